@@ -6,6 +6,7 @@
   variable of the environment (`same_environment`).
 - It ends: each wait of a test, a fixture or a cleanup has a time limit (`settings.PHASE_SECONDS`).
 - Every message that the package sends in it is valid by the official schema of the revision (`every_frame_is_valid`).
+- Every conversation of the package in it breaks no rule of `mcp_ref/check/` (`every_conversation_is_clean`).
 """
 
 from __future__ import annotations
@@ -27,9 +28,13 @@ from typing import NoReturn
 
 import pytest
 
+from mcp_ref.check.rules import Finding
 from mcp_ref.server import stateless
 from mcp_ref.session import Session
+from mcp_ref.transports.http_sse.server import SseEndpoint
+from mcp_ref.transports.streamable_http.server import StreamableHttpEndpoint
 from tests import settings, workers
+from tests.check import http_tap, tap
 from tests.forked_python import process_ids
 from tests.frame_schema import FrameChecker, checked_stateless
 
@@ -211,6 +216,34 @@ def every_frame_is_valid(same_environment: None, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(stateless, "serve_request", checked_stateless(faults))
     yield
     assert not faults, "\n".join(faults)
+
+
+@pytest.fixture(autouse=True)
+def every_conversation_is_clean(
+    request: pytest.FixtureRequest, every_frame_is_valid: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Judge each conversation of the package. A test that breaks rules on purpose has `breaks("rule ...")`.
+
+    `breaks("everything")` is for tests that measure memory, which a judge needs too.
+    """
+    findings: list[Finding] = []
+    allowed = {name for mark in request.node.iter_markers("breaks") for name in str(mark.args[0]).split()}
+    if "everything" in allowed:
+        yield
+        return
+    opened = Session.open
+
+    async def open_watched(self: Session) -> None:
+        tap.attach(self, findings)
+        await opened(self)
+
+    monkeypatch.setattr(Session, "open", open_watched)
+    monkeypatch.setattr(stateless, "serve_request", tap.watched_stateless(stateless.serve_request, findings))
+    for endpoint in (StreamableHttpEndpoint, SseEndpoint):
+        monkeypatch.setattr(endpoint, "handle", http_tap.watched_handle(endpoint.handle, findings))
+    yield
+    wrong = [f"{each.rule.name} ({each.side}): {each.text}" for each in findings if each.rule.name not in allowed]
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.fixture(autouse=True)

@@ -162,7 +162,7 @@ class Tools:
         if not signature.is_generated or "input_schema" in options or "output_schema" in options:
             _check_schemas(registered)
         check_description(tool, options)
-        if not _TOOL_NAME.fullmatch(tool.name):
+        if not TOOL_NAME.fullmatch(tool.name):
             rule = "use 1 to 128 of the characters A-Z, a-z, 0-9, _, - and ."
             log.warning("clients may refuse the tool name %.140r: %s", tool.name, rule)
         self._registry.add(tool.name, registered, options.get("scopes", ()))
@@ -222,7 +222,7 @@ class Tools:
             return _error_result(text or f"Tool {params.name} failed")
 
 
-_TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # [2025-11-25 server/tools#tool-names] names SHOULD match this
+TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # [2025-11-25 server/tools#tool-names] names SHOULD match this
 
 
 def _check_schemas(registered: RegisteredTool) -> None:

@@ -17,4 +17,6 @@ plays the recorded server for a client, or the recorded client for a server. A s
 - `exchanges.py`: the requests of a recording, with the messages that belong to each
 - `replay.py`: a recorded server plays its part again
 - `regression.py`: a recorded client sends its requests again
+- `drive.py`: a gentle use of a server in each of its revisions, which is recorded for the judge
+- `as_test.py`: a recording as a pytest module
 """

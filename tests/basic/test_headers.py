@@ -403,6 +403,7 @@ CALLS: dict[str, Object] = {
     "2026-07-28/basic/transports/streamable-http#protocol-version-header-3",
 )
 @pytest.mark.attack("header-smuggling")
+@pytest.mark.breaks("tool_names")
 async def test_standard_headers_are_required_and_must_equal_the_body(method: str) -> None:
     async with served_over_http(make_server()) as web:
         talk, frame = Talk(web), stateless_request(method, CALLS[method])

@@ -158,6 +158,7 @@ async def test_structured_content_is_wrapped_in_an_object_for_revisions_that_all
 
 @KINDS
 @pytest.mark.parametrize(("schema", "value"), GIVEN, ids=repr)
+@pytest.mark.breaks("structured_content_as_text")
 async def test_output_schema_given_is_listed_unchanged_and_checked(kind: str, schema: Object, value: JSON) -> None:
     server = Server("s")
     server.tools.add(lambda: value, "t", output_schema=schema)

@@ -230,6 +230,7 @@ async def test_requests_of_one_connection_in_flight_have_a_limit_in_bytes(kind: 
 
 @pytest.mark.attack("request-memory")
 @pytest.mark.parametrize("modern", [False, True], ids=["session", "stateless"])
+@pytest.mark.breaks("everything")
 async def test_requests_of_one_http_caller_in_flight_need_at_most_the_memory_that_is_counted(modern: bool) -> None:
     server, free = holding()
     limits = EndpointLimits(request_bytes_per_caller=10_000_000)

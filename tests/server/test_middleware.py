@@ -124,6 +124,7 @@ async def test_middleware_added_first_is_outermost() -> None:
 
 @KINDS
 @EVERY
+@pytest.mark.breaks("specified_code")
 async def test_middleware_refuses_with_the_error_that_it_raises(kind: str, revision: str) -> None:
     site = Site()
 

@@ -1,0 +1,256 @@
+"""Authorization: tokens, challenges, metadata documents, and the requests of the OAuth flow.
+
+A finding never has a token, a code or a verifier. Documents and requests at other hosts are judged if the recording has
+them.
+
+Spec:  basic/authorization (2025-03-26 to 2025-11-25), 2026-07-28 basic/authorization/index
+Used by: conversation.py
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+from ..basic.authorization.challenges import Challenge, parse_challenges
+from ..jsonrpc.messages import Object
+from ..revisions import R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28
+from .rules import ADVICE, MUST, SHOULD, Fault, Verdict, rule
+from .state import Exchange, an_object, quoted
+
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+_RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
+_SERVER_METADATA: Final = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
+
+
+def _query(exchange: Exchange) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(exchange.target).query, keep_blank_values=True)
+
+
+def _form(exchange: Exchange) -> dict[str, list[str]]:
+    is_form = (exchange.header("content-type") or "").startswith("application/x-www-form-urlencoded")
+    return parse_qs(exchange.body.decode("utf-8", "replace"), keep_blank_values=True) if is_form else {}
+
+
+def _is_authorization_request(exchange: Exchange) -> bool:
+    return not exchange.is_endpoint and exchange.method == "GET" and _query(exchange).get("response_type") == ["code"]
+
+
+def _grant(exchange: Exchange) -> str:
+    if exchange.is_endpoint or exchange.method != "POST":
+        return ""
+    return _form(exchange).get("grant_type", [""])[0]
+
+
+def _document(exchange: Exchange) -> Object | None:
+    """Return the JSON object in a successful response, or None."""
+    if exchange.status != 200 or exchange.response_body is None:
+        return None
+    try:
+        value = json.loads(exchange.response_body)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _challenge(exchange: Exchange) -> Challenge | None:
+    fields = exchange.response_headers.get("www-authenticate", [])
+    return next((each for each in parse_challenges(fields) if each.scheme in ("bearer", "dpop")), None)
+
+
+@rule(MUST, "2026-07-28/basic/authorization/index#token-requirements-4",
+      "An access token is not in the query of a URL.", "exchange",
+      fix="Send it in the Authorization header.")  # fmt: skip
+def no_token_in_query(exchange: Exchange) -> Verdict:
+    return "the query has an access_token" if "access_token" in _query(exchange) else None
+
+
+@rule(MUST, "2026-07-28/basic/authorization/index#token-requirements-3",
+      "Each request of a session has the Authorization header.", "exchange", until=R2026_07_28,
+      fix="Send the access token with each request.")  # fmt: skip
+def authorization_in_each_request(exchange: Exchange) -> Verdict:
+    dialogue = exchange.dialogue
+    is_missing = dialogue.is_authorized and "authorization" not in exchange.headers and exchange.method != "OPTIONS"
+    if not is_missing or dialogue.is_shared or dialogue.session is None or not exchange.is_endpoint:
+        return None
+    return f"a {exchange.method} has no Authorization header, unlike earlier requests of the session"
+
+
+@rule(MUST, "2025-06-18/basic/authorization#authorization-server-location-3", "A 401 has the header WWW-Authenticate.",
+      "head", since=R2025_06_18, until=R2025_11_25, fix="Send WWW-Authenticate: Bearer with "
+          "resource_metadata.")  # fmt: skip
+def challenge_of_401(exchange: Exchange) -> Verdict:
+    if exchange.status != 401 or not exchange.is_endpoint:
+        return None
+    challenge = _challenge(exchange)
+    return (
+        "the response 401 has no resource_metadata in WWW-Authenticate"
+        if challenge is None or not challenge.resource_metadata
+        else None
+    )
+
+
+@rule(MUST, "2026-07-28/basic/authorization/index#error-handling-1", "Insufficient scope is 403, an invalid token 401.",
+      "head", since=R2025_03_26, fix="Respond with 403 to insufficient_scope, with 401 to invalid_token.")  # fmt: skip
+def status_of_challenge(exchange: Exchange) -> Verdict:
+    challenge = _challenge(exchange)
+    error = challenge.parameters.get("error", "") if challenge is not None else ""
+    wanted = {"insufficient_scope": 403, "invalid_token": 401}.get(error)
+    if wanted is None or exchange.status == wanted or not exchange.is_endpoint:
+        return None
+    return f"the challenge {error} has the status {exchange.status}"
+
+
+@rule(SHOULD, "2026-07-28/basic/authorization/index#runtime-insufficient-scope-errors-2",
+      "A challenge of insufficient scope names the scopes and the metadata.", "head", since=R2025_11_25,
+      fix='Send error="insufficient_scope", scope and resource_metadata.')  # fmt: skip
+def insufficient_scope(exchange: Exchange) -> Verdict:
+    challenge = _challenge(exchange)
+    if challenge is None or exchange.status != 403 or not exchange.is_endpoint:
+        return None
+    missing = [name for name in ("error", "scope", "resource_metadata") if not challenge.parameters.get(name)]
+    return f"the challenge of the response 403 has no {missing[0]}" if missing else None
+
+
+@rule(ADVICE, "2026-07-28/basic/authorization/index#scope-selection-strategy-1",
+      "A challenge names the scopes of the resource.", "head", since=R2025_11_25,
+      fix="Add scope to WWW-Authenticate.")  # fmt: skip
+def scope_of_401(exchange: Exchange) -> Verdict:
+    challenge = _challenge(exchange)
+    is_missing = exchange.status == 401 and exchange.is_endpoint and challenge is not None and not challenge.scopes
+    return "the challenge has no scope" if is_missing else None
+
+
+@rule(SHOULD, "2026-07-28/basic/authorization/index#refresh-tokens-4", "A resource does not ask for offline_access.",
+      "head end", since=R2026_07_28, fix="Leave out offline_access: the client decides if it wants a refresh "
+          "token.")  # fmt: skip
+def no_offline_access(exchange: Exchange) -> Verdict:
+    challenge = _challenge(exchange)
+    document = _document(exchange) if _RESOURCE_METADATA in exchange.target else None
+    scopes = an_object(document).get("scopes_supported")
+    named = [*(challenge.scopes if challenge is not None else ()), *(scopes if isinstance(scopes, list) else [])]
+    return Fault("the server asks for the scope offline_access", key="") if "offline_access" in named else None
+
+
+@rule(MUST, "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location-2",
+      "Protected resource metadata names the resource and an authorization server.", "end",
+      fix="Add resource and authorization_servers.")  # fmt: skip
+def resource_metadata(exchange: Exchange) -> Verdict:
+    document = _document(exchange) if _RESOURCE_METADATA in exchange.target else None
+    if document is None:
+        return None
+    servers = document.get("authorization_servers")
+    if not isinstance(servers, list) or not servers:
+        return f"the authorization_servers of the metadata are {quoted(servers)}"
+    return None if isinstance(document.get("resource"), str) else "the metadata have no resource"
+
+
+def _is_insecure(url: object) -> bool:
+    parts = urlsplit(url) if isinstance(url, str) else None
+    return parts is not None and parts.scheme == "http" and parts.hostname not in _LOOPBACK
+
+
+@rule(MUST, "2026-07-28/basic/authorization/security-considerations#communication-security-2",
+      "The endpoints of an authorization server begin with https.", "end",
+      fix="Serve the endpoints over HTTPS.")  # fmt: skip
+def secure_endpoints(exchange: Exchange) -> Verdict:
+    document = _document(exchange) if any(path in exchange.target for path in _SERVER_METADATA) else None
+    insecure = [name for name, url in (document or {}).items() if name.endswith("_endpoint") and _is_insecure(url)]
+    return f"the {insecure[0]} of the metadata does not begin with https" if insecure else None
+
+
+@rule(MUST, "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-8",
+      "OpenID metadata names the methods of PKCE.", "end", since=R2025_11_25,
+      fix="Add code_challenge_methods_supported.")  # fmt: skip
+def pkce_in_metadata(exchange: Exchange) -> Verdict:
+    document = _document(exchange) if _SERVER_METADATA[1] in exchange.target else None
+    if document is None or "code_challenge_methods_supported" in document:
+        return None
+    return "the metadata have no code_challenge_methods_supported"
+
+
+@rule(MUST, "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-1",
+      "The authorization flow is protected by PKCE, with S256.", "exchange", since=R2025_03_26,
+      fix="Send code_challenge and code_challenge_method=S256, then code_verifier.")  # fmt: skip
+def pkce(exchange: Exchange) -> Verdict:
+    if _grant(exchange) == "authorization_code":
+        return None if "code_verifier" in _form(exchange) else "the token request has no code_verifier"
+    if not _is_authorization_request(exchange):
+        return None
+    query = _query(exchange)
+    if "code_challenge" not in query:
+        return "the authorization request has no code_challenge"
+    method = query.get("code_challenge_method", ["plain"])[0]
+    return None if method in ("S256", "***") else f"the code_challenge_method is {quoted(method)}"
+
+
+@rule(MUST, "2026-07-28/basic/authorization/index#resource-parameter-implementation-2",
+      "Authorization and token requests name the MCP server as their resource.", "exchange", since=R2025_06_18,
+      fix="Send resource, the URL of the MCP server without a fragment.")  # fmt: skip
+def resource_parameter(exchange: Exchange) -> Verdict:
+    if _is_authorization_request(exchange):
+        found = _query(exchange).get("resource")
+    elif _grant(exchange) in ("authorization_code", "refresh_token"):
+        found = _form(exchange).get("resource")
+    else:
+        return None
+    if found is None:
+        return f"the request to {urlsplit(exchange.target).path} has no resource"
+    return None if "#" not in found[0] and "://" in found[0] else f"the resource is {quoted(found[0])}"
+
+
+@rule(SHOULD, "2026-07-28/basic/authorization/security-considerations#open-redirection-3",
+      "An authorization request has a state.", "exchange", since=R2025_06_18,
+      fix="Send a random state, and compare it in the redirect.")  # fmt: skip
+def state_parameter(exchange: Exchange) -> Verdict:
+    is_missing = _is_authorization_request(exchange) and "state" not in _query(exchange)
+    return "the authorization request has no state" if is_missing else None
+
+
+@rule(MUST, "2026-07-28/basic/authorization/security-considerations#communication-security-3",
+      "A redirect URI is on localhost, or begins with https.", "exchange", since=R2025_03_26,
+      fix="Redirect to https, or to a loopback address.")  # fmt: skip
+def redirect_uri(exchange: Exchange) -> Verdict:
+    uris: list[object] = []
+    if _is_authorization_request(exchange):
+        uris = [*_query(exchange).get("redirect_uri", [])]
+    elif not exchange.is_endpoint and exchange.method == "POST" and b'"redirect_uris"' in exchange.body:
+        uris = _registered(exchange).get("redirect_uris", [])  # type: ignore[assignment]
+    wrong = [uri for uri in uris if _is_insecure(uri)] if isinstance(uris, list) else []
+    return f"the redirect URI {quoted(wrong[0])} is neither local nor https" if wrong else None
+
+
+def _registered(exchange: Exchange) -> Object:
+    try:
+        return an_object(json.loads(exchange.body))
+    except (ValueError, RecursionError):
+        return {}
+
+
+@rule(MUST, "2026-07-28/basic/authorization/client-registration#application-type-and-redirect-uri-constraints-1",
+      "A client that registers names its application_type.", "exchange", since=R2026_07_28,
+      fix='Add "application_type": "native" or "web".')  # fmt: skip
+def application_type(exchange: Exchange) -> Verdict:
+    is_registration = not exchange.is_endpoint and exchange.method == "POST" and b'"redirect_uris"' in exchange.body
+    if not is_registration or _registered(exchange).get("application_type") in ("native", "web"):
+        return None
+    return "the registration has no application_type"
+
+
+@rule(SHOULD, "2026-07-28/basic/authorization/index#refresh-tokens-2", "A client that registers names refresh_token.",
+      "exchange", since=R2026_07_28, fix='Add "refresh_token" to grant_types.')  # fmt: skip
+def refresh_grant(exchange: Exchange) -> Verdict:
+    is_registration = not exchange.is_endpoint and exchange.method == "POST" and b'"redirect_uris"' in exchange.body
+    grants = _registered(exchange).get("grant_types") if is_registration else ["refresh_token"]
+    return None if isinstance(grants, list) and "refresh_token" in grants else "the grant_types lack refresh_token"
+
+
+@rule(MUST, "2026-07-28/basic/authorization/client-registration#implementation-requirements-3",
+      "A client_id that is a URL begins with https, and has a path.", "exchange", since=R2025_11_25,
+      fix="Use the URL of the client's metadata document.")  # fmt: skip
+def client_id_url(exchange: Exchange) -> Verdict:
+    id = _query(exchange).get("client_id", [""])[0] if _is_authorization_request(exchange) else ""
+    parts = urlsplit(id if "://" in id else "https://client/id")
+    is_valid = parts.scheme == "https" and parts.path not in ("", "/")
+    return None if is_valid else f"the client_id is {quoted(id)}"

@@ -1,0 +1,50 @@
+"""Caching: the hints that tell a client how long, and with which users, it can share a result.
+
+Spec:  2026-07-28 server/utilities/caching
+Used by: conversation.py
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..features.caching import CACHEABLE
+from ..revisions import R2026_07_28
+from .mrtr import asks_for_input
+from .rules import MUST, Fault, Verdict, rule
+from .state import Message, quoted
+
+_METHODS: Final = " ".join(CACHEABLE)
+
+
+@rule(MUST, "2026-07-28/server/utilities/caching#cacheable-results-1", "A cacheable result has ttlMs and cacheScope.",
+      "result", methods=_METHODS, since=R2026_07_28, fix='Add "ttlMs", in milliseconds, and "cacheScope": "public" or '
+          '"private".')  # fmt: skip
+def hints(message: Message) -> Verdict:
+    ttl, scope = message.body.get("ttlMs"), message.body.get("cacheScope")
+    if asks_for_input(message):
+        return None
+    if type(ttl) not in (int, float):
+        return f"the ttlMs of the {message.sent} is {quoted(ttl)}"
+    return None if scope in ("public", "private") else f"the cacheScope of the {message.sent} is {quoted(scope)}"
+
+
+@rule(MUST, "2026-07-28/server/utilities/caching#time-to-live-ttl-field-5", "ttlMs is not negative.", "result",
+      methods=_METHODS, since=R2026_07_28, fix="Send 0 for a result that is stale at once.")  # fmt: skip
+def negative_ttl(message: Message) -> Verdict:
+    ttl = message.body.get("ttlMs")
+    return f"the ttlMs of the {message.sent} is {ttl}" if isinstance(ttl, int | float) and ttl < 0 else None
+
+
+@rule(MUST, "2026-07-28/server/utilities/caching#interaction-with-pagination-4",
+      "All pages of a list have one cacheScope.", "result", methods=_METHODS, since=R2026_07_28,
+      fix="Send the cacheScope of the first page.")  # fmt: skip
+def scope_of_pages(message: Message) -> Verdict:
+    cursor = message.call.params.get("cursor") if message.call is not None else None
+    before = message.dialogue.cursors.get((message.method, cursor)) if isinstance(cursor, str) else None
+    scope = message.body.get("cacheScope")
+    if before is None or before[1] is None or scope is None or before[1] == scope:
+        return None
+    return Fault(
+        f"the cacheScope of this page is {quoted(scope)}, that of the page before {quoted(before[1])}", (before[0],)
+    )

@@ -1,0 +1,70 @@
+"""Cancellation: notifications that end a request before its response.
+
+Spec:  basic/utilities/cancellation (2024-11-05 to 2025-11-25), basic/patterns/cancellation (2026-07-28)
+Used by: conversation.py
+"""
+
+from __future__ import annotations
+
+from ..revisions import R2026_07_28
+from .rules import MUST, Fault, Verdict, rule
+from .state import Message, quoted
+
+_CANCELLED = "notifications/cancelled"
+
+
+@rule(MUST, "2025-11-25/basic/utilities/cancellation#behavior-requirements-3", "A client does not cancel initialize.",
+      "notification", methods=_CANCELLED, fix="End the connection instead.")  # fmt: skip
+def initialize_is_not_cancelled(message: Message) -> Verdict:
+    opening = message.dialogue.initialize
+    if opening is None or message.side != "client" or message.body.get("requestId") != opening.id:
+        return None
+    is_open = message.dialogue.client.calls.get(opening.id) is opening
+    return Fault("the client cancels initialize", (opening.event,)) if is_open else None
+
+
+@rule(MUST, "2025-11-25/basic/utilities/cancellation#behavior-requirements-1",
+      "A cancellation names a request of its sender.", "notification", methods=_CANCELLED,
+      fix="Cancel only requests that you have sent.")  # fmt: skip
+def own_request(message: Message) -> Verdict:
+    id, ours = message.body.get("requestId"), message.sender
+    if not isinstance(id, str | int) or id in ours.calls or id in ours.finished or message.dialogue.is_shared:
+        return None
+    if message.side == "server" and message.dialogue.modern is not None:
+        return None  # another rule
+    if id in message.receiver.calls:
+        text = f"the {message.side} cancels the request {quoted(id)}, which the other side has sent"
+        return Fault(text, (message.receiver.calls[id].event,))
+    is_unknown = message.dialogue.is_whole and not (ours.calls.forgot or ours.finished.forgot)
+    return f"the {message.side} cancels the request {quoted(id)}, which it never sent" if is_unknown else None
+
+
+@rule(MUST, "2026-07-28/basic/patterns/cancellation#intro-3", "A server cancels only subscriptions/listen.",
+      "notification", methods=_CANCELLED, since=R2026_07_28, fix="Respond to the request instead.")  # fmt: skip
+def server_cancels_subscription(message: Message) -> Verdict:
+    id = message.body.get("requestId")
+    call = message.receiver.calls.get(id) if isinstance(id, str | int) else None
+    if message.side != "server" or call is None or call.method == "subscriptions/listen" or not call.is_known:
+        return None
+    return Fault(f"the server cancels {call.method}", (call.event,))
+
+
+@rule(MUST, "2025-11-25/basic/utilities/cancellation#behavior-requirements-4", "A task is cancelled with tasks/cancel.",
+      "notification", methods=_CANCELLED, until=R2026_07_28, fix="Send tasks/cancel with the id of the "
+          "task.")  # fmt: skip
+def task_is_cancelled_as_task(message: Message) -> Verdict:
+    id = message.body.get("requestId")
+    call = message.sender.finished.get(id) if isinstance(id, str | int) else None
+    if call is None or call.task_id is None:
+        return None
+    return Fault(f"the {message.side} cancels {call.method}, which has become a task, by its id", (call.event,))
+
+
+@rule(MUST, "2026-07-28/basic/transports/stdio#cancellation-3", "A cancelled request gets no response.", "result error",
+      should_until=R2026_07_28, fix="Send nothing for a request after its cancellation.")  # fmt: skip
+def no_response_after_cancellation(message: Message) -> Verdict:
+    call = message.call
+    if call is None or call.cancelled is None or call.overtaken is None or call.method == "subscriptions/listen":
+        return None
+    text = f"{call.method} gets a response after its cancellation, which its receiver had read: it responded to a later request"  # noqa: E501
+    return Fault(text, (call.event, call.cancelled, call.overtaken))

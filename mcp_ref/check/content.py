@@ -1,0 +1,97 @@
+"""Content: images, sounds, embedded resources and icons in any message.
+
+Spec:  server/prompts#data-types, server/resources, basic/index#icons (2025-11-25 on)
+Used by: conversation.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..basic.content import check_media
+from ..jsonrpc.messages import JSON, Object
+from ..lib.uri import check_uri
+from ..lib.uritemplate import TemplateError, parse
+from ..revisions import R2025_06_18, R2025_11_25
+from .rules import ADVICE, MUST, Fault, Verdict, rule
+from .state import Message, an_object, objects, quoted
+
+
+def _blocks(body: Object) -> Iterator[Object]:
+    """Yield the content blocks and the resource contents of a result."""
+    for name in ("content", "contents"):
+        value = body.get(name)
+        yield from objects([value] if isinstance(value, dict) else value)
+    for message in objects(body.get("messages")):
+        yield from objects([message.get("content")])
+
+
+@rule(MUST, "2026-07-28/server/prompts#image-content-1", "Images, sounds and blobs are Base64, with a valid MIME type.",
+      "result", methods="tools/call prompts/get resources/read sampling/createMessage",
+      fix="Encode the bytes with Base64 (RFC 4648).")  # fmt: skip
+def media(message: Message) -> Verdict:
+    for block in _blocks(message.body):
+        holder = an_object(block.get("resource")) if block.get("type") == "resource" else block
+        data = holder.get("blob") if "blob" in holder else holder.get("data")
+        if not isinstance(data, str) or message.masked:
+            continue
+        mime_type = holder.get("mimeType")
+        try:
+            check_media(data, mime_type if isinstance(mime_type, str) else None)
+        except ValueError as error:
+            return f"the {message.sent} has wrong media: {str(error).partition(';')[0]}"
+    return None
+
+
+@rule(MUST, "2026-07-28/server/prompts#embedded-resources-1", "An embedded resource has a valid URI and a MIME type.",
+      "result", methods="prompts/get tools/call", since=R2025_06_18,
+      fix="Give the resource a URI, and its mimeType.")  # fmt: skip
+def embedded_resource(message: Message) -> Verdict:
+    for block in _blocks(message.body):
+        resource = an_object(block.get("resource"))
+        if block.get("type") == "resource" and message.method == "prompts/get" and "mimeType" not in resource:
+            return f"the embedded resource {quoted(resource.get('uri'))} has no mimeType"
+        if block.get("type") == "resource" and (fault := _uri_fault(resource.get("uri"))) is not None:
+            return fault
+    return None
+
+
+def _uri_fault(uri: JSON) -> str | None:
+    try:
+        check_uri(str(uri))
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+@rule(MUST, "2026-07-28/server/resources#custom-uri-schemes-1", "The URIs of resources follow RFC 3986.", "result",
+      methods="resources/list", since=R2025_06_18, fix="Escape spaces and letters outside ASCII, and begin with a "
+          "scheme.")  # fmt: skip
+def resource_uris(message: Message) -> Verdict:
+    faults = (_uri_fault(each.get("uri")) for each in objects(message.body.get("resources")))
+    return next((fault for fault in faults if fault is not None), None)
+
+
+@rule(MUST, "schema/ResourceTemplate", "A uriTemplate follows RFC 6570.", "result", methods="resources/templates/list",
+      fix="Write the template as in file:///{path}.")  # fmt: skip
+def templates(message: Message) -> Verdict:
+    for each in objects(message.body.get("resourceTemplates")):
+        try:
+            parse(str(each.get("uriTemplate")))
+        except TemplateError as error:
+            return f"the uriTemplate {quoted(each.get('uriTemplate'))} is not valid: {error}"
+    return None
+
+
+@rule(ADVICE, "schema/Icon", "The URI of an icon begins with https: or data:.", "result", since=R2025_11_25,
+      methods="tools/list resources/list resources/templates/list prompts/list initialize server/discover",
+      fix="Use an https: or a data: URI.")  # fmt: skip
+def icons(message: Message) -> Verdict:
+    holders: list[Object] = [an_object(message.body.get("serverInfo"))]
+    for name in ("tools", "resources", "resourceTemplates", "prompts"):
+        holders += objects(message.body.get(name))
+    for holder in holders:
+        for icon in objects(holder.get("icons")):
+            if not str(icon.get("src")).lower().startswith(("https:", "data:", "http:")):
+                return Fault(f"an icon has the URI {quoted(icon.get('src'))}")
+    return None

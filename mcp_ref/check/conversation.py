@@ -1,0 +1,141 @@
+"""The judge of a conversation: events go in, findings come out.
+
+    conversation = Conversation()
+    for event in read_events(lines):
+        for finding in conversation.receive(event):
+            print(finding.text)
+    conversation.close()
+
+It judges only by the declarations of the two sides, and reports only faults that it has seen. A conversation can
+begin in the middle, lose events, or mix several connections: then the facts that are missing are unknown.
+
+Used by: cli/check.py, recorder/. Below: exchanges.py, findings.py, and the modules of the pages
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..revisions import Revision, revision_named
+from . import (
+    authorization,
+    caching,
+    cancellation,
+    content,
+    elicitation,
+    lifecycle,
+    logging,
+    messages,
+    meta,
+    mrtr,
+    pagination,
+    progress,
+    roots,
+    sampling,
+    shapes,
+    stdio,
+    streamable_http,
+    subscriptions,
+    tasks,
+    tools,
+    versioning,
+)
+from .exchanges import Exchanges, forget
+from .findings import FindingTable
+from .reader import Reader
+from .recording import End, Event, Frame, Gap, Head, HttpBody, HttpEnd, HttpEvent, HttpRequest, HttpResponse, Side
+from .rules import Finding
+from .state import Bounded, Dialogue
+
+PAGES: Final = (
+    messages, lifecycle, versioning, meta, shapes, stdio, streamable_http, authorization, progress, cancellation,
+    subscriptions, mrtr, tasks, tools, content, pagination, caching, logging, sampling, elicitation, roots,
+)  # fmt: skip
+"""The modules whose rules judge, in the order of the specification."""
+MAX_PIPES: Final = 1000
+"""Maximum number of pipes (processes) that are observed at the same time."""
+
+
+class Conversation:
+    """The judge of one recording, or of a live conversation.
+
+    Args:
+        revision: The revision of messages that do not name one; None for the one that the two sides negotiate.
+        head: The head of the recording. It tells the transport, and that the recording has begun with the server.
+    """
+
+    def __init__(self, revision: Revision | str | None = None, head: Head | None = None) -> None:
+        self._given = revision_named(revision) if isinstance(revision, str) else revision
+        self._head = head
+        self._number = 0
+        self._table = FindingTable()
+        self._reader = Reader(self._table)
+        self._exchanges = Exchanges(self._table, self._reader, head.url if head is not None else "", self._given)
+        self._pipes: Bounded[int, Dialogue] = Bounded(MAX_PIPES)
+        self.unverified: dict[str, None] = {}
+        """Sentences about the parts of the conversation that could not be judged, in order."""
+
+    def receive(self, event: Event) -> list[Finding]:
+        """Return the findings that an event shows or completes. Events are numbered from 1."""
+        self._number += 1
+        match event:
+            case Frame():
+                self._receive_frame(event)
+            case HttpRequest():
+                self._exchanges.request(event, self._number)
+            case HttpResponse():
+                self._exchanges.response(event, self._number)
+            case HttpBody():
+                self._exchanges.body(event, self._number)
+            case HttpEvent():
+                self._exchanges.event(event, self._number)
+            case HttpEnd():
+                self._exchanges.end(event, self._number)
+            case Gap():
+                self._lose_events(event)
+            case End() if event.side == "server":
+                self._close_dialogue(self._pipes.pop(event.connection, None))
+        return self._table.take()
+
+    def close(self) -> list[Finding]:
+        """Return the findings about messages that never came."""
+        if any(each.is_shared and each.modern is None for each in self._exchanges.dialogues.values()):
+            text = "clients without a session cannot be told apart: their ids, order and capabilities are not judged"
+            self.unverified[text] = None
+        for dialogue in (*self._pipes.values(), *self._exchanges.dialogues.values()):
+            self._close_dialogue(dialogue)
+        self._pipes.clear()
+        self._exchanges.dialogues.clear()
+        return self._table.take()
+
+    def _receive_frame(self, event: Frame) -> None:
+        if event.partial:
+            return  # the process died in the middle of a line
+        dialogue = self._pipes.get(event.connection)
+        if dialogue is None:
+            dialogue = self._pipes[event.connection] = self._new_pipe(event)
+        self._reader.read(event.content, event.sender, dialogue, self._number, event.masked)
+
+    def _new_pipe(self, event: Frame) -> Dialogue:
+        transport = self._head.transport if self._head is not None else "messages"
+        dialogue = Dialogue("stdio" if transport == "stdio" else "messages", self._given)
+        # a recorder has started the server's program, so nothing came before
+        is_started = self._head is not None and bool(self._head.command)
+        dialogue.is_whole = is_started or (event.sender == "client" and b'"initialize"' in event.content.data)
+        if not dialogue.is_whole:
+            text = "was not seen from its beginning: order, unknown ids and capabilities are not judged"
+            self.unverified[f"connection {event.connection} {text}"] = None
+        return dialogue
+
+    def _lose_events(self, gap: Gap) -> None:
+        self.unverified[f"{gap.events} events are lost at event {self._number}: {gap.because or 'unknown reason'}"] = (
+            None
+        )
+        self._exchanges.lose()
+        for dialogue in self._pipes.values():
+            forget(dialogue)
+
+    def _close_dialogue(self, dialogue: Dialogue | None) -> None:
+        if dialogue is not None:
+            side: Side = "server"
+            self._table.judge("close", dialogue, "", dialogue.known_revision, side, self._number)

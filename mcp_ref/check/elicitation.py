@@ -1,0 +1,143 @@
+"""Elicitation: forms and URLs that a server asks the user to fill in or to visit.
+
+Spec:  client/elicitation (2025-06-18 to 2026-07-28)
+Used by: conversation.py
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from ..features.elicitation import URL_ELICITATION_REQUIRED, content_errors, supported_modes
+from ..jsonrpc.messages import INVALID_PARAMS, Object
+from ..lib.jsonschema import SchemaError
+from ..lib.uri import check_uri
+from ..revisions import R2025_06_18, R2025_11_25, R2026_07_28
+from .rules import MUST, SHOULD, Fault, Verdict, rule
+from .sampling import ASKING, asked, client_declares
+from .state import Message, an_object, objects, quoted
+
+_PRIMITIVES = ("string", "number", "integer", "boolean")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def _modes(message: Message) -> set[str] | None:
+    """Return the modes that the client declared, or None if they are unknown."""
+    if client_declares(message, "elicitation") is not True:
+        return None
+    call = message.call
+    known = call.capabilities if message.kind == "result" and call is not None else message.receiver.capabilities
+    return supported_modes(an_object(an_object(known).get("elicitation")))
+
+
+@rule(MUST, "2026-07-28/client/elicitation#capabilities-3", "An elicitation has a mode that the client declared.",
+      "request result", methods=ASKING, since=R2025_11_25, fix="Check the modes in the capability elicitation. {} "
+          "means form only.")  # fmt: skip
+def declared_mode(message: Message) -> Verdict:
+    requests = asked(message, "elicitation/create")
+    modes = _modes(message) if requests else None
+    wrong = [p.get("mode", "form") for p in requests if modes is not None and p.get("mode", "form") not in modes]
+    return f"an elicitation has the mode {quoted(wrong[0])}, which the client did not declare" if wrong else None
+
+
+@rule(MUST, "2025-11-25/client/elicitation#error-handling-2", "A mode that was not declared is refused with -32602.",
+      "result error", since=R2025_11_25, until=R2026_07_28, methods="elicitation/create",
+      fix="Respond with -32602.")  # fmt: skip
+def undeclared_mode_is_refused(message: Message) -> Verdict:
+    capability = an_object(message.sender.capabilities).get("elicitation")
+    if message.call is None or not isinstance(capability, dict) or not message.call.is_known:
+        return None
+    mode = message.call.params.get("mode") or "form"
+    if mode in supported_modes(capability) or message.body.get("code") == INVALID_PARAMS:
+        return None
+    return Fault(f"the mode {quoted(mode)}, which was not declared, is not refused", (message.call.event,))
+
+
+def _schema_fault(schema: Object, has_arrays: bool) -> str | None:
+    allowed = (*_PRIMITIVES, "array") if has_arrays else _PRIMITIVES
+    properties = schema.get("properties")
+    if schema.get("type") != "object" or not isinstance(properties, dict):
+        return "it is not an object with properties"
+    for name, field in properties.items():
+        kind = an_object(field).get("type")
+        if kind not in allowed:
+            return f"the type of {quoted(name)} is {quoted(kind)}"
+    return None
+
+
+@rule(MUST, "schema/ElicitRequestFormParams", "The schema of a form is a flat object of primitive values.",
+      "request result", methods=ASKING, since=R2025_06_18, fix="Use strings, numbers, booleans and choices without "
+          "nesting.")  # fmt: skip
+def flat_schema(message: Message) -> Verdict:
+    for params in asked(message, "elicitation/create"):
+        if params.get("mode", "form") == "form" and isinstance(schema := params.get("requestedSchema"), dict):
+            assert message.revision is not None
+            fault = _schema_fault(schema, message.revision.elicitation_modes)
+            if fault is not None:
+                return f"the requestedSchema is not a form: {fault}"
+    return None
+
+
+@rule(MUST, "2026-07-28/client/elicitation#url-mode-elicitation-requests-2", "The URL of an elicitation is valid.",
+      "request result", methods=ASKING, since=R2025_11_25, fix="Send an absolute https URL.")  # fmt: skip
+def valid_url(message: Message) -> Verdict:
+    for params in asked(message, "elicitation/create"):
+        url = params.get("url")
+        if params.get("mode") != "url" or not isinstance(url, str):
+            continue
+        try:
+            check_uri(url)
+        except ValueError as error:
+            return str(error)
+    return None
+
+
+@rule(SHOULD, "2026-07-28/client/elicitation#safe-url-handling-4", "The URL of an elicitation begins with https.",
+      "request result", methods=ASKING, since=R2025_11_25, fix="Use https.")  # fmt: skip
+def https_url(message: Message) -> Verdict:
+    for params in asked(message, "elicitation/create"):
+        url = str(params.get("url", ""))
+        if params.get("mode") == "url" and url.startswith("http://") and urlsplit(url).hostname not in _LOOPBACK:
+            return f"an elicitation has the URL {quoted(url)}"
+    return None
+
+
+@rule(SHOULD, "2026-07-28/client/elicitation#form-mode-security-2", "Accepted values fit the schema of the form.",
+      "result", methods="elicitation/create", fix="Validate the user's values before you send them.")  # fmt: skip
+def content_fits(message: Message) -> Verdict:
+    call, content = message.call, message.body.get("content")
+    if call is None or not call.is_known or message.body.get("action") != "accept" or message.masked:
+        return None
+    schema = call.params.get("requestedSchema")
+    if not isinstance(schema, dict) or not isinstance(content, dict):
+        return None
+    try:
+        errors = content_errors(schema, content)
+    except SchemaError:
+        return None
+    return Fault(f"the accepted values do not fit the form: {errors[0]}"[:500], (call.event,)) if errors else None
+
+
+@rule(MUST, "2025-11-25/client/elicitation#url-elicitation-required-error-3",
+      "The error -32042 lists URL elicitations with an elicitationId.", "error", since=R2025_11_25, until=R2026_07_28,
+      fix='Add "elicitations" to the data of the error, each with mode "url", a URL and an elicitationId.')  # fmt: skip
+def required_elicitations(message: Message) -> Verdict:
+    if message.body.get("code") != URL_ELICITATION_REQUIRED:
+        return None
+    listed = list(objects(an_object(message.body.get("data")).get("elicitations")))
+    is_valid = listed and all(
+        each.get("mode") == "url" and isinstance(each.get("elicitationId"), str) for each in listed
+    )
+    return None if is_valid else f"the data of the error -32042 is {quoted(message.body.get('data'), 120)}"
+
+
+@rule(MUST, "2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation-2",
+      "A completion names an elicitation that the server has requested.", "notification",
+      methods="notifications/elicitation/complete", until=R2026_07_28,
+      fix="Send the elicitationId of the request.")  # fmt: skip
+def known_elicitation(message: Message) -> Verdict:
+    id, dialogue = message.body.get("elicitationId"), message.dialogue
+    is_known = (
+        id in dialogue.elicitations or not dialogue.is_whole or dialogue.is_shared or dialogue.elicitations.forgot
+    )
+    return None if is_known else f"the elicitationId {quoted(id)} was in no request"

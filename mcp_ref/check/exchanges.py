@@ -1,0 +1,218 @@
+"""HTTP exchanges: find the dialogue of each request, and judge heads, bodies and events as they come.
+
+Streamable HTTP of the legacy era names its session in a header. A dialogue without sessions, and the stateless requests
+of the modern era, can mix several clients. HTTP+SSE ties its POST requests to a stream by the URL that the stream's
+first event names.
+
+Used by: conversation.py
+Below: reader.py
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+from ..basic.versioning import PROTOCOL_VERSION
+from ..revisions import Revision, find_revision
+from .findings import FindingTable
+from .reader import Reader
+from .recording import Content, HttpBody, HttpEnd, HttpEvent, HttpRequest, HttpResponse, Side
+from .rules import On
+from .state import Bounded, Dialogue, Exchange, Message, StreamEvent
+
+MAX_SESSIONS: Final = 10_000
+"""Maximum number of sessions that are observed at the same time."""
+MAX_OPEN: Final = 10_000
+"""Maximum number of exchanges without an end."""
+_SESSION: Final = "mcp-session-id"
+_VERSION: Final = "mcp-protocol-version"
+
+
+class Exchanges:
+    """The exchanges and the sessions of a recording over HTTP."""
+
+    def __init__(self, findings: FindingTable, reader: Reader, url: str, given: Revision | None) -> None:
+        self._findings, self._reader, self._given = findings, reader, given
+        self.dialogues: Bounded[str, Dialogue] = Bounded(MAX_SESSIONS)
+        """The session id, the message URL of HTTP+SSE, or one of two names without a session -> the dialogue."""
+        self.open: Bounded[int, Exchange] = Bounded(MAX_OPEN)
+        self._endpoint = urlsplit(url).path or ("/" if url else "")
+        self._latest: Revision | None = None
+        self._session: Dialogue | None = None
+        self._has_sessionless_clients = False
+
+    def request(self, event: HttpRequest, number: int) -> None:
+        """Check a request and the messages in its body."""
+        headers = _by_name(event.headers)
+        body = event.content.data
+        exchange = Exchange(number, event.method, event.target, headers, Dialogue("http"), body)
+        exchange.is_whole, exchange.masked = event.content.is_whole, event.masked
+        exchange.at, exchange.connection = event.at, event.connection
+        exchange.is_endpoint = self._is_endpoint(exchange)
+        exchange.dialogue = self._dialogue_of(exchange)
+        exchange.revision = exchange.dialogue.revision or find_revision(exchange.header(_VERSION)) or self._given
+        exchange.resumes = exchange.dialogue.event_ids.get(exchange.header("last-event-id") or "")
+        self.open[event.number] = exchange
+        if exchange.is_endpoint and event.method == "POST" and body:
+            exchange.messages = self._reader.read(
+                event.content, "client", exchange.dialogue, number, event.masked, exchange
+            )
+            if exchange.requests and exchange.requests[0].revision is not None:
+                exchange.revision = exchange.requests[0].revision
+        self._latest = exchange.revision or self._latest
+        exchange.revision = exchange.revision if exchange.is_endpoint else self._latest
+        self._judge("exchange", exchange, number)
+        if exchange.is_endpoint and "authorization" in headers:
+            exchange.dialogue.is_authorized = True
+
+    def response(self, event: HttpResponse, number: int) -> None:
+        """Check the head of a response."""
+        exchange = self.open.get(event.number)
+        if exchange is None:
+            return
+        exchange.status, exchange.head_event = event.status, number
+        exchange.response_headers = _by_name(event.headers)
+        dialogue = exchange.dialogue
+        if exchange.is_endpoint and any(each.method == "initialize" for each in exchange.messages):
+            self._begin_session(exchange, dialogue)
+        self._judge("head", exchange, number)
+        if event.status == 404 and dialogue.session is not None:
+            dialogue.gone, dialogue.gone_connection = number, event.connection
+        elif dialogue.ended is None and exchange.method == "DELETE" and 200 <= event.status < 300:
+            dialogue.ended, dialogue.ended_at, dialogue.ended_connection = number, event.at, event.connection
+
+    def body(self, event: HttpBody, number: int) -> None:
+        """Check the messages in the body of a response."""
+        exchange = self.open.get(event.number)
+        if exchange is None:
+            return
+        exchange.response_body = event.content.data if event.content.is_whole else None
+        if exchange.is_endpoint and exchange.content_type == "application/json" and event.content.size:
+            exchange.responses += self._reader.read(
+                event.content, "server", exchange.dialogue, number, event.masked, exchange
+            )
+            exchange.answered += _responses_in(exchange.responses)
+
+    def event(self, event: HttpEvent, number: int) -> None:
+        """Check an event of a stream, and the message in it."""
+        exchange = self.open.get(event.number)
+        if exchange is None:
+            return
+        exchange.events += 1
+        messages: list[Message] = []
+        if event.type == "endpoint" and exchange.events == 1:
+            self._begin_sse(exchange, event.content)
+        elif event.type == "message" and event.content.size and exchange.is_endpoint:
+            messages = self._reader.read(event.content, "server", exchange.dialogue, number, event.masked, exchange)
+            if not event.content.is_whole:
+                exchange.dialogue.is_whole = False
+        stream_event = StreamEvent(number, exchange, event.id, event.retry, not event.content.size, messages)
+        if exchange.is_endpoint:
+            revision = exchange.revision or exchange.dialogue.known_revision
+            self._findings.judge("event", stream_event, "", revision, "server", number)
+        exchange.answered += _responses_in(messages)
+        exchange.retry = event.retry if event.retry is not None else exchange.retry
+        if event.id:
+            exchange.last_id = event.id
+            exchange.dialogue.event_ids[event.id] = exchange.resumes or exchange
+            exchange.dialogue.last_stream[event.id] = exchange
+
+    def end(self, event: HttpEnd, number: int) -> None:
+        """Check a complete exchange, and forget it."""
+        exchange = self.open.pop(event.number, None)
+        if exchange is not None:
+            exchange.end, exchange.ended_at = event.how, event.at
+            self._judge("end", exchange, number)
+
+    def lose(self) -> None:
+        """Forget all that lost events could contradict."""
+        self.open.clear()
+        for dialogue in self.dialogues.values():
+            forget(dialogue)
+
+    def _judge(self, on: On, exchange: Exchange, number: int) -> None:
+        revision = exchange.revision or exchange.dialogue.known_revision
+        side: Side = "client" if on == "exchange" else "server"
+        self._findings.judge(on, exchange, exchange.method, revision, side, number)
+
+    def _is_endpoint(self, exchange: Exchange) -> bool:
+        path = urlsplit(exchange.target).path
+        if "/.well-known/" in path:
+            return False
+        if exchange.target in self.dialogues or (self._endpoint and path == self._endpoint):
+            return True
+        if exchange.method == "POST":
+            return b'"jsonrpc"' in exchange.body
+        is_stream = exchange.method == "GET" and "text/event-stream" in (exchange.header("accept") or "")
+        return not self._endpoint and (is_stream or (exchange.method == "DELETE" and _SESSION in exchange.headers))
+
+    def _dialogue_of(self, exchange: Exchange) -> Dialogue:
+        """Return the dialogue of a request. Requests of unknown clients share a dialogue."""
+        if exchange.target in self.dialogues:
+            return self.dialogues[exchange.target]
+        session = exchange.header(_SESSION)
+        version = find_revision(exchange.header(_VERSION))
+        is_modern = version.era == "modern" if version is not None else session not in self.dialogues
+        if is_modern and (PROTOCOL_VERSION.encode() in exchange.body or version is not None):
+            dialogue = self._named(_MODERN)
+            dialogue.is_shared = True
+            return dialogue
+        if b'"initialize"' in exchange.body:
+            return Dialogue("http", self._given, is_whole=True)
+        if session is None and not self._has_sessionless_clients:
+            exchange.known_session = self._session
+        dialogue = self._named(session or _SESSIONLESS)
+        dialogue.session = session
+        dialogue.is_shared = dialogue.is_shared or (session is None and dialogue.initialize is None)
+        return dialogue
+
+    def _named(self, name: str) -> Dialogue:
+        dialogue = self.dialogues.get(name)
+        if dialogue is None:
+            dialogue = self.dialogues[name] = Dialogue("http", self._given)
+        return dialogue
+
+    def _begin_session(self, exchange: Exchange, dialogue: Dialogue) -> None:
+        """Give the dialogue of an `initialize` request the name that later requests will have."""
+        session = exchange.response_header(_SESSION)
+        if session is not None:
+            dialogue.session = session
+            self.dialogues[session] = self._session = dialogue
+        elif 200 <= exchange.status < 300:
+            self._has_sessionless_clients = True
+            dialogue.is_shared = _SESSIONLESS in self.dialogues  # two clients without sessions cannot be told apart
+            self.dialogues[_SESSIONLESS] = dialogue
+
+    def _begin_sse(self, exchange: Exchange, content: Content) -> None:
+        """Begin a dialogue of HTTP+SSE: its client sends messages to the URL in the event."""
+        url = urlsplit(urljoin(exchange.target, content.data.decode("utf-8", "replace")))
+        exchange.dialogue = Dialogue("sse", self._given, is_whole=True)
+        exchange.is_endpoint = True
+        self.dialogues[f"{url.path}?{url.query}" if url.query else url.path] = exchange.dialogue
+
+
+_MODERN: Final = " modern"  # session ids have no spaces
+_SESSIONLESS: Final = " sessionless"
+
+
+def forget(dialogue: Dialogue) -> None:
+    """Forget all of a dialogue that lost events could contradict."""
+    dialogue.is_whole = False
+    for party in (dialogue.client, dialogue.server):
+        for table in (party.calls, party.finished, party.tokens, party.finished_tokens):
+            table.clear()
+    dialogue.tools.clear()
+    dialogue.tasks.clear()
+    dialogue.log_level, dialogue.log_level_pending = None, False
+
+
+def _responses_in(messages: list[Message]) -> int:
+    return sum(message.kind in ("result", "error") for message in messages)
+
+
+def _by_name(headers: tuple[tuple[str, str], ...]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, value in headers:
+        found.setdefault(name.lower(), []).append(value)
+    return found

@@ -1,0 +1,67 @@
+"""The findings of a conversation: apply the rules to a message or an exchange, and report each cause once.
+
+A client that forgets a header forgets it in each request. So findings with the same rule, side and key are one finding,
+which counts how often the cause was seen.
+
+Used by: conversation.py, exchanges.py
+Below: rules.py, state.py
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from ..revisions import Revision
+from .recording import Side
+from .rules import ADVICE, MEANING, Fault, Finding, On, Rule, rules_for
+
+MAX_CAUSES: Final = 10_000
+"""Maximum number of causes whose later occurrences are counted instead of reported."""
+
+
+class FindingTable:
+    """The findings so far, by cause."""
+
+    def __init__(self) -> None:
+        self.new: list[Finding] = []
+        """The findings since the last call of `take`."""
+        self._known: dict[tuple[str, str, str], Finding] = {}
+
+    def take(self) -> list[Finding]:
+        """Return the findings since the last call, and forget that they are new."""
+        if not self.new:
+            return []
+        found, self.new = self.new, []
+        return found
+
+    def judge(self, on: On, subject: Any, method: str, revision: Revision | None, side: Side, event: int) -> bool:
+        """Apply the rules for a kind of subject, and return True if it breaks one of an early stage."""
+        broken_stage = MEANING
+        for rule in rules_for(on, method, revision):
+            if rule.stage > broken_stage:
+                break
+            verdict = rule.judge(subject)
+            if verdict is None:
+                continue
+            fault = verdict if type(verdict) is Fault else Fault(str(verdict))
+            self.add(rule, fault, fault.side or side, event, method, revision)
+            if rule.level != ADVICE:
+                broken_stage = min(broken_stage, rule.stage)
+        return broken_stage < MEANING
+
+    def add(
+        self, rule: Rule, fault: Fault, side: Side | Literal["unknown"], event: int, method: str,
+        revision: Revision | None,
+    ) -> None:  # fmt: skip
+        """Report a fault, or count it if its cause is known."""
+        key = rule.name, side, method if fault.key is None else fault.key
+        known = self._known.get(key)
+        if known is not None:
+            known.times += 1
+            return
+        events = tuple(sorted({*fault.events, event}))
+        name = revision.name if revision is not None else ""
+        finding = Finding(rule, rule.level_in(revision), side, events, fault.text, rule.fix, name)
+        if len(self._known) < MAX_CAUSES:
+            self._known[key] = finding
+        self.new.append(finding)

@@ -1,0 +1,70 @@
+"""Logging: log messages that the client asked for, at the level that it chose.
+
+Spec:  server/utilities/logging (2024-11-05 to 2026-07-28)
+Used by: conversation.py
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..basic.versioning import LOG_LEVEL, SUBSCRIPTION_ID
+from ..features.logging import LEVELS, is_wanted
+from ..revisions import R2026_07_28
+from .rules import MUST, SHOULD, Fault, Verdict, rule
+from .state import Call, Message, an_object, quoted
+
+_LOG: Final = "notifications/message"
+
+
+@rule(SHOULD, "schema/SetLevelRequest", "Log messages have at least the level that the client chose.", "notification",
+      methods=_LOG, until=R2026_07_28, fix="Leave out log messages below the level.")  # fmt: skip
+def level_of_session(message: Message) -> Verdict:
+    dialogue, level = message.dialogue, message.body.get("level")
+    is_mixed = dialogue.modern is not None  # the message can belong to a stateless request
+    is_unknown = is_mixed or dialogue.log_level not in LEVELS or dialogue.log_level_pending or not dialogue.is_ordered
+    if is_unknown or level not in LEVELS or is_wanted(level, dialogue.log_level):
+        return None
+    return f"a log message has the level {level}, but the client chose {dialogue.log_level}"
+
+
+def _level_of(call: Call) -> object:
+    return an_object(call.params.get("_meta")).get(LOG_LEVEL)
+
+
+@rule(MUST, "2026-07-28/server/utilities/logging#per-request-log-level-1",
+      "Log messages belong to a request that asked for them.", "notification", methods=_LOG, since=R2026_07_28,
+      fix=f'Send log messages only for requests with {LOG_LEVEL}.')  # fmt: skip
+def asked_for_logs(message: Message) -> Verdict:
+    if message.exchange is not None:
+        calls = [request.call for request in message.exchange.requests if request.call is not None]
+    else:
+        calls = list(message.receiver.calls.values()) if message.dialogue.is_whole else []
+    if any(_level_of(call) is not None or not call.is_known for call in calls):
+        return None
+    if message.exchange is None and (not message.dialogue.is_whole or message.receiver.calls.forgot):
+        return None
+    text = "a log message is sent, but no request in flight asked for log messages"
+    return Fault(text, tuple(call.event for call in calls[:1]))
+
+
+@rule(MUST, "2026-07-28/server/utilities/logging#per-request-log-level-2",
+      "Log messages are not part of a subscription.", "notification", methods=_LOG, since=R2026_07_28,
+      fix="Send log messages on the stream of the request that they are about.")  # fmt: skip
+def not_on_subscription(message: Message) -> Verdict:
+    requests = message.exchange.requests if message.exchange is not None else []
+    is_listening = any(request.method == "subscriptions/listen" for request in requests)
+    return "a log message is part of a subscription" if is_listening or SUBSCRIPTION_ID in message.meta else None
+
+
+@rule(SHOULD, "2026-07-28/server/utilities/logging#error-handling-1", "An unknown log level is refused with -32602.",
+      "result", fix="Respond with -32602.")  # fmt: skip
+def unknown_level_is_refused(message: Message) -> Verdict:
+    call = message.call
+    if call is None or call.sender != "client" or message.revision is None:
+        return None
+    is_modern = message.revision.era == "modern"
+    level = _level_of(call) if is_modern else call.params.get("level", LEVELS[0])
+    if level is None or level in LEVELS or not (is_modern or call.method == "logging/setLevel"):
+        return None
+    return Fault(f"{call.method} with the log level {quoted(level)} gets a result", (call.event,))

@@ -1,0 +1,295 @@
+"""The memory of a dialogue: the facts that each message declares, begins and ends.
+
+Rules judge a message by the state before it. Then `remember` updates the state.
+
+Used by: conversation.py, exchanges.py
+Below: state.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..basic.mrtr import request_digest
+from ..basic.progress import progress_token
+from ..basic.versioning import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SUBSCRIPTION_ID
+from ..features.elicitation import URL_ELICITATION_REQUIRED
+from ..jsonrpc.messages import METHOD_NOT_FOUND, Object, RequestId
+from ..revisions import Revision, find_revision
+from .state import OTHER_SIDE, Call, Dialogue, Exchange, Message, Tool, an_object, objects
+
+
+def revision_of(message_params: Object) -> tuple[bool, Revision | None]:
+    """Return True and the revision of a stateless request, or False and None for other params."""
+    meta = message_params.get("_meta")
+    if not isinstance(meta, dict) or PROTOCOL_VERSION not in meta:
+        return False, None
+    return True, find_revision(meta[PROTOCOL_VERSION])
+
+
+def new_call(message: Message, exchange: Exchange | None) -> Call:
+    """Return the call that a request begins."""
+    is_stateless, _ = revision_of(message.body)
+    capabilities = message.meta.get(CLIENT_CAPABILITIES) if is_stateless else None
+    assert message.id is not None
+    return Call(
+        message.event, message.id, message.method, message.body, message.side, message.revision,
+        capabilities if isinstance(capabilities, dict) else None, exchange, progress_token(message.meta),
+    )  # fmt: skip
+
+
+def find_call(dialogue: Dialogue, side: str, id: RequestId, exchange: Exchange | None) -> Call | None:
+    """Return the request to which a response of `side` belongs."""
+    if exchange is not None and side == "server":
+        for request in exchange.requests:
+            if request.id == id and request.call is not None:
+                return request.call
+        if exchange.dialogue.is_shared:
+            return None
+    return dialogue.party(OTHER_SIDE["client" if side == "client" else "server"]).calls.get(id)
+
+
+def remember(message: Message, is_broken: bool = False) -> None:
+    """Update the state of the dialogue with a message that has been judged.
+
+    A notification that `is_broken`, which means that it does not fit its schema, has no effect.
+    """
+    dialogue = message.dialogue
+    if dialogue.first is None:
+        dialogue.first = message.event
+    if message.kind == "request" and message.call is not None:
+        if not (dialogue.is_shared and message.exchange is not None):
+            _begin(message, message.call)
+    elif message.kind in ("result", "error") and message.call is not None:
+        _finish(message, message.call)
+        if message.kind == "result" and ("resultType" in message.body or "supportedVersions" in message.body):
+            dialogue.served_modern = message.event
+    if message.kind == "error" and message.body.get("code") == URL_ELICITATION_REQUIRED:
+        for each in objects(an_object(message.body.get("data")).get("elicitations")):
+            dialogue.elicitations[str(each.get("elicitationId"))] = message.event
+    if is_broken and message.kind == "notification":
+        return
+    update = _UPDATES.get((message.kind, message.method))
+    if update is not None:
+        update(message)
+
+
+def _begin(message: Message, call: Call) -> None:
+    dialogue, earlier = message.dialogue, message.sender.calls.get(call.id)
+    if earlier is not None and earlier.cancelled is None:  # the id is used twice, so the responses look the same
+        earlier.copies += 1
+        return
+    message.sender.calls[call.id] = call
+    if call.token is not None:
+        message.sender.tokens[call.token] = call
+    is_late = dialogue.negotiated is not None and dialogue.initialized is None and message.side == "client"
+    if is_late and dialogue.used_before_initialized is None and message.method not in ("ping", "initialize"):
+        dialogue.used_before_initialized = message.event
+
+
+def _finish(message: Message, call: Call) -> None:
+    waiting = message.receiver.calls
+    if call.copies:
+        call.copies -= 1
+        return
+    if waiting.get(call.id) is call:
+        del waiting[call.id]
+    if not message.dialogue.is_shared:
+        message.receiver.finished[call.id] = call
+        if call.token is not None and message.receiver.tokens.get(call.token) is call:
+            del message.receiver.tokens[call.token]
+            message.receiver.finished_tokens[call.token] = call
+    if message.dialogue.is_ordered:
+        for other in waiting.values():
+            if other.cancelled is not None and other.cancelled < call.event:
+                other.overtaken = message.event
+
+
+def _initialize(message: Message) -> None:
+    dialogue = message.dialogue
+    if dialogue.initialize is not None and dialogue.is_ordered:  # a new session on the same pipe
+        dialogue.initialized = dialogue.negotiated = dialogue.revision = dialogue.server.capabilities = None
+        for party in (dialogue.client, dialogue.server):
+            party.finished.clear()
+    dialogue.initialize = message.call
+    capabilities = message.body.get("capabilities")
+    dialogue.client.capabilities = capabilities if isinstance(capabilities, dict) else None
+
+
+def _negotiated(message: Message) -> None:
+    dialogue = message.dialogue
+    dialogue.revision, dialogue.negotiated = find_revision(message.body.get("protocolVersion")), message.event
+    capabilities = message.body.get("capabilities")
+    dialogue.server.capabilities = capabilities if isinstance(capabilities, dict) else None
+
+
+def _initialized(message: Message) -> None:
+    message.dialogue.initialized = message.event
+
+
+def _asked_to_discover(message: Message) -> None:
+    message.dialogue.discover = message.dialogue.discover or message.event
+
+
+def _discover_refused(message: Message) -> None:
+    if message.body.get("code") == METHOD_NOT_FOUND:
+        message.dialogue.discover_refused = message.event
+
+
+def _discovered(message: Message) -> None:
+    dialogue, capabilities = message.dialogue, message.body.get("capabilities")
+    if dialogue.revision is None and isinstance(capabilities, dict):
+        dialogue.server.capabilities = capabilities
+
+
+def _cancelled(message: Message) -> None:
+    id = message.body.get("requestId")
+    if isinstance(id, str | int):
+        for party in (message.sender, message.receiver):
+            call = party.calls.get(id)
+            if call is not None and call.cancelled is None:
+                call.cancelled = message.event
+
+
+def _progress(message: Message) -> None:
+    call = call_of_token(message)
+    progress = message.body.get("progress")
+    if call is not None and isinstance(progress, int | float):
+        call.progress = progress
+
+
+def call_of_token(message: Message) -> Call | None:
+    """Return the request that a progress notification reports on, or None if no request in flight has its token."""
+    token = message.body.get("progressToken")
+    related = message.exchange.requests if message.exchange is not None else []
+    for request in related:
+        if request.call is not None and request.call.token == token:
+            return request.call
+    return message.receiver.tokens.get(token) if isinstance(token, str | int) else None
+
+
+def _listed(message: Message) -> None:
+    dialogue, call = message.dialogue, message.call
+    cursor = message.body.get("nextCursor")
+    if isinstance(cursor, str):
+        dialogue.cursors[message.method, cursor] = message.event, message.body.get("cacheScope")
+    if message.method != "tools/list":
+        return
+    if call is not None and call.is_known and call.params.get("cursor") is None:
+        dialogue.tools.clear()
+        dialogue.tools.forgot = False
+    for tool in objects(message.body.get("tools")):
+        name = tool.get("name")
+        if isinstance(name, str):
+            dialogue.tools[name] = Tool(message.event, tool)
+    dialogue.tools_are_complete = cursor is None
+
+
+def _tools_changed(message: Message) -> None:
+    message.dialogue.tools.clear()
+    message.dialogue.tools_are_complete = False
+
+
+def _subscribed(message: Message) -> None:
+    if message.call is not None and isinstance(uri := message.call.params.get("uri"), str):
+        message.dialogue.subscribed.add(uri)
+
+
+def _log_level(message: Message) -> None:
+    dialogue = message.dialogue
+    if message.kind == "request":
+        dialogue.log_level_pending = True
+    else:
+        level = message.call.params.get("level") if message.call is not None else None
+        dialogue.log_level = level if isinstance(level, str) else None
+        dialogue.log_level_pending = False
+
+
+def subscription_of(message: Message) -> Call | None:
+    """Return the `subscriptions/listen` request to which a notification belongs."""
+    if message.exchange is not None:
+        calls = [request.call for request in message.exchange.requests if request.method == "subscriptions/listen"]
+        return calls[0] if calls else None
+    id = message.meta.get(SUBSCRIPTION_ID)
+    call = message.receiver.calls.get(id) if isinstance(id, str | int) else None
+    return call if call is not None and call.method == "subscriptions/listen" else None
+
+
+def _acknowledged(message: Message) -> None:
+    call = subscription_of(message)
+    if call is not None:
+        call.acknowledged = an_object(message.body.get("notifications"))
+
+
+def _input_required(message: Message) -> None:
+    call, state, dialogue = message.call, message.body.get("requestState"), message.dialogue
+    if message.body.get("resultType") != "input_required" or call is None:
+        return
+    call.asked = tuple(an_object(message.body.get("inputRequests")))
+    if isinstance(state, str):
+        dialogue.states[state] = call
+    if not dialogue.is_shared and call.is_known:
+        dialogue.rounds[request_digest(call.method, call.params)] = message.event, isinstance(state, str)
+
+
+def _task_seen(message: Message) -> None:
+    if isinstance(message.body.get("task"), dict) and message.kind == "result":
+        message.dialogue.created_tasks[str(an_object(message.body["task"]).get("taskId"))] = message.event
+    task = message.body.get("task") if message.method not in _TASK_MESSAGES else message.body
+    for each in (*objects(message.body.get("tasks")), an_object(task)):
+        id, status = each.get("taskId"), each.get("status")
+        if isinstance(id, str) and isinstance(status, str):
+            message.dialogue.tasks[id] = message.event, status
+
+
+_TASK_MESSAGES = ("tasks/get", "tasks/cancel", "notifications/tasks/status", "notifications/tasks")
+
+
+def _called(message: Message) -> None:
+    _input_required(message)
+    if message.call is not None:
+        created = message.body if message.body.get("resultType") == "task" else an_object(message.body.get("task"))
+        task_id = created.get("taskId")
+        message.call.task_id = task_id if isinstance(task_id, str) else None
+    if message.body.get("resultType") == "task" and isinstance(id := message.body.get("taskId"), str):
+        message.dialogue.tasks[id] = message.event, str(message.body.get("status"))
+    elif "task" in message.body:
+        _task_seen(message)
+
+
+def _elicitation(message: Message) -> None:
+    if isinstance(id := message.body.get("elicitationId"), str):
+        message.dialogue.elicitations[id] = message.event
+
+
+def _task_result(message: Message) -> None:
+    id = message.call.params.get("taskId") if message.call is not None else None
+    if isinstance(id, str) and id in message.dialogue.tasks:
+        message.dialogue.tasks[id] = message.event, "over"
+
+
+_LISTS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list", "tasks/list")
+_UPDATES: dict[tuple[str, str], Callable[[Message], None]] = {
+    ("request", "initialize"): _initialize,
+    ("result", "initialize"): _negotiated,
+    ("notification", "notifications/initialized"): _initialized,
+    ("request", "server/discover"): _asked_to_discover,
+    ("error", "server/discover"): _discover_refused,
+    ("result", "server/discover"): _discovered,
+    ("notification", "notifications/cancelled"): _cancelled,
+    ("notification", "notifications/progress"): _progress,
+    **{("result", method): _listed for method in _LISTS},
+    ("notification", "notifications/tools/list_changed"): _tools_changed,
+    ("request", "resources/subscribe"): _subscribed,
+    ("request", "logging/setLevel"): _log_level,
+    ("result", "logging/setLevel"): _log_level,
+    ("notification", "notifications/subscriptions/acknowledged"): _acknowledged,
+    ("result", "prompts/get"): _input_required,
+    ("result", "resources/read"): _input_required,
+    **{("result", method): _called for method in ("tools/call", "sampling/createMessage", "elicitation/create")},
+    **{("result", method): _task_seen for method in ("tasks/get", "tasks/cancel")},
+    **{("notification", method): _task_seen for method in ("notifications/tasks/status", "notifications/tasks")},
+    ("result", "tasks/result"): _task_result,
+    ("request", "elicitation/create"): _elicitation,
+}
+"""Kind and method of a message -> the function that remembers it."""

@@ -1,0 +1,235 @@
+"""Messages: JSON-RPC 2.0 as the protocol uses it, with its ids, responses, batches and error codes.
+
+Spec:  basic/index#messages (2024-11-05 to 2026-07-28), 2025-03-26 basic/index#batching, 2026-07-28
+       basic/index#error-codes; JSON-RPC 2.0
+Used by: conversation.py
+"""
+
+from __future__ import annotations
+
+from ..basic.versioning import MODERN_ERROR_CODES, REPLACED_CODES
+from ..features.task_augmentation import EXTENSION_CAPABILITY
+from ..jsonrpc.messages import is_request_id
+from ..revisions import R2025_06_18, R2026_07_28, SPECIFIED
+from .rules import ADVICE, FORM, MUST, ORDER, SHOULD, Fault, Verdict, rule
+from .state import Dialogue, Message, quoted
+
+
+def kind_of_fault(message: Message) -> str:
+    """Return the part of JSON-RPC that a malformed message breaks, in one word."""
+    raw = message.raw
+    if type(raw) is list:
+        return "batch"
+    if type(raw) is not dict:
+        return "utf-8" if "UTF-8" in message.fault else "text"
+    if raw.get("jsonrpc") != "2.0":
+        return "version"
+    if "method" not in raw:
+        return _kind_of_response_fault(message)
+    if type(raw["method"]) is not str or "result" in raw or "error" in raw:
+        return "form"
+    if "id" in raw and not is_request_id(raw["id"]):
+        return "notification" if raw["method"].startswith("notifications/") else "id"
+    return "params"
+
+
+def _kind_of_response_fault(message: Message) -> str:
+    raw = message.raw
+    assert type(raw) is dict
+    if "result" in raw and "error" in raw:
+        return "both"
+    if "error" in raw:
+        return "error"
+    if "result" in raw:
+        return "result" if type(raw["result"]) is not dict else "response id"
+    return "form"
+
+
+@rule(MUST, "2026-07-28/basic/index#messages-1", "A message is a JSON-RPC 2.0 request, notification or response.",
+      "malformed", stage=FORM, fix='Send an object with "jsonrpc": "2.0", and with a method (a string) and params (an '
+          "object), or with an id and a result or an error.")  # fmt: skip
+def json_rpc(message: Message) -> Verdict:
+    if kind_of_fault(message) in ("version", "form", "params"):
+        return f"the message is not JSON-RPC 2.0: {message.fault.removeprefix('Invalid Request: ')}"
+    if message.dialogue.transport != "stdio" and kind_of_fault(message) == "text":
+        return f"the content is not a message: {message.fault}"
+    return None
+
+
+@rule(MUST, "2026-07-28/basic/transports/index#messages-1", "A message is encoded as UTF-8.", "malformed", stage=FORM,
+      fix="Encode messages as UTF-8.")  # fmt: skip
+def utf_8(message: Message) -> Verdict:
+    return f"the message is not UTF-8: {message.fault}" if kind_of_fault(message) == "utf-8" else None
+
+
+@rule(MUST, "2026-07-28/basic/index#requests-1", "The id of a request is a string or an integer, and not null.",
+      "malformed", stage=FORM, fix="Give each request an id that is a string or an integer.")  # fmt: skip
+def request_id(message: Message) -> Verdict:
+    if kind_of_fault(message) != "id" or type(message.raw) is not dict:
+        return None
+    method, id = message.raw.get("method"), message.raw.get("id")
+    return f"the request {quoted(method)} has the id {'null' if id is None else quoted(id)}"
+
+
+@rule(MUST, "2026-07-28/basic/index#notifications-2", "A notification has no id.", "malformed request", stage=FORM,
+      fix="Leave out the id of the notification.")  # fmt: skip
+def notification_without_id(message: Message) -> Verdict:
+    if message.kind == "malformed":
+        is_wrong = kind_of_fault(message) == "notification"
+    else:
+        is_wrong = message.method.startswith("notifications/") and message.method in SPECIFIED
+    return "a notification is sent with an id, as if it were a request" if is_wrong else None
+
+
+@rule(MUST, "2025-06-18/basic/index#responses-2", "A response has a result (an object) or an error, and not both.",
+      "malformed", stage=FORM, fix="Send a result or an error.")  # fmt: skip
+def result_or_error(message: Message) -> Verdict:
+    kind = kind_of_fault(message)
+    if kind == "both":
+        return "the response has both a result and an error"
+    if kind == "result" and type(message.raw) is dict:
+        return f"the result of the response is {quoted(message.raw['result'])}, not an object"
+    return None
+
+
+@rule(MUST, "2026-07-28/basic/index#error-responses-2", "An error has an integer code and a message (a string).",
+      "malformed", stage=FORM, fix="Send an error with an integer code and a message.")  # fmt: skip
+def error_object(message: Message) -> Verdict:
+    if kind_of_fault(message) != "error" or type(message.raw) is not dict:
+        return None
+    return f"the error of the response is {quoted(message.raw['error'], 120)}"
+
+
+@rule(MUST, "2026-07-28/basic/index#result-responses-1", "A response has the id of a request that waits for it.",
+      "malformed result error", stage=FORM, fix="Send one response to each request, with the request's id, and none to "
+          "a notification.")  # fmt: skip
+def response_id(message: Message) -> Verdict:
+    if message.kind == "malformed":
+        return "the response has no id" if kind_of_fault(message) == "response id" else None
+    if message.id is None or message.call is not None:
+        return None
+    asked, exchange, dialogue = message.receiver, message.exchange, message.dialogue
+    if message.side == "client" and dialogue.revision is None and dialogue.modern is not None:
+        return None  # another rule
+    if exchange is not None and exchange.dialogue.is_shared:
+        ids = [request.id for request in exchange.requests]
+        is_wrong = bool(ids) and exchange.method == "POST"
+        text = f"the response has the id {quoted(message.id)}, the request in this POST has {quoted(ids[:1])}"
+        return text if is_wrong else None
+    if message.id in asked.finished:
+        is_redelivery = exchange is not None and exchange.method == "GET"
+        text = f"the request with the id {quoted(message.id)} already has a response"
+        return None if is_redelivery else Fault(text, (asked.finished[message.id].event,))
+    is_unknown = dialogue.is_whole and not (asked.calls.forgot or asked.finished.forgot)
+    return f"no request of this conversation has the id {quoted(message.id)}" if is_unknown else None
+
+
+@rule(MUST, "2025-11-25/basic/index#requests-3", "An id is used for one request of a session.", "request",
+      until=R2026_07_28, fix="Use a new id for each request, for example a counter.")  # fmt: skip
+def id_used_once(message: Message) -> Verdict:
+    earlier = message.sender.finished.get(message.id or 0) or message.sender.calls.get(message.id or 0)
+    if earlier is None or message.method == "initialize" or message.dialogue.is_shared or earlier.id != message.id:
+        return None
+    text = f"the id {quoted(message.id)} of {message.method} was used before, for {earlier.method or 'a request'}"
+    return Fault(text, (earlier.event,))
+
+
+@rule(MUST, "2026-07-28/basic/index#requests-3", "The id of a request is not that of another request that still waits.",
+      "request", since=R2026_07_28, fix="Use an id that no unfinished request has.")  # fmt: skip
+def id_in_flight(message: Message) -> Verdict:
+    earlier = message.sender.calls.get(message.id if message.id is not None else "")
+    if earlier is None or message.dialogue.is_shared or earlier.cancelled is not None:
+        return None
+    text = f"the id {quoted(message.id)} of {message.method} is that of {earlier.method}, which still waits"
+    return Fault(text, (earlier.event,))
+
+
+@rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-1",
+      "In this revision, a frame is one message, not a batch.", "malformed", stage=FORM, should_until=R2025_06_18,
+      fix="Send each message in a frame or a POST of its own.")  # fmt: skip
+def no_batch(message: Message) -> Verdict:
+    if kind_of_fault(message) != "batch":
+        return None
+    revision = message.revision
+    return f"{message.fault}, but revision {revision} has no batches" if revision else message.fault
+
+
+@rule(MUST, "2026-07-28/basic/index#error-codes-4", "Only codes that the specification defines are in -32020 to "
+      "-32099.", "error", since=R2026_07_28, fix="Use a code outside -32768 to -32000, or one that the specification "
+          "defines.")  # fmt: skip
+def specified_code(message: Message) -> Verdict:
+    code = message.body.get("code")
+    is_defined = code in MODERN_ERROR_CODES or code in REPLACED_CODES
+    if isinstance(code, int) and code in range(-32099, -32019) and not is_defined:
+        return Fault(f"the {message.sent} has the code {code}, which the specification does not define", key=str(code))
+    return None
+
+
+@rule(MUST, "2026-07-28/basic/index#error-codes-6", "The codes -32002 and -32042 of earlier revisions are not sent.",
+      "error", since=R2026_07_28, fix="Send -32602 for an unknown resource, and an input_required result for a URL to "
+          "visit.")  # fmt: skip
+def replaced_code(message: Message) -> Verdict:
+    code = message.body.get("code")
+    if not isinstance(code, int) or code not in REPLACED_CODES:
+        return None
+    return Fault(f"the {message.sent} has the code {code} of an earlier revision", key=str(code))
+
+
+@rule(SHOULD, "2026-07-28/basic/index#error-codes-2", "Other codes of an application are outside -32768 to -32000.",
+      "error", since=R2026_07_28, fix="Use a code outside -32768 to -32000 for errors of your own.")  # fmt: skip
+def reserved_code(message: Message) -> Verdict:
+    code = message.body.get("code")
+    if not isinstance(code, int) or code in REPLACED_CODES or code in range(-32099, -32019):
+        return None
+    if code in range(-32768, -31999) and code not in (-32700, *range(-32603, -32599)):
+        return Fault(f"the {message.sent} has the code {code}, which is reserved", key=str(code))
+    return None
+
+
+@rule(MUST, "2026-07-28/basic/index#result-responses-3", "Each result has a resultType.", "result", since=R2026_07_28,
+      fix='Add "resultType": "complete" to the result.')  # fmt: skip
+def result_type(message: Message) -> Verdict:
+    if message.side == "client" or type(message.body.get("resultType")) is str:
+        return None
+    return f"the {message.sent} has no resultType"
+
+
+@rule(MUST, "2026-07-28/basic/index#resulttype-1", "A resultType is that of the protocol, or of a declared extension.",
+      "result", since=R2026_07_28, fix="Use a resultType that the client knows.")  # fmt: skip
+def known_result_type(message: Message) -> Verdict:
+    kind = message.body.get("resultType")
+    if type(kind) is not str or kind in ("complete", "input_required") or message.side == "client":
+        return None
+    if kind == "task" and message.client_declares(EXTENSION_CAPABILITY) is not False:
+        return None
+    if message.client_declares("extensions") is not False and kind != "task":
+        return None
+    return f"the {message.sent} has the resultType {quoted(kind)}, which no declared extension has"
+
+
+@rule(MUST, "2026-07-28/basic/patterns/index#intro-1", "A server sends no requests in the modern era.", "request",
+      since=R2026_07_28, stage=ORDER, fix="Ask for input with an input_required result.")  # fmt: skip
+def no_request_of_server(message: Message) -> Verdict:
+    return f"the server sends the request {message.method[:80]}" if message.side == "server" else None
+
+
+@rule(MUST, "2026-07-28/basic/transports/stdio#sending-messages-1", "A client sends no responses in the modern era.",
+      "result error", stage=FORM, fix="Send input with the retry of the request.")  # fmt: skip
+def no_response_of_client(message: Message) -> Verdict:
+    is_modern = message.dialogue.revision is None and message.dialogue.modern is not None
+    is_wrong = message.side == "client" and message.call is None and is_modern
+    return f"the client sends a response with the id {quoted(message.id)}" if is_wrong else None
+
+
+@rule(ADVICE, "schema/JSONRPCResponse", "Each request gets a response.", "close",
+      fix="Respond to each request, also if it fails.")  # fmt: skip
+def never_answered(dialogue: Dialogue) -> Verdict:
+    waiting = [
+        call
+        for call in dialogue.client.calls.values()
+        if call.cancelled is None and call.method != "subscriptions/listen"
+    ]
+    if not waiting or not dialogue.is_whole:
+        return None
+    some = ", ".join(f"{call.method or 'a request'} (id {call.id!r})" for call in waiting[:3])
+    return Fault(f"{len(waiting)} requests never got a response: {some}", tuple(call.event for call in waiting[:3]))

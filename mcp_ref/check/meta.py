@@ -1,0 +1,122 @@
+"""The rules of `_meta`: its keys in all revisions, and the required fields of stateless requests.
+
+Spec:  basic/index#_meta (2025-06-18 to 2026-07-28)
+Used by: conversation.py
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..basic.meta import is_meta_key
+from ..basic.versioning import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO
+from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
+from ..revisions import R2025_06_18, R2026_07_28
+from .rules import ADVICE, MUST, ORDER, SHOULD, Fault, Verdict, rule
+from .state import Message, an_object, quoted
+
+_TRACE_PARENT = re.compile("[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
+_REVERSE_DNS = re.compile(r"(com|org|net|io|dev|app|ai|co|edu|gov|[a-z]{2})\.")
+MAX_JUDGED_KEY = 256
+"""Maximum length of a key that is judged, in characters. Longer keys are not parsed."""
+
+
+@rule(MUST, "2026-07-28/basic/index#meta-2", "A key of _meta is a name with an optional prefix.",
+      "request notification result", since=R2025_06_18, fix="Write keys as name or com.example/name.")  # fmt: skip
+def meta_keys(message: Message) -> Verdict:
+    for key in message.meta:
+        if len(key) <= MAX_JUDGED_KEY and not is_meta_key(key):
+            return Fault(f"the _meta of the {message.sent} has the key {quoted(key)}", key=key[:80])
+    return None
+
+
+@rule(MUST, "2026-07-28/basic/index#meta-17", "traceparent has the format of W3C Trace Context.",
+      "request notification result", since=R2026_07_28, fix="Write traceparent as "
+          "VERSION-TRACE-PARENT-FLAGS.")  # fmt: skip
+def trace_context(message: Message) -> Verdict:
+    value = message.meta.get("traceparent")
+    if value is None or (isinstance(value, str) and _TRACE_PARENT.fullmatch(value)):
+        return None
+    return f"the traceparent of the {message.sent} is {quoted(value)}"
+
+
+def missing_meta(params: Object) -> str | None:
+    """Return the fault of a stateless request without a required field of `_meta`, or None."""
+    meta = params.get("_meta")
+    if not isinstance(meta, dict):
+        return "it has no _meta"
+    for name, kind, described in ((PROTOCOL_VERSION, str, "a string"), (CLIENT_CAPABILITIES, dict, "an object")):
+        if name not in meta:
+            return f"its _meta has no {name}"
+        if not isinstance(meta[name], kind):
+            return f"in its _meta, {name} is {quoted(meta[name])}, not {described}"
+    return None
+
+
+@rule(MUST, "2026-07-28/basic/index#meta-6", "A stateless request has its revision and the client's capabilities in "
+      "_meta.", "request", since=R2026_07_28, stage=ORDER,
+      fix=f'Add {PROTOCOL_VERSION} and {CLIENT_CAPABILITIES} to the _meta of each request.')  # fmt: skip
+def required_meta(message: Message) -> Verdict:
+    fault = missing_meta(message.body) if message.side == "client" and message.method != "initialize" else None
+    return f"the request {message.method[:80]} is malformed: {fault}" if fault is not None else None
+
+
+@rule(MUST, "2026-07-28/basic/index#meta-7", "A server refuses a request without the required fields of _meta.",
+      "result error", since=R2026_07_28, fix="Respond with the error -32602 to such a request.")  # fmt: skip
+def malformed_request_is_refused(message: Message) -> Verdict:
+    call = message.call
+    if call is None or not call.is_known or call.sender == "server" or call.method == "initialize":
+        return None
+    fault = missing_meta(call.params)
+    if fault is None or (message.kind == "error" and message.body.get("code") == INVALID_PARAMS):
+        return None
+    got = "a result" if message.kind == "result" else f"the error {message.body.get('code')}"
+    is_other = message.kind == "error" and message.body.get("code") != -32603
+    return None if is_other else Fault(f"the request {call.method} gets {got}, although {fault}", (call.event,))
+
+
+@rule(ADVICE, "2026-07-28/basic/index#meta-9", "A client names itself in each request.", "request", since=R2026_07_28,
+      fix=f'Add {CLIENT_INFO} to _meta.')  # fmt: skip
+def client_info(message: Message) -> Verdict:
+    is_missing = message.side == "client" and CLIENT_INFO not in message.meta
+    return Fault(f"the request {message.method} has no {CLIENT_INFO}", key="") if is_missing else None
+
+
+@rule(SHOULD, "2026-07-28/server/discover#discoverresult-1", "A server names itself in its DiscoverResult.", "result",
+      since=R2026_07_28, methods="server/discover", fix=f'Add {SERVER_INFO} to _meta.')  # fmt: skip
+def server_info_of_discover(message: Message) -> Verdict:
+    return None if SERVER_INFO in message.meta else f"the result of server/discover has no {SERVER_INFO} in its _meta"
+
+
+@rule(ADVICE, "2026-07-28/basic/index#meta-13", "A server names itself in each result.", "result", since=R2026_07_28,
+      fix=f'Add {SERVER_INFO} to _meta.')  # fmt: skip
+def server_info(message: Message) -> Verdict:
+    is_missing = message.side == "server" and SERVER_INFO not in message.meta and message.method != "server/discover"
+    return Fault(f"the {message.sent} has no {SERVER_INFO} in its _meta", key="") if is_missing else None
+
+
+@rule(ADVICE, "2026-07-28/basic/index#meta-4", "A prefix of a key of _meta begins with a reversed domain name.",
+      "request notification result", since=R2025_06_18, fix="Use a prefix such as com.example/.")  # fmt: skip
+def reverse_dns(message: Message) -> Verdict:
+    for key in message.meta:
+        prefix, slash, _ = key.partition("/")
+        if slash and is_meta_key(key) and not _REVERSE_DNS.match(prefix):
+            return Fault(f"the prefix of {quoted(key)} is not a reversed domain name", key=key[:80])
+    return None
+
+
+def extension_faults(capabilities: JSON) -> Verdict:
+    """Return the fault of an extension's name in capabilities, or None."""
+    for name in an_object(an_object(capabilities).get("extensions")):
+        if len(name) <= MAX_JUDGED_KEY and ("/" not in name or not is_meta_key(name)):
+            return Fault(f"the extension {quoted(name)} is not named like com.example/name", key=name[:80])
+    return None
+
+
+@rule(MUST, "2026-07-28/basic/versioning#extension-negotiation-1",
+      "The name of an extension has a prefix, as in com.example/name.", "request result", since=R2026_07_28,
+      fix="Name the extension com.example/name.")  # fmt: skip
+def extension_names(message: Message) -> Verdict:
+    if message.kind == "request":
+        return extension_faults(message.meta.get(CLIENT_CAPABILITIES))
+    return extension_faults(message.body.get("capabilities")) if message.method == "server/discover" else None

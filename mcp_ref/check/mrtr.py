@@ -1,0 +1,133 @@
+"""Multi round-trip requests: results that ask for input, and the retries that bring it.
+
+Spec:  2026-07-28 basic/patterns/mrtr
+Used by: conversation.py
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..basic.mrtr import INPUT_METHODS, request_digest
+from ..codec import ShapeError, codec_for
+from ..jsonrpc.messages import Object
+from ..revisions import R2026_07_28
+from .rules import MUST, Fault, Verdict, rule
+from .shapes import load_type
+from .state import Message, an_object, quoted
+
+INPUT_PARAMS: Final = {
+    "elicitation/create": ("elicitation", "features.elicitation:ElicitRequestParams"),
+    "sampling/createMessage": ("sampling", "features.sampling:CreateMessageRequestParams"),
+    "roots/list": ("roots", "basic.meta:RequestParams"),
+}
+"""The method of an input request -> the capability of the client, and the dataclass of the params."""
+
+
+def asks_for_input(message: Message) -> bool:
+    return message.body.get("resultType") == "input_required"
+
+
+@rule(MUST, "2026-07-28/basic/patterns/mrtr#supported-requests-1",
+      "Only tools/call, prompts/get and resources/read ask for input.", "result", since=R2026_07_28,
+      fix="Ask for input only while you serve one of these requests.")  # fmt: skip
+def input_of_method(message: Message) -> Verdict:
+    is_wrong = asks_for_input(message) and message.method not in INPUT_METHODS and message.method != ""
+    return f"the {message.sent} is input_required" if is_wrong else None
+
+
+@rule(MUST, "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-10",
+      "An input_required result has inputRequests or requestState.", "result", since=R2026_07_28,
+      fix="Add inputRequests, requestState or both.")  # fmt: skip
+def input_or_state(message: Message) -> Verdict:
+    if not asks_for_input(message) or "inputRequests" in message.body or "requestState" in message.body:
+        return None
+    return f"the {message.sent} has neither inputRequests nor requestState"
+
+
+@rule(MUST, "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-2",
+      "An input request is an elicitation, a sampling request or a roots request.", "result", since=R2026_07_28,
+      fix="Send a request with one of these methods, and params by the schema.")  # fmt: skip
+def input_requests(message: Message) -> Verdict:
+    for key, request in _requests(message):
+        method = request.get("method")
+        if not isinstance(method, str) or method not in INPUT_PARAMS:
+            return f"the input request {quoted(key)} has the method {quoted(method)}"
+        assert message.revision is not None
+        try:
+            codec_for(message.revision).decode(load_type(INPUT_PARAMS[method][1]), request.get("params", {}))
+        except ShapeError as error:
+            return f"the params of the input request {quoted(key)} do not fit the schema: {error}"
+    return None
+
+
+def _requests(message: Message) -> list[tuple[str, Object]]:
+    requests = an_object(message.body.get("inputRequests")) if asks_for_input(message) else {}
+    return [(key, an_object(value)) for key, value in requests.items()]
+
+
+@rule(MUST, "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-11",
+      "A server asks only for input that the client declared to support.", "result", since=R2026_07_28,
+      fix="Check the capabilities in the _meta of the request, and respond with -32021 if one is missing.")  # fmt: skip
+def input_is_declared(message: Message) -> Verdict:
+    for key, request in _requests(message):
+        capability, _ = INPUT_PARAMS.get(str(request.get("method")), ("", ""))
+        if capability and message.client_declares(capability) is False:
+            event = message.call.event if message.call is not None else message.event
+            text = f"the input request {quoted(key)} needs {capability}, which the client did not declare"
+            return Fault(text, (event,), key=capability)
+    return None
+
+
+@rule(MUST, "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-5", "A retry has a new id.", "request",
+      since=R2026_07_28, fix="Use a new id for the retry.")  # fmt: skip
+def retry_has_new_id(message: Message) -> Verdict:
+    first = message.dialogue.states.get(str(message.body.get("requestState")))
+    if first is None or first.id != message.id:
+        return None
+    return Fault(f"the retry of {message.method} has the id {quoted(message.id)} of the first request", (first.event,))
+
+
+@rule(MUST, "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-6",
+      "A requestState belongs to one request.", "request", since=R2026_07_28,
+      fix="Repeat the method and the params of the first request.")  # fmt: skip
+def state_of_request(message: Message) -> Verdict:
+    first = message.dialogue.states.get(str(message.body.get("requestState")))
+    if first is None or not first.is_known:
+        return None
+    if request_digest(message.method, message.body) == request_digest(first.method, first.params):
+        return None
+    return Fault(f"the requestState of {first.method} comes with {message.method} and other params", (first.event,))
+
+
+@rule(MUST, "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-2",
+      "A retry has the requestState of the result, unchanged.", "request", since=R2026_07_28,
+      fix="Send the requestState exactly as you got it.")  # fmt: skip
+def state_is_returned(message: Message) -> Verdict:
+    state, dialogue = message.body.get("requestState"), message.dialogue
+    if not dialogue.is_whole or message.side != "client" or dialogue.states.forgot or dialogue.is_shared:
+        return None
+    if isinstance(state, str):
+        is_known = state in dialogue.states or message.masked
+        return None if is_known else f"{message.method} has a requestState that no result has given"
+    if "inputResponses" not in message.body:
+        return None
+    first = dialogue.rounds.get(request_digest(message.method, message.body))
+    if first is None or not first[1]:
+        return None
+    return Fault(f"the retry of {message.method} lacks the requestState of the result", (first[0],))
+
+
+@rule(MUST, "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-1",
+      "A retry brings all the input that was asked for.", "request", since=R2026_07_28,
+      fix="Send a response for each key of inputRequests.")  # fmt: skip
+def input_is_complete(message: Message) -> Verdict:
+    first = message.dialogue.states.get(str(message.body.get("requestState")))
+    if first is None:
+        return None
+    missing = [key for key in first.asked if key not in an_object(message.body.get("inputResponses"))]
+    return (
+        Fault(f"the retry of {message.method} lacks the input {quoted(missing[0])}", (first.event,))
+        if missing
+        else None
+    )

@@ -1,0 +1,71 @@
+"""Progress: notifications about a request, by the token that the request has given.
+
+Spec:  basic/utilities/progress (2024-11-05 to 2025-11-25), basic/patterns/progress (2026-07-28)
+Used by: conversation.py
+"""
+
+from __future__ import annotations
+
+from ..extensions.tasks.types import TERMINAL_STATUSES
+from .memory import call_of_token
+from .rules import MUST, Fault, Verdict, rule
+from .state import Message, quoted
+
+_PROGRESS = "notifications/progress"
+
+
+@rule(MUST, "2026-07-28/basic/patterns/progress#behavior-requirements-1",
+      "Progress has the token of a request in flight.", "notification", methods=_PROGRESS,
+      fix="Send progress only with the token of a request that you are serving.")  # fmt: skip
+def known_token(message: Message) -> Verdict:
+    token, dialogue, exchange = message.body.get("progressToken"), message.dialogue, message.exchange
+    if call_of_token(message) is not None or not isinstance(token, str | int):
+        return None
+    if exchange is not None and dialogue.is_shared:
+        is_wrong = exchange.method == "POST" and bool(exchange.requests)
+        return f"the request of this stream did not give the progress token {quoted(token)}" if is_wrong else None
+    known = message.receiver
+    if token in known.finished_tokens or not dialogue.is_whole or known.tokens.forgot or known.finished_tokens.forgot:
+        return None
+    return f"no request has given the progress token {quoted(token)}"
+
+
+@rule(MUST, "2026-07-28/basic/patterns/progress#implementation-notes-3", "Progress stops when the request is complete.",
+      "notification", methods=_PROGRESS, fix="Send no progress after the response.")  # fmt: skip
+def after_response(message: Message) -> Verdict:
+    token, exchange = message.body.get("progressToken"), message.exchange
+    call = message.receiver.finished_tokens.get(token) if isinstance(token, str | int) else None
+    if call is None or call_of_token(message) is not None:
+        return None
+    if call.task_id is not None or "task" in call.params:  # the token is valid until the task is over
+        event, status = message.dialogue.tasks.get(call.task_id or "", (0, ""))
+        is_over = status in TERMINAL_STATUSES and message.dialogue.is_ordered
+        return Fault(f"progress comes after the task was {status}", (event,)) if is_over else None
+    if not message.dialogue.is_ordered and (exchange is None or call.exchange is not exchange):
+        return None
+    return Fault(f"progress {quoted(message.body.get('progress'))} comes after the response to {call.method}",
+                 (call.event,))  # fmt: skip
+
+
+@rule(MUST, "2026-07-28/basic/patterns/progress#progress-flow-3", "The progress value grows with each notification.",
+      "notification", methods=_PROGRESS, fix="Send a larger value each time, also if the total is "
+          "unknown.")  # fmt: skip
+def growing_value(message: Message) -> Verdict:
+    call, value = call_of_token(message), message.body.get("progress")
+    if call is None or call.progress is None or not isinstance(value, int | float) or value > call.progress:
+        return None
+    is_redelivery = message.exchange is not None and message.exchange.method == "GET"
+    text = f"the progress of {call.method} goes from {call.progress} to {value}"
+    return None if is_redelivery else Fault(text, (call.event,))
+
+
+@rule(MUST, "2026-07-28/basic/patterns/progress#progress-flow-2",
+      "A progress token is unique across the requests in flight.", "request",
+      fix="Use a new token for each request.")  # fmt: skip
+def unique_token(message: Message) -> Verdict:
+    token = message.call.token if message.call is not None else None
+    other = message.sender.tokens.get(token) if token is not None and not message.dialogue.is_shared else None
+    if other is None or other.id == message.id or other.cancelled is not None:
+        return None
+    return Fault(f"{message.method} has the progress token {quoted(token)} of {other.method}, which is unfinished",
+                 (other.event,))  # fmt: skip

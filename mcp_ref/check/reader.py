@@ -1,0 +1,213 @@
+"""From bytes to judged messages: parse a frame or body, find the revision and the request of each message, judge it.
+
+Used by: exchanges.py, conversation.py
+Below: findings.py, memory.py
+"""
+
+from __future__ import annotations
+
+from ..basic.versioning import PROTOCOL_VERSION, SUBSCRIPTION_ID
+from ..jsonrpc.messages import (
+    JSON,
+    MAX_BATCH,
+    MAX_ID_LENGTH,
+    ErrorResponse,
+    Malformed,
+    Notification,
+    Request,
+    Response,
+    parse_json,
+    read_message,
+)
+from ..jsonrpc.outline import search_members
+from ..revisions import LATEST_LEGACY, REVISIONS, Revision, find_method, find_revision
+from .findings import FindingTable
+from .memory import find_call, new_call, remember, revision_of
+from .recording import Content, Side
+from .state import Call, Dialogue, Exchange, Message, an_object
+
+_OUR_LIMITS = ("nested deeper", "too many digits")
+"""Parts of errors of `parse_json` about limits of this package, which are not faults of the sender."""
+
+
+class Reader:
+    """Reads the messages of all dialogues into one table of findings."""
+
+    def __init__(self, findings: FindingTable) -> None:
+        self._findings = findings
+
+    def read(
+        self, content: Content, side: Side, dialogue: Dialogue, event: int, masked: bool = False,
+        exchange: Exchange | None = None,
+    ) -> list[Message]:  # fmt: skip
+        """Read, judge and remember the messages in a frame, body or event. Return them, without malformed ones."""
+        if not content.is_whole:
+            self._read_start(content, side, dialogue, event, exchange)
+            return []
+        try:
+            value = parse_json(content.data)
+        except ValueError as error:
+            if _is_our_limit(str(error)):
+                dialogue.is_whole = False
+            else:
+                _, id = search_members(content.data.decode("utf-8", "replace"))
+                self._malformed(f"it is not JSON: {error}", None, side, dialogue, event, exchange, id)
+            return []
+        if type(value) is not list:
+            message = self._message(value, side, dialogue, event, masked, exchange)
+            return [message] if message is not None else []
+        if len(value) > MAX_BATCH:
+            dialogue.is_whole = False
+            return []
+        revision = dialogue.known_revision or (exchange.revision if exchange is not None else None)
+        if not value or (revision is not None and not revision.batch):
+            text = "it is an empty array" if not value else f"it is a batch of {len(value)} messages"
+            self._malformed(text, value, side, dialogue, event, exchange)
+            dialogue.is_whole = False  # the members are not judged
+            return []
+        messages = [self._message(each, side, dialogue, event, masked, exchange, len(value)) for each in value]
+        return [message for message in messages if message is not None]
+
+    def _read_start(
+        self, content: Content, side: Side, dialogue: Dialogue, event: int, exchange: Exchange | None
+    ) -> None:
+        """Remember the request or response whose start is all that the recording has."""
+        keys, id = search_members(content.data.decode("utf-8", "replace"))
+        dialogue.is_whole = dialogue.is_whole and id is not None
+        if not isinstance(id, str | int):
+            return
+        if "method" in keys:
+            call = Call(event, id, "", {}, side, dialogue.known_revision, None, exchange, is_known=False)
+            dialogue.party(side).calls[id] = call
+        else:
+            call_of_response = find_call(dialogue, side, id, exchange)
+            if call_of_response is not None:
+                dialogue.party(call_of_response.sender).calls.pop(id, None)
+            if exchange is not None:
+                exchange.is_whole = False
+
+    def _malformed(
+        self, fault: str, raw: JSON, side: Side, dialogue: Dialogue, event: int, exchange: Exchange | None,
+        id: object = None,
+    ) -> None:  # fmt: skip
+        revision = dialogue.known_revision or (exchange.revision if exchange is not None else None)
+        message = Message(event, side, "malformed", "", None, {}, raw, dialogue, revision, None, None, exchange)
+        message.fault = fault
+        self._findings.judge("malformed", message, "", revision, side, event)
+        _remember_malformed(message, id)
+
+    def _message(
+        self, value: JSON, side: Side, dialogue: Dialogue, event: int, masked: bool, exchange: Exchange | None,
+        batch: int = 0,
+    ) -> Message | None:  # fmt: skip
+        if type(value) is not dict:
+            self._malformed("it is not a JSON object", value, side, dialogue, event, exchange)
+            return None
+        found = read_message(value)
+        if type(found) is Malformed:
+            id = value.get("id")
+            if type(id) is str and len(id) > MAX_ID_LENGTH:
+                dialogue.is_whole = False  # a limit of this package
+            else:
+                self._malformed(found.error.message, value, side, dialogue, event, exchange, found.id)
+            return None
+        message = Message(event, side, "request", "", None, {}, value, dialogue, None, exchange=exchange)
+        message.masked, message.batch = masked, batch
+        match found:
+            case Request() | Notification():
+                message.method, message.body = found.method, found.params
+                if type(found) is Request:
+                    message.id = found.id
+                else:
+                    message.kind = "notification"
+                message.revision = self._revision_of_sent(message)
+            case Response() | ErrorResponse():
+                message.id = found.id
+                message.kind = "result" if type(found) is Response else "error"
+                message.body = found.result if type(found) is Response else an_object(value["error"])
+                message.call = find_call(dialogue, side, found.id, exchange) if found.id is not None else None
+                message.method = message.call.method if message.call is not None else ""
+                message.revision = _revision_of_response(message)
+        self._judge(message)
+        return message
+
+    def _revision_of_sent(self, message: Message) -> Revision | None:
+        """Return the revision of a request or notification."""
+        dialogue, exchange = message.dialogue, message.exchange
+        if message.side == "server" and SUBSCRIPTION_ID in message.meta and dialogue.modern is not None:
+            return dialogue.modern
+        is_stateless, revision = revision_of(message.body)
+        if message.side == "client" and is_stateless and message.method != "initialize":
+            if revision is not None and revision.era == "modern":
+                dialogue.modern = revision
+            if isinstance(message.meta[PROTOCOL_VERSION], str):
+                return revision
+            return dialogue.modern or (exchange.revision if exchange is not None else None)
+        if message.method == "initialize":
+            return _version_named(message.body.get("protocolVersion"))
+        if exchange is not None and message.side == "server" and exchange.revision is not None:
+            return exchange.revision
+        known = dialogue.known_revision or (exchange.revision if exchange is not None else None)
+        # server/discover without its required _meta: only the modern era has the method
+        return known or (REVISIONS[-1] if message.method == "server/discover" else None)
+
+    def _judge(self, message: Message) -> None:
+        revision, exchange = message.revision, message.exchange
+        if revision is not None and message.kind in ("request", "notification"):
+            message.row = find_method(message.method, revision, message.side)
+        if message.kind == "request":
+            message.call = new_call(message, exchange)
+        elif message.kind in ("result", "error") and message.call is not None and revision is not None:
+            message.row = find_method(message.method, revision, message.call.sender)
+        is_broken = self._findings.judge(message.kind, message, message.method, revision, message.side, message.event)
+        remember(message, is_broken)
+
+
+def _remember_malformed(message: Message, id: object) -> None:
+    """Treat a malformed message as the request or response that it seems to be, so that no later message is blamed."""
+    dialogue, exchange, raw = message.dialogue, message.exchange, message.raw
+    if isinstance(raw, dict):
+        dialogue.is_whole = False
+    if exchange is not None and message.side == "server":
+        exchange.is_whole = False
+    if not isinstance(id, str | int) or isinstance(id, bool):
+        return
+    if isinstance(raw, dict) and "method" not in raw:
+        call = find_call(dialogue, message.side, id, exchange)
+        if call is not None and dialogue.party(call.sender).calls.pop(id, None) is not None:
+            dialogue.party(call.sender).finished[id] = call
+    else:
+        unknown = Call(message.event, id, "", {}, message.side, None, None, exchange, is_known=False)
+        dialogue.party(message.side).calls[id] = unknown
+
+
+def _version_named(value: JSON) -> Revision | None:
+    """Return the revision of a handshake. The name of another type is a fault by the latest legacy revision."""
+    return find_revision(value) if isinstance(value, str) else LATEST_LEGACY
+
+
+def _revision_of_response(message: Message) -> Revision | None:
+    """Return the revision by which a response is judged.
+
+    A legacy server can respond to a stateless request without knowing its revision. So a server is judged by a modern
+    revision only if it has shown that it knows one: by a result with `resultType`, or by the caller's word.
+    """
+    if message.method == "initialize" and message.kind == "result":
+        chosen = _version_named(message.body.get("protocolVersion"))
+        if chosen is None or chosen.era == "legacy":
+            return chosen
+    dialogue, call = message.dialogue, message.call
+    if call is None:
+        return dialogue.revision
+    if call.revision is not None:
+        is_modern = call.revision.era == "modern"
+        is_proven = dialogue.served_modern is not None or dialogue.given is call.revision
+        if not is_modern or is_proven or "resultType" in message.body:
+            return call.revision
+        return dialogue.revision
+    exchange = message.exchange
+    return message.dialogue.known_revision or (exchange.revision if exchange is not None else None)
+
+
+def _is_our_limit(error: str) -> bool:
+    return any(part in error for part in _OUR_LIMITS)

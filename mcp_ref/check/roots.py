@@ -1,0 +1,37 @@
+"""Roots: the directories that a client offers to a server. Completion: at most 100 suggestions.
+
+Spec:  client/roots, server/utilities/completion (2024-11-05 to 2026-07-28)
+Used by: conversation.py
+"""
+
+from __future__ import annotations
+
+from ..features.completion import MAX_VALUES
+from ..features.roots import Root, checked_root
+from ..jsonrpc.messages import Object
+from .rules import MUST, Fault, Verdict, rule
+from .state import Message, an_object, objects
+
+
+@rule(MUST, "2026-07-28/client/roots#root-1", "A root is a file:// URI without '..'.", "request result",
+      fix="Offer absolute file:// URIs.")  # fmt: skip
+def root_uris(message: Message) -> Verdict:
+    if message.kind == "result":
+        holders: list[Object] = [message.body] if message.method == "roots/list" else []
+    else:
+        holders = [an_object(each) for each in an_object(message.body.get("inputResponses")).values()]
+    for holder in holders:
+        for root in objects(holder.get("roots")):
+            try:
+                checked_root(Root(str(root.get("uri"))))
+            except ValueError as error:
+                return Fault(str(error), side="client")
+    return None
+
+
+@rule(MUST, "schema/CompleteResult", "A completion has at most 100 values.", "result", methods="completion/complete",
+      fix='Send the best 100 values, with "hasMore": true.')  # fmt: skip
+def completion_values(message: Message) -> Verdict:
+    values = an_object(message.body.get("completion")).get("values")
+    too_many = isinstance(values, list) and len(values) > MAX_VALUES
+    return f"the completion has {len(values)} values" if too_many and isinstance(values, list) else None

@@ -1,0 +1,147 @@
+"""Rules and findings: the demands of the specification as data, and the places where a conversation breaks them.
+
+A rule is a small function under the decorator `rule`. It gets a message, an HTTP exchange or a whole dialogue, and
+returns None, or a fault: a sentence with the values at hand. The decorator names a sentence of the specification by its
+id in the list of requirements, in the latest revision that has the sentence. An id that begins with `schema/` is a
+demand of the schema. `sentences.txt` lists all sentences that a rule decides.
+
+    @rule(MUST, "2025-11-25/basic/index#requests-2", "The id of a request is not null.", "malformed", fix="Send ...")
+    def null_id(message: Message) -> Verdict:
+        return 'the request tools/list has "id": null' if ... else None
+
+A rule belongs to a stage. If a message breaks a rule of an early stage, rules of a later stage do not judge it: one
+cause gives one finding.
+
+Used by: the page modules of check/, conversation.py, coverage.py, report.py
+Below: state.py
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+from ..revisions import Revision
+from .recording import Side
+
+Level = Literal["MUST", "SHOULD", "advice"]
+MUST: Final = "MUST"
+SHOULD: Final = "SHOULD"
+ADVICE: Final = "advice"
+
+On = Literal["malformed", "request", "notification", "result", "error", "exchange", "head", "event", "end", "close"]
+"""The things that a rule judges: five kinds of messages; of HTTP: an exchange when its body is known, the head of the
+response, an event of a stream, the end of a response; and a dialogue at its close."""
+
+FORM, ORDER, SHAPE, MEANING = range(4)
+"""The stages of rules: JSON-RPC, lifecycle and methods, the shape of params and results, everything else."""
+
+
+@dataclass(slots=True)
+class Fault:
+    """A broken rule: a sentence with the values at hand, and further facts.
+
+    Args:
+        text: sentence that says what is wrong.
+        events: numbers of earlier events that prove the fault too.
+        side: the side at fault; None for the sender of the message, or the side of the rule.
+        key: distinguishes causes. The same rule, side and key are one finding, however often. Default: the method.
+    """
+
+    text: str
+    events: tuple[int, ...] = ()
+    side: Side | None = None
+    key: str | None = None
+
+
+Verdict: TypeAlias = "Fault | str | None"
+Judge = Callable[[Any], Verdict]
+F = TypeVar("F", bound=Judge)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """One demand on a conversation."""
+
+    name: str
+    id: str
+    """The stable id: that of the sentence of the specification, or `schema/` and a type."""
+    level: Level
+    meaning: str
+    on: tuple[On, ...]
+    methods: frozenset[str]
+    """Methods whose messages the rule judges; empty for all."""
+    fix: str
+    since: Revision | None
+    until: Revision | None
+    should_until: Revision | None
+    """The first revision in which the demand is a MUST. Before, it is a SHOULD."""
+    stage: int
+    judge: Judge
+
+    @property
+    def page(self) -> str:
+        """The page of the specification, without its revision."""
+        return self.id.partition("#")[0].partition("/")[2]
+
+    def covers(self, revision: Revision | None) -> bool:
+        """Return True if the rule holds in a revision. In an unknown revision, only rules of all revisions hold."""
+        if revision is None:
+            return self.since is None and self.until is None
+        return (self.since is None or self.since <= revision) and (self.until is None or revision < self.until)
+
+    def level_in(self, revision: Revision | None) -> Level:
+        """Return the level of the demand in a revision."""
+        if self.should_until is not None and (revision is None or revision < self.should_until):
+            return SHOULD
+        return self.level
+
+
+@dataclass(slots=True)
+class Finding:
+    """A place in a conversation that breaks a rule."""
+
+    rule: Rule
+    level: Level
+    side: Side | Literal["unknown"]
+    events: tuple[int, ...]
+    """Numbers of the events that prove the fault, from 1. Event 1 is in line 2 of a recording."""
+    text: str
+    fix: str
+    revision: str
+    """The revision by which the message was judged, or "" if unknown."""
+    times: int = field(default=1, compare=False)
+    """Number of times that the same cause was seen. It grows while the conversation goes on."""
+
+
+RULES: Final[list[Rule]] = []
+"""All rules, in the order of their modules."""
+
+
+def rule(
+    level: Level, id: str, meaning: str, on: str, *, fix: str, methods: str = "", since: Revision | None = None,
+    until: Revision | None = None, should_until: Revision | None = None, stage: int = MEANING,
+) -> Callable[[F], F]:  # fmt: skip
+    """Register a function as a rule. `on` and `methods` are lists with spaces between their items."""
+
+    def register(judge: F) -> F:
+        kinds: tuple[Any, ...] = tuple(on.split())
+        places = frozenset(methods.split())
+        RULES.append(Rule(judge.__name__, id, level, meaning, kinds, places, fix, since, until,
+                          should_until, stage, judge))  # fmt: skip
+        return judge
+
+    return register
+
+
+@functools.lru_cache(maxsize=4096)
+def rules_for(on: On, method: str, revision: Revision | None) -> tuple[Rule, ...]:
+    """Return the rules that judge a kind of message, in the order of their stages."""
+    found = [
+        each
+        for each in RULES
+        if on in each.on and (not each.methods or method in each.methods) and each.covers(revision)
+    ]
+    return tuple(sorted(found, key=lambda each: each.stage))

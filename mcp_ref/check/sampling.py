@@ -1,0 +1,93 @@
+"""Sampling: the conversations that a server asks the client's model to continue.
+
+Spec:  client/sampling (2024-11-05 to 2026-07-28)
+Used by: conversation.py
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..codec import ShapeError, codec_for
+from ..features.sampling import CreateMessageRequestParams, tool_use_fault
+from ..jsonrpc.messages import Object
+from ..revisions import R2025_11_25
+from .mrtr import asks_for_input
+from .rules import MUST, SHOULD, Verdict, rule
+from .state import Message, an_object, objects, quoted
+
+ASKING: Final = "sampling/createMessage elicitation/create tools/call prompts/get resources/read"
+"""The methods of requests for input, and those whose results can ask for it."""
+
+
+def asked(message: Message, method: str) -> list[Object]:
+    """Return the params of the requests with a method: the message itself, or the input requests of a result."""
+    if message.kind == "request":
+        return [message.body] if message.method == method else []
+    requests = an_object(message.body.get("inputRequests")) if asks_for_input(message) else {}
+    return [
+        an_object(an_object(each).get("params"))
+        for each in requests.values()
+        if an_object(each).get("method") == method
+    ]
+
+
+def client_declares(message: Message, path: str) -> bool | None:
+    """Return True if the client declared a capability, of a request of the server or of an input request."""
+    return message.receiver.declares(path) if message.kind == "request" else message.client_declares(path)
+
+
+@rule(MUST, "2026-07-28/client/sampling#tools-in-sampling-2", "Tools in sampling need the capability sampling.tools.",
+      "request result", methods=ASKING, since=R2025_11_25, fix="Leave out tools and toolChoice, or check the "
+          "capability.")  # fmt: skip
+def tools_are_declared(message: Message) -> Verdict:
+    for params in asked(message, "sampling/createMessage"):
+        if ("tools" in params or "toolChoice" in params) and client_declares(message, "sampling.tools") is False:
+            return "a sampling request has tools, but the client did not declare sampling.tools"
+    return None
+
+
+@rule(SHOULD, "2026-07-28/client/sampling#capabilities-3", "includeContext needs the capability sampling.context.",
+      "request result", methods=ASKING, since=R2025_11_25, fix="Leave out includeContext.")  # fmt: skip
+def context_is_declared(message: Message) -> Verdict:
+    for params in asked(message, "sampling/createMessage"):
+        value = params.get("includeContext", "none")
+        if value in ("thisServer", "allServers") and client_declares(message, "sampling.context") is False:
+            return f"includeContext is {quoted(value)}, but the client did not declare sampling.context"
+    return None
+
+
+@rule(MUST, "2026-07-28/client/sampling#tool-use-and-result-balance-1",
+      "Each tool use is followed by its result, and by nothing else.", "request result", methods=ASKING,
+      since=R2025_11_25, fix="Send a user message with one tool_result for each tool_use.")  # fmt: skip
+def tool_uses_have_results(message: Message) -> Verdict:
+    for params in asked(message, "sampling/createMessage"):
+        assert message.revision is not None
+        try:
+            fault = tool_use_fault(codec_for(message.revision).decode(CreateMessageRequestParams, params).messages)
+        except ShapeError:
+            return None  # another rule
+        if fault is not None:
+            return fault
+    return None
+
+
+@rule(MUST, "2026-07-28/client/sampling#tool-choice-modes-2", 'With toolChoice "none", the model uses no tools.',
+      "result", methods="sampling/createMessage", since=R2025_11_25,
+      fix="Pass toolChoice on to the model.")  # fmt: skip
+def tool_choice(message: Message) -> Verdict:
+    params = message.call.params if message.call is not None else {}
+    mode, used = an_object(params.get("toolChoice")).get("mode"), _uses_tool(message.body)
+    if mode == "none" and used:
+        return 'the model uses a tool, although toolChoice is "none"'
+    is_first = not any(_uses_tool(each) for each in objects(params.get("messages")))
+    if mode == "required" and is_first and not used and message.body.get("stopReason") == "endTurn":
+        return 'the model uses no tool, although toolChoice is "required"'
+    return None
+
+
+def _uses_tool(message: Object) -> bool:
+    content = message.get("content")
+    return any(
+        block.get("type") == "tool_use" for block in objects([content] if isinstance(content, dict) else content)
+    )

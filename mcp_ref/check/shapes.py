@@ -1,0 +1,91 @@
+"""Shapes: the params and the result of each message, by the schema of the revision.
+
+The dataclasses of the package describe the schema of each revision, and its codec reads them. Here, an error of the
+codec is a fault of the message. Members of another revision are not a fault, because receivers ignore them.
+
+Spec:  schema: all types
+Used by: conversation.py
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import cast
+
+from ..codec import ShapeError, codec_for, members_of
+from ..jsonrpc.messages import Object, is_request_id
+from ..revisions import PYTHON_ONLY, Revision
+from .rules import ADVICE, MUST, SHAPE, Verdict, rule
+from .state import Message, objects, quoted
+
+
+@functools.lru_cache(maxsize=256)
+def load_type(path: str) -> type:
+    """Import the module in a path such as `features.tools:Tool`, and return the dataclass after the colon."""
+    module, _, name = path.partition(":")
+    return cast(type, getattr(importlib.import_module(f"..{module}", __package__), name))
+
+
+def _decode(message: Message, path: str, body: Object, part: str) -> Verdict:
+    assert message.revision is not None
+    try:
+        message.value = codec_for(message.revision).decode(load_type(path), body)
+    except ShapeError as error:
+        if message.masked and error.got == "***":
+            return None
+        verb = "does" if part == "result" else "do"
+        return f"the {part} of {message.method} {verb} not fit the schema: {error}"
+    return None
+
+
+@rule(MUST, "2025-11-25/basic/lifecycle#initialization-2", "The params of a message fit the schema of the revision.",
+      "request notification", stage=SHAPE, fix="Send the params as the schema of the revision defines "
+          "them.")  # fmt: skip
+def params_fit(message: Message) -> Verdict:
+    return _decode(message, message.row.params, message.body, "params") if message.row is not None else None
+
+
+@rule(MUST, "2025-11-25/basic/lifecycle#initialization-5", "The result of a request fits the schema of the revision.",
+      "result", stage=SHAPE, fix="Send the result as the schema of the revision defines it.")  # fmt: skip
+def result_fits(message: Message) -> Verdict:
+    row, call = message.row, message.call
+    if row is None or row.result is None or call is None or message.revision is None:
+        return None
+    if message.body.get("resultType", "complete") != "complete" and message.revision.era == "modern":
+        return None  # the rules of MRTR and of tasks judge it
+    if message.revision.tasks_are_core and "task" in call.params and "task" in message.body:
+        return _decode(message, "extensions.tasks.types:CreateTaskResult", message.body, "result")
+    return _decode(message, row.result, message.body, "result")
+
+
+@rule(MUST, "2026-07-28/basic/patterns/progress#progress-flow-1", "A progress token is a string or an integer.",
+      "request", stage=SHAPE, fix="Use a string or an integer as progressToken.")  # fmt: skip
+def progress_token_type(message: Message) -> Verdict:
+    token = message.meta.get("progressToken", 0)
+    is_valid = is_request_id(token) or type(token) is str or (type(token) is float and token.is_integer())
+    return None if is_valid or message.masked else f"the progressToken of {message.method} is {quoted(token)}"
+
+
+@functools.lru_cache(maxsize=512)
+def _foreign_members(path: str, revision: Revision) -> frozenset[str]:
+    """Return the names of the members that another revision gives to a type."""
+    members = members_of(load_type(path))
+    return frozenset(
+        each.name for each in members if each.availability != PYTHON_ONLY and not each.availability.covers(revision)
+    )
+
+
+@rule(ADVICE, "schema/Result", "A message has only members of its revision.", "request notification result",
+      fix="Leave out members that the revision does not have.")  # fmt: skip
+def members_of_revision(message: Message) -> Verdict:
+    row, revision = message.row, message.revision
+    if row is None or revision is None:
+        return None
+    path = row.params if message.kind != "result" else row.result
+    foreign = _foreign_members(path or "basic.meta:EmptyResult", revision).intersection(message.body)
+    if not foreign and message.method == "tools/list" and message.kind == "result":
+        known = _foreign_members("features.tools:Tool", revision)
+        foreign = frozenset(name for tool in objects(message.body.get("tools")) for name in known.intersection(tool))
+    name = min(foreign, default=None)
+    return None if name is None else f"{message.sent} has the member {name}, which revision {revision} does not have"

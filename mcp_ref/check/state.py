@@ -1,0 +1,339 @@
+"""The state of an observed conversation: its declarations, and its requests in flight.
+
+A *dialogue* is a session of the legacy era, or the stateless requests on one pipe or to one URL. All tables are
+bounded, so that a long recording needs no more memory than a short one. Each fact that a recording cannot show is
+unknown (None), and rules do not judge by it.
+
+Used by: the page modules of check/, conversation.py
+Below: recording.py
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, Generic, Literal, TypeVar
+
+from ..basic.lifecycle import declares
+from ..jsonrpc.messages import JSON, Object, RequestId
+from ..lib.jsonschema import Validator
+from ..revisions import Method, Revision
+from .recording import Side
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+MAX_REMEMBERED: Final = 2000
+"""Maximum number of finished ids, cursors, tools, tasks and event ids that a dialogue remembers."""
+MAX_IN_FLIGHT: Final = 10_000
+"""Maximum number of requests without a response that a dialogue remembers."""
+
+OTHER_SIDE: Final[dict[Side, Side]] = {"client": "server", "server": "client"}
+
+Kind = Literal["malformed", "request", "notification", "result", "error"]
+
+
+class Bounded(OrderedDict[K, V], Generic[K, V]):
+    """A dictionary that forgets its oldest items."""
+
+    def __init__(self, limit: int = MAX_REMEMBERED) -> None:
+        super().__init__()
+        self._limit = limit
+        self.forgot = False
+        """True if an item was forgotten. A missing key then proves nothing."""
+
+    def __setitem__(self, key: K, value: V) -> None:
+        super().__setitem__(key, value)
+        if len(self) > self._limit:
+            self.popitem(last=False)
+            self.forgot = True
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """A request without its response."""
+
+    event: int
+    id: RequestId
+    method: str
+    params: Object
+    sender: Side
+    revision: Revision | None
+    capabilities: Object | None
+    """The capabilities of the client in the `_meta` of a stateless request; None in the legacy era."""
+    exchange: Exchange | None = None
+    token: RequestId | None = None
+    progress: float | None = None
+    """The latest `progress` that was reported."""
+    cancelled: int | None = None
+    """The event that cancelled the request."""
+    overtaken: int | None = None
+    """An event that proves that the receiver has read the cancellation: its response to a later request."""
+    acknowledged: Object | None = None
+    """The filter that the server acknowledged (subscriptions/listen)."""
+    copies: int = 0
+    """Number of further requests in flight with the same id."""
+    task_id: str | None = None
+    """The id of the task, if the response was a task."""
+    asked: tuple[str, ...] = ()
+    """The keys of the input requests in the result."""
+    is_known: bool = True
+    """False if the params are unknown, because the recording has only the start of the message."""
+
+
+@dataclass(slots=True)
+class Tool:
+    """A tool of the latest list."""
+
+    event: int
+    definition: Object
+    validators: dict[str, Validator | None] = field(default_factory=dict)
+    """Member of the definition -> its validator, once it was needed; None if it has none."""
+
+
+@dataclass(slots=True)
+class Party:
+    """One side of a dialogue."""
+
+    side: Side
+    capabilities: Object | None = None
+    """None if unknown. In the modern era, the capabilities of a client are in each request."""
+    calls: Bounded[RequestId, Call] = field(default_factory=lambda: Bounded(MAX_IN_FLIGHT))
+    """The requests of this side that wait for their responses, by id."""
+    finished: Bounded[RequestId, Call] = field(default_factory=Bounded)
+    """The latest requests of this side that have got their responses."""
+    tokens: Bounded[RequestId, Call] = field(default_factory=lambda: Bounded(MAX_IN_FLIGHT))
+    """The progress tokens of `calls`."""
+    finished_tokens: Bounded[RequestId, Call] = field(default_factory=Bounded)
+    """The progress tokens of the latest finished requests."""
+
+    def declares(self, path: str) -> bool | None:
+        """Return True if the side declared a capability, None if its capabilities are unknown."""
+        return None if self.capabilities is None else declares(self.capabilities, path)
+
+
+@dataclass(slots=True, eq=False)
+class Dialogue:
+    """A session, or the stateless requests of one pipe or URL."""
+
+    transport: Literal["stdio", "http", "sse", "messages"]
+    given: Revision | None = None
+    """The revision that the caller of `Conversation` named."""
+    revision: Revision | None = None
+    """The negotiated revision, or None if unknown or in the modern era."""
+    modern: Revision | None = None
+    """The revision of the latest stateless request."""
+    is_whole: bool = False
+    """True if the dialogue was seen from its beginning, and nothing of it was lost."""
+    is_shared: bool = False
+    """True if messages of several clients can be mixed here, so that ids, order and capabilities prove nothing."""
+    client: Party = field(default_factory=lambda: Party("client"))
+    server: Party = field(default_factory=lambda: Party("server"))
+    initialize: Call | None = None
+    initialized: int | None = None
+    """The event of `notifications/initialized`."""
+    negotiated: int | None = None
+    """The event of the result of `initialize`."""
+    used_before_initialized: int | None = None
+    """The first request of the client after the handshake, and before `notifications/initialized`."""
+    served_modern: int | None = None
+    """An event with the result of a stateless request, which only a modern server sends."""
+    discover: int | None = None
+    """The event of the first `server/discover`."""
+    discover_refused: int | None = None
+    """The event in which the server said that it does not have `server/discover`."""
+    first: int | None = None
+    """The first event of the dialogue."""
+    session: str | None = None
+    ended: int | None = None
+    """The event in which the server accepted a DELETE of the session."""
+    ended_at: float = 0.0
+    ended_connection: int = 0
+    gone: int | None = None
+    """The latest response 404 to a request of the session. Another user of the session can still find it."""
+    gone_connection: int = 0
+    is_authorized: bool = False
+    """True if a request of the session had an Authorization header."""
+    log_level: str | None = None
+    log_level_pending: bool = False
+    tools: Bounded[str, Tool] = field(default_factory=Bounded)
+    tools_are_complete: bool = False
+    cursors: Bounded[tuple[str, str], tuple[int, JSON]] = field(default_factory=Bounded)
+    """Method and cursor -> the event that gave the cursor, and the `cacheScope` of that page."""
+    tasks: Bounded[str, tuple[int, str]] = field(default_factory=Bounded)
+    """Task id -> the event with its latest status, and this status."""
+    created_tasks: Bounded[str, int] = field(default_factory=Bounded)
+    """Task id -> the event with the result that created the task."""
+    subscribed: set[str] = field(default_factory=set)
+    elicitations: Bounded[str, int] = field(default_factory=Bounded)
+    states: Bounded[str, Call] = field(default_factory=Bounded)
+    """The `requestState` of each `input_required` result -> the call that got it."""
+    rounds: Bounded[str, tuple[int, bool]] = field(default_factory=Bounded)
+    """Digest of a request that got an `input_required` result -> its event, and True if the result had a state."""
+    event_ids: Bounded[str, Exchange] = field(default_factory=Bounded)
+    """Event id -> the exchange that began its stream."""
+    last_stream: Bounded[str, Exchange] = field(default_factory=Bounded)
+    """Event id -> the exchange that sent the event last."""
+
+    @property
+    def known_revision(self) -> Revision | None:
+        """The revision of messages that do not name one themselves."""
+        return self.revision or self.given or self.modern
+
+    def party(self, side: Side) -> Party:
+        return self.client if side == "client" else self.server
+
+    @property
+    def is_ordered(self) -> bool:
+        """True if all messages travel on one pipe, so that a reader reads them in the order of the recording."""
+        return self.transport in ("stdio", "messages") and not self.is_shared
+
+
+@dataclass(slots=True, eq=False)
+class Message:
+    """A message under judgment."""
+
+    event: int
+    side: Side
+    kind: Kind
+    method: str
+    """The method; of a response, the method of its request, or "" if unknown."""
+    id: RequestId | None
+    body: Object
+    """The params, the result, or the error object."""
+    raw: JSON
+    """The whole message as JSON."""
+    dialogue: Dialogue
+    revision: Revision | None
+    row: Method | None = None
+    call: Call | None = None
+    """Of a response: its request. Of a request: itself."""
+    exchange: Exchange | None = None
+    """The HTTP exchange that has the message."""
+    value: object = None
+    """The params or the result as a dataclass, if the shape is right."""
+    masked: bool = False
+    fault: str = ""
+    """The fault of a malformed message."""
+    batch: int = 0
+    """Number of messages in the batch that has this message; 0 without a batch."""
+
+    @property
+    def meta(self) -> Object:
+        """The `_meta` of the params or the result, or {}."""
+        return an_object(self.body.get("_meta"))
+
+    @property
+    def sender(self) -> Party:
+        return self.dialogue.party(self.side)
+
+    @property
+    def receiver(self) -> Party:
+        return self.dialogue.party(OTHER_SIDE[self.side])
+
+    @property
+    def sent(self) -> str:
+        """The message in two or three words, for a sentence."""
+        name = self.method[:80] or "a request that was not recorded"
+        return f"{self.kind} of {name}" if self.kind in ("result", "error") else name
+
+    def client_declares(self, path: str) -> bool | None:
+        """Return True if the client declared a capability for this message, None if that is unknown."""
+        if self.call is not None and self.call.capabilities is not None:
+            return declares(self.call.capabilities, path)
+        return None if self.dialogue.is_shared else self.dialogue.client.declares(path)
+
+
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """An HTTP request and its response."""
+
+    event: int
+    method: str
+    target: str
+    headers: dict[str, list[str]]
+    """Name in lower case -> values."""
+    dialogue: Dialogue
+    body: bytes = b""
+    is_whole: bool = True
+    """False if a message of the exchange is unknown, because it is malformed or too large for the recording."""
+    masked: bool = False
+    messages: list[Message] = field(default_factory=list)
+    """The messages in the body of the request."""
+    status: int = 0
+    response_headers: dict[str, list[str]] = field(default_factory=dict)
+    responses: list[Message] = field(default_factory=list)
+    """The responses in the body or stream, at most one more than the requests."""
+    answered: int = 0
+    events: int = 0
+    """Number of events in the stream."""
+    last_id: str | None = None
+    retry: int | None = None
+    resumes: Exchange | None = None
+    """The exchange whose stream this one continues."""
+    response_body: bytes | None = None
+    end: str = ""
+    head_event: int = 0
+    at: float = 0.0
+    """Time of the request, in seconds."""
+    ended_at: float | None = None
+    """Time of the end, in seconds."""
+    connection: int = 0
+    header_fault: str | None = None
+    """The difference between the headers and the body of a stateless request."""
+    known_session: Dialogue | None = None
+    """Of a request without a session id: a session of this server, if it gives one to each client."""
+    revision: Revision | None = None
+    is_endpoint: bool = True
+    """False for exchanges that are not at the MCP endpoint, such as those of authorization."""
+
+    def header(self, name: str) -> str | None:
+        """Return the only value of a request's header, or None."""
+        values = self.headers.get(name, [])
+        return values[0] if len(values) == 1 else None
+
+    def response_header(self, name: str) -> str | None:
+        return self.response_headers.get(name, [None])[0]
+
+    @property
+    def content_type(self) -> str:
+        return (self.response_header("content-type") or "").partition(";")[0].strip().lower()
+
+    @property
+    def is_stream(self) -> bool:
+        return self.content_type == "text/event-stream"
+
+    @property
+    def requests(self) -> list[Message]:
+        return [message for message in self.messages if message.kind == "request"]
+
+
+@dataclass(slots=True, eq=False)
+class StreamEvent:
+    """One event of an event stream (SSE)."""
+
+    event: int
+    exchange: Exchange
+    id: str | None
+    retry: int | None
+    is_empty: bool
+    messages: list[Message]
+
+
+def an_object(value: object) -> Object:
+    """Return a JSON object, or {} for any other value."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects(value: object) -> Iterator[Object]:
+    """Yield the objects of a list."""
+    for item in value if isinstance(value, list) else ():
+        if isinstance(item, dict):
+            yield item
+
+
+def quoted(value: object, length: int = 80) -> str:
+    """Return a value for a sentence, cut to `length` characters."""
+    text = repr(value)
+    return text if len(text) <= length else f"{text[:length]}…"

@@ -1,0 +1,48 @@
+"""Stdio: one message a line, and nothing else. Deprecated features, as advice.
+
+Spec:  basic/transports#stdio (2024-11-05 to 2025-11-25), 2026-07-28 basic/transports/stdio, deprecated
+Used by: conversation.py
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..basic.versioning import CLIENT_CAPABILITIES
+from ..revisions import R2026_07_28
+from .messages import kind_of_fault
+from .rules import ADVICE, FORM, MUST, Fault, Verdict, rule
+from .state import Message, an_object
+
+_DEPRECATED: Final = {
+    "roots": "tool parameters, resource URIs or the server's configuration",
+    "sampling": "the API of a model's provider",
+    "logging": "standard error, or OpenTelemetry",
+}
+
+
+@rule(MUST, "2026-07-28/basic/transports/stdio#intro-3", "Each line of standard output is a message.", "malformed",
+      stage=FORM, fix="Write logs to standard error, and each message as one line of JSON.")  # fmt: skip
+def output_is_messages(message: Message) -> Verdict:
+    is_wrong = message.dialogue.transport == "stdio" and message.side == "server" and kind_of_fault(message) == "text"
+    return f"a line of standard output is not a message: {message.fault}" if is_wrong else None
+
+
+@rule(MUST, "2026-07-28/basic/transports/stdio#intro-4", "Each line of standard input is a message.", "malformed",
+      stage=FORM, fix="Write each message as one line of JSON.")  # fmt: skip
+def input_is_messages(message: Message) -> Verdict:
+    is_wrong = message.dialogue.transport == "stdio" and message.side == "client" and kind_of_fault(message) == "text"
+    return f"a line of standard input is not a message: {message.fault}" if is_wrong else None
+
+
+@rule(ADVICE, "2026-07-28/deprecated#intro-1", "Deprecated features are not adopted.", "request result",
+      since=R2026_07_28, fix="Move away from the feature before a later revision removes it.")  # fmt: skip
+def deprecated(message: Message) -> Verdict:
+    if message.kind == "request":
+        declared = an_object(message.meta.get(CLIENT_CAPABILITIES))
+    else:
+        declared = an_object(message.body.get("capabilities")) if message.method == "server/discover" else {}
+    for feature, replacement in _DEPRECATED.items():
+        if feature in declared:
+            return Fault(f"the {message.side} declares {feature}, which is deprecated: use {replacement}", key=feature)
+    return None

@@ -1,0 +1,388 @@
+"""Streamable HTTP: methods, headers, sessions, statuses and streams.
+
+Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25), 2026-07-28 basic/transports/streamable-http
+Used by: conversation.py
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ..basic.headers import check_headers, check_parameters, mirrored_fields, parameter_headers
+from ..jsonrpc.errors import ProtocolError
+from ..jsonrpc.messages import Request
+from ..lib.http.message import Headers
+from ..revisions import R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28, REVISIONS, find_revision
+from .meta import missing_meta
+from .rules import ADVICE, MUST, SHOULD, Fault, Verdict, rule
+from .state import Dialogue, Exchange, Message, StreamEvent, quoted
+
+_SESSION: Final = "mcp-session-id"
+_VERSION: Final = "mcp-protocol-version"
+_CAUSAL_SECONDS: Final = 2.0
+"""Time after which a client has surely read a response, in seconds."""
+_EARLY: Final = 0.9
+"""Part of `retry` after which a reconnect is not early, because clocks and recorders are not exact."""
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+STATUS_OF: Final = {-32601: 404, -32020: 400, -32021: 400, -32022: 400}
+"""Error code -> the HTTP status of its response in the modern era."""
+
+
+def _is_mcp(exchange: Exchange) -> bool:
+    return exchange.is_endpoint and exchange.dialogue.transport == "http"
+
+
+def _accepts(exchange: Exchange, *types: str) -> bool:
+    accepted = ",".join(exchange.headers.get("accept", [])).lower()
+    return all(each in accepted or "*/*" in accepted or f"{each.partition('/')[0]}/*" in accepted for each in types)
+
+
+def _is_opening(exchange: Exchange) -> bool:
+    return any(message.method == "initialize" for message in exchange.messages)
+
+
+@rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-2", "Messages are sent with POST.",
+      "exchange", fix="Send each message as the body of a POST request.")  # fmt: skip
+def post_only(exchange: Exchange) -> Verdict:
+    is_wrong = exchange.method not in ("POST", "GET", "DELETE", "OPTIONS") and b'"jsonrpc"' in exchange.body
+    return f"a message is sent with {exchange.method}" if is_wrong else None
+
+
+@rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-3", "A POST accepts JSON and event streams.",
+      "exchange", since=R2025_03_26, fix="Send Accept: application/json, text/event-stream.")  # fmt: skip
+def post_accepts_both(exchange: Exchange) -> Verdict:
+    is_wrong = (
+        _is_mcp(exchange)
+        and exchange.method == "POST"
+        and not _accepts(exchange, "application/json", "text/event-stream")
+    )
+    return (
+        f"the header Accept of a POST is {quoted(', '.join(exchange.headers.get('accept', [])))}" if is_wrong else None
+    )
+
+
+@rule(MUST, "2025-11-25/basic/transports#listening-for-messages-from-the-server-1", "A GET accepts event streams.",
+      "exchange", since=R2025_03_26, until=R2026_07_28, fix="Send Accept: text/event-stream.")  # fmt: skip
+def get_accepts_events(exchange: Exchange) -> Verdict:
+    is_wrong = _is_mcp(exchange) and exchange.method == "GET" and not _accepts(exchange, "text/event-stream")
+    return (
+        f"the header Accept of a GET is {quoted(', '.join(exchange.headers.get('accept', [])))}" if is_wrong else None
+    )
+
+
+@rule(SHOULD, "schema/http#content-type", "The body of a POST is application/json.", "exchange",
+      fix="Send Content-Type: application/json.")  # fmt: skip
+def post_is_json(exchange: Exchange) -> Verdict:
+    kind = (exchange.header("content-type") or "").partition(";")[0].strip().lower()
+    is_wrong = exchange.is_endpoint and exchange.method == "POST" and exchange.messages and kind != "application/json"
+    return f"the Content-Type of a POST is {quoted(kind)}" if is_wrong else None
+
+
+@rule(MUST, "2025-11-25/basic/transports#protocol-version-header-1",
+      "After the handshake, each request names the revision in a header.", "exchange", since=R2025_06_18,
+      until=R2026_07_28, fix="Send MCP-Protocol-Version with the negotiated revision.")  # fmt: skip
+def version_header(exchange: Exchange) -> Verdict:
+    dialogue = exchange.dialogue
+    is_negotiated = dialogue.negotiated is not None and dialogue.revision is not None and not dialogue.is_shared
+    if not _is_mcp(exchange) or _is_opening(exchange) or not is_negotiated or _VERSION in exchange.headers:
+        return None
+    return f"a {exchange.method} has no MCP-Protocol-Version, after revision {dialogue.revision} was negotiated"
+
+
+@rule(SHOULD, "2025-11-25/basic/transports#protocol-version-header-2",
+      "MCP-Protocol-Version is the negotiated revision.", "exchange", since=R2025_06_18, until=R2026_07_28,
+      fix="Send the revision that the server chose in initialize.")  # fmt: skip
+def negotiated_header(exchange: Exchange) -> Verdict:
+    dialogue, name = exchange.dialogue, exchange.header(_VERSION)
+    if dialogue.negotiated is None or dialogue.revision is None or dialogue.is_shared or name is None:
+        return None
+    is_wrong = name != dialogue.revision.name and not _is_opening(exchange)
+    text = f"MCP-Protocol-Version is {quoted(name)}, but the session has revision {dialogue.revision}"
+    return Fault(text, (dialogue.negotiated,)) if is_wrong else None
+
+
+def _header_fault(exchange: Exchange, message: Message) -> str | None:
+    """Return the difference between the headers of a stateless request and its body."""
+    headers = Headers((name, value) for name, values in exchange.headers.items() for value in values)
+    request = Request(message.id or 0, message.method, message.body)
+    try:
+        check_headers(headers, mirrored_fields(request))
+        tool = exchange.dialogue.tools.get(str(message.body.get("name"))) if message.method == "tools/call" else None
+        if tool is not None and not exchange.masked:
+            wanted = parameter_headers(tool.definition.get("inputSchema"))
+            check_parameters(headers, message.body.get("arguments"), wanted)
+    except ProtocolError as error:
+        return error.message.removeprefix("Header mismatch: ")
+    except ValueError:  # an invalid x-mcp-header
+        return None
+    return None
+
+
+@rule(MUST, "2026-07-28/basic/transports/streamable-http#protocol-version-header-1",
+      "The headers of a stateless request mirror its body.", "exchange", since=R2026_07_28,
+      fix="Send MCP-Protocol-Version, Mcp-Method, Mcp-Name and Mcp-Param-* with the values of the body.")  # fmt: skip
+def mirrored_headers(exchange: Exchange) -> Verdict:
+    if not _is_mcp(exchange) or len(exchange.messages) != 1 or exchange.messages[0].kind != "request":
+        return None
+    message = exchange.messages[0]
+    if message.method == "initialize" or missing_meta(message.body) is not None:
+        return None
+    exchange.header_fault = _header_fault(exchange, message)
+    return Fault(exchange.header_fault, key=exchange.header_fault[:40]) if exchange.header_fault else None
+
+
+@rule(MUST, "2026-07-28/basic/transports/streamable-http#server-validation-1",
+      "A server refuses a request whose headers differ from its body.", "head", since=R2026_07_28,
+      fix="Respond with 400 and the error -32020.")  # fmt: skip
+def mismatch_is_refused(exchange: Exchange) -> Verdict:
+    is_wrong = exchange.header_fault is not None and 200 <= exchange.status < 300
+    text = f"the status is {exchange.status}, although {exchange.header_fault}"
+    return Fault(text, (exchange.event,)) if is_wrong else None
+
+
+@rule(MUST, "2025-11-25/basic/transports#session-management-4", "All requests of a session have its Mcp-Session-Id.",
+      "exchange", fix="Send the Mcp-Session-Id that the response to initialize had.")  # fmt: skip
+def session_header(exchange: Exchange) -> Verdict:
+    known = exchange.known_session
+    is_message = exchange.method in ("GET", "DELETE") or bool(exchange.messages)
+    is_legacy = exchange.dialogue.modern is None and not any(m.method == "server/discover" for m in exchange.messages)
+    if known is None or known.initialize is None or not _is_mcp(exchange) or not is_message or not is_legacy:
+        return None
+    text = f"a {exchange.method} has no Mcp-Session-Id, although this server gives one to its clients"
+    return Fault(text, (known.initialize.event,))
+
+
+@rule(MUST, "2025-11-25/basic/transports#session-management-7",
+      "A session that has ended is not used, and initialize has no session id.", "exchange",
+      fix="Begin a new session: send initialize without Mcp-Session-Id.")  # fmt: skip
+def ended_session(exchange: Exchange) -> Verdict:
+    dialogue = exchange.dialogue
+    if _is_opening(exchange) and _SESSION in exchange.headers and _is_mcp(exchange):
+        return "initialize has an Mcp-Session-Id"
+    if dialogue.session is None or exchange.method == "DELETE":
+        return None
+    if dialogue.ended is None:
+        is_gone = dialogue.gone is not None and exchange.connection == dialogue.gone_connection != 0
+        text = f"a {exchange.method} uses a session after the response 404"
+        return Fault(text, (dialogue.gone or 0,)) if is_gone else None
+    is_same = exchange.connection == dialogue.ended_connection != 0
+    is_causal = is_same or exchange.at - dialogue.ended_at > _CAUSAL_SECONDS
+    return Fault(f"a {exchange.method} uses a session that has ended", (dialogue.ended,)) if is_causal else None
+
+
+@rule(MUST, "2025-11-25/basic/transports#session-management-6", "A request of a session that has ended gets 404.",
+      "head", fix="Respond with 404.")  # fmt: skip
+def ended_session_is_404(exchange: Exchange) -> Verdict:
+    dialogue = exchange.dialogue
+    if dialogue.ended is None or dialogue.session is None or exchange.event < dialogue.ended or exchange.status >= 300:
+        return None
+    return Fault(f"the status is {exchange.status}, although the session has ended", (dialogue.ended, exchange.event))
+
+
+@rule(MUST, "2025-11-25/basic/transports#session-management-2", "A session id has only visible ASCII characters.",
+      "head", fix="Use a random id of letters and digits.")  # fmt: skip
+def visible_session_id(exchange: Exchange) -> Verdict:
+    id = exchange.response_header(_SESSION)
+    is_wrong = id is not None and re.fullmatch("[!-~]+", id) is None
+    return f"the session id is {quoted(id)}" if is_wrong and not exchange.masked else None
+
+
+@rule(SHOULD, "2025-11-25/basic/transports#session-management-5", "A request without a session id is refused with 400.",
+      "head", until=R2026_07_28, fix="Respond with 400.")  # fmt: skip
+def missing_session_is_400(exchange: Exchange) -> Verdict:
+    is_refused = exchange.known_session is not None and exchange.messages and exchange.status in (402, 404, 405, 422)
+    return f"the status is {exchange.status} for a request without a session id" if is_refused else None
+
+
+@rule(MUST, "2025-11-25/basic/transports#protocol-version-header-4",
+      "An invalid MCP-Protocol-Version is refused with 400.", "head", since=R2025_06_18, until=R2026_07_28,
+      fix="Respond with 400.")  # fmt: skip
+def invalid_version_is_refused(exchange: Exchange) -> Verdict:
+    name = exchange.header(_VERSION)
+    if name is None or find_revision(name) is not None or not _is_mcp(exchange) or exchange.status >= 300:
+        return None
+    is_invalid = not _DATE.fullmatch(name[:10]) or name < REVISIONS[0].name
+    return (
+        Fault(f"the status is {exchange.status} for the revision {quoted(name)}", (exchange.event,))
+        if is_invalid
+        else None
+    )
+
+
+@rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-7",
+      "A POST of notifications or responses gets 202 without a body.", "head end", since=R2025_03_26,
+      fix="Respond with 202 Accepted and an empty body.")  # fmt: skip
+def accepted(exchange: Exchange) -> Verdict:
+    if not _is_mcp(exchange) or exchange.method != "POST" or not exchange.messages or exchange.requests:
+        return None
+    if exchange.status == 202 and exchange.response_body:
+        return Fault("the response 202 has a body", (exchange.event,), key="body")
+    is_wrong = exchange.end == "" and exchange.status != 202 and 200 <= exchange.status < 400
+    return (
+        Fault(f"the status for {exchange.messages[0].sent} is {exchange.status}", (exchange.event,))
+        if is_wrong
+        else None
+    )
+
+
+@rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-9",
+      "The response to a request is JSON or an event stream.", "head end", since=R2025_03_26,
+      fix="Respond with application/json, or with text/event-stream.")  # fmt: skip
+def response_type(exchange: Exchange) -> Verdict:
+    if not _is_mcp(exchange) or not exchange.requests or not 200 <= exchange.status < 300:
+        return None
+    is_json = exchange.content_type == "application/json"
+    if exchange.end == "" and not is_json and not exchange.is_stream:
+        return Fault(
+            f"the status is {exchange.status}, the Content-Type {quoted(exchange.content_type)}", (exchange.event,)
+        )
+    if exchange.end == "complete" and is_json and exchange.response_body == b"":
+        return Fault("the response is JSON, but has no body", (exchange.event,), key="body")
+    return None
+
+
+@rule(MUST, "2025-11-25/basic/transports#listening-for-messages-from-the-server-2",
+      "A GET gets an event stream, or 405.", "head", since=R2025_03_26, until=R2026_07_28,
+      fix="Respond with text/event-stream, or with 405.")  # fmt: skip
+def get_is_stream(exchange: Exchange) -> Verdict:
+    is_wrong = _is_mcp(exchange) and exchange.method == "GET" and 200 <= exchange.status < 300
+    if not is_wrong or exchange.is_stream or not _accepts(exchange, "text/event-stream"):
+        return None
+    return Fault(f"the response to a GET is {quoted(exchange.content_type)}", (exchange.event,))
+
+
+@rule(ADVICE, "2026-07-28/basic/transports/streamable-http#receiving-messages-4",
+      "The head of a stream forbids buffering.", "head", since=R2026_07_28,
+      fix="Send X-Accel-Buffering: no.")  # fmt: skip
+def buffering(exchange: Exchange) -> Verdict:
+    is_missing = _is_mcp(exchange) and exchange.is_stream and exchange.response_header("x-accel-buffering") != "no"
+    return Fault("the event stream has no X-Accel-Buffering: no", key="") if is_missing else None
+
+
+@rule(MUST, "2026-07-28/basic/transports/streamable-http#protocol-version-header-5",
+      "An error has the HTTP status of its code.", "end", since=R2026_07_28,
+      fix="Respond with 404 to -32601, and with 400 to -32020, -32021, -32022 and a malformed _meta.")  # fmt: skip
+def status_of_error(exchange: Exchange) -> Verdict:
+    if not _is_mcp(exchange) or exchange.is_stream or len(exchange.responses) != 1 or len(exchange.requests) != 1:
+        return None
+    code, request = exchange.responses[0].body.get("code"), exchange.requests[0]
+    if exchange.responses[0].kind != "error" or not isinstance(code, int) or request.method == "initialize":
+        return None
+    is_malformed = code == -32602 and missing_meta(request.body) is not None
+    wanted = 400 if is_malformed else STATUS_OF.get(code)
+    if wanted is None or exchange.status == wanted:
+        return None
+    return Fault(f"the error {code} has the status {exchange.status}, not {wanted}", (exchange.event,), key=str(code))
+
+
+@rule(SHOULD, "2025-11-25/basic/transports#sending-messages-to-the-server-13",
+      "The stream of a request brings its response.", "end", since=R2025_03_26,
+      fix="Send the response before you close the stream.")  # fmt: skip
+def stream_brings_response(exchange: Exchange) -> Verdict:
+    waiting = [request for request in exchange.requests if request.method != "subscriptions/listen"]
+    is_silent = exchange.end == "complete" and exchange.is_stream and exchange.answered < len(waiting)
+    if not is_silent or not _is_mcp(exchange) or exchange.last_id is not None or not exchange.is_whole:
+        return None  # with an id, the client can resume the stream
+    if any(request.call is not None and request.call.cancelled is not None for request in waiting):
+        return None
+    return Fault(f"the stream ends without the response to {waiting[0].method}", (exchange.event,))
+
+
+@rule(SHOULD, "2025-11-25/basic/transports#sending-messages-to-the-server-11",
+      "Before a server closes a stream, it sends retry.", "end", since=R2025_11_25, until=R2026_07_28,
+      fix="Send an event with retry before you close the connection.")  # fmt: skip
+def retry_before_close(exchange: Exchange) -> Verdict:
+    is_polled = exchange.end == "complete" and exchange.is_stream and exchange.answered < len(exchange.requests)
+    is_unclear = exchange.last_id is None or not exchange.is_whole
+    if not is_polled or is_unclear or exchange.retry is not None or not _is_mcp(exchange):
+        return None
+    return Fault("the server closes the stream of an unfinished request without retry", (exchange.event,))
+
+
+@rule(MUST, "2025-11-25/basic/transports#sending-messages-to-the-server-12",
+      "A client waits for retry before it reconnects.", "exchange", since=R2025_11_25, until=R2026_07_28,
+      fix="Wait for the milliseconds of retry.")  # fmt: skip
+def waits_for_retry(exchange: Exchange) -> Verdict:
+    before = exchange.dialogue.last_stream.get(exchange.header("last-event-id") or "")
+    if before is None or before.ended_at is None or before.retry is None or exchange.method != "GET":
+        return None
+    waited = exchange.at - before.ended_at
+    if waited >= before.retry / 1000 * _EARLY or before.end != "complete":
+        return None
+    return Fault(f"the client reconnects after {waited:.3f} seconds, but retry is {before.retry} ms", (before.event,))
+
+
+@rule(SHOULD, "2025-11-25/basic/transports#sending-messages-to-the-server-15",
+      "The response ends the stream of its request.", "event", since=R2025_03_26,
+      fix="Close the stream after the response.")  # fmt: skip
+def response_is_last(event: StreamEvent) -> Verdict:
+    exchange = event.exchange
+    waiting = len(exchange.requests)
+    is_after = waiting and exchange.answered >= waiting and bool(event.messages) and exchange.method == "POST"
+    return Fault(f"{event.messages[0].sent} comes after the response", (exchange.event,)) if is_after else None
+
+
+@rule(MUST, "2025-11-25/basic/transports#listening-for-messages-from-the-server-4",
+      "A stream of GET has no responses, unless it resumes the stream of a request.", "event", since=R2025_03_26,
+      until=R2026_07_28, fix="Send the response on the stream of its request.")  # fmt: skip
+def no_response_on_get(event: StreamEvent) -> Verdict:
+    exchange = event.exchange
+    is_resumed = "last-event-id" in exchange.headers or exchange.dialogue.transport != "http"
+    is_wrong = (
+        exchange.method == "GET" and not is_resumed and any(m.kind in ("result", "error") for m in event.messages)
+    )
+    return Fault(f"{event.messages[0].sent} comes on the stream of a GET", (exchange.event,)) if is_wrong else None
+
+
+def _stream_of(dialogue: Dialogue, id: str | None) -> Exchange | None:
+    return dialogue.event_ids.get(id) if id and not dialogue.is_shared else None
+
+
+@rule(MUST, "2025-11-25/basic/transports#resumability-and-redelivery-1", "The id of an event is unique in its session.",
+      "event", until=R2026_07_28, fix="Use ids that no other stream of the session uses.")  # fmt: skip
+def unique_event_id(event: StreamEvent) -> Verdict:
+    exchange = event.exchange
+    other = _stream_of(exchange.dialogue, event.id)
+    if other is None or "last-event-id" in exchange.headers or exchange.dialogue.transport != "http":
+        return None
+    if other.method == exchange.method == "GET":
+        return None  # an event can be sent again on the next stream of GET
+    return Fault(f"the event id {quoted(event.id)} was used before", (other.event,))
+
+
+@rule(MUST, "2025-11-25/basic/transports#resumability-and-redelivery-4",
+      "A resumed stream has only events of that stream.", "event", until=R2026_07_28,
+      fix="Replay only the events of the stream that the Last-Event-ID names.")  # fmt: skip
+def events_of_stream(event: StreamEvent) -> Verdict:
+    exchange = event.exchange
+    other = _stream_of(exchange.dialogue, event.id)
+    if other is None or exchange.resumes is None or other in (exchange.resumes, exchange):
+        return None
+    return Fault(f"the event {quoted(event.id)} belongs to another stream", (other.event, exchange.event))
+
+
+@rule(SHOULD, "2025-11-25/basic/transports#resumability-and-redelivery-3",
+      "Last-Event-ID is the id of an event of the session.", "exchange", until=R2026_07_28,
+      fix="Send the id of the last event that you received.")  # fmt: skip
+def known_event_id(exchange: Exchange) -> Verdict:
+    id, dialogue = exchange.header("last-event-id"), exchange.dialogue
+    is_unknown = id is not None and id not in dialogue.event_ids and dialogue.is_whole and not dialogue.event_ids.forgot
+    if not is_unknown or exchange.method != "GET" or dialogue.is_shared:
+        return None
+    return f"Last-Event-ID is {quoted(id)}, which no event had"
+
+
+@rule(ADVICE, "2025-11-25/basic/transports#sending-messages-to-the-server-9",
+      "A stream begins with an event id and empty data.", "event", since=R2025_11_25, until=R2026_07_28,
+      fix="Send an event with an id and without data first.")  # fmt: skip
+def priming_event(event: StreamEvent) -> Verdict:
+    # Advice, although it is a SHOULD: most servers cannot resume a stream, and a warning for each would hide others.
+    is_first = event.exchange.events == 1 and event.exchange.method == "POST" and _is_mcp(event.exchange)
+    return Fault("the stream begins with a message", key="") if is_first and not (event.is_empty and event.id) else None
+
+
+@rule(ADVICE, "2026-07-28/basic/transports/streamable-http#httpsse-transport-2024-11-05-1", "HTTP+SSE is deprecated.",
+      "event", fix="Serve Streamable HTTP.")  # fmt: skip
+def http_sse(event: StreamEvent) -> Verdict:
+    return Fault("the server uses HTTP+SSE", key="") if event.exchange.dialogue.transport == "sse" else None

@@ -1,0 +1,102 @@
+"""Subscriptions: the notifications that a client asked for, and no others.
+
+Spec:  2026-07-28 basic/patterns/subscriptions, server/resources#subscriptions (2024-11-05 to 2025-11-25)
+Used by: conversation.py
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..basic.versioning import SUBSCRIPTION_ID
+from ..lib.uri import includes_uri
+from ..revisions import R2026_07_28
+from .memory import subscription_of
+from .rules import MUST, SHOULD, Fault, Verdict, rule
+from .state import Exchange, Message, an_object, quoted
+
+_FILTERS: Final = {
+    "notifications/tools/list_changed": "toolsListChanged",
+    "notifications/prompts/list_changed": "promptsListChanged",
+    "notifications/resources/list_changed": "resourcesListChanged",
+    "notifications/resources/updated": "resourceSubscriptions",
+}
+_SUBSCRIBED: Final = " ".join(_FILTERS)
+_ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+
+
+@rule(MUST, "2026-07-28/basic/index#meta-16", "A notification of a subscription has its subscriptionId in _meta.",
+      "notification", methods=f'{_SUBSCRIBED} {_ACKNOWLEDGED}', since=R2026_07_28,
+      fix=f'Add {SUBSCRIPTION_ID}, the id of the request.')  # fmt: skip
+def subscription_id(message: Message) -> Verdict:
+    id, call = message.meta.get(SUBSCRIPTION_ID), subscription_of(message)
+    if id is None:
+        return f"{message.method} has no {SUBSCRIPTION_ID} in its _meta"
+    if call is not None and id != call.id:
+        return Fault(f"{message.method} has the subscriptionId {quoted(id)}, not {call.id!r}", (call.event,))
+    is_unknown = call is None and message.dialogue.is_whole and message.exchange is None
+    if is_unknown and isinstance(id, str | int) and id not in message.receiver.finished:
+        return f"{message.method} has the subscriptionId {quoted(id)}, which no subscription has"
+    return None
+
+
+@rule(MUST, "2026-07-28/basic/patterns/subscriptions#acknowledgment-1",
+      "The first message of a subscription acknowledges it.", "notification", methods=_SUBSCRIBED, since=R2026_07_28,
+      fix=f'Send {_ACKNOWLEDGED} first.')  # fmt: skip
+def acknowledged_first(message: Message) -> Verdict:
+    call = subscription_of(message)
+    if call is None or call.acknowledged is not None:
+        return None
+    return Fault(f"{message.method} comes before {_ACKNOWLEDGED}", (call.event,), key="")
+
+
+@rule(MUST, "2026-07-28/basic/patterns/subscriptions#opening-a-stream-1",
+      "A subscription has only notifications that its client asked for.", "notification",
+      methods=f'{_SUBSCRIBED} {_ACKNOWLEDGED}', since=R2026_07_28,
+      fix="Send only the notifications that the filter of the request names.")  # fmt: skip
+def only_requested(message: Message) -> Verdict:
+    call = subscription_of(message)
+    if call is None or not call.is_known:
+        return None
+    wanted = an_object(call.params.get("notifications"))
+    if message.method == _ACKNOWLEDGED:
+        given = an_object(message.body.get("notifications"))
+        extra = [name for name, value in given.items() if value and not wanted.get(name)]
+        return (
+            Fault(f"the server acknowledges {extra[0]}, which the client did not ask for", (call.event,))
+            if extra
+            else None
+        )
+    member = _FILTERS[message.method]
+    if member != "resourceSubscriptions":
+        return None if wanted.get(member) else Fault(f"{message.method} comes without {member}", (call.event,))
+    return _unwanted_update(message, wanted.get(member), call.event)
+
+
+def _unwanted_update(message: Message, uris: object, event: int) -> Verdict:
+    uri = str(message.body.get("uri"))
+    known = [str(each) for each in uris] if isinstance(uris, list | set) else []
+    if any(each == uri or includes_uri(each, uri) for each in known):
+        return None
+    return Fault(f"{message.method} comes for {quoted(uri)}, which the client did not subscribe to", (event,))
+
+
+@rule(SHOULD, "schema/ResourceUpdatedNotification", "Updates come for resources that the client subscribed to.",
+      "notification", methods="notifications/resources/updated", until=R2026_07_28,
+      fix="Send updates only to clients that subscribed.")  # fmt: skip
+def subscribed_resource(message: Message) -> Verdict:
+    dialogue = message.dialogue
+    if not dialogue.is_whole or dialogue.is_shared or dialogue.initialize is None:
+        return None
+    return _unwanted_update(message, dialogue.subscribed, dialogue.initialize.event)
+
+
+@rule(SHOULD, "2026-07-28/basic/patterns/subscriptions#graceful-closure-1",
+      "A subscription that the server ends gets a result.", "end", since=R2026_07_28,
+      fix="Send the result of subscriptions/listen before you close the stream.")  # fmt: skip
+def graceful_end(exchange: Exchange) -> Verdict:
+    is_listening = any(request.method == "subscriptions/listen" for request in exchange.requests)
+    is_graceful = exchange.answered > 0 or not exchange.is_whole or not exchange.is_stream
+    if not is_listening or exchange.end != "complete" or is_graceful:
+        return None
+    return "the server ends the stream of subscriptions/listen without a result"

@@ -1,0 +1,185 @@
+"""Tools: legal definitions, and results that fit them. The definitions are those of the latest `tools/list`.
+
+Spec:  server/tools (2024-11-05 to 2026-07-28), basic/index#schema-validation (2025-11-25 on)
+Used by: conversation.py
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+
+from ..basic.headers import parameter_headers
+from ..features.registered_tools import TOOL_NAME
+from ..features.tools import CallToolResult, is_object_schema, result_fault
+from ..jsonrpc.messages import Object
+from ..lib.jsonschema import SchemaError, Validator, compile_schema
+from ..revisions import R2025_06_18, R2025_11_25, R2026_07_28
+from .rules import ADVICE, MUST, SHOULD, Fault, Verdict, rule
+from .state import Message, Tool, objects, quoted
+
+
+@functools.lru_cache(maxsize=1024)
+def _compile(text: str) -> Validator | str:
+    """Return the validator of a schema, or the fault of the schema. A schema above a limit of ours has the fault ""."""
+    try:
+        return compile_schema(json.loads(text))
+    except SchemaError as error:
+        return str(error) if ": expected " in str(error) else ""
+
+
+def validator_of(tool: Tool, member: str) -> Validator | None:
+    """Return the validator of a tool's schema, or None if it is missing or cannot be compiled."""
+    if member not in tool.validators:
+        schema = tool.definition.get(member)
+        found = _compile(json.dumps(schema)) if isinstance(schema, dict) else None
+        tool.validators[member] = found if isinstance(found, Validator) else None
+    return tool.validators[member]
+
+
+def tool_of(message: Message) -> Tool | None:
+    """Return the tool that a call, or the result of a call, is about."""
+    params = message.call.params if message.call is not None else message.body
+    return message.dialogue.tools.get(str(params.get("name")))
+
+
+def _definitions(message: Message) -> list[tuple[str, Object]]:
+    return [(str(tool.get("name")), tool) for tool in objects(message.body.get("tools"))]
+
+
+@rule(MUST, "2026-07-28/server/tools#tool-1", "The schemas of a tool are legal JSON Schema.", "result",
+      methods="tools/list", fix="Correct the schema.")  # fmt: skip
+def legal_schemas(message: Message) -> Verdict:
+    for name, tool in _definitions(message):
+        for member in ("inputSchema", "outputSchema"):
+            found = _compile(json.dumps(tool[member])) if isinstance(tool.get(member), dict) else None
+            if isinstance(found, str) and found:
+                return Fault(f"the {member} of tool {quoted(name)} is not legal: {found}", key=name)
+    return None
+
+
+@rule(MUST, "schema/Tool", 'The inputSchema of a tool has "type": "object".', "result", methods="tools/list",
+      fix='Add "type": "object" to the inputSchema.')  # fmt: skip
+def object_schema(message: Message) -> Verdict:
+    for name, tool in _definitions(message):
+        if not is_object_schema(tool.get("inputSchema")):
+            return Fault(f"the inputSchema of tool {quoted(name)} does not have the type object", key=name)
+    return None
+
+
+@rule(SHOULD, "2026-07-28/server/tools#tool-names-1", "A tool's name has 1 to 128 of the characters A-Z a-z 0-9 _ - "
+      "and dot.", "result", methods="tools/list", since=R2025_11_25,
+      fix="Rename the tool. Some hosts refuse such names.")  # fmt: skip
+def tool_names(message: Message) -> Verdict:
+    wrong = [name for name, _ in _definitions(message) if not TOOL_NAME.fullmatch(name)]
+    return Fault(f"the name of tool {quoted(wrong[0])} is not portable", key=wrong[0]) if wrong else None
+
+
+@rule(SHOULD, "2026-07-28/server/tools#tool-names-5", "The names of a server's tools are unique.", "result",
+      methods="tools/list", since=R2025_11_25, fix="Rename one of the tools.")  # fmt: skip
+def unique_tool_names(message: Message) -> Verdict:
+    names = [name for name, _ in _definitions(message)]
+    twice = (
+        next((name for index, name in enumerate(names) if name in names[:index]), None)
+        if len(set(names)) < len(names)
+        else None
+    )
+    return None if twice is None else Fault(f"two tools have the name {quoted(twice)}", key=twice)
+
+
+@rule(MUST, "2026-07-28/server/tools#x-mcp-header-1", "An x-mcp-header is a unique header name on a primitive "
+      "parameter.", "result", methods="tools/list", since=R2026_07_28,
+      fix="Correct the x-mcp-header. Clients must leave out such a tool.")  # fmt: skip
+def parameter_header_names(message: Message) -> Verdict:
+    for name, tool in _definitions(message):
+        try:
+            parameter_headers(tool.get("inputSchema"))
+        except ValueError as error:
+            return Fault(f"in tool {quoted(name)}: {error}", key=name)
+    return None
+
+
+@rule(SHOULD, "2026-07-28/server/tools#capabilities-4", "Equal lists of tools have the same order.", "result",
+      methods="tools/list", since=R2026_07_28, fix="Sort the tools, so that caches of clients and models stay "
+          "valid.")  # fmt: skip
+def stable_order(message: Message) -> Verdict:
+    dialogue, call = message.dialogue, message.call
+    before, now = list(dialogue.tools), [name for name, _ in _definitions(message)]
+    is_whole = dialogue.tools_are_complete and "nextCursor" not in message.body and call is not None
+    if not is_whole or before == now or set(before) != set(now) or "cursor" in (call.params if call else {}):
+        return None
+    return Fault(f"{len(now)} tools come in another order than before", (dialogue.tools[now[0]].event,))
+
+
+@rule(MUST, "2026-07-28/server/tools#output-schema-1", "The structured content of a result fits the tool's "
+      "outputSchema.", "result", methods="tools/call", since=R2025_06_18,
+      fix="Return structuredContent that fits the schema, or correct the schema.")  # fmt: skip
+def structured_content_fits(message: Message) -> Verdict:
+    tool, value = tool_of(message), message.value
+    if tool is None or not isinstance(value, CallToolResult) or value.is_error or message.masked:
+        return None
+    fault = result_fault(validator_of(tool, "outputSchema"), value)
+    name = str(tool.definition.get("name"))
+    text = f"the result of tool {quoted(name)} does not fit its outputSchema: {fault}"
+    return None if fault is None else Fault(text[:500], (tool.event,), key=name)
+
+
+@rule(SHOULD, "2026-07-28/server/tools#structured-content-1", "Structured content comes also as a text block.",
+      "result", methods="tools/call", since=R2025_06_18, fix="Add a text block with the JSON of "
+          "structuredContent.")  # fmt: skip
+def structured_content_as_text(message: Message) -> Verdict:
+    if message.body.get("structuredContent") is None or any(
+        b.get("type") == "text" for b in objects(message.body.get("content"))
+    ):
+        return None
+    return "the result has structuredContent, but no text block with its JSON"
+
+
+@rule(ADVICE, "2026-07-28/server/tools#security-considerations-1",
+      "A server refuses arguments that do not fit the inputSchema.", "result", methods="tools/call",
+      fix="Validate the arguments, or describe the values that the tool accepts.")  # fmt: skip
+def arguments_fit(message: Message) -> Verdict:
+    tool, call = tool_of(message), message.call
+    if tool is None or call is None or not call.is_known or message.body.get("isError") or message.masked:
+        return None
+    validator = validator_of(tool, "inputSchema")
+    arguments = call.params.get("arguments", {})
+    if validator is None or validator.is_valid(arguments):
+        return None
+    name, error = str(tool.definition.get("name")), validator.errors(arguments)[:1]
+    text = f"tool {quoted(name)} accepts arguments that do not fit its inputSchema: {''.join(map(str, error))}"
+    return Fault(text[:500], (call.event, tool.event), key=name)
+
+
+@rule(SHOULD, "2026-07-28/server/tools#embedded-resources-1",
+      "A server whose tools embed resources declares resources.", "result", methods="tools/call", since=R2025_06_18,
+      fix="Declare the capability resources.")  # fmt: skip
+def embedded_resources(message: Message) -> Verdict:
+    has_one = any(block.get("type") == "resource" for block in objects(message.body.get("content")))
+    is_declared = message.sender.declares("resources") is not False
+    return "a tool embeds a resource, but the server did not declare resources" if has_one and not is_declared else None
+
+
+@rule(MUST, "2026-07-28/server/tools#capabilities-2", "A server that declares a feature serves its list.", "error",
+      methods="tools/list prompts/list resources/list", fix="Serve the list, or do not declare the "
+          "capability.")  # fmt: skip
+def declared_list_is_served(message: Message) -> Verdict:
+    row = message.row
+    is_declared = row is not None and row.capability is not None and message.sender.declares(row.capability)
+    if not is_declared or message.body.get("code") != -32601 or message.dialogue.is_shared:
+        return None
+    return f"the server declares {row.capability if row else ''}, but {message.method} is unknown to it"
+
+
+@rule(MUST, "2026-07-28/server/tools#x-mcp-header-9", "A client over HTTP leaves out tools with an invalid "
+      "x-mcp-header.", "request", methods="tools/call", since=R2026_07_28,
+      fix="Do not offer the tool to the model.")  # fmt: skip
+def excluded_tool(message: Message) -> Verdict:
+    tool = tool_of(message)
+    if tool is None or message.exchange is None:
+        return None
+    try:
+        parameter_headers(tool.definition.get("inputSchema"))
+    except ValueError as error:
+        return Fault(f"the client calls {quoted(message.body.get('name'))}, although {error}", (tool.event,))
+    return None

@@ -1,0 +1,99 @@
+"""Versioning: the revision and the capabilities that each stateless request of the modern era carries.
+
+Spec:  2026-07-28 basic/versioning, server/discover, basic/index#_meta
+Used by: conversation.py
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..basic.versioning import (
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    PROTOCOL_VERSION,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    is_stateless,
+)
+from ..revisions import R2026_07_28, find_revision
+from .rules import MUST, SHOULD, Fault, Verdict, rule
+from .state import Message, an_object, quoted
+
+
+@rule(MUST, "2026-07-28/basic/versioning#protocol-version-negotiation-1",
+      "The error -32022 lists the revisions that the server supports.", "error",
+      fix='Add "supported", a list of revisions, and "requested" to the data of the error.')  # fmt: skip
+def supported_is_listed(message: Message) -> Verdict:
+    if message.body.get("code") != UNSUPPORTED_PROTOCOL_VERSION:
+        return None
+    data = an_object(message.body.get("data"))
+    supported = data.get("supported")
+    if not isinstance(supported, list) or not all(isinstance(name, str) for name in supported):
+        return f"the data of the error -32022 is {quoted(message.body.get('data'))}"
+    asked = message.call.params.get("_meta") if message.call is not None else None
+    version = an_object(asked).get(PROTOCOL_VERSION)
+    is_legacy = (known := find_revision(version)) is not None and known.era == "legacy"  # for initialize only
+    if version is not None and version in supported and not is_legacy:
+        return f"the error -32022 refuses {quoted(version)}, and lists it as supported"
+    return None
+
+
+@rule(MUST, "2026-07-28/basic/index#meta-11", "The error -32021 lists the capabilities that the client lacks.", "error",
+      since=R2026_07_28, fix='Add "requiredCapabilities", an object, to the data of the error.')  # fmt: skip
+def required_capabilities_are_listed(message: Message) -> Verdict:
+    if message.body.get("code") != MISSING_REQUIRED_CLIENT_CAPABILITY:
+        return None
+    required = an_object(message.body.get("data")).get("requiredCapabilities")
+    if not isinstance(required, dict) or not required:
+        return f"the data of the error -32021 is {quoted(message.body.get('data'))}"
+    return None
+
+
+@rule(MUST, "2026-07-28/basic/versioning#protocol-version-negotiation-3", "A modern server has server/discover.",
+      "result error", since=R2026_07_28, fix="Implement server/discover.")  # fmt: skip
+def discover_is_served(message: Message) -> Verdict:
+    dialogue = message.dialogue
+    if message.kind == "error":
+        is_refused = message.method == "server/discover" and message.body.get("code") == -32601
+        if not is_refused or dialogue.served_modern is None or dialogue.is_shared:
+            return None
+        return Fault("the server serves stateless requests, but not server/discover", (dialogue.served_modern,), key="")
+    if dialogue.discover_refused is None or message.method == "server/discover" or dialogue.is_shared:
+        return None
+    text = f"the server serves {message.method} as a stateless request, but not server/discover"
+    return Fault(text, (dialogue.discover_refused,), key="")
+
+
+@rule(SHOULD, "2026-07-28/basic/transports/stdio#backward-compatibility-1",
+      "A client of both eras sends server/discover before any other request.", "request", methods="initialize",
+      fix="Probe with server/discover first.")  # fmt: skip
+def probe_comes_first(message: Message) -> Verdict:
+    dialogue = message.dialogue
+    if not dialogue.is_whole or not dialogue.is_ordered or dialogue.modern is None or dialogue.discover is not None:
+        return None
+    if dialogue.transport != "stdio" or dialogue.first is None or is_stateless(message.body):
+        return None
+    return Fault("the client sends stateless requests and then initialize, but never probed with server/discover",
+                 (dialogue.first,))  # fmt: skip
+
+
+@rule(MUST, "schema/DiscoverResult", "server/discover lists the revision in which it was served.", "result",
+      since=R2026_07_28, methods="server/discover", fix="List the revisions of the server.")  # fmt: skip
+def discover_names_modern(message: Message) -> Verdict:
+    versions = message.body.get("supportedVersions")
+    asked = message.revision.name if message.revision is not None else ""
+    if isinstance(versions, list) and versions and asked not in versions:
+        return f"the server serves server/discover in {asked}, but lists only {', '.join(map(str, versions))[:200]}"
+    return None
+
+
+@rule(SHOULD, "2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-2",
+      "A modern server that refuses initialize names its revisions.", "error", methods="initialize",
+      fix="Name the supported revisions in the message or the data of the error.")  # fmt: skip
+def refusal_names_revisions(message: Message) -> Verdict:
+    if (
+        message.dialogue.served_modern is None
+        or message.call is None
+        or re.search(r"\d{4}-\d\d-\d\d", str(message.body))
+    ):
+        return None
+    return Fault("the error for initialize names no revision", (message.call.event,))

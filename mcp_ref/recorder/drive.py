@@ -1,0 +1,349 @@
+"""A gentle drive: use a server once in each revision that it offers, ask for what does not exist, and record it all.
+
+    for each revision: connect, list everything to the last page, read, get, call, ask wrongly -> `Visit`
+    everything that both sides said                                                           -> events for the judge
+
+It is gentle: besides the tools that the user has named, which it calls once, it calls only tools that need no arguments
+and say that they change nothing (`readOnlyHint`). It reads at most `MAX_READ` resources, and declines each elicitation.
+Every server can refuse the wrong requests without harm.
+
+Used by: cli/drive.py. Uses: client/, proxy.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..basic.lifecycle import UnsupportedRevision
+from ..basic.meta import PaginatedRequestParams
+from ..basic.versioning import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from ..check.recording import End, ErrorOutput, Event, Frame, Head, Side, content, parse_head, read_events
+from ..client.client import Client
+from ..features.custom_methods import CustomData
+from ..features.elicitation import ElicitResult
+from ..features.tools import ListToolsResult, Tool
+from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError
+from ..jsonrpc.messages import Object
+from ..lib.http.origin import parse_url
+from ..revisions import REVISIONS, NotInRevision, Revision, revision_named
+from ..transports.base import Direction
+from .proxy import record_http
+from .tape import TapeOptions
+
+MAX_READ: Final = 20
+"""Maximum number of resources that are read in one revision."""
+MAX_TOOLS: Final = 40
+"""Number of tools above which models choose worse, and some hosts refuse the rest."""
+NO_SUCH: Final = "mcp-ref-no-such"
+"""A name that no server has."""
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass
+class Visit:
+    """The use of a server in one revision."""
+
+    revision: str
+    refusal: str = ""
+    """The reason why the server does not speak this revision, or ""."""
+    server: str = ""
+    """The name and version that the server claims."""
+    worked: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    """The wrong requests that the server has refused, with its error codes."""
+    failed: list[str] = field(default_factory=list)
+    """Requests that failed, although nothing was wrong with them."""
+    accepted: list[str] = field(default_factory=list)
+    """The wrong requests that the server has not refused."""
+
+
+@dataclass
+class Report:
+    """The whole drive."""
+
+    head: Head
+    visits: list[Visit] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    advice: list[str] = field(default_factory=list)
+    """Definitions that models or hosts misread."""
+
+
+@dataclass(frozen=True)
+class DriveOptions:
+    """The options of a drive."""
+
+    calls: Mapping[str, Object] = field(default_factory=dict)
+    """The tools to call once, with their arguments."""
+    timeout: float = 10.0
+    """Time limit of each request, in seconds."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """HTTP headers of every request."""
+    revisions: Sequence[Revision] = REVISIONS
+
+
+async def drive(server: str | Sequence[str], options: DriveOptions) -> Report:
+    """Use a server, by its URL or its command. Raise ConnectionClosed if it cannot be reached at all."""
+    if not isinstance(server, str):
+        report = Report(Head("stdio", command=tuple(server)))
+        await _visit_all(report, server, options)
+    else:
+        report = await _drive_url(server, options)
+    if all(visit.refusal for visit in report.visits):
+        raise ConnectionClosed(f"the server speaks none of the revisions: {report.visits[0].refusal}")
+    return report
+
+
+async def _drive_url(url: str, options: DriveOptions) -> Report:
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "drive.jsonl")
+        # with secrets, because the judge compares headers with bodies; the file is deleted below
+        async with record_http(TapeOptions(path, with_secrets=True), url, "127.0.0.1", 0) as own_url:
+            report = Report(Head("http", url=url))
+            await _visit_all(report, own_url, options)
+            latest = {is_stateless(visit.revision): visit for visit in reversed(report.visits) if not visit.refusal}
+            for visit in latest.values():
+                await _ask_wrongly_over_http(visit, own_url, parse_url(url)[1].is_loopback, options)
+        with open(path, "rb") as file:
+            parse_head(file.readline())
+            report.events += read_events(file)
+    return report
+
+
+def is_stateless(name: str) -> bool:
+    """Return True for the name of a revision of the modern era."""
+    return revision_named(name).era == "modern"
+
+
+async def _visit_all(report: Report, server: str | Sequence[str], options: DriveOptions) -> None:
+    started, calls = time.monotonic(), dict(options.calls)
+    for number, revision in enumerate(sorted(options.revisions, reverse=True), 1):
+        witness = _Witness(report.events, number, started)
+        visit = Visit(revision.name)
+        report.visits.append(visit)
+        try:
+            async with Client(
+                server, revision=revision, timeout=options.timeout, headers=options.headers or None, cache=False,
+                elicitation=_decline, roots=[], on_stderr=witness.stderr,
+                trace=witness if not isinstance(server, str) else None,
+            ) as client:  # fmt: skip
+                await _visit(client, visit, report, calls)
+                calls.clear()  # in the latest revision only
+        except (McpError, UnsupportedRevision) as error:
+            if visit.server:
+                visit.failed.append(f"the conversation ended: {error}")
+            else:
+                visit.refusal = str(error)
+        if not isinstance(server, str):
+            report.events.append(End("server", at=time.monotonic() - started, connection=number))
+
+
+@dataclass
+class _Witness:
+    """A trace that keeps the frames of one process as events."""
+
+    events: list[Event]
+    connection: int
+    started: float
+
+    def __call__(self, direction: Direction, frame: bytes) -> None:
+        """Keep a frame."""
+        sender: Side = "client" if direction == "->" else "server"
+        at = time.monotonic() - self.started
+        self.events.append(Frame(sender, content(bytes(frame)), at=at, connection=self.connection))
+
+    def stderr(self, data: bytes) -> None:
+        """Keep a piece of standard error."""
+        self.events.append(ErrorOutput(content(data), at=time.monotonic() - self.started, connection=self.connection))
+
+
+async def _decline(request: object) -> ElicitResult:
+    return ElicitResult("decline")
+
+
+async def _visit(client: Client, visit: Visit, report: Report, calls: Mapping[str, Object]) -> None:
+    info = client.server_info
+    visit.server = f"{info.name} {info.version}".strip()
+    tools = await _tools(client, visit, calls) if client.server_can("tools") else []
+    if not report.advice:
+        report.advice = advice_on(tools)
+    if client.server_can("resources"):
+        await _resources(client, visit)
+    if client.server_can("prompts"):
+        await _prompts(client, visit)
+    await _ask_wrongly(client, visit)
+
+
+async def _try(visit: Visit, what: str, request: Coroutine[object, object, object]) -> bool:
+    """Send a request that has to work. Return True if it did."""
+    try:
+        await request
+        return True
+    except ConnectionClosed:
+        raise
+    except (McpError, NotInRevision) as error:
+        visit.failed.append(f"{what}: {error}")
+        return False
+
+
+async def _tools(client: Client, visit: Visit, calls: Mapping[str, Object]) -> list[Tool]:
+    tools = list[Tool]()
+
+    async def list_all() -> None:
+        tools.extend(await client.list_tools())
+
+    if not await _try(visit, "tools/list", list_all()):
+        return tools
+    called = 0
+    for tool in tools:
+        is_harmless = tool.annotations is not None and tool.annotations.read_only_hint is True
+        if tool.name in calls or (is_harmless and not tool.input_schema.get("required")):
+            called += await _try(
+                visit, f"call {tool.name}", client.call_tool(tool.name, dict(calls.get(tool.name, {})))
+            )
+    visit.failed += [f"call {name}: there is no such tool" for name in calls if name not in [t.name for t in tools]]
+    visit.worked.append(_count(len(tools), "tool") + (f" ({called} called)" if called else ""))
+    return tools
+
+
+async def _resources(client: Client, visit: Visit) -> None:
+    uris, templates = list[str](), 0
+
+    async def list_all() -> None:
+        nonlocal templates
+        uris.extend(resource.uri for resource in await client.list_resources())
+        templates = len(await client.list_resource_templates())
+
+    if await _try(visit, "resources/list", list_all()):
+        read = [await _try(visit, f"read {uri}", client.read_resource(uri)) for uri in uris[:MAX_READ]]
+        text = _count(len(uris), "resource") + (f" ({sum(read)} read)" if read else "")
+        visit.worked.append(text + (f", {_count(templates, 'template')}" if templates else ""))
+
+
+async def _prompts(client: Client, visit: Visit) -> None:
+    simple, number = list[str](), 0
+
+    async def list_all() -> None:
+        nonlocal number
+        prompts = await client.list_prompts()
+        number = len(prompts)
+        simple.extend(p.name for p in prompts if not any(argument.required for argument in p.arguments or []))
+
+    if await _try(visit, "prompts/list", list_all()):
+        got = [await _try(visit, f"get {name}", client.get_prompt(name)) for name in simple]
+        visit.worked.append(_count(number, "prompt") + (f" ({sum(got)} got)" if got else ""))
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}{'' if number == 1 else 's'}"
+
+
+async def _ask_wrongly(client: Client, visit: Visit) -> None:
+    """Send requests that a server must refuse. Then cancel one, and see that the server still responds."""
+    session, seconds = client.session, client.timeout
+    unknown = session.request(NO_SUCH.replace("-no", "/no"), CustomData({}), CustomData, timeout=seconds)
+    wrong: dict[str, Coroutine[object, object, object]] = {"unknown method": unknown}
+    if client.server_can("tools"):
+        wrong["unknown tool"] = client.call_tool(NO_SUCH, {})
+        cursor = PaginatedRequestParams(cursor=NO_SUCH)
+        if client.revision.pagination:
+            wrong["wrong cursor"] = session.request("tools/list", cursor, ListToolsResult, timeout=seconds)
+    if client.server_can("resources"):
+        wrong["unknown resource"] = client.read_resource(f"{NO_SUCH}://a")
+    if client.server_can("prompts"):
+        wrong["unknown prompt"] = client.get_prompt(NO_SUCH)
+    for what, request in wrong.items():
+        await _expect_refusal(visit, what, request)
+    if client.server_can("tools"):
+        cancelled = asyncio.create_task(client.list_tools())
+        await asyncio.sleep(0)  # the request is sent
+        cancelled.cancel()
+        await asyncio.wait([cancelled])
+        await _try(visit, "tools/list after a cancelled request", client.list_tools())
+
+
+async def _expect_refusal(visit: Visit, what: str, request: Coroutine[object, object, object]) -> None:
+    try:
+        result = await request
+    except RemoteError as error:
+        visit.refused.append(f"{what} ({error.code})")
+    except ConnectionClosed:
+        raise
+    except McpError as error:
+        visit.failed.append(f"{what}: {error}")
+    else:
+        if getattr(result, "is_error", False):
+            visit.refused.append(f"{what} (isError)")
+        elif what != "wrong cursor":  # [2025-11-25 server/utilities/pagination#error-handling] only SHOULD be an error
+            visit.accepted.append(f"{what}: the server did not refuse it")
+
+
+async def _ask_wrongly_over_http(visit: Visit, url: str, is_local: bool, options: DriveOptions) -> None:
+    """Send HTTP requests that a server must refuse by their heads."""
+    meta = {PROTOCOL_VERSION: visit.revision, CLIENT_CAPABILITIES: {}}
+    is_modern = is_stateless(visit.revision)
+    method = "tools/list" if is_modern else "ping"
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": meta} if is_modern else {}}
+    heads = {"Host": str(parse_url(url)[1]), "Content-Type": "application/json",
+             "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": visit.revision,
+             **options.headers}  # fmt: skip
+    if is_modern:
+        heads["Mcp-Method"] = method
+    wrong: dict[str, tuple[dict[str, str], tuple[int, ...]]] = {
+        "a foreign Origin": ({**heads, "Origin": "https://mcp-ref.invalid"}, (403,)),
+    }
+    if is_local:
+        wrong["a foreign Host"] = ({**heads, "Host": "mcp-ref.invalid"}, (400, 403, 404, 421))
+    if is_modern:
+        without = {name: value for name, value in heads.items() if name != "MCP-Protocol-Version"}
+        wrong["a request without MCP-Protocol-Version"] = (without, (400,))
+    else:
+        wrong["an unknown session"] = ({**heads, "Mcp-Session-Id": NO_SUCH}, (400, 404))
+    for what, (sent, statuses) in wrong.items():
+        status = await _status(url, sent, json.dumps(body).encode(), options.timeout)
+        if status in statuses:
+            visit.refused.append(f"{what} ({status})")
+        elif status not in (401, None):  # a protected server refuses every request without a token
+            visit.accepted.append(f"{what}: status {status} instead of {' or '.join(map(str, statuses))}")
+
+
+async def _status(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> int | None:
+    """Return the status of a response, or None if there was none. `HttpClient` would not send a foreign Host."""
+    parts, origin = parse_url(url)
+    lines = [f"POST {parts.path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    lines += ["Connection: close", f"Content-Length: {len(body)}", "", ""]
+    with contextlib.suppress(OSError, TimeoutError, ValueError, IndexError):
+        async with asyncio.timeout(seconds):
+            reader, writer = await asyncio.open_connection(origin.host, origin.port)
+            try:
+                writer.write("\r\n".join(lines).encode("latin-1") + body)
+                return int((await reader.readline()).split()[1])
+            finally:
+                writer.close()
+    return None
+
+
+def advice_on(tools: Iterable[Tool]) -> list[str]:
+    """Return a line for each definition that models or hosts misread."""
+    found, tools = list[str](), list(tools)
+    if len(tools) > MAX_TOOLS:
+        found.append(f"{len(tools)} tools: models choose worse among more than {MAX_TOOLS}")
+    for tool in tools:
+        if not (tool.description or "").strip():
+            found.append(f"{tool.name}: no description, so a model has to guess from the name")
+        if _PLAIN_NAME.fullmatch(tool.name) is None:
+            found.append(f"{tool.name}: hosts refuse names other than 1 to 64 letters, digits, _ and -")
+        properties = tool.input_schema.get("properties")
+        members = properties.items() if isinstance(properties, dict) else ()
+        bare = [name for name, schema in members if not isinstance(schema, dict) or not schema.get("description")]
+        if bare:
+            found.append(f"{tool.name}: no description of {', '.join(bare)}")
+    return found

@@ -1,0 +1,146 @@
+"""The gentle drive: a server is used in each of its revisions, and judged by what it says."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from mcp_ref import Client
+from mcp_ref.check.recording import Head, read_events
+from mcp_ref.features.tools import Tool
+from mcp_ref.jsonrpc.messages import Object
+from mcp_ref.recorder.as_test import to_test
+from mcp_ref.recorder.drive import advice_on
+from mcp_ref.recorder.exchanges import Cassette
+from tests.recorder.recordings import events_of, record_command
+from tests.server_programs import serving
+from tests.settings import HOME, MODERN
+
+EVERYTHING = (sys.executable, "-m", "mcp_ref", "run", "examples/everything.py")
+
+BROKEN = """
+import json, sys
+print("starting ...", flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message: continue
+    method, answer = message["method"], {}
+    if method == "initialize":
+        if message["params"]["protocolVersion"] != "2025-06-18":
+            answer = {"error": {"code": -32602, "message": "no"}}
+        answer = answer or {"result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                                       "serverInfo": {"name": "broken", "version": "1"}}}
+    elif method == "tools/list":
+        answer = {"result": {"tools": [{"name": "a b", "inputSchema": {"type": "object", "properties": {"x": {}}}}]}}
+    elif method == "tools/call":
+        answer = {"result": {"content": [{"type": "text", "text": 7}]}} if message["params"]["name"] == "a b" else {
+                  "result": {"content": []}}
+    elif method == "server/discover" or "/" in method:
+        answer = {"error": {"code": -32601, "message": "no"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **(answer or {"result": {}})}), flush=True)
+"""
+
+
+def check(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mcp_ref", "check", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=HOME, check=False)
+
+
+def test_check_of_a_right_server_over_stdio_finds_nothing_in_any_revision() -> None:
+    done = check("--call", 'add={"a": 1, "b": 2}', "--", *EVERYTHING)
+    assert done.returncode == 0, done
+    assert "2026-07-28  40 tools (1 called), 3 resources (3 read)" in done.stdout
+    assert "2025-06-18  the same" in done.stdout and "no finding in" in done.stdout
+
+
+def test_check_of_a_right_server_over_http_sends_foreign_heads_too() -> None:
+    with serving("examples/everything.py") as program:
+        done = check("--json", program.url)
+    assert done.returncode == 0, done
+    report = json.loads(done.stdout)
+    refused = {visit["revision"]: visit["refused"] for visit in report["visits"]}
+    assert "a foreign Origin (403)" in refused[MODERN] and "a foreign Host (403)" in refused[MODERN]
+    assert "an unknown session (404)" in refused["2025-11-25"]
+    assert [finding for finding in report["findings"] if finding["level"] != "advice"] == []
+    assert all(visit["accepted"] == [] for visit in report["visits"])
+
+
+def test_check_of_a_broken_server_shows_its_faults_with_their_proof(tmp_path: Path) -> None:
+    program, junit = tmp_path / "server.py", tmp_path / "junit.xml"
+    program.write_text(BROKEN)
+    done = check("--call", "a b={}", "--junit", str(junit), "--", sys.executable, str(program))
+    assert done.returncode == 1, done
+    assert "ERROR: accepts unknown tool" in done.stdout
+    assert "starting ..." in done.stdout  # the proof
+    assert "2025-11-25  not spoken" in done.stdout
+    assert "a b: hosts refuse names" in done.stdout and "a b: no description of x" in done.stdout
+    suite = ElementTree.parse(junit).getroot()
+    assert int(suite.attrib["failures"]) >= 2
+
+
+def test_check_of_a_server_that_cannot_start_ends_with_exit_code_3() -> None:
+    done = check("--", "no-such-program-here")
+    assert done.returncode == 3 and "no-such-program-here" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("--call", "a=[]", "--", "cat"), ("--call", "a={", "--", "cat"), ("--as-test", "none")]
+)
+def test_check_with_a_wrong_command_line_says_so(words: tuple[str, ...]) -> None:
+    done = check(*words)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+
+
+def test_advice_names_definitions_that_models_misread() -> None:
+    schema: Object = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"description": "A city."}}}
+    tools = [Tool("plain", schema, description="Add."), Tool("odd name", {"type": "object"}, description="x")]
+    assert advice_on(tools) == [
+        "plain: no description of a",
+        "odd name: hosts refuse names other than 1 to 64 letters, digits, _ and -",
+    ]
+    assert advice_on([Tool(f"t{n}", {"type": "object"}, description="x") for n in range(41)])[0].startswith("41 tools")
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+async def test_as_test_writes_a_module_that_passes_with_the_recorded_server(tmp_path: Path, revision: str) -> None:
+    path = tmp_path / "talk.jsonl"
+    async with Client(record_command(path, *EVERYTHING), revision=revision, cwd=HOME) as client:
+        await client.list_tools()
+        await client.call_tool("add", {"a": 1, "b": 2})
+        await client.call_tool("test_multiple_content_types")
+        await client.read_resource("test://static-text")
+        await client.get_prompt("test_simple_prompt")
+        with pytest.raises(Exception, match="nope"):
+            await client.call_tool("nope")
+    events_of(path)
+    done = check("--as-test", str(path))
+    assert done.returncode == 0 and "assert result.text == '3'" in done.stdout
+    source = tmp_path / "test_talk.py"
+    source.write_text(done.stdout)
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", str(source)]
+    passed = subprocess.run(words, cwd=HOME, capture_output=True, text=True, timeout=60, check=False)
+    assert passed.returncode == 0, passed.stdout
+
+
+@pytest.mark.attack("recording-becomes-code")
+def test_as_test_of_a_hostile_recording_contains_its_texts_only_as_literals() -> None:
+    bomb = '"""\'\'\'\r\n\x0c\u2028\\\nraise SystemExit("owned")\n#'
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": bomb, "arguments": {bomb: bomb}}}
+    results: list[Object] = [
+        {"result": {"content": [{"type": "text", "text": bomb}], "structuredContent": {bomb: bomb}}},
+        {"result": {"content": [{"type": bomb}], "isError": bomb}},
+        {"error": {"code": bomb, "message": bomb}},
+    ]
+    for outcome in results:
+        answered = {"jsonrpc": "2.0", "id": 1, **outcome}
+        frames = [{"from": "client", "frame": json.dumps(call)}, {"from": "server", "frame": json.dumps(answered)}]
+        cassette = Cassette(read_events(json.dumps(frame).encode() for frame in frames))
+        source = to_test(bomb, Head("stdio", bomb, (bomb,)), bomb, cassette.requests)
+        names: dict[str, object] = {}
+        exec(compile(source, "made", "exec"), names)  # only definitions: the hostile code would end the program
+        assert [name for name in names if name.startswith("test_")]
