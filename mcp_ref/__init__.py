@@ -158,8 +158,8 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
 
 READING_ORDER = (
     "lib/shares.py", "lib/slots.py", "lib/time_limits.py", "jsonrpc/__init__.py", "jsonrpc/outline.py",
-    "jsonrpc/messages.py", "jsonrpc/errors.py", "jsonrpc/failures.py", "jsonrpc/bounded_waits.py", "jsonrpc/requester.py",
-    "lib/fields.py", "lib/turns.py",
+    "jsonrpc/messages.py", "jsonrpc/errors.py", "jsonrpc/failures.py", "jsonrpc/bounded_waits.py",
+    "jsonrpc/requester.py", "lib/fields.py", "lib/turns.py",
     "jsonrpc/request_queue.py", "jsonrpc/dispatcher.py", "jsonrpc/large_messages.py",
     "version.py", "revisions.py", "codec.py", "lib/uri.py",
     "basic/__init__.py", "basic/meta.py", "basic/content.py", "basic/lifecycle.py", "basic/ping.py",

@@ -213,7 +213,8 @@ class BackClient(Client):
             token = progress_token({"progressToken": params.get("progressToken")})
             pending = self.session.dispatcher.pending.get(token) if token is not None else None
             if pending is not None and pending.on_progress is not None:
-                pending.extend()
+                if pending.limit is not None:
+                    pending.limit.restart()
                 pending.on_progress(params)
         elif method == "notifications/message" and (call := self._current_call()) is not None:
             call.log(params, self.revision)

@@ -31,10 +31,10 @@ from ..codec import ShapeError
 from ..extensions.tasks.types import TASK_METHODS
 from ..features.caching import CACHEABLE, ResponseCache
 from ..features.task_augmentation import RELATED_TASK
+from ..jsonrpc.bounded_waits import end_handlers
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import Object, Request, RequestId, Response
-from ..jsonrpc.bounded_waits import end_handlers
 from ..revisions import METHODS, Method, Revision
 from ..session import Handler, SendRequest, Session, load_type
 from ..transports.base import Transport

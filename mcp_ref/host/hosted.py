@@ -39,11 +39,11 @@ from ..features.elicitation import ElicitRequestURLParams, ElicitResult
 from ..features.roots import path_of
 from ..features.sampling import USER_REJECTED, CreateMessageRequestParams, CreateMessageResult
 from ..features.tools import CallToolResult, Tool
+from ..jsonrpc.bounded_waits import CANCEL_SECONDS
 from ..jsonrpc.errors import ConnectionClosed, ProtocolError, RemoteError, RequestTimeout
 from ..jsonrpc.large_messages import is_response
 from ..jsonrpc.messages import JSON
 from ..jsonrpc.outline import MAX_UNREQUESTED
-from ..jsonrpc.bounded_waits import CANCEL_SECONDS
 from ..lib.jsonschema import compile_schema
 from ..lib.uri import canonical_uri
 from ..transports.base import Direction, Trace, finish

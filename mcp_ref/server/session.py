@@ -27,10 +27,10 @@ from ..basic.lifecycle import INITIALIZING, NEW, OPERATING, InitializeRequestPar
 from ..basic.progress import ProgressNotificationParams, receive_progress
 from ..basic.versioning import is_stateless
 from ..features.task_augmentation import has_task_field, owner_of
+from ..jsonrpc.bounded_waits import wait_done
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import McpError, ProtocolError
 from ..jsonrpc.messages import INTERNAL_ERROR, Object, Request, RequestId
-from ..jsonrpc.bounded_waits import wait_done
 from ..revisions import Method
 from ..session import DEFAULT_TIMEOUT, Handler, Session
 from ..transports.base import Transport

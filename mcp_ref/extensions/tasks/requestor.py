@@ -20,9 +20,9 @@ from typing import Generic, Protocol, TypeVar
 from ...basic.meta import EmptyResult
 from ...basic.mrtr import InputRequest, read_input_requests
 from ...codec import ShapeError, codec_for
+from ...jsonrpc.bounded_waits import end_handlers
 from ...jsonrpc.errors import InvalidMessage, McpError, RemoteError, RequestTimeout
 from ...jsonrpc.messages import Object
-from ...jsonrpc.bounded_waits import end_handlers
 from ...revisions import Revision
 from .types import DEFAULT_POLL_INTERVAL, Task, TaskRequestParams, UpdateTaskRequestParams, unknown_task
 from .types import CreateTaskResult as CreateTaskResult
