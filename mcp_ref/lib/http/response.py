@@ -286,7 +286,8 @@ class HttpResponse:
 
     async def _read_piece(self) -> bytes:
         """Return the next bytes of the body; b"" at its end."""
-        while not (piece := self._take_piece()) and not self.is_complete:
+        piece = self._take_piece()
+        while not piece and not self.is_complete:
             idle = self.connection.limits.idle
             try:
                 async with time_limit(idle):
