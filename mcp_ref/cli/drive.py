@@ -1,4 +1,4 @@
-"""`check -- COMMAND` and `check URL` use a server gently in each revision, and print what works and what is wrong.
+"""`check -- COMMAND` and `check URL` use a server gently in each revision, and print the things that work and the faults.
 
     everything 1.0
     2026-07-28  40 tools (1 called), 3 resources (3 read), 1 template, 5 prompts (2 got)
@@ -107,9 +107,7 @@ def show_report(report: Report, findings: Sequence[Finding], with_advice: bool) 
     messages = sum(isinstance(event, Frame | HttpRequest | HttpBody | HttpEvent) for event in report.events)
     hidden = len(findings) - len(shown_findings)
     more = f"; {hidden} more with --advice" if hidden else ""
-    number = (
-        f"{len(shown_findings)} finding{'' if len(shown_findings) == 1 else 's'}" if shown_findings else "no finding"
-    )
+    number = f"findings: {len(shown_findings)}" if shown_findings else "no finding"
     out(f"\n{number} in {messages} messages{more}")
 
 

@@ -1,4 +1,4 @@
-"""The gentle drive: a server is used in each of its revisions, and judged by what it says."""
+"""The gentle drive: a server is used in each of its revisions, and judged by its messages."""
 
 from __future__ import annotations
 
