@@ -337,7 +337,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "Ctrl-C or SIGTERM ends it; it is the idle state of a server.",
     ("cli/recordings.py", "read_recording", "file.readline()"):
         "The file is one that the user has named; its end ends it.",
-    ("cli/recordings.py", "record", "asyncio.run(_record_until_signal(tape, options.http, options.host, options.port))"):
+    ("cli/recordings.py", "record",
+     "asyncio.run(_record_until_signal(tape, options.http, options.host, options.port))"):
         "Ctrl-C or SIGTERM ends it.",
     ("cli/recordings.py", "replay", "asyncio.run(_replay_until_signal(player, options.host, options.port))"):
         "Ctrl-C or SIGTERM ends it.",

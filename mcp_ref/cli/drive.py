@@ -1,4 +1,4 @@
-"""`check -- COMMAND` and `check URL` use a server gently in each revision, and print the things that work and the faults.
+"""`check -- COMMAND` and `check URL` use a server gently in each revision, and print its features and its faults.
 
     everything 1.0
     2026-07-28  40 tools (1 called), 3 resources (3 read), 1 template, 5 prompts (2 got)

@@ -1,4 +1,4 @@
-"""A gentle drive: use a server once in each revision that it offers, ask for things that do not exist, and record it all.
+"""A gentle drive: use a server in each revision that it offers, ask for things that do not exist, and record it all.
 
     for each revision: connect, list everything to the last page, read, get, call, ask wrongly -> `Visit`
     everything that both sides said                                                           -> events for the judge
@@ -316,7 +316,7 @@ async def _ask_wrongly_over_http(visit: Visit, url: str, is_local: bool, options
 
 
 async def _status(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> int | None:
-    """Return the status of a response, or None if the server did not respond. `HttpClient` would not send a foreign Host."""
+    """Return the status of a response, or None without one. `HttpClient` would not send a foreign Host."""
     parts, origin = parse_url(url)
     lines = [f"POST {parts.path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     lines += ["Connection: close", f"Content-Length: {len(body)}", "", ""]
