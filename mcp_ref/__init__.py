@@ -209,7 +209,7 @@ READING_ORDER = (
     "check/authorization.py", "check/progress.py", "check/cancellation.py", "check/subscriptions.py", "check/mrtr.py",
     "check/tools.py", "check/tasks.py", "check/content.py", "check/pagination.py", "check/caching.py",
     "check/logging.py", "check/sampling.py", "check/elicitation.py", "check/roots.py", "check/findings.py",
-    "check/reader.py", "check/exchanges.py", "check/conversation.py",
+    "check/reader.py", "check/exchanges.py", "check/conversation.py", "check/coverage.py", "check/report.py",
     "client/__init__.py", "client/options.py", "client/handlers.py", "client/session.py", "client/negotiation.py",
     "client/target.py", "client/connector.py", "client/requests.py", "client/subscriptions.py", "client/tools.py",
     "client/client.py", "client/sync.py",
@@ -228,7 +228,7 @@ READING_ORDER = (
     "demo/connections.py", "demo/legacy.py", "demo/authorization.py", "demo/tour.py",
     "cli/__init__.py", "cli/values.py", "cli/show.py", "cli/save.py", "cli/person.py", "cli/authorization.py",
     "cli/client_commands.py", "cli/host_commands.py", "cli/accounts.py", "cli/serve.py", "cli/recordings.py",
-    "cli/drive.py",
+    "cli/check.py", "cli/drive.py",
     "cli/revisions.py", "cli/citations.py", "cli/toc.py", "cli/limits.py",
     "__main__.py",
 )  # fmt: skip

@@ -195,10 +195,11 @@ def add_recording_commands(command: Callable[[str, str, str], Parser]) -> None:
     made.add_argument("--speed", metavar="N", type=positive_seconds, default=0.0,
                       help="keep the recorded pauses, N times as fast (default: no pauses)")  # fmt: skip
 
-    made = command("check", "(-- COMMAND ... | URL | --as-test FILE)",
-                   "use a server gently in each revision, and judge it by the specification")  # fmt: skip
+    made = command("check", "(FILE | -- COMMAND ... | URL | --as-test FILE | --rules)",
+                   "judge a recording, or a server that is used gently, by the specification")  # fmt: skip
     made.set_defaults(takes_command=True)
-    made.add_argument("file", metavar="URL", nargs="?", help="the URL of a server")
+    made.add_argument("file", metavar="FILE|URL", nargs="?", help="a recording, or the URL of a server")
+    made.add_argument("--rules", action="store_true", help="list the rules, and the sentences that nobody can observe")
     made.add_argument("--as-test", action="store_true", help="print a recording as a pytest module")
     made.add_argument("--call", metavar="NAME=JSON", action="append", default=[],
                       help="a tool to call once, with its arguments (default: tools that change nothing)")  # fmt: skip
@@ -208,6 +209,7 @@ def add_recording_commands(command: Callable[[str, str, str], Parser]) -> None:
     made.add_argument("--header", metavar="'NAME: VALUE'", action="append", default=[],
                       help="a header for every HTTP request")  # fmt: skip
     made.add_argument("--junit", metavar="FILE", help="write the results to this file, for CI servers")
+    made.add_argument("--sarif", metavar="FILE", help="write the findings in a recording to this file, as SARIF 2.1.0")
     made.add_argument("--json", action="store_true", help="print JSON, for programs")
 
 
@@ -408,15 +410,19 @@ def run(options: argparse.Namespace) -> int:
 
 
 def run_check(options: argparse.Namespace) -> int:
-    """Judge a server, or print a recording as a test."""
-    module = _import_module("cli.drive")
-    if options.as_test and options.file is not None:
-        return int(module.show_as_test(options))
-    if options.file is not None and options.file.startswith(("http://", "https://")):
+    """Judge a recording or a server, print a recording as a test, or list the rules."""
+    is_url = options.file is not None and options.file.startswith(("http://", "https://"))
+    if options.rules:
+        return int(_import_module("cli.check").show_rules(options))
+    if options.file is not None and options.as_test:
+        return int(_import_module("cli.drive").show_as_test(options))
+    if options.file is not None and not is_url:
+        return int(_import_module("cli.check").check_file(options))
+    if is_url:
         options.command = [options.file]
     if not options.command:
-        raise UsageError("name a server: its URL, or two dashes and its command")
-    return int(module.run_drive(options))
+        raise UsageError("name a recording, or a server: its URL, or two dashes and its command")
+    return int(_import_module("cli.drive").run_drive(options))
 
 
 def _import_module(path: str) -> ModuleType:

@@ -8,7 +8,16 @@ this room.
 - `masking.py`: the same events without their secrets
 - `state.py`: the declarations and the open requests of a conversation
 - `rules.py`: rules, faults and findings
-- `messages.py`, `lifecycle.py`, `versioning.py`, `meta.py`, `shapes.py`: the rules, page by page
 - `findings.py`: the rules applied, and each cause reported once
 - `memory.py`, `reader.py`, `exchanges.py`, `conversation.py`: from events to findings
+- `report.py`: findings as text, JSON, JUnit and SARIF; `coverage.py`: the sentences that have a rule, and the others
+
+The rules, page by page:
+
+- `messages.py`, `meta.py`, `shapes.py`: JSON-RPC, `_meta`, and the schema
+- `lifecycle.py`, `versioning.py`: the handshake of the legacy era, and the stateless requests of the modern era
+- `stdio.py`, `streamable_http.py`, `authorization.py`: the transports
+- `progress.py`, `cancellation.py`, `subscriptions.py`, `mrtr.py`, `tasks.py`: requests and their notifications
+- `tools.py`, `content.py`, `pagination.py`, `caching.py`, `logging.py`: the features of a server
+- `sampling.py`, `elicitation.py`, `roots.py`: the features of a client
 """

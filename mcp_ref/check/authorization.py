@@ -244,3 +244,13 @@ def refresh_grant(exchange: Exchange) -> Verdict:
     is_registration = not exchange.is_endpoint and exchange.method == "POST" and b'"redirect_uris"' in exchange.body
     grants = _registered(exchange).get("grant_types") if is_registration else ["refresh_token"]
     return None if isinstance(grants, list) and "refresh_token" in grants else "the grant_types lack refresh_token"
+
+
+@rule(MUST, "2026-07-28/basic/authorization/client-registration#implementation-requirements-3",
+      "A client_id that is a URL begins with https, and has a path.", "exchange", since=R2025_11_25,
+      fix="Use the URL of the client's metadata document.")  # fmt: skip
+def client_id_url(exchange: Exchange) -> Verdict:
+    id = _query(exchange).get("client_id", [""])[0] if _is_authorization_request(exchange) else ""
+    parts = urlsplit(id if "://" in id else "https://client/id")
+    is_valid = parts.scheme == "https" and parts.path not in ("", "/")
+    return None if is_valid else f"the client_id is {quoted(id)}"

@@ -1,4 +1,4 @@
-"""Caching: the hints that tell a client for how long, and for whom, a result can be reused.
+"""Caching: the hints that tell a client how long, and with which users, it can share a result.
 
 Spec:  2026-07-28 server/utilities/caching
 Used by: conversation.py

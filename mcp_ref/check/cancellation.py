@@ -14,7 +14,7 @@ _CANCELLED = "notifications/cancelled"
 
 
 @rule(MUST, "2025-11-25/basic/utilities/cancellation#behavior-requirements-3", "A client does not cancel initialize.",
-      "notification", methods=_CANCELLED, until=R2026_07_28, fix="End the connection instead.")  # fmt: skip
+      "notification", methods=_CANCELLED, fix="End the connection instead.")  # fmt: skip
 def initialize_is_not_cancelled(message: Message) -> Verdict:
     opening = message.dialogue.initialize
     if opening is None or message.side != "client" or message.body.get("requestId") != opening.id:
@@ -55,7 +55,7 @@ def server_cancels_subscription(message: Message) -> Verdict:
 def task_is_cancelled_as_task(message: Message) -> Verdict:
     id = message.body.get("requestId")
     call = message.sender.finished.get(id) if isinstance(id, str | int) else None
-    if call is None or not call.is_task:
+    if call is None or call.task_id is None:
         return None
     return Fault(f"the {message.side} cancels {call.method}, which has become a task, by its id", (call.event,))
 

@@ -13,7 +13,7 @@ from ..jsonrpc.messages import JSON, Object
 from ..lib.uri import check_uri
 from ..lib.uritemplate import TemplateError, parse
 from ..revisions import R2025_06_18, R2025_11_25
-from .rules import MUST, Fault, Verdict, rule
+from .rules import ADVICE, MUST, Fault, Verdict, rule
 from .state import Message, an_object, objects, quoted
 
 
@@ -83,9 +83,9 @@ def templates(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/index#icons-6", "The URI of an icon begins with https: or data:.", "result",
-      since=R2025_11_25, methods="tools/list resources/list resources/templates/list prompts/list initialize "
-              "server/discover", fix="Use an https: or a data: URI.")  # fmt: skip
+@rule(ADVICE, "schema/Icon", "The URI of an icon begins with https: or data:.", "result", since=R2025_11_25,
+      methods="tools/list resources/list resources/templates/list prompts/list initialize server/discover",
+      fix="Use an https: or a data: URI.")  # fmt: skip
 def icons(message: Message) -> Verdict:
     holders: list[Object] = [an_object(message.body.get("serverInfo"))]
     for name in ("tools", "resources", "resourceTemplates", "prompts"):

@@ -72,6 +72,8 @@ class Conversation:
         self._reader = Reader(self._table)
         self._exchanges = Exchanges(self._table, self._reader, head.url if head is not None else "", self._given)
         self._pipes: Bounded[int, Dialogue] = Bounded(MAX_PIPES)
+        self.unverified: dict[str, None] = {}
+        """Sentences about the parts of the conversation that could not be judged, in order."""
 
     def receive(self, event: Event) -> list[Finding]:
         """Return the findings that an event shows or completes. Events are numbered from 1."""
@@ -90,13 +92,16 @@ class Conversation:
             case HttpEnd():
                 self._exchanges.end(event, self._number)
             case Gap():
-                self._lose_events()
+                self._lose_events(event)
             case End() if event.side == "server":
                 self._close_dialogue(self._pipes.pop(event.connection, None))
         return self._table.take()
 
     def close(self) -> list[Finding]:
         """Return the findings about messages that never came."""
+        if any(each.is_shared and each.modern is None for each in self._exchanges.dialogues.values()):
+            text = "clients without a session cannot be told apart: their ids, order and capabilities are not judged"
+            self.unverified[text] = None
         for dialogue in (*self._pipes.values(), *self._exchanges.dialogues.values()):
             self._close_dialogue(dialogue)
         self._pipes.clear()
@@ -117,9 +122,15 @@ class Conversation:
         # a recorder has started the server's program, so nothing came before
         is_started = self._head is not None and bool(self._head.command)
         dialogue.is_whole = is_started or (event.sender == "client" and b'"initialize"' in event.content.data)
+        if not dialogue.is_whole:
+            text = "was not seen from its beginning: order, unknown ids and capabilities are not judged"
+            self.unverified[f"connection {event.connection} {text}"] = None
         return dialogue
 
-    def _lose_events(self) -> None:
+    def _lose_events(self, gap: Gap) -> None:
+        self.unverified[f"{gap.events} events are lost at event {self._number}: {gap.because or 'unknown reason'}"] = (
+            None
+        )
         self._exchanges.lose()
         for dialogue in self._pipes.values():
             forget(dialogue)

@@ -15,9 +15,8 @@ from .state import Dialogue, Message
 _OPENING = ("initialize", "ping", "server/discover")
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#initialization-1 2024-11-05/basic/index#intro-1",
-      "The first request of a session is initialize.", "request", until=R2026_07_28, stage=ORDER,
-      fix="Send initialize first, or a stateless request with its revision in _meta.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/lifecycle#initialization-1", "The first request of a session is initialize.", "request",
+      stage=ORDER, fix="Send initialize first, or a stateless request with its revision in _meta.")  # fmt: skip
 def initialize_first(message: Message) -> Verdict:
     dialogue = message.dialogue
     is_first = dialogue.is_whole and dialogue.first is None and dialogue.initialize is None
@@ -33,7 +32,7 @@ def initialize_alone(message: Message) -> Verdict:
 
 
 @rule(SHOULD, "2025-11-25/basic/lifecycle#initialization-7", "Before the response to initialize, a client sends only "
-      "pings.", "request", until=R2026_07_28, fix="Wait for the response to initialize.")  # fmt: skip
+      "pings.", "request", fix="Wait for the response to initialize.")  # fmt: skip
 def client_waits_for_initialize(message: Message) -> Verdict:
     dialogue = message.dialogue
     is_early = dialogue.initialize is not None and dialogue.initialize.id in dialogue.client.calls
@@ -73,9 +72,9 @@ def negotiated_revision(message: Message) -> Verdict:
     return f"the server chooses {chosen} for a session, but this revision has no handshake" if is_wrong else None
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#operation-1 2025-03-26/basic/lifecycle#operation-1",
-      "Both sides use only messages of the negotiated revision.", "request notification", stage=ORDER,
-      should_until=R2025_06_18, fix="Use only methods of the negotiated revision, in their direction.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/lifecycle#operation-1", "Both sides use only messages of the negotiated revision.",
+      "request notification", stage=ORDER, should_until=R2025_06_18,
+      fix="Use only methods of the negotiated revision, in their direction.")  # fmt: skip
 def method_of_revision(message: Message) -> Verdict:
     if message.row is not None or message.revision is None or message.method not in SPECIFIED:
         return None
@@ -85,11 +84,9 @@ def method_of_revision(message: Message) -> Verdict:
     return f"the {message.side} sends {message.method}, which it cannot send in revision {message.revision}"
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#operation-2 2025-03-26/basic/lifecycle#operation-2 "
-      "2025-11-25/basic/utilities/tasks#capability-negotiation-1 #capability-negotiation-2 "
-      "2026-07-28/client/roots#implementation-guidelines-5 2026-07-28/server/prompts#implementation-considerations-3",
-      "A request needs a capability that its receiver declared.", "request", until=R2026_07_28,
-      should_until=R2025_06_18, stage=ORDER, fix="Check the capabilities of the other side first.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/lifecycle#operation-2", "A request needs a capability that its receiver declared.",
+      "request", until=R2026_07_28, should_until=R2025_06_18, stage=ORDER,
+      fix="Check the capabilities of the other side first.")  # fmt: skip
 def capability_of_receiver(message: Message) -> Verdict:
     row = message.row
     if row is None or row.capability is None or message.dialogue.is_shared or message.revision is None:
@@ -102,9 +99,9 @@ def capability_of_receiver(message: Message) -> Verdict:
     return f"the {message.side} sends {message.method}, but the {who} did not declare {row.capability}"
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#operation-2 2026-07-28/server/utilities/logging#capabilities-1",
-      "A notification needs a capability that its sender declared.", "notification", stage=ORDER,
-      should_until=R2025_06_18, fix="Declare the capability, or do not send the notification.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/lifecycle#operation-2", "A notification needs a capability that its sender declared.",
+      "notification", stage=ORDER, should_until=R2025_06_18, fix="Declare the capability, or do not send the "
+          "notification.")  # fmt: skip
 def capability_of_sender(message: Message) -> Verdict:
     row = message.row
     if row is None or row.capability is None or row.name.startswith("notifications/tasks"):
@@ -114,12 +111,8 @@ def capability_of_sender(message: Message) -> Verdict:
     return f"the {message.side} sends {message.method}, but did not declare {row.capability}"
 
 
-@rule(MUST, "2026-07-28/server/tools#capabilities-1 2026-07-28/server/resources#capabilities-1 "
-      "2026-07-28/server/prompts#capabilities-1 2025-11-25/server/prompts#capabilities-1 "
-      "2026-07-28/server/utilities/completion#capabilities-1 2025-11-25/client/roots#capabilities-1 "
-      "2025-11-25/client/sampling#capabilities-1 2025-11-25/client/elicitation#capabilities-1 "
-      "2025-11-25/basic/utilities/tasks#capabilities-1", "A side that serves a feature declares its capability.",
-      "result", fix="Declare the capability in initialize, or in server/discover.")  # fmt: skip
+@rule(MUST, "2026-07-28/server/tools#capabilities-1", "A side that serves a feature declares its capability.", "result",
+      fix="Declare the capability in initialize, or in server/discover.")  # fmt: skip
 def feature_is_declared(message: Message) -> Verdict:
     row, sender = message.row, message.sender
     if row is None or row.capability is None or message.revision is None or sender.capabilities is None:
@@ -133,7 +126,7 @@ def feature_is_declared(message: Message) -> Verdict:
     return Fault(f"the {message.side} serves {message.method}, but did not declare {feature}", key=feature)
 
 
-@rule(SHOULD, "2026-07-28/server/utilities/completion#error-handling-1 2025-11-25/client/roots#error-handling-1",
+@rule(SHOULD, "2026-07-28/server/utilities/completion#error-handling-1",
       "A request for a feature that is not declared gets the error -32601.", "error",
       methods="completion/complete roots/list", fix="Respond with -32601.")  # fmt: skip
 def code_for_undeclared_feature(message: Message) -> Verdict:
@@ -143,3 +136,10 @@ def code_for_undeclared_feature(message: Message) -> Verdict:
     if row.capability == "completions" and message.revision and not message.revision.completions_are_declared:
         return None
     return f"the error for {message.method}, which is not declared, has the code {code}" if code != -32601 else None
+
+
+@rule(MUST, "2025-11-25/basic/utilities/ping#behavior-requirements-1", "The result of a ping is empty.", "result",
+      methods="ping", fix="Respond with {}.")  # fmt: skip
+def empty_pong(message: Message) -> Verdict:
+    extra = message.body.keys() - {"_meta", "resultType"}
+    return f"the result of ping has the member {min(extra)}" if extra else None

@@ -248,7 +248,9 @@ _TASK_MESSAGES = ("tasks/get", "tasks/cancel", "notifications/tasks/status", "no
 def _called(message: Message) -> None:
     _input_required(message)
     if message.call is not None:
-        message.call.is_task = message.body.get("resultType") == "task" or isinstance(message.body.get("task"), dict)
+        created = message.body if message.body.get("resultType") == "task" else an_object(message.body.get("task"))
+        task_id = created.get("taskId")
+        message.call.task_id = task_id if isinstance(task_id, str) else None
     if message.body.get("resultType") == "task" and isinstance(id := message.body.get("taskId"), str):
         message.dialogue.tasks[id] = message.event, str(message.body.get("status"))
     elif "task" in message.body:

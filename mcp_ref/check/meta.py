@@ -21,7 +21,7 @@ MAX_JUDGED_KEY = 256
 """Maximum length of a key that is judged, in characters. Longer keys are not parsed."""
 
 
-@rule(MUST, "2026-07-28/basic/index#meta-2 #meta-3 #meta-5", "A key of _meta is a name with an optional prefix.",
+@rule(MUST, "2026-07-28/basic/index#meta-2", "A key of _meta is a name with an optional prefix.",
       "request notification result", since=R2025_06_18, fix="Write keys as name or com.example/name.")  # fmt: skip
 def meta_keys(message: Message) -> Verdict:
     for key in message.meta:
@@ -53,9 +53,9 @@ def missing_meta(params: Object) -> str | None:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/index#meta-6 2026-07-28/server/tools#intro-1",
-      "A stateless request has its revision and the client's capabilities in _meta.", "request", since=R2026_07_28,
-      stage=ORDER, fix=f'Add {PROTOCOL_VERSION} and {CLIENT_CAPABILITIES} to the _meta of each request.')  # fmt: skip
+@rule(MUST, "2026-07-28/basic/index#meta-6", "A stateless request has its revision and the client's capabilities in "
+      "_meta.", "request", since=R2026_07_28, stage=ORDER,
+      fix=f'Add {PROTOCOL_VERSION} and {CLIENT_CAPABILITIES} to the _meta of each request.')  # fmt: skip
 def required_meta(message: Message) -> Verdict:
     fault = missing_meta(message.body) if message.side == "client" and message.method != "initialize" else None
     return f"the request {message.method[:80]} is malformed: {fault}" if fault is not None else None
@@ -75,8 +75,7 @@ def malformed_request_is_refused(message: Message) -> Verdict:
     return None if is_other else Fault(f"the request {call.method} gets {got}, although {fault}", (call.event,))
 
 
-@rule(ADVICE, "2026-07-28/basic/index#meta-9 2026-07-28/changelog#major-changes-1",
-      "A client names itself in each request.", "request", since=R2026_07_28,
+@rule(ADVICE, "2026-07-28/basic/index#meta-9", "A client names itself in each request.", "request", since=R2026_07_28,
       fix=f'Add {CLIENT_INFO} to _meta.')  # fmt: skip
 def client_info(message: Message) -> Verdict:
     is_missing = message.side == "client" and CLIENT_INFO not in message.meta
@@ -89,8 +88,7 @@ def server_info_of_discover(message: Message) -> Verdict:
     return None if SERVER_INFO in message.meta else f"the result of server/discover has no {SERVER_INFO} in its _meta"
 
 
-@rule(ADVICE, "2026-07-28/basic/index#meta-13 2026-07-28/changelog#major-changes-2",
-      "A server names itself in each result.", "result", since=R2026_07_28,
+@rule(ADVICE, "2026-07-28/basic/index#meta-13", "A server names itself in each result.", "result", since=R2026_07_28,
       fix=f'Add {SERVER_INFO} to _meta.')  # fmt: skip
 def server_info(message: Message) -> Verdict:
     is_missing = message.side == "server" and SERVER_INFO not in message.meta and message.method != "server/discover"

@@ -6,6 +6,7 @@ Used by: conversation.py
 
 from __future__ import annotations
 
+from ..extensions.tasks.types import TERMINAL_STATUSES
 from .memory import call_of_token
 from .rules import MUST, Fault, Verdict, rule
 from .state import Message, quoted
@@ -34,8 +35,12 @@ def known_token(message: Message) -> Verdict:
 def after_response(message: Message) -> Verdict:
     token, exchange = message.body.get("progressToken"), message.exchange
     call = message.receiver.finished_tokens.get(token) if isinstance(token, str | int) else None
-    if call is None or call_of_token(message) is not None or "task" in call.params or call.is_task:
+    if call is None or call_of_token(message) is not None:
         return None
+    if call.task_id is not None or "task" in call.params:  # the token is valid until the task is over
+        event, status = message.dialogue.tasks.get(call.task_id or "", (0, ""))
+        is_over = status in TERMINAL_STATUSES and message.dialogue.is_ordered
+        return Fault(f"progress comes after the task was {status}", (event,)) if is_over else None
     if not message.dialogue.is_ordered and (exchange is None or call.exchange is not exchange):
         return None
     return Fault(f"progress {quoted(message.body.get('progress'))} comes after the response to {call.method}",

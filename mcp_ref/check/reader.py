@@ -167,7 +167,9 @@ def _revision_of_response(message: Message) -> Revision | None:
     revision only if it has shown that it knows one: by a result with `resultType`, or by the caller's word.
     """
     if message.method == "initialize" and message.kind == "result":
-        return find_revision(message.body.get("protocolVersion"))
+        chosen = find_revision(message.body.get("protocolVersion"))
+        if chosen is None or chosen.era == "legacy":
+            return chosen
     dialogue, call = message.dialogue, message.call
     if call is not None and call.revision is not None:
         is_modern = call.revision.era == "modern"

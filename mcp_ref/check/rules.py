@@ -1,9 +1,9 @@
 """Rules and findings: the demands of the specification as data, and the places where a conversation breaks them.
 
 A rule is a small function under the decorator `rule`. It gets a message, an HTTP exchange or a whole dialogue, and
-returns None, or a fault: a sentence with the values at hand. The decorator names the sentences of the specification
-that the rule decides, by their ids in the list of requirements, in the latest revision that has the sentence. An id
-that begins with `schema/` is a demand of the schema.
+returns None, or a fault: a sentence with the values at hand. The decorator names a sentence of the specification by its
+id in the list of requirements, in the latest revision that has the sentence. An id that begins with `schema/` is a
+demand of the schema. `sentences.txt` lists all sentences that a rule decides.
 
     @rule(MUST, "2025-11-25/basic/index#requests-2", "The id of a request is not null.", "malformed", fix="Send ...")
     def null_id(message: Message) -> Verdict:
@@ -66,7 +66,8 @@ class Rule:
     """One demand on a conversation."""
 
     name: str
-    ids: tuple[str, ...]
+    id: str
+    """The stable id: that of the sentence of the specification, or `schema/` and a type."""
     level: Level
     meaning: str
     on: tuple[On, ...]
@@ -79,11 +80,6 @@ class Rule:
     """The first revision in which the demand is a MUST. Before, it is a SHOULD."""
     stage: int
     judge: Judge
-
-    @property
-    def id(self) -> str:
-        """The stable id of the rule: the id of the first sentence that it decides."""
-        return self.ids[0]
 
     @property
     def page(self) -> str:
@@ -125,28 +121,19 @@ RULES: Final[list[Rule]] = []
 
 
 def rule(
-    level: Level, ids: str, meaning: str, on: str, *, fix: str, methods: str = "", since: Revision | None = None,
+    level: Level, id: str, meaning: str, on: str, *, fix: str, methods: str = "", since: Revision | None = None,
     until: Revision | None = None, should_until: Revision | None = None, stage: int = MEANING,
 ) -> Callable[[F], F]:  # fmt: skip
-    """Register a function as a rule. `ids`, `on` and `methods` are lists with spaces between their items."""
+    """Register a function as a rule. `on` and `methods` are lists with spaces between their items."""
 
     def register(judge: F) -> F:
         kinds: tuple[Any, ...] = tuple(on.split())
         places = frozenset(methods.split())
-        RULES.append(Rule(judge.__name__, expand_ids(ids), level, meaning, kinds, places, fix, since, until,
+        RULES.append(Rule(judge.__name__, id, level, meaning, kinds, places, fix, since, until,
                           should_until, stage, judge))  # fmt: skip
         return judge
 
     return register
-
-
-def expand_ids(ids: str) -> tuple[str, ...]:
-    """Return the ids of a list. An item that begins with "#" is on the page of the item before."""
-    found: list[str] = []
-    for item in ids.split():
-        page = found[-1].partition("#")[0] if item.startswith("#") else ""
-        found.append(page + item)
-    return tuple(found)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -13,7 +13,7 @@ from ..features.sampling import CreateMessageRequestParams, tool_use_fault
 from ..jsonrpc.messages import Object
 from ..revisions import R2025_11_25
 from .mrtr import asks_for_input
-from .rules import MUST, SHOULD, Fault, Verdict, rule
+from .rules import MUST, SHOULD, Verdict, rule
 from .state import Message, an_object, objects, quoted
 
 ASKING: Final = "sampling/createMessage elicitation/create tools/call prompts/get resources/read"
@@ -74,12 +74,20 @@ def tool_uses_have_results(message: Message) -> Verdict:
 
 @rule(MUST, "2026-07-28/client/sampling#tool-choice-modes-2", 'With toolChoice "none", the model uses no tools.',
       "result", methods="sampling/createMessage", since=R2025_11_25,
-      fix="Remove the tools from the model's request.")  # fmt: skip
-def no_tool_use(message: Message) -> Verdict:
-    choice = an_object(message.call.params.get("toolChoice")) if message.call is not None else {}
-    content = message.body.get("content")
-    blocks = objects([content] if isinstance(content, dict) else content)
-    if choice.get("mode") != "none" or not any(block.get("type") == "tool_use" for block in blocks):
-        return None
-    assert message.call is not None
-    return Fault('the model uses a tool, although toolChoice is "none"', (message.call.event,))
+      fix="Pass toolChoice on to the model.")  # fmt: skip
+def tool_choice(message: Message) -> Verdict:
+    params = message.call.params if message.call is not None else {}
+    mode, used = an_object(params.get("toolChoice")).get("mode"), _uses_tool(message.body)
+    if mode == "none" and used:
+        return 'the model uses a tool, although toolChoice is "none"'
+    is_first = not any(_uses_tool(each) for each in objects(params.get("messages")))
+    if mode == "required" and is_first and not used and message.body.get("stopReason") == "endTurn":
+        return 'the model uses no tool, although toolChoice is "required"'
+    return None
+
+
+def _uses_tool(message: Object) -> bool:
+    content = message.get("content")
+    return any(
+        block.get("type") == "tool_use" for block in objects([content] if isinstance(content, dict) else content)
+    )

@@ -39,22 +39,15 @@ def _decode(message: Message, path: str, body: Object, part: str) -> Verdict:
     return None
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#initialization-2 #initialization-3 #initialization-4 "
-      "2026-07-28/client/elicitation#elicitation-requests-1 #form-mode-elicitation-requests-1 "
-      "#url-mode-elicitation-requests-1 2026-07-28/client/sampling#messages-1 "
-      "2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation-2 "
-      "2025-11-25/basic/utilities/tasks#task-id-requirements-1",
-      "The params of a message fit the schema of the revision.", "request notification", stage=SHAPE,
-      fix="Send the params as the schema of the revision defines them.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/lifecycle#initialization-2", "The params of a message fit the schema of the revision.",
+      "request notification", stage=SHAPE, fix="Send the params as the schema of the revision defines "
+          "them.")  # fmt: skip
 def params_fit(message: Message) -> Verdict:
     return _decode(message, message.row.params, message.body, "params") if message.row is not None else None
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#initialization-5 2026-07-28/server/prompts#embedded-resources-1 "
-      "#embedded-resources-3 2025-11-25/basic/utilities/tasks#ttl-and-resource-management-1 "
-      "#ttl-and-resource-management-2 #ttl-and-resource-management-3",
-      "The result of a request fits the schema of the revision.", "result", stage=SHAPE,
-      fix="Send the result as the schema of the revision defines it.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/lifecycle#initialization-5", "The result of a request fits the schema of the revision.",
+      "result", stage=SHAPE, fix="Send the result as the schema of the revision defines it.")  # fmt: skip
 def result_fits(message: Message) -> Verdict:
     row, call = message.row, message.call
     if row is None or row.result is None or call is None or message.revision is None:

@@ -74,8 +74,8 @@ class Call:
     """The filter that the server acknowledged (subscriptions/listen)."""
     copies: int = 0
     """Number of further requests in flight with the same id."""
-    is_task: bool = False
-    """True if the response was a task."""
+    task_id: str | None = None
+    """The id of the task, if the response was a task."""
     asked: tuple[str, ...] = ()
     """The keys of the input requests in the result."""
     is_known: bool = True

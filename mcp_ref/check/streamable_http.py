@@ -364,3 +364,18 @@ def known_event_id(exchange: Exchange) -> Verdict:
     if not is_unknown or exchange.method != "GET" or dialogue.is_shared:
         return None
     return f"Last-Event-ID is {quoted(id)}, which no event had"
+
+
+@rule(ADVICE, "2025-11-25/basic/transports#sending-messages-to-the-server-9",
+      "A stream begins with an event id and empty data.", "event", since=R2025_11_25, until=R2026_07_28,
+      fix="Send an event with an id and without data first.")  # fmt: skip
+def priming_event(event: StreamEvent) -> Verdict:
+    # Advice, although it is a SHOULD: most servers cannot resume a stream, and a warning for each would hide others.
+    is_first = event.exchange.events == 1 and event.exchange.method == "POST" and _is_mcp(event.exchange)
+    return Fault("the stream begins with a message", key="") if is_first and not (event.is_empty and event.id) else None
+
+
+@rule(ADVICE, "2026-07-28/basic/transports/streamable-http#httpsse-transport-2024-11-05-1", "HTTP+SSE is deprecated.",
+      "event", fix="Serve Streamable HTTP.")  # fmt: skip
+def http_sse(event: StreamEvent) -> Verdict:
+    return Fault("the server uses HTTP+SSE", key="") if event.exchange.dialogue.transport == "sse" else None

@@ -29,7 +29,9 @@ def _tasks_in(message: Message) -> list[Object]:
     if isinstance(body.get("tasks"), list):
         return list(objects(body["tasks"]))
     task = body.get("task")
-    return [task] if isinstance(task, dict) else [body] if "taskId" in body and "status" in body else []
+    if isinstance(task, dict):
+        return [task]
+    return [body] if "taskId" in body and "status" in body else []
 
 
 @rule(MUST, "2025-11-25/basic/utilities/tasks#task-status-lifecycle-1", "A new task is working.", "result",

@@ -1,6 +1,6 @@
 """Tools: legal definitions, and results that fit them. The definitions are those of the latest `tools/list`.
 
-Spec:  server/tools (2024-11-05 to 2026-07-28), basic/index#json-schema-usage (2025-11-25 on)
+Spec:  server/tools (2024-11-05 to 2026-07-28), basic/index#schema-validation (2025-11-25 on)
 Used by: conversation.py
 """
 
@@ -169,3 +169,17 @@ def declared_list_is_served(message: Message) -> Verdict:
     if not is_declared or message.body.get("code") != -32601 or message.dialogue.is_shared:
         return None
     return f"the server declares {row.capability if row else ''}, but {message.method} is unknown to it"
+
+
+@rule(MUST, "2026-07-28/server/tools#x-mcp-header-9", "A client over HTTP leaves out tools with an invalid "
+      "x-mcp-header.", "request", methods="tools/call", since=R2026_07_28,
+      fix="Do not offer the tool to the model.")  # fmt: skip
+def excluded_tool(message: Message) -> Verdict:
+    tool = tool_of(message)
+    if tool is None or message.exchange is None:
+        return None
+    try:
+        parameter_headers(tool.definition.get("inputSchema"))
+    except ValueError as error:
+        return Fault(f"the client calls {quoted(message.body.get('name'))}, although {error}", (tool.event,))
+    return None

@@ -6,6 +6,8 @@ Used by: conversation.py
 
 from __future__ import annotations
 
+import re
+
 from ..basic.versioning import (
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     PROTOCOL_VERSION,
@@ -17,8 +19,7 @@ from .rules import MUST, SHOULD, Fault, Verdict, rule
 from .state import Message, an_object, quoted
 
 
-@rule(MUST, "2026-07-28/basic/versioning#protocol-version-negotiation-1 "
-      "2026-07-28/basic/transports/streamable-http#protocol-version-header-4",
+@rule(MUST, "2026-07-28/basic/versioning#protocol-version-negotiation-1",
       "The error -32022 lists the revisions that the server supports.", "error",
       fix='Add "supported", a list of revisions, and "requested" to the data of the error.')  # fmt: skip
 def supported_is_listed(message: Message) -> Verdict:
@@ -47,9 +48,8 @@ def required_capabilities_are_listed(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/versioning#protocol-version-negotiation-3 2026-07-28/server/discover#intro-1 "
-      "2026-07-28/changelog#major-changes-3", "A modern server has server/discover.", "result error", since=R2026_07_28,
-      fix="Implement server/discover.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/versioning#protocol-version-negotiation-3", "A modern server has server/discover.",
+      "result error", since=R2026_07_28, fix="Implement server/discover.")  # fmt: skip
 def discover_is_served(message: Message) -> Verdict:
     dialogue = message.dialogue
     if message.kind == "error":
@@ -63,7 +63,7 @@ def discover_is_served(message: Message) -> Verdict:
     return Fault(text, (dialogue.discover_refused,), key="")
 
 
-@rule(SHOULD, "2026-07-28/basic/transports/stdio#backward-compatibility-1 2026-07-28/server/discover#when-to-call-1",
+@rule(SHOULD, "2026-07-28/basic/transports/stdio#backward-compatibility-1",
       "A client of both eras sends server/discover before any other request.", "request", methods="initialize",
       fix="Probe with server/discover first.")  # fmt: skip
 def probe_comes_first(message: Message) -> Verdict:
@@ -84,3 +84,16 @@ def discover_names_modern(message: Message) -> Verdict:
     if isinstance(versions, list) and versions and asked not in versions:
         return f"the server serves server/discover in {asked}, but lists only {', '.join(map(str, versions))[:200]}"
     return None
+
+
+@rule(SHOULD, "2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-2",
+      "A modern server that refuses initialize names its revisions.", "error", methods="initialize",
+      fix="Name the supported revisions in the message or the data of the error.")  # fmt: skip
+def refusal_names_revisions(message: Message) -> Verdict:
+    if (
+        message.dialogue.served_modern is None
+        or message.call is None
+        or re.search(r"\d{4}-\d\d-\d\d", str(message.body))
+    ):
+        return None
+    return Fault("the error for initialize names no revision", (message.call.event,))

@@ -1,0 +1,133 @@
+"""Reports of findings: for people, and as JSON, JUnit XML and SARIF 2.1.0 for programs.
+
+Used by: cli/check.py, recorder/
+Below: rules.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from xml.sax.saxutils import escape, quoteattr
+
+from ..jsonrpc.messages import JSON, Object
+from .rules import ADVICE, MUST, SHOULD, Finding, Level, Rule
+
+_WORDS: Final[dict[Level, str]] = {MUST: "error", SHOULD: "warning", ADVICE: "advice"}
+_SARIF_LEVELS: Final[dict[Level, str]] = {MUST: "error", SHOULD: "warning", ADVICE: "note"}
+_SPECIFICATION: Final = "https://modelcontextprotocol.io/specification/"
+
+
+def shown(findings: Sequence[Finding], advice: bool) -> list[Finding]:
+    """Return the findings for a report, errors first. Without `advice`, leave out advice."""
+    order = [MUST, SHOULD, ADVICE]
+    kept = [finding for finding in findings if advice or finding.level != ADVICE]
+    return sorted(kept, key=lambda finding: (order.index(finding.level), finding.events))
+
+
+def link(rule: Rule) -> str:
+    """Return the URL of the page that demands the rule, or "" for a demand of the schema."""
+    page, _, sentence = rule.id.partition("#")
+    anchor = sentence.rpartition("-")[0]
+    return f"{_SPECIFICATION}{page}#{anchor}" if anchor and not page.startswith("schema") else ""
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    """Return the numbers of errors, warnings and pieces of advice as words."""
+    counts = [(word, sum(finding.level == level for finding in findings)) for level, word in _WORDS.items()]
+    words = [f"{n} {word}{'s' if n != 1 and word != 'advice' else ''}" for word, n in counts if n or word != "advice"]
+    return ", ".join(words)
+
+
+def text_report(name: str, findings: Sequence[Finding], events: int, notes: Sequence[str] = ()) -> list[str]:
+    """Return the lines of a report for people. `notes` say what could not be verified."""
+    lines = [f"{name}: {summary(findings)} in {events} events"]
+    for finding in findings:
+        times = f" ({finding.times} times)" if finding.times > 1 else ""
+        numbers = ", ".join(str(number) for number in finding.events)
+        revision = f", judged by {finding.revision}" if finding.revision else ""
+        lines += [
+            "",
+            f"{_WORDS[finding.level]}: {finding.side}: {finding.text}{times}",
+            f"    rule   {finding.rule.meaning} [{finding.rule.id}]",
+            f"    proof  event {numbers}{revision}",
+            f"    do     {finding.fix}",
+        ]
+    lines += ["", *(f"not verified: {note}" for note in notes)] if notes else []
+    return lines
+
+
+def _finding_json(finding: Finding) -> Object:
+    return {
+        "rule": finding.rule.id, "name": finding.rule.name, "level": finding.level, "side": finding.side,
+        "revision": finding.revision or None, "events": [*finding.events], "times": finding.times,
+        "text": finding.text, "meaning": finding.rule.meaning, "fix": finding.fix, "page": link(finding.rule) or None,
+    }  # fmt: skip
+
+
+def json_report(name: str, findings: Sequence[Finding], events: int, notes: Sequence[str] = ()) -> Object:
+    """Return the findings as JSON."""
+    found: list[JSON] = [_finding_json(finding) for finding in findings]
+    return {"recording": name, "events": events, "findings": found, "notVerified": [*notes]}
+
+
+def junit_report(name: str, findings: Sequence[Finding], notes: Sequence[str] = ()) -> str:
+    """Return the findings as JUnit XML: a failed test case for each error, a passed one with output for the others."""
+    failures = sum(finding.level == MUST for finding in findings)
+    skipped = "".join(
+        f'  <testcase classname="not verified" name={quoteattr(note)}><skipped/></testcase>\n' for note in notes
+    )
+    cases = "".join(_junit_case(finding) for finding in findings) or '  <testcase name="conversation"/>\n'
+    count = max(len(findings), 1) + len(notes)
+    head = f'<testsuite name={quoteattr(name)} tests="{count}" failures="{failures}" skipped="{len(notes)}">'
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{head}\n{cases}{skipped}</testsuite>\n'
+
+
+def _printable(text: str) -> str:
+    """Return a text without the control characters that XML does not allow."""
+    return "".join(each if each >= " " or each in "\t\n" else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
+def _junit_case(finding: Finding) -> str:
+    text = escape(_printable(f"{finding.text}. {finding.rule.meaning} {finding.fix}"))
+    name = f"{finding.rule.id} event {', '.join(map(str, finding.events))}"
+    start = f"  <testcase classname={quoteattr(finding.rule.page)} name={quoteattr(name)}>"
+    if finding.level == MUST:
+        return f'{start}<failure type="{finding.side}">{text}</failure></testcase>\n'
+    return f"{start}<system-out>{_WORDS[finding.level]}: {text}</system-out></testcase>\n"
+
+
+def sarif_report(name: str, findings: Sequence[Finding], version: str) -> Object:
+    """Return the findings as SARIF 2.1.0. A result is at the lines of its events in the recording."""
+    rules = {finding.rule.id: finding.rule for finding in findings}
+    described: list[JSON] = [
+        {
+            "id": id,
+            "name": rule.name,
+            "shortDescription": {"text": rule.meaning},
+            "defaultConfiguration": {"level": _SARIF_LEVELS[rule.level]},
+            **({"helpUri": link(rule)} if link(rule) else {}),
+        }
+        for id, rule in rules.items()
+    ]
+    results: list[JSON] = [_sarif_result(name, finding) for finding in findings]
+    driver: Object = {"name": "mcp_ref check", "version": version, "rules": described}
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }
+
+
+def _sarif_result(name: str, finding: Finding) -> Object:
+    lines = [number + 1 for number in finding.events] or [1]
+    places: list[JSON] = [
+        {"physicalLocation": {"artifactLocation": {"uri": name}, "region": {"startLine": line}}} for line in lines
+    ]
+    return {
+        "ruleId": finding.rule.id,
+        "level": _SARIF_LEVELS[finding.level],
+        "message": {"text": f"{finding.side}: {finding.text}. {finding.fix}"},
+        "locations": places[-1:],
+        "relatedLocations": places[:-1],
+    }

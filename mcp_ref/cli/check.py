@@ -1,0 +1,103 @@
+"""`check FILE` judges a recording by the specification. `check --rules` lists the rules.
+
+    talk.jsonl: 1 error, 0 warnings in 9 events
+
+    error: server: the result of prompts/list does not fit the schema: prompts[0].name: expected a string, got nothing
+        rule   The result of a request fits the schema of the revision. [2025-11-25/basic/lifecycle#initialization-5]
+        proof  event 8, 9, judged by 2025-11-25
+        do     Send the result as the schema of the revision defines it.
+
+Event 8 is in line 9 of the file, because the first line is the head.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable
+
+from ..check.conversation import Conversation
+from ..check.coverage import Coverage, read_coverage
+from ..check.recording import RecordingError, parse_head, read_events
+from ..check.report import json_report, junit_report, sarif_report, shown, text_report
+from ..check.rules import MUST, RULES, Finding
+from ..jsonrpc.messages import JSON
+from ..version import __version__
+from . import UsageError, usage_errors
+from .show import as_json, out
+
+
+def check_file(options: argparse.Namespace) -> int:
+    """Judge a recording. Return 1 if a side broke a MUST."""
+    findings, events, notes = judge_file(options.file, options.revision)
+    found, name = shown(findings, options.advice), os.path.basename(options.file)
+    if options.junit is not None:
+        _write(options.junit, junit_report(name, found, notes))
+    if options.sarif is not None:
+        _write(options.sarif, json.dumps(sarif_report(options.file, found, __version__), indent=1))
+    if options.json:
+        as_json(json_report(name, found, events, notes))
+    else:
+        out("\n".join(text_report(name, found, events, notes)))
+    return 1 if any(finding.level == MUST for finding in found) else 0
+
+
+def judge_file(path: str, revision: str | None = None) -> tuple[list[Finding], int, list[str]]:
+    """Return the findings in a recording, the number of its events, and notes on the parts that were not judged.
+
+    The file is read line by line, because a recording can be larger than the memory.
+    """
+    findings, events = list[Finding](), 0
+    try:
+        with open(path, "rb") as file, usage_errors():
+            conversation = Conversation(revision, parse_head(file.readline()))
+            for event in read_events(file):
+                events += 1
+                findings += conversation.receive(event)
+            findings += conversation.close()
+    except (OSError, RecordingError) as error:
+        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+    return findings, events, [*conversation.unverified]
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+def show_rules(options: argparse.Namespace) -> int:
+    """Print the rules with the sentences that they decide, and the other sentences with the reason."""
+    coverage = read_coverage()
+    if options.json:
+        as_json(_rules_json(coverage))
+        return 0
+    out("\n".join(rule_lines(coverage)))
+    return 0
+
+
+def rule_lines(coverage: Coverage) -> Iterable[str]:
+    """Yield the lines of the list of rules."""
+    sentences: dict[str, list[str]] = {}
+    for id, rule in coverage.rules.items():
+        sentences.setdefault(rule.name, []).append(id)
+    for rule in RULES:
+        yield f"{rule.level:<7} {rule.meaning}"
+        yield from (f"        {id}" for id in sentences.get(rule.name, [rule.id]))
+    for reason, count in Counter(coverage.reasons.values()).items():
+        yield f"\nnot observable ({count} sentences): {reason}"
+        yield from (f"        {id}" for id, other in coverage.reasons.items() if other == reason)
+    yield f"\n{len(RULES)} rules decide {len(coverage.rules)} sentences; {len(coverage.reasons)} cannot be observed"
+
+
+def _rules_json(coverage: Coverage) -> JSON:
+    rules: list[JSON] = [
+        {"id": rule.id, "name": rule.name, "level": rule.level, "meaning": rule.meaning,
+         "sentences": [id for id, other in coverage.rules.items() if other is rule]}
+        for rule in RULES
+    ]  # fmt: skip
+    return {"rules": rules, "notObservable": {**coverage.reasons}}

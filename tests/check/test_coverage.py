@@ -1,0 +1,54 @@
+"""Each normative sentence of the specification has a rule in mcp_ref/check/, or a reason why nobody can observe it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from mcp_ref.check.coverage import read_coverage
+from mcp_ref.check.rules import RULES
+from tests.settings import DATA, ROOT
+
+COUNTS = {"rules": 175, "sentences with a rule": 695, "sentences without": 1264}
+"""Numbers of rules, and of sentences of five revisions. A sentence that several revisions share counts in each."""
+
+
+@pytest.mark.skipif(DATA is None, reason="needs requirements.json")
+def test_each_sentence_has_a_rule_or_a_reason() -> None:
+    assert DATA is not None
+    requirements = json.loads((DATA / "requirements.json").read_text("utf-8"))
+    latest = {each["hash"]: each["id"] for each in requirements}
+    coverage = read_coverage()
+    assert {*coverage.rules, *coverage.reasons} == set(latest.values())
+    assert not coverage.rules.keys() & coverage.reasons.keys()
+    has_rule = Counter(latest[each["hash"]] in coverage.rules for each in requirements)
+    counts = {"rules": len(RULES), "sentences with a rule": has_rule[True], "sentences without": has_rule[False]}
+    print(counts)
+    assert counts == COUNTS
+
+
+@pytest.mark.skipif(DATA is None, reason="needs requirements.json")
+def test_the_id_of_a_rule_is_a_sentence_with_a_rule_or_a_type_of_the_schema() -> None:
+    coverage = read_coverage()
+    for rule in RULES:
+        if not rule.id.startswith("schema/"):
+            assert rule.id in coverage.rules, f"{rule.name}: {rule.id} is not listed"
+
+
+def test_a_plain_server_and_a_plain_client_load_nothing_of_the_judge() -> None:
+    program = (
+        "import asyncio, sys, mcp_ref\n"
+        "async def main():\n"
+        "    async with mcp_ref.Client(mcp_ref.Server('s')) as client:\n"
+        "        pass\n"
+        "asyncio.run(main())\n"
+        "print([name for name in sys.modules if name.startswith(('mcp_ref.check', 'mcp_ref.recorder'))])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, cwd=ROOT, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,75 @@
+"""Reports of findings: each form has the rule, the proof and the advice, and the command line its exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from mcp_ref.__main__ import main
+from mcp_ref.check.recording import format_event, format_head
+from mcp_ref.check.report import junit_report, sarif_report, shown
+from tests.check.talk import STARTED, c, findings, frames, handshake, s
+
+FAULTY = frames(
+    [*handshake(), c(1, "prompts/list"), s(1, result={"prompts": [{}]}), c(2, "ping"), s(2, result={"a": "\x1b<"})]
+)
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    path = tmp_path / "talk.jsonl"
+    path.write_bytes(b"\n".join([format_head(STARTED), *map(format_event, FAULTY)]))
+    return path
+
+
+def test_check_prints_findings_with_rule_proof_and_advice(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(recording)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "talk.jsonl: 2 errors, 0 warnings in 7 events"
+    assert lines[2].startswith("error: server: the result of prompts/list does not fit the schema: prompts[0].name: ")
+    assert lines[3].endswith("[2025-11-25/basic/lifecycle#initialization-5]") and "proof  event 5" in lines[4]
+
+
+def test_check_json_and_exit_code_0_without_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "clean.jsonl"
+    path.write_bytes(b"\n".join([format_head(STARTED), *map(format_event, frames(handshake()))]))
+    assert main(["check", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "recording": "clean.jsonl", "events": 3, "findings": [], "notVerified": []}  # fmt: skip
+
+
+def test_check_writes_junit_and_sarif(recording: Path, tmp_path: Path) -> None:
+    junit, sarif = tmp_path / "junit.xml", tmp_path / "check.sarif"
+    assert main(["check", str(recording), "--junit", str(junit), "--sarif", str(sarif)]) == 1
+    suite = ElementTree.fromstring(junit.read_text("utf-8"))
+    assert (suite.get("tests"), suite.get("failures"), len(suite.findall("testcase/failure"))) == ("2", "2", 2)
+    run = json.loads(sarif.read_text("utf-8"))["runs"][0]
+    assert [result["locations"][0]["physicalLocation"]["region"]["startLine"] for result in run["results"]] == [6, 8]
+    assert {result["ruleId"] for result in run["results"]} == {rule["id"] for rule in run["tool"]["driver"]["rules"]}
+
+
+def test_check_of_a_file_that_is_not_a_recording_is_a_usage_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "other.txt"
+    path.write_text("hello")
+    assert main(["check", str(path)]) == 2
+    assert "not a recording" in capsys.readouterr().err
+
+
+def test_check_rules_lists_rules_and_reasons(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--rules"]) == 0
+    text = capsys.readouterr().out
+    assert "MUST    The id of a request is a string or an integer, and not null." in text
+    assert "no message shows it" in text and text.splitlines()[-1].endswith("cannot be observed")
+
+
+def test_shown_leaves_out_advice_and_begins_with_errors() -> None:
+    found = findings(FAULTY)
+    assert [finding.level for finding in shown(found, advice=True)] == sorted(
+        (finding.level for finding in found), key=["MUST", "SHOULD", "advice"].index)  # fmt: skip
+    assert all(finding.level != "advice" for finding in shown(found, advice=False))
+    assert "\x1b" not in junit_report("x", found) and sarif_report("x", found, "1")["version"] == "2.1.0"

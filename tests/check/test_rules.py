@@ -1,0 +1,34 @@
+"""Each rule of mcp_ref/check/ is broken by one conversation, which breaks nothing else, and by no close neighbor."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcp_ref.check.rules import RULES
+from tests.check.cases import CASES, PAIRS, WEB_CASES, WEB_PAIRS
+from tests.check.talk import broken
+
+ALONE = {**CASES, **WEB_CASES}
+BESIDE = {**PAIRS, **WEB_PAIRS}
+LEVELS = {rule.name: rule.level for rule in RULES}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_rule_is_broken_alone_and_its_neighbor_is_clean(name: str) -> None:
+    wrong, clean, head = ALONE[name]
+    is_advice = LEVELS[name] == "advice"
+    found = broken(wrong, head, is_advice)
+    assert name in found if is_advice else found == [name]
+    kept = broken(clean, head, is_advice)
+    assert name not in kept if is_advice else kept == []
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_rule_about_the_response_to_a_wrong_message_is_broken_beside_the_rule_of_the_message(name: str) -> None:
+    cause, (wrong, clean, head) = BESIDE[name]
+    assert broken(wrong, head) == sorted([cause, name])
+    assert broken(clean, head) == [cause]
+
+
+def test_each_rule_has_a_case() -> None:
+    assert {rule.name for rule in RULES} == {*ALONE, *BESIDE, "http_sse"}
