@@ -36,7 +36,10 @@ for line in sys.stdin:
         answer = answer or {"result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
                                        "serverInfo": {"name": "broken", "version": "1"}}}
     elif method == "tools/list":
-        answer = {"result": {"tools": [{"name": "a b", "inputSchema": {"type": "object", "properties": {"x": {}}}}]}}
+        answer = {"result": {"tools": [{"name": "a b", "inputSchema": {"type": "object", "properties": {"x": {}}}},
+                                       {"name": "c", "annotations": {"readOnlyHint": True}, "inputSchema": {
+                                        "type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}}
+                                       ]}}
     elif method == "tools/call":
         answer = {"result": {"content": [{"type": "text", "text": 7}]}} if message["params"]["name"] == "a b" else {
                   "result": {"content": []}}
@@ -75,7 +78,7 @@ def test_check_of_a_broken_server_shows_its_faults_with_their_proof(tmp_path: Pa
     program.write_text(BROKEN)
     done = check("--call", "a b={}", "--junit", str(junit), "--", sys.executable, str(program))
     assert done.returncode == 1, done
-    assert "ERROR: accepts unknown tool" in done.stdout
+    assert "ERROR: accepts unknown tool" in done.stdout and "ERROR: accepts wrong argument type" in done.stdout
     assert "starting ..." in done.stdout  # the proof
     assert "2025-11-25  not spoken" in done.stdout
     assert "a b: hosts refuse names" in done.stdout and "a b: no description of x" in done.stdout
