@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import json
 import os
 from collections.abc import AsyncIterator
@@ -178,6 +179,15 @@ def test_http_stream_reads_pieces_of_any_size(size: int) -> None:
         ("POST", "/a", b"abc"), ("HEAD", "/b", b""), ("POST", "/c", b"{}"),
         100, 200, b"ok", (1, "complete"), 200, (2, "complete"), 404, b"gone", (3, "complete"),
     ]  # fmt: skip
+
+
+def test_http_stream_reads_compressed_bodies() -> None:
+    for body, shown in ((gzip.compress(b"a" * 300_000), b"a" * 300_000), (b"not compressed", b"not compressed")):
+        stream = HttpStream(1, iter(range(1, 9)))
+        list(stream.receive(0.0, "client", b"GET / HTTP/1.1\r\n\r\n"))
+        head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body)
+        events = list(stream.receive(0.0, "server", head + body))
+        assert [event.content.data for event in events if isinstance(event, HttpBody)] == [shown]
 
 
 def test_http_stream_says_which_side_left_a_response_without_an_end() -> None:
