@@ -31,8 +31,10 @@ import pytest
 from mcp_ref.check.rules import Finding
 from mcp_ref.server import stateless
 from mcp_ref.session import Session
+from mcp_ref.transports.http_sse.server import SseEndpoint
+from mcp_ref.transports.streamable_http.server import StreamableHttpEndpoint
 from tests import settings, workers
-from tests.check import tap
+from tests.check import http_tap, tap
 from tests.forked_python import process_ids
 from tests.frame_schema import FrameChecker, checked_stateless
 
@@ -236,6 +238,8 @@ def every_conversation_is_clean(
 
     monkeypatch.setattr(Session, "open", open_watched)
     monkeypatch.setattr(stateless, "serve_request", tap.watched_stateless(stateless.serve_request, findings))
+    for endpoint in (StreamableHttpEndpoint, SseEndpoint):
+        monkeypatch.setattr(endpoint, "handle", http_tap.watched_handle(endpoint.handle, findings))
     yield
     wrong = [f"{each.rule.name} ({each.side}): {each.text}" for each in findings if each.rule.name not in allowed]
     assert not wrong, "\n".join(wrong)

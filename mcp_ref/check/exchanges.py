@@ -77,8 +77,9 @@ class Exchanges:
         if exchange.is_endpoint and any(each.method == "initialize" for each in exchange.messages):
             self._begin_session(exchange, dialogue)
         self._judge("head", exchange, number)
-        is_gone = event.status == 404 and dialogue.session is not None
-        if dialogue.ended is None and (is_gone or (exchange.method == "DELETE" and 200 <= event.status < 300)):
+        if event.status == 404 and dialogue.session is not None:
+            dialogue.gone, dialogue.gone_connection = number, event.connection
+        elif dialogue.ended is None and exchange.method == "DELETE" and 200 <= event.status < 300:
             dialogue.ended, dialogue.ended_at, dialogue.ended_connection = number, event.at, event.connection
 
     def body(self, event: HttpBody, number: int) -> None:
@@ -152,7 +153,8 @@ class Exchanges:
             return self.dialogues[exchange.target]
         session = exchange.header(_SESSION)
         version = find_revision(exchange.header(_VERSION))
-        if PROTOCOL_VERSION.encode() in exchange.body or (version is not None and version.era == "modern"):
+        is_modern = version.era == "modern" if version is not None else session not in self.dialogues
+        if is_modern and (PROTOCOL_VERSION.encode() in exchange.body or version is not None):
             dialogue = self._named(_MODERN)
             dialogue.is_shared = True
             return dialogue

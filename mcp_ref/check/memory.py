@@ -76,7 +76,7 @@ def remember(message: Message, is_broken: bool = False) -> None:
 
 def _begin(message: Message, call: Call) -> None:
     dialogue, earlier = message.dialogue, message.sender.calls.get(call.id)
-    if earlier is not None:  # the id is used twice, so nobody can tell the responses apart
+    if earlier is not None and earlier.cancelled is None:  # the id is used twice, so the responses look the same
         earlier.copies += 1
         return
     message.sender.calls[call.id] = call

@@ -171,7 +171,9 @@ def _revision_of_response(message: Message) -> Revision | None:
         if chosen is None or chosen.era == "legacy":
             return chosen
     dialogue, call = message.dialogue, message.call
-    if call is not None and call.revision is not None:
+    if call is None:
+        return dialogue.revision
+    if call.revision is not None:
         is_modern = call.revision.era == "modern"
         is_proven = dialogue.served_modern is not None or dialogue.given is call.revision
         if not is_modern or is_proven or "resultType" in message.body:

@@ -147,9 +147,12 @@ class Dialogue:
     """The first event of the dialogue."""
     session: str | None = None
     ended: int | None = None
-    """The event that ended the session over HTTP: a DELETE, or a response 404."""
+    """The event in which the server accepted a DELETE of the session."""
     ended_at: float = 0.0
     ended_connection: int = 0
+    gone: int | None = None
+    """The latest response 404 to a request of the session. Another user of the session can still find it."""
+    gone_connection: int = 0
     is_authorized: bool = False
     """True if a request of the session had an Authorization header."""
     log_level: str | None = None

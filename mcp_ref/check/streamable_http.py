@@ -160,8 +160,12 @@ def ended_session(exchange: Exchange) -> Verdict:
     dialogue = exchange.dialogue
     if _is_opening(exchange) and _SESSION in exchange.headers and _is_mcp(exchange):
         return "initialize has an Mcp-Session-Id"
-    if dialogue.ended is None or dialogue.session is None or exchange.method == "DELETE":
+    if dialogue.session is None or exchange.method == "DELETE":
         return None
+    if dialogue.ended is None:
+        is_gone = dialogue.gone is not None and exchange.connection == dialogue.gone_connection != 0
+        text = f"a {exchange.method} uses a session after the response 404"
+        return Fault(text, (dialogue.gone or 0,)) if is_gone else None
     is_same = exchange.connection == dialogue.ended_connection != 0
     is_causal = is_same or exchange.at - dialogue.ended_at > _CAUSAL_SECONDS
     return Fault(f"a {exchange.method} uses a session that has ended", (dialogue.ended,)) if is_causal else None
@@ -341,6 +345,8 @@ def unique_event_id(event: StreamEvent) -> Verdict:
     other = _stream_of(exchange.dialogue, event.id)
     if other is None or "last-event-id" in exchange.headers or exchange.dialogue.transport != "http":
         return None
+    if other.method == exchange.method == "GET":
+        return None  # an event can be sent again on the next stream of GET
     return Fault(f"the event id {quoted(event.id)} was used before", (other.event,))
 
 

@@ -59,6 +59,7 @@ def test_results_for_a_model_are_cut_wherever_their_length_is(block: ContentBloc
 
 
 @pytest.mark.attack("long-result")
+@pytest.mark.breaks("reserved_code")
 async def test_errors_resources_prompts_and_instructions_for_a_model_are_cut() -> None:
     server = Server("s", instructions=LONG)
 

@@ -225,6 +225,7 @@ async def test_marked_arguments_stand_in_headers_and_those_that_are_not_there_do
         assert (before, after, other) == ({}, expected, {})
 
 
+@pytest.mark.breaks("tool_names")
 async def test_our_own_server_takes_the_headers_that_we_write() -> None:
     server = Server("s", "1")
     schema: Object = {
