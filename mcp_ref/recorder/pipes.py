@@ -135,10 +135,10 @@ def _pump(tape: Tape, flows: Sequence[_Flow], stderr: int) -> NoReturn:
         thread.start()
     for thread in threads:
         thread.join()
-    missing = tape.close()
-    if missing:
-        with contextlib.suppress(OSError):
-            os.write(report, b"mcp_ref record: %d events are missing in the recording\n" % missing)
+    with contextlib.suppress(OSError):
+        os.write(report, tape.close().encode())
+    os.close(report)  # now the host sees the end of standard error
+    tape.finish()
     os._exit(0)
 
 

@@ -22,6 +22,7 @@ import contextlib
 import itertools
 import re
 import ssl
+import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Final, cast
@@ -30,6 +31,7 @@ from ..check.recording import Head, Side
 from ..lib.http.framing import CHUNKED, BadMessage, ChunkDecoder, body_length, parse_headers
 from ..lib.http.message import bracket_ipv6
 from ..lib.http.origin import Origin, parse_url
+from ..lib.text import show_text
 from ..transports.recorded import now, open_recording
 from .http_stream import MAX_HEAD, HttpStream
 from .tape import Tape, TapeOptions
@@ -64,7 +66,8 @@ async def record_http(options: TapeOptions, url: str, host: str, port: int) -> A
             listening.close()
             await proxy.close()
     finally:
-        proxy.tape.close()
+        show_text(proxy.tape.close(), sys.stderr, end="")
+        proxy.tape.finish()
 
 
 @dataclass

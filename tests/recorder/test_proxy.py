@@ -99,6 +99,20 @@ async def test_proxy_records_a_whole_conversation(tmp_path: Path, revision: str)
     assert json.loads(results[-1])["result"]["content"] == [{"type": "text", "text": "3"}]
 
 
+@pytest.mark.attack("recording-stops-conversation")
+async def test_proxy_with_a_full_disk_goes_on_and_says_so_at_the_end(capfd: pytest.CaptureFixture[str]) -> None:
+    async with (
+        echo_server() as port,
+        record_http(TapeOptions("/dev/full"), f"http://127.0.0.1:{port}/", "127.0.0.1", 0) as url,
+    ):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        assert await reader.readexactly(18) == b"GET / HTTP/1.1\r\n\r\n"
+        writer.close()
+        await writer.wait_closed()
+    assert "events are missing in the recording: the file could not be written: No space left" in capfd.readouterr().err
+
+
 @pytest.mark.attack("recorder-as-open-proxy")
 async def test_proxy_connects_to_its_own_server_only(tmp_path: Path) -> None:
     async with (
