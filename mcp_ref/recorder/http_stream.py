@@ -50,7 +50,7 @@ class HttpStream:
 
     def __init__(self, connection: int, numbers: Iterator[int]) -> None:
         self._connection, self._numbers = connection, numbers
-        self._waiting: deque[HttpRequest] = deque()  # requests without a complete response
+        self._waiting: deque[_Waiting] = deque()  # requests without a complete response, without their bodies
         self._readers = {"client": _Reader(None), "server": _Reader(self._has_no_body)}
         self._body = {"client": GrowingContent(), "server": GrowingContent()}
         self._head: _Head | None = None  # of the request whose body is arriving
@@ -83,7 +83,7 @@ class HttpStream:
             target, headers, content = rest.rpartition(" ")[0], tuple(self._head.headers), self._body["client"].take()
             number, self._head = next(self._numbers), None
             request = HttpRequest(number, method, target, headers, content, at=at, connection=self._connection)
-            self._waiting.append(request)
+            self._waiting.append(_Waiting(number, method))
             yield request
 
     def _response(self, at: float, part: _Part) -> Iterator[Event]:
@@ -150,6 +150,14 @@ class HttpStream:
             yield from self._end_response(at, "complete" if is_complete else self._ended_first)
         while self._waiting and side == "server":
             yield HttpEnd(self._waiting.popleft().number, self._ended_first, at=at, connection=self._connection)
+
+
+@dataclass
+class _Waiting:
+    """A request that has no complete response yet."""
+
+    number: int
+    method: str
 
 
 @dataclass

@@ -7,6 +7,7 @@ import contextlib
 import gzip
 import json
 import os
+import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -193,6 +194,26 @@ def test_http_stream_reads_pieces_of_any_size(size: int) -> None:
         ("POST", "/a", b"abc"), ("HEAD", "/b", b""), ("POST", "/c", b"{}"),
         100, 200, b"ok", (1, "complete"), 200, (2, "complete"), 404, b"gone", (3, "complete"),
     ]  # fmt: skip
+
+
+def test_http_stream_survives_broken_http_in_both_directions() -> None:
+    random_ = random.Random(221_125)
+    sse = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    sse += b"e\r\nid: 1\ndata: a\n\r\n8\r\nretry: 1\r\n2\r\n\n\n\r\n0\r\n\r\n"
+    for _ in range(2000):
+        stream = HttpStream(1, iter(range(1, 99)))
+        for side, whole in (("client", PIPELINED), ("server", random_.choice((RESPONSES, sse + RESPONSES)))):
+            data = bytearray(whole)
+            for _ in range(random_.randrange(4)):
+                at = random_.randrange(len(data))
+                data[at : at + random_.randrange(3)] = random_.choice(
+                    (b"", b"\r\n", b"\n", b"\0", b"9", b": ", b"data:")
+                )
+            cut, sender = random_.randrange(len(data)), "client" if side == "client" else "server"
+            for piece in (bytes(data[:cut]), bytes(data[cut:])):
+                assert all(isinstance(event, Event) for event in stream.receive(0.0, sender, piece))  # type: ignore[arg-type]
+        for sender in ("client", "server"):
+            assert all(isinstance(event, Event) for event in stream.end(0.0, sender))  # type: ignore[arg-type]
 
 
 def test_http_stream_reads_compressed_bodies() -> None:
