@@ -36,7 +36,7 @@ from ..recorder.exchanges import Cassette
 from ..revisions import REVISIONS, revision_named
 from . import UsageError, usage_errors
 from .client_commands import parse_server, report_failure
-from .recordings import read_recording
+from .replay import read_recording
 from .show import as_json, note, out
 from .values import parse_headers
 

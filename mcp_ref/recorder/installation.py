@@ -6,7 +6,7 @@
 Only these two values change, and the server's own words stay as they are spelled, so the removal brings back every byte
 of the file: comments, order and spaces too. A person sees the difference before it is written.
 
-Used by: cli/recordings.py. Uses: host/configuration.py
+Used by: cli/installation.py. Uses: host/configuration.py
 """
 
 from __future__ import annotations

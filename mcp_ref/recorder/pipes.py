@@ -13,7 +13,7 @@ closes the other end of this pipe. It ends when all three pipes are closed, so i
 dies, both sides see closed pipes, as if the other one had died.
 
 Spec:  basic/transports#stdio, basic/lifecycle#shutdown (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
-Used by: cli/recordings.py. Uses: streams.py, tape.py, transports/system.py
+Used by: cli/recorder.py. Uses: streams.py, tape.py, transports/system.py
 """
 
 from __future__ import annotations

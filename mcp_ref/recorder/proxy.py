@@ -12,7 +12,7 @@ Threats:
         the recorder connects to the one server of its command line only.
 
 Spec:  RFC 9110, section 7.6 (forwarding); RFC 9112, section 3.2 (Host)
-Used by: cli/recordings.py, the tests of a server by URL. Uses: http_stream.py, tape.py
+Used by: cli/recorder.py, drive.py. Uses: http_stream.py, tape.py
 """
 
 from __future__ import annotations
