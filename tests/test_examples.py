@@ -118,6 +118,7 @@ FAIL = {
     "host.py --forbid": "the user does not know these servers",
     "agent.py --refuse": "The model says: I cannot write the note",
     "BOOK=/no/such": "its lifespan failed: OperationalError: unable to open database file",
+    "check_server.py --serve": "the inputSchema of tool 'weather' does not have the type object",
     "CALLS=0": "at most 0 tool calls in a minute",
 }
 """The expected message of each failing command, by a part of the command."""

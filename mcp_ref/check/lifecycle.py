@@ -35,12 +35,15 @@ def initialize_alone(message: Message) -> Verdict:
       "pings.", "request", fix="Wait for the response to initialize.")  # fmt: skip
 def client_waits_for_initialize(message: Message) -> Verdict:
     dialogue = message.dialogue
-    is_early = dialogue.initialize is not None and dialogue.initialize.id in dialogue.client.calls
+    opening = dialogue.initialize
+    is_early = opening is not None and dialogue.client.calls.get(opening.id) is opening
+    if opening is not None and opening.exchange is not None and opening.exchange.status:
+        return None  # the response has come, although not as one
     if message.side != "client" or not is_early or dialogue.negotiated is not None or message.method in _OPENING:
         return None
-    assert dialogue.initialize is not None
+    assert opening is not None
     text = f"the client sends {message.method[:80]} before the server has responded to initialize"
-    return Fault(text, (dialogue.initialize.event,))
+    return Fault(text, (opening.event,), key="")
 
 
 @rule(SHOULD, "2025-11-25/basic/lifecycle#initialization-8", "Before notifications/initialized, a server sends only "
@@ -51,7 +54,8 @@ def server_waits_for_initialized(message: Message) -> Verdict:
     is_early = dialogue.is_whole and dialogue.initialized is None and not dialogue.is_shared
     if message.side != "server" or message.method == "ping" or not is_early:
         return None
-    return f"the server sends {message.method[:80]} before the client has sent notifications/initialized"
+    text = f"the server sends {message.method[:80]} before the client has sent notifications/initialized"
+    return Fault(text, key="")
 
 
 @rule(MUST, "2025-11-25/basic/lifecycle#initialization-6", "After the result of initialize, the client sends "

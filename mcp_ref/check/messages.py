@@ -214,9 +214,10 @@ def no_request_of_server(message: Message) -> Verdict:
 
 
 @rule(MUST, "2026-07-28/basic/transports/stdio#sending-messages-1", "A client sends no responses in the modern era.",
-      "result error", since=R2026_07_28, stage=FORM, fix="Send input with the retry of the request.")  # fmt: skip
+      "result error", stage=FORM, fix="Send input with the retry of the request.")  # fmt: skip
 def no_response_of_client(message: Message) -> Verdict:
-    is_wrong = message.side == "client" and message.call is None and message.dialogue.revision is None
+    is_modern = message.dialogue.revision is None and message.dialogue.modern is not None
+    is_wrong = message.side == "client" and message.call is None and is_modern
     return f"the client sends a response with the id {quoted(message.id)}" if is_wrong else None
 
 

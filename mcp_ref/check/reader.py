@@ -6,7 +6,7 @@ Below: findings.py, memory.py
 
 from __future__ import annotations
 
-from ..basic.versioning import SUBSCRIPTION_ID
+from ..basic.versioning import PROTOCOL_VERSION, SUBSCRIPTION_ID
 from ..jsonrpc.messages import (
     JSON,
     MAX_BATCH,
@@ -20,7 +20,7 @@ from ..jsonrpc.messages import (
     read_message,
 )
 from ..jsonrpc.outline import search_members
-from ..revisions import Revision, find_method, find_revision
+from ..revisions import LATEST_LEGACY, REVISIONS, Revision, find_method, find_revision
 from .findings import FindingTable
 from .memory import find_call, new_call, remember, revision_of
 from .recording import Content, Side
@@ -84,7 +84,7 @@ class Reader:
             if call_of_response is not None:
                 dialogue.party(call_of_response.sender).calls.pop(id, None)
             if exchange is not None:
-                exchange.answered += 1
+                exchange.is_whole = False
 
     def _malformed(
         self, fault: str, raw: JSON, side: Side, dialogue: Dialogue, event: int, exchange: Exchange | None,
@@ -94,8 +94,7 @@ class Reader:
         message = Message(event, side, "malformed", "", None, {}, raw, dialogue, revision, None, None, exchange)
         message.fault = fault
         self._findings.judge("malformed", message, "", revision, side, event)
-        if isinstance(id, str | int) and not isinstance(id, bool):  # the other side can respond to it
-            dialogue.party(side).calls[id] = Call(event, id, "", {}, side, None, None, exchange, is_known=False)
+        _remember_malformed(message, id)
 
     def _message(
         self, value: JSON, side: Side, dialogue: Dialogue, event: int, masked: bool, exchange: Exchange | None,
@@ -141,12 +140,16 @@ class Reader:
         if message.side == "client" and is_stateless and message.method != "initialize":
             if revision is not None and revision.era == "modern":
                 dialogue.modern = revision
-            return revision
+            if isinstance(message.meta[PROTOCOL_VERSION], str):
+                return revision
+            return dialogue.modern or (exchange.revision if exchange is not None else None)
         if message.method == "initialize":
-            return find_revision(message.body.get("protocolVersion"))
+            return _version_named(message.body.get("protocolVersion"))
         if exchange is not None and message.side == "server" and exchange.revision is not None:
             return exchange.revision
-        return dialogue.known_revision or (exchange.revision if exchange is not None else None)
+        known = dialogue.known_revision or (exchange.revision if exchange is not None else None)
+        # server/discover without its required _meta: only the modern era has the method
+        return known or (REVISIONS[-1] if message.method == "server/discover" else None)
 
     def _judge(self, message: Message) -> None:
         revision, exchange = message.revision, message.exchange
@@ -160,6 +163,29 @@ class Reader:
         remember(message, is_broken)
 
 
+def _remember_malformed(message: Message, id: object) -> None:
+    """Treat a malformed message as the request or response that it seems to be, so that no later message is blamed."""
+    dialogue, exchange, raw = message.dialogue, message.exchange, message.raw
+    if isinstance(raw, dict):
+        dialogue.is_whole = False
+    if exchange is not None and message.side == "server":
+        exchange.is_whole = False
+    if not isinstance(id, str | int) or isinstance(id, bool):
+        return
+    if isinstance(raw, dict) and "method" not in raw:
+        call = find_call(dialogue, message.side, id, exchange)
+        if call is not None and dialogue.party(call.sender).calls.pop(id, None) is not None:
+            dialogue.party(call.sender).finished[id] = call
+    else:
+        unknown = Call(message.event, id, "", {}, message.side, None, None, exchange, is_known=False)
+        dialogue.party(message.side).calls[id] = unknown
+
+
+def _version_named(value: JSON) -> Revision | None:
+    """Return the revision of a handshake. The name of another type is a fault by the latest legacy revision."""
+    return find_revision(value) if isinstance(value, str) else LATEST_LEGACY
+
+
 def _revision_of_response(message: Message) -> Revision | None:
     """Return the revision by which a response is judged.
 
@@ -167,7 +193,7 @@ def _revision_of_response(message: Message) -> Revision | None:
     revision only if it has shown that it knows one: by a result with `resultType`, or by the caller's word.
     """
     if message.method == "initialize" and message.kind == "result":
-        chosen = find_revision(message.body.get("protocolVersion"))
+        chosen = _version_named(message.body.get("protocolVersion"))
         if chosen is None or chosen.era == "legacy":
             return chosen
     dialogue, call = message.dialogue, message.call

@@ -257,6 +257,7 @@ class Exchange:
     dialogue: Dialogue
     body: bytes = b""
     is_whole: bool = True
+    """False if a message of the exchange is unknown, because it is malformed or too large for the recording."""
     masked: bool = False
     messages: list[Message] = field(default_factory=list)
     """The messages in the body of the request."""

@@ -282,7 +282,7 @@ def status_of_error(exchange: Exchange) -> Verdict:
 def stream_brings_response(exchange: Exchange) -> Verdict:
     waiting = [request for request in exchange.requests if request.method != "subscriptions/listen"]
     is_silent = exchange.end == "complete" and exchange.is_stream and exchange.answered < len(waiting)
-    if not is_silent or not _is_mcp(exchange) or exchange.last_id is not None:
+    if not is_silent or not _is_mcp(exchange) or exchange.last_id is not None or not exchange.is_whole:
         return None  # with an id, the client can resume the stream
     if any(request.call is not None and request.call.cancelled is not None for request in waiting):
         return None
@@ -294,7 +294,8 @@ def stream_brings_response(exchange: Exchange) -> Verdict:
       fix="Send an event with retry before you close the connection.")  # fmt: skip
 def retry_before_close(exchange: Exchange) -> Verdict:
     is_polled = exchange.end == "complete" and exchange.is_stream and exchange.answered < len(exchange.requests)
-    if not is_polled or exchange.last_id is None or exchange.retry is not None or not _is_mcp(exchange):
+    is_unclear = exchange.last_id is None or not exchange.is_whole
+    if not is_polled or is_unclear or exchange.retry is not None or not _is_mcp(exchange):
         return None
     return Fault("the server closes the stream of an unfinished request without retry", (exchange.event,))
 

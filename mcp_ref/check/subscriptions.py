@@ -96,6 +96,7 @@ def subscribed_resource(message: Message) -> Verdict:
       fix="Send the result of subscriptions/listen before you close the stream.")  # fmt: skip
 def graceful_end(exchange: Exchange) -> Verdict:
     is_listening = any(request.method == "subscriptions/listen" for request in exchange.requests)
-    if not is_listening or exchange.end != "complete" or exchange.answered or not exchange.is_stream:
+    is_graceful = exchange.answered > 0 or not exchange.is_whole or not exchange.is_stream
+    if not is_listening or exchange.end != "complete" or is_graceful:
         return None
     return "the server ends the stream of subscriptions/listen without a result"

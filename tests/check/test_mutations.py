@@ -1,0 +1,516 @@
+"""Seeded mutations of clean conversations: one change each, in all revisions and transports.
+
+A mutation names the rules that it breaks, of which at least one must be found, and the rules that can be broken as a
+consequence. Any other finding is false. `MCP_REF_MUTATIONS=20000` runs more of them.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from mcp_ref.check.recording import Event, Frame, Head, HttpBody, HttpEvent, HttpRequest, HttpResponse, content
+from mcp_ref.revisions import R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25
+from tests.check.talk import (
+    ALL_OF_SERVER,
+    HTTP,
+    MODERN,
+    PREFIX,
+    STARTED,
+    Web,
+    broken,
+    c,
+    done,
+    error,
+    frames,
+    handshake,
+    m,
+    page,
+    s,
+)
+
+NUMBER = int(os.environ.get("MCP_REF_MUTATIONS", "2000"))
+LEGACY = [str(each) for each in (R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25)]
+TEXT = [{"type": "text", "text": '{"n": 1}'}]
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+PROGRESS = "notifications/progress"
+
+
+def legacy_messages(revision: str) -> list[Any]:
+    """Return a session that uses most of a revision."""
+    structured = revision >= "2025-06-18"
+    tool = {"name": "t", "inputSchema": SCHEMA} | ({"outputSchema": SCHEMA} if structured else {})
+    result = {"content": TEXT} | ({"structuredContent": {"n": 1}} if structured else {})
+    messages = [
+        *handshake(revision),
+        c(1, "tools/list"), s(1, result={"tools": [tool], "nextCursor": "P2"}),
+        c(2, "tools/list", {"cursor": "P2"}), s(2, result={"tools": [{"name": "u", "inputSchema": {"type": "object"}}]}),
+        c(3, "tools/call", {"name": "t", "arguments": {"n": 1}, "_meta": {"progressToken": "p"}}),
+        *(s(None, PROGRESS, {"progressToken": "p", "progress": n, "total": 3}) for n in (1, 2, 3)), s(3, result=result),
+        c(4, "prompts/get", {"name": "x"}), s(4, result={"messages": [{"role": "user", "content": TEXT[0]}]}),
+        c(5, "resources/read", {"uri": "a:b"}), s(5, result={"contents": [{"uri": "a:b", "text": "x"}]}),
+        s(1, "roots/list"), c(1, result={"roots": [{"uri": "file:///a", "name": "a"}]}),
+        s(2, "sampling/createMessage", {"messages": [{"role": "user", "content": TEXT[0]}], "maxTokens": 5}),
+        c(2, result={"role": "assistant", "content": TEXT[0], "model": "m"}),
+        c(6, "logging/setLevel", {"level": "warning"}), s(6, result={}),
+        s(None, "notifications/message", {"level": "error", "data": "x"}),
+        c(7, "resources/subscribe", {"uri": "a:b"}), s(7, result={}),
+        s(None, "notifications/resources/updated", {"uri": "a:b"}), s(None, "notifications/tools/list_changed"),
+        c(8, "completion/complete", {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": ""}}),
+        s(8, result={"completion": {"values": ["y"]}}),
+        c(9, "ping"), s(9, result={}), c(10, "tools/call", {"name": "zz"}), s(10, **error(-32602)),
+    ]  # fmt: skip
+    return messages
+
+
+def modern_messages() -> list[Any]:
+    tool = {"name": "t", "inputSchema": SCHEMA, "outputSchema": SCHEMA}
+    ask = {"r": {"method": "roots/list"}}
+    subscription = {"_meta": {PREFIX + "subscriptionId": 20}}
+    needs = {
+        "resultType": "input_required",
+        "requestState": "S",
+        "inputRequests": ask,
+        "_meta": {PREFIX + "serverInfo": {}},
+    }
+    return [
+        m(0, "server/discover"), page(0, supportedVersions=[MODERN], capabilities=ALL_OF_SERVER),
+        m(1, "tools/list"), page(1, tools=[tool], nextCursor="P2"),
+        m(2, "tools/list", {"cursor": "P2"}), page(2, tools=[]),
+        m(3, "tools/call", {"name": "t", "arguments": {"n": 1}}, logLevel="info"),
+        s(None, "notifications/message", {"level": "error", "data": "x"}),
+        done(3, content=TEXT, structuredContent={"n": 1}),
+        m(4, "tools/call", {"name": "v"}), s(4, result=needs),
+        m(5, "tools/call", {"name": "v", "requestState": "S", "inputResponses": {"r": {"roots": [{"uri": "file:///a"}]}}}),
+        done(5, content=[]),
+        m(20, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}),
+        s(None, "notifications/subscriptions/acknowledged", {"notifications": {"toolsListChanged": True}, **subscription}),
+        s(None, "notifications/tools/list_changed", subscription),
+        m(6, "resources/read", {"uri": "a:b"}), page(6, contents=[{"uri": "a:b", "text": "x"}]),
+        m(7, "prompts/get", {"name": "x"}), done(7, messages=[{"role": "user", "content": TEXT[0]}]),
+        m(8, "tools/call", {"name": "zz"}), s(8, **error(-32602)), done(20),
+    ]  # fmt: skip
+
+
+def legacy_web(revision: str) -> list[Event]:
+    """Return the requests of the client in a session over Streamable HTTP, some of them with streams."""
+    messages = [message for _, message in legacy_messages(revision)[3:]]
+    headers = {"MCP-Protocol-Version": None} if revision < "2025-06-18" else {}
+    web = Web().open(revision)
+    if headers:
+        web = Web().open(revision)
+        web._revision = None
+    pairs = [(q, r) for q, r in zip(messages, messages[1:], strict=False)
+             if "method" in q and "id" in q and "method" not in r and q["id"] == r.get("id") and q["method"] not in
+             ("roots/list", "sampling/createMessage")]  # fmt: skip
+    for number, (asked, answer) in enumerate(pairs):
+        if number % 2:
+            web.post(asked, stream=[{"sse": None, "id": f"{number}-0"}, {"sse": answer, "id": f"{number}-1"}])
+        else:
+            web.post(asked, reply=answer)
+    web.post(c(None, "notifications/roots/list_changed")[1], status=202)
+    return web.get(stream=[{"sse": s(None, "notifications/tools/list_changed")[1], "id": "g-0"}], end="client").events
+
+
+def modern_web() -> list[Event]:
+    web, messages = Web(), [message for _, message in modern_messages()]
+    for number, asked in enumerate(messages):
+        answers = [
+            each for each in messages[number + 1 :] if each.get("id") == asked.get("id") and "method" not in each
+        ]
+        if "method" not in asked or "id" not in asked or asked["method"] == "subscriptions/listen":
+            continue
+        if asked["id"] == 3:
+            web.post(asked, stream=[messages[number + 1], answers[0]])
+        else:
+            web.post(asked, reply=answers[0])
+    listen = next(each for each in messages if each.get("method") == "subscriptions/listen")
+    return web.post(listen, stream=[*messages[14:16], messages[-1]]).events
+
+
+BASES: dict[str, tuple[list[Event], Head]] = {
+    **{f"stdio {revision}": (frames(legacy_messages(revision)), STARTED) for revision in LEGACY},
+    f"stdio {MODERN}": (frames(modern_messages()), STARTED),
+    **{f"http {revision}": (legacy_web(revision), HTTP) for revision in LEGACY[1:]},
+    f"http {MODERN}": (modern_web(), HTTP),
+}
+
+
+@dataclass
+class Change:
+    """A mutated message or event, the rules of which one must be found, and those that may be found too."""
+
+    event: Event | list[Event]
+    must: set[str]
+    may: set[str]
+
+
+def payload(event: Event) -> Any:
+    """Return the message in an event, or None."""
+    if isinstance(event, Frame | HttpRequest | HttpBody | HttpEvent) and event.content.size:
+        return json.loads(event.content.data)
+    return None
+
+
+def with_payload(event: Any, message: Any) -> Event:
+    data = message if isinstance(message, bytes) else json.dumps(message).encode()
+    return replace(event, content=content(data))  # type: ignore[no-any-return]
+
+
+Mutator = Callable[[random.Random, Event, Any, str, "list[Event]", int], Change | None]
+MUTATORS: dict[str, Mutator] = {}
+LOST = {"response_id", "never_answered", "known_token", "known_cursor", "invalid_cursor_is_refused", "subscribed_resource",
+        "subscription_id", "acknowledged_first", "asked_for_logs", "state_is_returned", "initialized_is_sent",
+        "capability_of_receiver", "level_of_session", "only_requested"}  # fmt: skip
+"""The rules that a lost or unreadable message can break later."""
+
+
+HANDSHAKE = {"initialize_first", "client_waits_for_initialize", "server_waits_for_initialized"}
+"""The rules that a lost message of the handshake can break later."""
+
+
+def mutator(function: Mutator) -> Mutator:
+    MUTATORS[function.__name__] = function
+    return function
+
+
+@mutator
+def no_json(rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int) -> Change | None:
+    names = {"output_is_messages", "input_is_messages", "json_rpc", "utf_8"}
+    data = rng.choice([b"hello", b'{"jsonrpc": "2.0", ', b'{"jsonrpc":"2.0","method":"\xff"}', b"[1]", b"3", b""])
+    if isinstance(event, HttpBody | HttpRequest | HttpEvent) and not data:
+        return None
+    return Change(with_payload(event, data), names | {"no_batch"}, LOST | HANDSHAKE | {"response_type", "accepted"})
+
+
+@mutator
+def wrong_version(rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int) -> Change:
+    changed = {**message, "jsonrpc": rng.choice(["1.0", 2.0, None])}
+    return Change(
+        with_payload(event, changed),
+        {"json_rpc"} if "method" in message else {"json_rpc", "result_or_error"},
+        LOST | {"initialize_first", "accepted", "response_type"},
+    )
+
+
+@mutator
+def null_id(rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int) -> Change | None:
+    if "method" not in message or "id" not in message:
+        return None
+    return Change(
+        with_payload(event, {**message, "id": rng.choice([None, 1.5, [], {}])}),
+        {"request_id"},
+        LOST | {"accepted", "response_type", "initialize_first"},
+    )
+
+
+@mutator
+def other_response_id(
+    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
+) -> Change | None:
+    if "method" in message:
+        return None
+    return Change(
+        with_payload(event, {**message, "id": rng.choice([999, "x", ""])}),
+        {"response_id"},
+        LOST | HANDSHAKE | {"stream_brings_response"},
+    )
+
+
+@mutator
+def two_responses(
+    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
+) -> Change | None:
+    if "method" in message or not isinstance(event, Frame | HttpEvent):
+        return None
+    again = replace(event, id=None) if isinstance(event, HttpEvent) else event
+    return Change([event, again], {"response_id", "response_is_last"}, {"response_id", "response_is_last"})
+
+
+@mutator
+def used_id(rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int) -> Change | None:
+    if "stdio" not in base or MODERN in base or message.get("method") != "ping":
+        return None
+    return Change(with_payload(event, {**message, "id": 1}), {"id_used_once"}, LOST)
+
+
+@mutator
+def lost_member(
+    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
+) -> Change | None:
+    place = message.get("params") or message.get("result")
+    names = [name for name in place or () if name in REQUIRED]
+    if not names:
+        return None
+    name = rng.choice(names)
+    changed = copy.deepcopy(message)
+    wrong = rng.choice(["drop", 7, [7], {"a": 7}])
+    target = changed.get("params") or changed["result"]
+    if wrong == "drop":
+        del target[name]
+    elif type(wrong) is type(target[name]) and not isinstance(wrong, list):
+        return None
+    else:
+        target[name] = wrong
+    may = LOST | {"mirrored_headers", "structured_content_fits", "state_of_request", "input_is_complete", "arguments_fit",
+                  "subscribed_resource", "unknown_level_is_refused", "discover_names_modern", "mismatch_is_refused",
+                  "structured_content_as_text", "client_waits_for_initialize", "method_of_revision"}  # fmt: skip
+    return Change(
+        with_payload(event, changed), {"params_fit", "result_fits", "hints", "input_is_complete", "known_token"}, may
+    )
+
+
+REQUIRED = {"name", "uri", "contents", "messages", "roots", "tools", "progressToken", "progress", "level", "completion",
+            "ref", "argument", "protocolVersion", "capabilities", "clientInfo", "serverInfo", "notifications",
+            "supportedVersions", "maxTokens", "model"}  # fmt: skip
+
+
+@mutator
+def shrinking_progress(
+    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
+) -> Change | None:
+    if message.get("method") != PROGRESS or message["params"]["progress"] == 1:
+        return None
+    changed = {**message, "params": {**message["params"], "progress": rng.choice([0, -1, 1])}}
+    return Change(with_payload(event, changed), {"growing_value"}, set())
+
+
+@mutator
+def unknown_token(
+    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
+) -> Change | None:
+    if message.get("method") != PROGRESS:
+        return None
+    changed = {**message, "params": {**message["params"], "progressToken": rng.choice(["q", 3, ""])}}
+    return Change(with_payload(event, changed), {"known_token"}, set())
+
+
+@mutator
+def other_cursor(
+    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
+) -> Change | None:
+    if "cursor" not in message.get("params", {}) or MODERN in base:
+        return None
+    changed = {**message, "params": {"cursor": rng.choice(["P3", "", "p2"])}}
+    return Change(with_payload(event, changed), {"known_cursor"}, {"invalid_cursor_is_refused"})
+
+
+@mutator
+def undeclared(
+    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
+) -> Change | None:
+    part = message.get("params") or message.get("result") or {}
+    capabilities = part.get("capabilities")
+    if not isinstance(capabilities, dict) or MODERN in base or "protocolVersion" not in part:
+        return None
+    used = [
+        name
+        for name in (("tools", "prompts", "resources", "logging") if "result" in message else ("roots", "sampling"))
+        if name in capabilities
+    ]
+    name = rng.choice(used)
+    if "http" in base and name in ("roots", "sampling"):
+        return None
+    changed = copy.deepcopy(message)
+    del (changed.get("params") or changed["result"])["capabilities"][name]
+    rules = {"capability_of_receiver", "capability_of_sender", "feature_is_declared"}
+    return Change(with_payload(event, changed), rules, rules | {"level_of_session", "subscribed_resource"})
+
+
+@mutator
+def wrong_structure(
+    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
+) -> Change | None:
+    if "structuredContent" not in message.get("result", {}):
+        return None
+    changed = copy.deepcopy(message)
+    changed["result"]["structuredContent"] = rng.choice([{}, {"n": "x"}, {"n": None}])
+    return Change(with_payload(event, changed), {"structured_content_fits"}, set())
+
+
+@mutator
+def other_method(
+    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
+) -> Change | None:
+    revision = base.split()[1]
+    if message.get("method") != "ping" and (message.get("method") != "prompts/get" or MODERN not in base):
+        return None
+    foreign = (
+        ["elicitation/create"]
+        if revision < "2025-06-18"
+        else ["tasks/list"]
+        if revision < "2025-11-25"
+        else ["resources/subscribe"]
+    )
+    if MODERN not in base and revision >= "2025-06-18":
+        foreign = ["server/discover", "subscriptions/listen"]
+    changed = {**message, "method": rng.choice(foreign)}
+    return Change(
+        with_payload(event, changed), {"method_of_revision"}, {"mirrored_headers", "mismatch_is_refused", "result_fits"}
+    )
+
+
+@mutator
+def lost_meta(rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int) -> Change | None:
+    meta = message.get("params", {}).get("_meta", {})
+    if PREFIX + "protocolVersion" not in meta:
+        return None
+    changed = copy.deepcopy(message)
+    name = rng.choice(["protocolVersion", "clientCapabilities"])
+    if rng.random() < 0.5:
+        del changed["params"]["_meta"][PREFIX + name]
+    else:
+        changed["params"]["_meta"][PREFIX + name] = 5
+    may = LOST | {"malformed_request_is_refused", "initialize_first", "status_of_error", "input_is_declared"}
+    if at == 0 or name == "protocolVersion":
+        may |= {"required_meta"}
+    return Change(with_payload(event, changed), {"required_meta", "initialize_first"}, may)
+
+
+@mutator
+def lost_result_type(
+    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
+) -> Change | None:
+    if MODERN not in base or "resultType" not in message.get("result", {}) or at < 4:
+        return None
+    changed = copy.deepcopy(message)
+    del changed["result"]["resultType"]
+    return Change(with_payload(event, changed), {"result_type", "result_fits"}, LOST | {"state_is_returned"})
+
+
+@mutator
+def lost_hint(rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int) -> Change | None:
+    if "ttlMs" not in message.get("result", {}):
+        return None
+    changed = copy.deepcopy(message)
+    name, value = rng.choice(
+        [("ttlMs", -1), ("ttlMs", "0"), ("cacheScope", "all"), ("ttlMs", None), ("cacheScope", None)]
+    )
+    changed["result"] |= {name: value}
+    return Change(with_payload(event, changed), {"hints", "negative_ttl"}, {"scope_of_pages"})
+
+
+@mutator
+def other_state(
+    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
+) -> Change | None:
+    if "requestState" not in message.get("params", {}) or "stdio" not in base:
+        return None
+    changed = copy.deepcopy(message)
+    changed["params"]["requestState"] = "S "
+    return Change(with_payload(event, changed), {"state_is_returned"}, set())
+
+
+@mutator
+def lost_subscription_id(
+    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
+) -> Change | None:
+    if PREFIX + "subscriptionId" not in message.get("params", {}).get("_meta", {}):
+        return None
+    changed = copy.deepcopy(message)
+    changed["params"]["_meta"] = rng.choice([{}, {PREFIX + "subscriptionId": "other"}])
+    return Change(with_payload(event, changed), {"subscription_id"}, {"acknowledged_first"})
+
+
+@mutator
+def unasked_log(
+    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
+) -> Change | None:
+    if PREFIX + "logLevel" not in message.get("params", {}).get("_meta", {}):
+        return None
+    changed = copy.deepcopy(message)
+    del changed["params"]["_meta"][PREFIX + "logLevel"]
+    return Change(with_payload(event, changed), {"asked_for_logs"}, set())
+
+
+@mutator
+def quiet_level(
+    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
+) -> Change | None:
+    if message.get("method") != "notifications/message" or MODERN in base:
+        return None
+    changed = {**message, "params": {"level": rng.choice(["debug", "info", "notice"]), "data": 1}}
+    return Change(with_payload(event, changed), {"level_of_session"}, set())
+
+
+@mutator
+def header(rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int) -> Change | None:
+    if not isinstance(event, HttpRequest) or at < 8:
+        return None
+    rules = {"accept": {"post_accepts_both", "get_accepts_events"}, "mcp-session-id": {"session_header"},
+             "mcp-protocol-version": {"version_header", "mirrored_headers"}, "mcp-method": {"mirrored_headers"},
+             "mcp-name": {"mirrored_headers"}, "content-type": {"post_is_json"}}  # fmt: skip
+    present = [name for name, _ in event.headers if name.lower() in rules]
+    name = rng.choice(present)
+    headers = tuple((n, v) for n, v in event.headers if n != name)
+    may = {
+        "mismatch_is_refused",
+        "missing_session_is_400",
+        "initialize_first",
+        "get_is_stream",
+        "invalid_version_is_refused",
+    }
+    return Change(replace(event, headers=headers), rules[name.lower()], may)
+
+
+@mutator
+def status(rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int) -> Change | None:
+    if not isinstance(event, HttpResponse) or event.status != 202 or at < 8:
+        return None
+    return Change(replace(event, status=rng.choice([200, 204, 201])), {"accepted"}, set())
+
+
+@mutator
+def response_kind(
+    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
+) -> Change | None:
+    if not isinstance(event, HttpResponse) or event.status != 200 or at < 8:
+        return None
+    headers = tuple((n, "text/html" if n == "Content-Type" else v) for n, v in event.headers)
+    return Change(replace(event, headers=headers), {"response_type", "get_is_stream"}, LOST)
+
+
+def mutations(number: int) -> list[tuple[str, str, list[Event], Head, Change]]:
+    """Return seeded mutations: mutator, base, events, head, and the rules to expect."""
+    found = []
+    for seed in range(number):
+        rng = random.Random(seed)
+        name = list(MUTATORS)[seed % len(MUTATORS)]
+        change = None
+        while change is None:
+            base = rng.choice(list(BASES))
+            events, head = BASES[base]
+            at = rng.randrange(len(events))
+            message = payload(events[at])
+            if isinstance(message, dict) or name in ("header", "status", "response_kind"):
+                change = MUTATORS[name](rng, events[at], message, base, events, at)
+        new = change.event if isinstance(change.event, list) else [change.event]
+        found.append((name, base, [*events[:at], *new, *events[at + 1 :]], head, change))
+    return found
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_base_of_the_mutations_is_clean(base: str) -> None:
+    assert broken(*BASES[base]) == []
+
+
+def test_mutations_are_found_and_nothing_else() -> None:
+    missed, false, total = Counter[str](), Counter[str](), Counter[str]()
+    for name, base, events, head, change in mutations(NUMBER):
+        found = set(broken(events, head))
+        total[name] += 1
+        if not found & change.must:
+            missed[f"{name} in {base}"] += 1
+        false.update(f"{rule} by {name} in {base}" for rule in found - change.must - change.may)
+    share = 1 - missed.total() / total.total()
+    print(f"{total.total()} mutations, {share:.1%} found, {false.total()} false findings")
+    assert not false, false.most_common(40)
+    assert total.total() == NUMBER and share >= 0.95, missed.most_common(40)
