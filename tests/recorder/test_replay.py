@@ -83,6 +83,15 @@ async def test_replay_over_http_is_the_server_recorded_over_http(tmp_path: Path,
         assert (process.returncode, said) == (0, b"")
 
 
+async def test_replay_over_stdio_of_a_recording_over_http_sse_is_the_same_server(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    with serving("examples/everything.py") as program:
+        target = program.url.replace("/mcp", "/sse")
+        async with record_http(TapeOptions(str(path)), target, "127.0.0.1", 0) as url:
+            real = await converse(url, "2024-11-05")
+    assert await converse([*REPLAY, str(path)], "2024-11-05") == real
+
+
 def write_recording(path: Path, *messages: tuple[str, object]) -> None:
     events: list[Event] = []
     for number, (sender, message) in enumerate(messages):
