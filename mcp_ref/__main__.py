@@ -411,9 +411,11 @@ def run(options: argparse.Namespace) -> int:
         case "limits":
             _import_module("cli.limits").show_limits(options.json)
         case "record":
-            return int(_import_module("cli.recordings").record(options))
+            if options.install or options.uninstall:
+                return int(_import_module("cli.installation").edit_configuration(options))
+            return int(_import_module("cli.recorder").record(options))
         case "replay":
-            return int(_import_module("cli.recordings").replay(options))
+            return int(_import_module("cli.replay").replay(options))
         case "bridge":
             return int(_import_module("cli.bridge").run_bridge(options))
         case "check":

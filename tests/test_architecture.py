@@ -209,3 +209,4 @@ def test_unprotected_http_and_stdio_load_no_authorization() -> None:
     loaded = set(done.stdout.split())
     assert "mcp_ref.transports.streamable_http.client" in loaded
     assert not [name for name in loaded if name.startswith(("mcp_ref.basic.authorization", "mcp_ref.lib.jose"))]
+    assert not [name for name in loaded if name.startswith(("mcp_ref.check", "mcp_ref.recorder"))]

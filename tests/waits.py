@@ -419,23 +419,40 @@ WAITS: dict[tuple[str, str, str], str] = {
         "to consent.",
     ("host/supervisor.py", "Supervisor.stop", "asyncio.wait([self._task])"):
         "The task is cancelled, and then closes its client; see `Client.close`.",
-    ("cli/recordings.py", "_edit_configuration", "input('Write this? [y/N] ')"):
+    ("cli/drive.py", "run_drive", "asyncio.run(drive(server, chosen))"):
+        "Each request has the time limit `DriveOptions.timeout`.",
+    ("cli/drive.py", "show_as_test", "file.readline()"):
+        "The file is one that the user has named; its end ends it.",
+    ("cli/installation.py", "edit_configuration", "input('Write this? [y/N] ')"):
         "The user types a line, ends the input or presses Ctrl-C.",
-    ("cli/recordings.py", "_record_until_signal", "ended.wait()"):
+    ("cli/recorder.py", "_record_until_signal", "ended.wait()"):
         "Ctrl-C or SIGTERM ends it; it is the idle state of a recorder.",
-    ("cli/recordings.py", "_replay_client", "asyncio.run(rerun(messages, url or options.command))"):
+    ("cli/replay.py", "_replay_client", "asyncio.run(rerun(messages, url or options.command))"):
         "Each request has the time limit `RESPONSE_SECONDS`.",
-    ("cli/recordings.py", "_replay_until_signal", "_signal().wait()"):
+    ("cli/replay.py", "_replay_until_signal", "until_signal().wait()"):
         "Ctrl-C or SIGTERM ends it; it is the idle state of a server.",
     ("cli/check.py", "judge_file", "file.readline()"): "a file",
-    ("cli/recordings.py", "read_recording", "file.readline()"):
+    ("cli/replay.py", "read_recording", "file.readline()"):
         "The file is one that the user has named; its end ends it.",
-    ("cli/recordings.py", "record", "asyncio.run(_record_until_signal(tape, options.http, options.host, options.port))"):
+    ("cli/recorder.py", "record",
+     "asyncio.run(_record_until_signal(tape, options.http, options.host, options.port))"):
         "Ctrl-C or SIGTERM ends it.",
-    ("cli/recordings.py", "replay", "asyncio.run(_replay_until_signal(player, options.host, options.port))"):
+    ("cli/replay.py", "replay", "asyncio.run(_replay_until_signal(player, options.host, options.port))"):
         "Ctrl-C or SIGTERM ends it.",
-    ("cli/recordings.py", "replay", "asyncio.run(replay_stdio(player))"):
+    ("cli/replay.py", "replay", "asyncio.run(replay_stdio(player))"):
         "The client closes the input.",
+    ("recorder/drive.py", "_ask_wrongly", "asyncio.wait([cancelled])"):
+        "The task is cancelled, and does not suppress the cancellation.",
+    ("recorder/drive.py", "_drive_url", "file.readline()"):
+        "It is a file of this program.",
+    ("recorder/drive.py", "_expect_refusal", "request"):
+        "It has the time limit `DriveOptions.timeout`.",
+    ("recorder/drive.py", "_status", "asyncio.open_connection(origin.host, origin.port)"):
+        "It has the time limit `DriveOptions.timeout`.",
+    ("recorder/drive.py", "_status", "reader.readline()"):
+        "It has the time limit `DriveOptions.timeout`.",
+    ("recorder/drive.py", "_try", "request"):
+        "It has the time limit `DriveOptions.timeout`.",
     ("recorder/pipes.py", "_forward", "os.read(flow.source, PIECE)"):
         "The poll before it has reported bytes or the end.",
     ("recorder/pipes.py", "_pump", "thread.join()"):

@@ -29,6 +29,9 @@ _ADDRESS_HEADERS: Final = frozenset({"location", "referer", "link", "content-loc
 
 # Separators between letters, because `api_key` is a secret too, and so is the UTF-16 form of the word
 _SECRET_WORD: Final = re.compile("|".join(map(r"[-_. \0]*".join, SECRET_NAMES)).encode(), re.IGNORECASE)
+_WORDS: Final = tuple(word.encode() for word in (*SECRET_NAMES, "bearer", "basic", "dpop", "code=", "assertion="))
+_DISGUISES: Final = (b"\\u", "\u017f".encode(), "\u212a".encode(), "\u0131".encode())
+"""Escapes, and letters outside ASCII that are equal to `s`, `k` or `i` if the case is ignored."""
 _KEY_WORD: Final = re.compile(r"[-_. \0]*".join("privatekey").encode(), re.IGNORECASE)
 """The word before a secret of several lines."""
 _FORM: Final = re.compile(rb"[\w.%+-]+=[^\s{}<>\"]*")
@@ -112,6 +115,8 @@ def _mask_content(content: Content, is_log: bool) -> Content:
         content: The content.
         is_log: True if a secret ends with its line. Else it ends with the content.
     """
+    if _is_harmless(content.data):
+        return content
     data = _mask_json(content.data) if content.is_whole else None
     if data is None:
         data = _mask_unreadable(content.data, is_log)
@@ -119,6 +124,12 @@ def _mask_content(content: Content, is_log: bool) -> Content:
         return content
     size = len(data) if content.is_whole else content.size
     return dataclasses.replace(content, data=data, size=size)
+
+
+def _is_harmless(data: bytes) -> bool:
+    """Return True if no word in the bytes suggests a secret. Most messages have none, and need not be parsed for it."""
+    compact = data.lower().translate(None, b"-_. \0").replace(b'"progresstoken"', b"")
+    return not any(word in compact for word in _WORDS) and not any(part in data for part in _DISGUISES)
 
 
 def _mask_json(data: bytes) -> bytes | None:

@@ -9,8 +9,8 @@ the result. It ends with an exit code that says which side failed.
 - `host_commands.py` runs these commands with the servers of a configuration file.
 - `authorization.py` finds the tokens for a URL. `accounts.py` has the commands login, logout and whoami.
 - `serve.py` has the command `run`, which starts a server. `bridge.py` serves a server of another revision.
-- `recordings.py` has the commands record and replay. `check.py` has `check` for a recording, and `drive.py` for a
-  server.
+- `recorder.py` has `record`, `installation.py` its options for configuration files, and `replay.py` has `replay`.
+- `check.py` has `check` for a recording, and `drive.py` for a server.
 - `revisions.py`, `toc.py` and `limits.py` have the commands that print facts about this package. `citations.py` finds
   the places that cite the specification.
 """

@@ -1,4 +1,4 @@
-"""A gentle drive: use a server once in each revision that it offers, ask for what does not exist, and record it all.
+"""A gentle drive: use a server in each revision that it offers, ask for things that do not exist, and record it all.
 
     for each revision: connect, list everything to the last page, read, get, call, ask wrongly -> `Visit`
     everything that both sides said                                                           -> events for the judge
@@ -179,7 +179,7 @@ async def _visit(client: Client, visit: Visit, report: Report, calls: Mapping[st
         await _resources(client, visit)
     if client.server_can("prompts"):
         await _prompts(client, visit)
-    await _ask_wrongly(client, visit)
+    await _ask_wrongly(client, visit, tools)
 
 
 async def _try(visit: Visit, what: str, request: Coroutine[object, object, object]) -> bool:
@@ -204,14 +204,25 @@ async def _tools(client: Client, visit: Visit, calls: Mapping[str, Object]) -> l
         return tools
     called = 0
     for tool in tools:
-        is_harmless = tool.annotations is not None and tool.annotations.read_only_hint is True
-        if tool.name in calls or (is_harmless and not tool.input_schema.get("required")):
+        if tool.name in calls or (_is_harmless(tool) and not tool.input_schema.get("required")):
             called += await _try(
                 visit, f"call {tool.name}", client.call_tool(tool.name, dict(calls.get(tool.name, {})))
             )
     visit.failed += [f"call {name}: there is no such tool" for name in calls if name not in [t.name for t in tools]]
     visit.worked.append(_count(len(tools), "tool") + (f" ({called} called)" if called else ""))
     return tools
+
+
+def _is_harmless(tool: Tool) -> bool:
+    return tool.annotations is not None and tool.annotations.read_only_hint is True
+
+
+def _typed(tool: Tool) -> list[str]:
+    """Return the arguments that cannot be a text, also not after a conversion by a lenient server."""
+    properties = tool.input_schema.get("properties")
+    members = properties.items() if isinstance(properties, dict) else ()
+    others = ("integer", "number", "boolean", "array", "object")
+    return [name for name, schema in members if isinstance(schema, dict) and schema.get("type") in others]
 
 
 async def _resources(client: Client, visit: Visit) -> None:
@@ -246,7 +257,7 @@ def _count(number: int, name: str) -> str:
     return f"{number} {name}{'' if number == 1 else 's'}"
 
 
-async def _ask_wrongly(client: Client, visit: Visit) -> None:
+async def _ask_wrongly(client: Client, visit: Visit, tools: Sequence[Tool]) -> None:
     """Send requests that a server must refuse. Then cancel one, and see that the server still responds."""
     session, seconds = client.session, client.timeout
     unknown = session.request(NO_SUCH.replace("-no", "/no"), CustomData({}), CustomData, timeout=seconds)
@@ -256,6 +267,9 @@ async def _ask_wrongly(client: Client, visit: Visit) -> None:
         cursor = PaginatedRequestParams(cursor=NO_SUCH)
         if client.revision.pagination:
             wrong["wrong cursor"] = session.request("tools/list", cursor, ListToolsResult, timeout=seconds)
+    misused = next(((tool.name, name) for tool in tools if _is_harmless(tool) for name in _typed(tool)), None)
+    if misused is not None:
+        wrong["wrong argument type"] = client.call_tool(misused[0], {misused[1]: NO_SUCH})
     if client.server_can("resources"):
         wrong["unknown resource"] = client.read_resource(f"{NO_SUCH}://a")
     if client.server_can("prompts"):
@@ -316,7 +330,7 @@ async def _ask_wrongly_over_http(visit: Visit, url: str, is_local: bool, options
 
 
 async def _status(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> int | None:
-    """Return the status of a response, or None if there was none. `HttpClient` would not send a foreign Host."""
+    """Return the status of a response, or None without one. `HttpClient` would not send a foreign Host."""
     parts, origin = parse_url(url)
     lines = [f"POST {parts.path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     lines += ["Connection: close", f"Content-Length: {len(body)}", "", ""]

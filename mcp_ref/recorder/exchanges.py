@@ -146,6 +146,9 @@ class Cassette:
         self._by_signature: dict[str, list[RecordedRequest]] = {}
         for recorded in self.requests:
             self._by_signature.setdefault(signature(recorded.request.value), []).append(recorded)
+        for same in self._by_signature.values():
+            # a request without a response was cancelled, or was sent again, as `initialize` to an HTTP+SSE server
+            same[:] = [recorded for recorded in same if recorded.response is not None] or same
         self.unknown: list[str] = []
         """A line for each request that was not recorded."""
 

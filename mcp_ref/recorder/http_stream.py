@@ -10,6 +10,7 @@ Used by: proxy.py. Uses: streams.py, lib/http/framing.py
 from __future__ import annotations
 
 import re
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ from .streams import GrowingContent
 
 MAX_HEAD: Final = 256 * 1024
 """Maximum size of a head that is read, in bytes. The bytes after a larger one are not recorded."""
+_ZIPPED: Final = ("gzip", "x-gzip", "deflate")
+_ANY_ZIP: Final = 15 + 32  # the largest window, and both the form of gzip and of deflate
 MAX_FIELD: Final = 64 * 1024
 """Maximum size of a line of an event stream that is kept as a whole, in bytes."""
 
@@ -47,12 +50,13 @@ class HttpStream:
 
     def __init__(self, connection: int, numbers: Iterator[int]) -> None:
         self._connection, self._numbers = connection, numbers
-        self._waiting: deque[HttpRequest] = deque()  # requests without a complete response
+        self._waiting: deque[_Waiting] = deque()  # requests without a complete response, without their bodies
         self._readers = {"client": _Reader(None), "server": _Reader(self._has_no_body)}
         self._body = {"client": GrowingContent(), "server": GrowingContent()}
         self._head: _Head | None = None  # of the request whose body is arriving
         self._status = 0  # of the current response
         self._events: _EventReader | None = None  # for the current response, if it is an event stream
+        self._unzip: zlib._Decompress | None = None  # for the current response, if it is compressed
         self._is_lost = False
         self._ended_first: Side | None = None
 
@@ -79,7 +83,7 @@ class HttpStream:
             target, headers, content = rest.rpartition(" ")[0], tuple(self._head.headers), self._body["client"].take()
             number, self._head = next(self._numbers), None
             request = HttpRequest(number, method, target, headers, content, at=at, connection=self._connection)
-            self._waiting.append(request)
+            self._waiting.append(_Waiting(number, method))
             yield request
 
     def _response(self, at: float, part: _Part) -> Iterator[Event]:
@@ -92,15 +96,33 @@ class HttpStream:
             self._status = part.status
             yield HttpResponse(number, part.status, tuple(part.headers), at=at, connection=connection)
             self._events = _EventReader() if part.headers.media_type == "text/event-stream" else None
+            self._unzip = zlib.decompressobj(_ANY_ZIP) if part.headers.get("content-encoding") in _ZIPPED else None
             if part.status == 101:
                 yield from self._stop(at, 0, "it changed to another protocol")
         elif not part:
             yield from self._end_response(at, "complete")
-        elif self._events is None:
-            self._body["server"].add(part)
         else:
-            for event in self._events.feed(part):
-                yield HttpEvent(number, event.data, event.id, event.retry, event.type, at=at, connection=connection)
+            for piece in self._unzipped(part):
+                yield from self._body_events(at, number, piece)
+
+    def _body_events(self, at: float, number: int, piece: bytes) -> Iterator[Event]:
+        if self._events is None:
+            self._body["server"].add(piece)
+            return
+        for event in self._events.feed(piece):
+            yield HttpEvent(number, event.data, event.id, event.retry, event.type, at=at, connection=self._connection)
+
+    def _unzipped(self, piece: bytes) -> Iterator[bytes]:
+        """Yield a piece of a body without its compression, in small pieces. Bytes that are not compressed stay."""
+        while self._unzip is not None and piece:
+            try:
+                yield self._unzip.decompress(piece, MAX_FIELD)
+            except zlib.error:
+                self._unzip = None
+                break
+            piece = self._unzip.unconsumed_tail
+        if piece:
+            yield piece
 
     def _end_response(self, at: float, how: Ending) -> Iterator[Event]:
         body = self._body["server"].take()
@@ -128,6 +150,14 @@ class HttpStream:
             yield from self._end_response(at, "complete" if is_complete else self._ended_first)
         while self._waiting and side == "server":
             yield HttpEnd(self._waiting.popleft().number, self._ended_first, at=at, connection=self._connection)
+
+
+@dataclass
+class _Waiting:
+    """A request that has no complete response yet."""
+
+    number: int
+    method: str
 
 
 @dataclass

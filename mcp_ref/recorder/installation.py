@@ -1,12 +1,12 @@
 """The recorder in a host's configuration file, which starts the server through `record` from then on.
 
     "command": "npx", "args": ["-y", "server"]
-    "command": "python3", "args": ["-m", "mcp_ref", "record", "/home/me/talk.jsonl", "--", "npx", "-y", "server"]
+    "command": "python3", "args": ["-P", "-m", "mcp_ref", "record", "talk.jsonl", "--", "npx", "-y", "server"]
 
 Only these two values change, and the server's own words stay as they are spelled, so the removal brings back every byte
 of the file: comments, order and spaces too. A person sees the difference before it is written.
 
-Used by: cli/recordings.py. Uses: host/configuration.py
+Used by: cli/installation.py. Uses: host/configuration.py
 """
 
 from __future__ import annotations
@@ -94,14 +94,15 @@ def _record_words() -> list[str]:
     """Return the words after `python3` that start the recorder in any folder, also if the package is not installed."""
     home = str(Path(__file__).resolve().parents[_PACKAGE.count(".") + 2])
     if home in {sysconfig.get_path("purelib"), site.getusersitepackages()}:
-        return ["-m", _PACKAGE, "record"]
+        return ["-P", "-m", _PACKAGE, "record"]
     start = f"import sys; sys.path.insert(0, {home!r}); from {_PACKAGE}.__main__ import main; sys.exit(main())"
-    return ["-c", start, "record"]
+    return ["-P", "-c", start, "record"]  # -P, because a folder in which a host starts can contain an `argparse.py`
 
 
 def _recorded(words: list[str]) -> list[str] | None:
     """Return the server's own command in the command of a recorder, or None."""
-    starts_recorder = words[1:2] in (["-m"], ["-c"]) and _PACKAGE in "".join(words[2:3]) and words[3:4] == ["record"]
+    starts_package = words[2:3] in (["-m"], ["-c"]) and _PACKAGE in "".join(words[3:4])
+    starts_recorder = words[1:2] == ["-P"] and starts_package and words[4:5] == ["record"]
     return words[words.index("--") + 1 :] if starts_recorder and "--" in words else None
 
 

@@ -13,13 +13,12 @@ closes the other end of this pipe. It ends when all three pipes are closed, so i
 dies, both sides see closed pipes, as if the other one had died.
 
 Spec:  basic/transports#stdio, basic/lifecycle#shutdown (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
-Used by: cli/recordings.py. Uses: streams.py, tape.py, transports/system.py
+Used by: cli/recorder.py. Uses: streams.py, tape.py, transports/system.py
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import select
 import signal
@@ -50,7 +49,7 @@ def record_stdio(options: TapeOptions, command: Sequence[str]) -> NoReturn:
     """
     program = SYSTEM.find_program(command, os.environ.get("PATH"), None)
     try:
-        file = open_recording(options.path)
+        file = _above_streams(open_recording(options.path))
     except OSError as error:
         # the host needs its server more than its recording
         show_text(f"cannot record to {options.path}: {error.strerror}; the server runs without a recording", sys.stderr)
@@ -63,7 +62,7 @@ def record_stdio(options: TapeOptions, command: Sequence[str]) -> NoReturn:
 
 def _put_pump_between(file: int, options: TapeOptions, command: Sequence[str]) -> None:
     """Start the pump, and connect the standard streams of this process to it."""
-    hosts = [_above_streams(os.dup(number)) for number in (0, 1, 2)]
+    hosts = [_above_streams(_duplicate(number)) for number in (0, 1, 2)]
     (source, input), (output, sink), (errors, error_sink) = (_pipe() for _ in range(3))
     pump = os.fork()
     if pump == 0:
@@ -86,6 +85,14 @@ def _pipe() -> tuple[int, int]:
     return _above_streams(reader), _above_streams(writer)
 
 
+def _duplicate(number: int) -> int:
+    """Return a copy of a standard stream. A host can start a server without one of them."""
+    try:
+        return os.dup(number)
+    except OSError:
+        return os.open(os.devnull, os.O_RDWR)
+
+
 def _above_streams(descriptor: int) -> int:
     """Return a descriptor above the standard streams, which a host may have closed."""
     if descriptor > 2:
@@ -96,13 +103,15 @@ def _above_streams(descriptor: int) -> int:
 
 
 def _close_all_but(kept: Sequence[int]) -> None:
-    """Close what this process has inherited, so that it keeps nothing open. The standard streams lead nowhere."""
+    """Close everything that this process has inherited, so that it keeps nothing open, and leave the folder."""
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(null, number)
-    bounds = [2, *sorted(kept), os.sysconf("SC_OPEN_MAX")]
-    for low, high in itertools.pairwise(bounds):
-        os.closerange(low + 1, high)
+    for number in [int(name) for name in os.listdir("/dev/fd")]:
+        if number > 2 and number not in kept:
+            with contextlib.suppress(OSError):  # the listing itself had one
+                os.close(number)
+    os.chdir("/")
 
 
 @dataclass(frozen=True)
@@ -126,10 +135,10 @@ def _pump(tape: Tape, flows: Sequence[_Flow], stderr: int) -> NoReturn:
         thread.start()
     for thread in threads:
         thread.join()
-    missing = tape.close()
-    if missing:
-        with contextlib.suppress(OSError):
-            os.write(report, b"mcp_ref record: %d events are missing in the recording\n" % missing)
+    with contextlib.suppress(OSError):
+        os.write(report, tape.close().encode())
+    os.close(report)  # now the host sees the end of standard error
+    tape.finish()
     os._exit(0)
 
 

@@ -12,7 +12,7 @@ Threats:
         the recorder connects to the one server of its command line only.
 
 Spec:  RFC 9110, section 7.6 (forwarding); RFC 9112, section 3.2 (Host)
-Used by: cli/recordings.py, the tests of a server by URL. Uses: http_stream.py, tape.py
+Used by: cli/recorder.py, drive.py. Uses: http_stream.py, tape.py
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import contextlib
 import itertools
 import re
 import ssl
+import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Final, cast
@@ -30,6 +31,7 @@ from ..check.recording import Head, Side
 from ..lib.http.framing import CHUNKED, BadMessage, ChunkDecoder, body_length, parse_headers
 from ..lib.http.message import bracket_ipv6
 from ..lib.http.origin import Origin, parse_url
+from ..lib.text import show_text
 from ..transports.recorded import now, open_recording
 from .http_stream import MAX_HEAD, HttpStream
 from .tape import Tape, TapeOptions
@@ -64,7 +66,8 @@ async def record_http(options: TapeOptions, url: str, host: str, port: int) -> A
             listening.close()
             await proxy.close()
     finally:
-        proxy.tape.close()
+        show_text(proxy.tape.close(), sys.stderr, end="")
+        proxy.tape.finish()
 
 
 @dataclass

@@ -3,7 +3,7 @@
 Each message waits for the responses that the recorded client had when it sent this message, so the order is the same,
 but not the time. Values that a server invents, such as a cursor, are replaced by those of the new server.
 
-Used by: cli/recordings.py. Uses: exchanges.py, transports/stdio/client.py, transports/streamable_http/client.py
+Used by: cli/replay.py. Uses: exchanges.py, transports/stdio/client.py, transports/streamable_http/client.py
 """
 
 from __future__ import annotations

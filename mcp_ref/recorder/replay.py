@@ -5,7 +5,7 @@ the new token, log messages, requests of the server (which wait for the client's
 new id. A request that was not recorded gets an error that names the nearest recorded one.
 
 Spec:  basic/transports (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/index
-Used by: cli/recordings.py. Uses: exchanges.py, lib/http/
+Used by: cli/replay.py. Uses: exchanges.py, lib/http/
 """
 
 from __future__ import annotations

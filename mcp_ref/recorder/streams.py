@@ -77,22 +77,30 @@ class LineStream:
     def __init__(self, connection: int, is_log: bool = False) -> None:
         self._connection, self._is_log = connection, is_log
         self._line = GrowingContent()
-        self._skips_line = False  # True after a loss: the rest of the line has no start
+        self._skipped: int | None = None  # bytes of the rest of a line whose start was lost, or None
 
     def receive(self, at: float, side: Side, data: bytes) -> Iterator[Event]:
+        if self._skipped is not None:
+            lost, newline, data = data.partition(b"\n")
+            self._skipped += len(lost)
+            if not newline:
+                return
+            yield from self._end_skipping(at)
         *lines, rest = data.split(b"\n")
         for line in lines:
-            if self._skips_line:
-                self._skips_line = False
-                continue
             self._line.add(line)
             if self._is_log:
                 self._line.add(b"\n")
             yield self._event(at, side, False)
-        if rest and not self._skips_line:
+        if rest:
             self._line.add(rest)
             if self._is_log and self._line.size >= MAX_LOG:
                 yield self._event(at, side, False)
+
+    def _end_skipping(self, at: float) -> Iterator[Event]:
+        skipped, self._skipped = self._skipped, None
+        if skipped:
+            yield Gap(0, skipped, "the start of this line was lost", at=at)
 
     def _event(self, at: float, side: Side, partial: bool) -> Event:
         content = self._line.take()
@@ -102,10 +110,12 @@ class LineStream:
 
     def lose(self, at: float, side: Side, lines: int, size: int) -> Iterator[Event]:
         started = self._line.take()
-        self._skips_line = True
+        yield from self._end_skipping(at)
+        self._skipped = 0
         yield Gap(lines + 1, size + started.size, "the disk was too slow", at=at)
 
     def end(self, at: float, side: Side) -> Iterator[Event]:
+        yield from self._end_skipping(at)
         if self._line.size:
             yield self._event(at, side, True)
         if not self._is_log:

@@ -37,7 +37,9 @@ BATCH_SECONDS: Final = 0.01
 """Time for which the thread collects bytes, in seconds. It competes with the conversation for Python's global lock, so
 it works rarely, and most calls do not meet it."""
 CLOSE_SECONDS: Final = 2.0
-"""Maximum time for the last lines to be written at the end, in seconds."""
+"""Maximum time for which the end of a conversation waits for the last lines, in seconds."""
+LAST_SECONDS: Final = 30.0
+"""Maximum time for the last lines to be written after the conversation, in seconds."""
 SWITCH_SECONDS: Final = 0.0001
 """Time after which the thread lets the conversation go on, in seconds. Python's default is 50 times as long."""
 MEGABYTE: Final = 1024 * 1024
@@ -104,13 +106,17 @@ class Tape:
             lines, size = self._lost.pop(key, (0, 0)) if self._lost else (0, 0)
         self._queue.put(_Piece(at, stream, side, data, lines, size))
 
-    def close(self) -> int:
-        """Write the rest, and close the file. Return the number of events that are missing in it."""
+    def close(self) -> str:
+        """Write the rest, and close the file. Return a line for standard error if events are missing in it, else ""."""
         self._queue.put(None)
         self._thread.join(CLOSE_SECONDS)
-        with self._lock:
-            lost = sum(lines + 1 for lines, _ in self._lost.values())
-        return lost + self._gap.events if not self._thread.is_alive() else lost + self._queue.qsize()
+        if self._thread.is_alive() or not self._gap.events:
+            return ""
+        return f"mcp_ref record: {self._gap.events} events are missing in the recording: {self._gap.because}\n"
+
+    def finish(self) -> None:
+        """Wait for the last lines, after `close`."""
+        self._thread.join(LAST_SECONDS)
 
     def _run(self) -> None:
         self._write(format_head(self._head) + b"\n", 0)
@@ -145,9 +151,12 @@ class Tape:
 
     def _events(self, piece: _Piece) -> Iterable[Event]:
         stream, at, side = piece.stream, piece.at, piece.side
-        if piece.lost_bytes:
-            yield from stream.lose(at, side, piece.lost_lines, piece.lost_bytes)
-        yield from stream.receive(at, side, piece.data) if piece.data else stream.end(at, side)
+        try:
+            if piece.lost_bytes:
+                yield from stream.lose(at, side, piece.lost_lines, piece.lost_bytes)
+            yield from stream.receive(at, side, piece.data) if piece.data else stream.end(at, side)
+        except Exception as error:  # a mistake of this package: the recording says so, and goes on
+            yield Gap(1, len(piece.data), f"the recorder failed: {error!r:.200}", at=at)
 
     def _write(self, lines: bytes, count: int) -> None:
         """Write lines, or count their events as missing."""

@@ -128,6 +128,13 @@ def test_mask_hides_a_secret_in_a_content(text: str) -> None:
 
 
 @pytest.mark.attack("recording-secrets")
+@pytest.mark.parametrize("name", ["pa\u017f\u017fword", "to\u212aen", "\\u0074oken", "T-O-K-E-N", "api key"])
+def test_mask_hides_a_secret_under_a_disguised_name(name: str) -> None:
+    event = mask(Frame("client", content(f'{{"{name}": "hunter2"}}'.encode())))
+    assert event.masked and SECRET.encode() not in format_event(event)
+
+
+@pytest.mark.attack("recording-secrets")
 def test_mask_hides_secrets_in_headers_targets_and_commands() -> None:
     headers = (("Authorization", "Bearer hunter2"), ("X-Api-Key", "hunter2"), ("Mcp-Param-Pin", "hunter2"))
     request = HttpRequest(1, "POST", "/mcp?token=hunter2", headers, content(b'{"password": "hunter2"}'))

@@ -1,4 +1,4 @@
-"""The gentle drive: a server is used in each of its revisions, and judged by what it says."""
+"""The gentle drive: a server is used in each of its revisions, and judged by its messages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ for line in sys.stdin:
         answer = answer or {"result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
                                        "serverInfo": {"name": "broken", "version": "1"}}}
     elif method == "tools/list":
-        answer = {"result": {"tools": [{"name": "a b", "inputSchema": {"type": "object", "properties": {"x": {}}}}]}}
+        answer = {"result": {"tools": [{"name": "a b", "inputSchema": {"type": "object", "properties": {"x": {}}}},
+                                       {"name": "c", "annotations": {"readOnlyHint": True}, "inputSchema": {
+                                        "type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}}
+                                       ]}}
     elif method == "tools/call":
         answer = {"result": {"content": [{"type": "text", "text": 7}]}} if message["params"]["name"] == "a b" else {
                   "result": {"content": []}}
@@ -55,7 +58,7 @@ def test_check_of_a_right_server_over_stdio_finds_nothing_in_any_revision() -> N
     done = check("--call", 'add={"a": 1, "b": 2}', "--", *EVERYTHING)
     assert done.returncode == 0, done
     assert "2026-07-28  40 tools (1 called), 3 resources (3 read)" in done.stdout
-    assert "2025-06-18  the same" in done.stdout and "no finding in" in done.stdout
+    assert "2025-06-18  the same" in done.stdout and "everything 1.0: 0 errors, 0 warnings in" in done.stdout
 
 
 def test_check_of_a_right_server_over_http_sends_foreign_heads_too() -> None:
@@ -75,7 +78,7 @@ def test_check_of_a_broken_server_shows_its_faults_with_their_proof(tmp_path: Pa
     program.write_text(BROKEN)
     done = check("--call", "a b={}", "--junit", str(junit), "--", sys.executable, str(program))
     assert done.returncode == 1, done
-    assert "ERROR: accepts unknown tool" in done.stdout
+    assert "ERROR: accepts unknown tool" in done.stdout and "ERROR: accepts wrong argument type" in done.stdout
     assert "starting ..." in done.stdout  # the proof
     assert "2025-11-25  not spoken" in done.stdout
     assert "a b: hosts refuse names" in done.stdout and "a b: no description of x" in done.stdout

@@ -6,7 +6,9 @@ import contextlib
 import hashlib
 import os
 import random
+import shlex
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -16,7 +18,8 @@ from typing import IO
 import pytest
 
 from mcp_ref.check.recording import End, ErrorOutput, Frame, Gap
-from tests.recorder.recordings import ECHO, events_of, frames, hostile, start, wait_until, writers
+from tests.recorder.recordings import ECHO, events_of, frames, hostile, record_command, start, wait_until, writers
+from tests.settings import HOME
 
 INPUTS = int(os.environ.get("MCP_REF_HOSTILE_INPUTS", "300"))
 """Number of hostile inputs. By hand, 10,000: MCP_REF_HOSTILE_INPUTS=10000."""
@@ -84,6 +87,42 @@ def test_record_passes_exit_code_standard_error_and_closed_input(tmp_path: Path)
     assert (process.returncode, output, errors) == (7, b"", b"warning\nand more")
     events = events_of(tmp_path / "a.jsonl")
     assert [event.content.data for event in events if isinstance(event, ErrorOutput)] == [b"warning\n", b"and more"]
+
+
+def test_record_of_a_server_without_standard_streams_starts_it(tmp_path: Path) -> None:
+    words = " ".join(map(shlex.quote, record_command(tmp_path / "a.jsonl", "touch", str(tmp_path / "started"))))
+    subprocess.run(["sh", "-c", f"exec {words} <&- >&- 2>&-"], cwd=HOME, timeout=30, check=True)
+    assert (tmp_path / "started").exists()
+    events_of(tmp_path / "a.jsonl")
+
+
+def test_record_keeps_no_descriptor_of_the_host_open(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    words = record_command(
+        tmp_path / "a.jsonl", *python("import os, sys; os.write(int(sys.argv[1]), b'x')"), str(writer)
+    )
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, pass_fds=[writer], cwd=HOME) as process:
+        os.close(writer)
+        assert os.read(reader, 9) == b"x" and process.wait(20) == 0  # the server has the descriptor
+        assert os.read(reader, 9) == b""  # and nobody else
+    os.close(reader)
+
+
+def test_record_passes_sockets_as_standard_streams(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair()  # as Node starts its children
+    with (
+        ours,
+        subprocess.Popen(
+            record_command(tmp_path / "a.jsonl", *ECHO), stdin=theirs.fileno(), stdout=theirs.fileno(), cwd=HOME
+        ) as child,
+    ):
+        theirs.close()
+        ours.settimeout(20)
+        ours.sendall(PING)
+        assert ours.recv(999) == PING
+        ours.shutdown(socket.SHUT_WR)
+        assert ours.recv(9) == b"" and child.wait(20) == 0
 
 
 def test_record_leaves_signals_process_id_and_their_exit_code_to_the_server(tmp_path: Path) -> None:
@@ -169,7 +208,7 @@ def test_record_to_a_pipe_whose_reader_is_missing_or_sleeps_goes_on(tmp_path: Pa
     path = tmp_path / "pipe"
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK) if is_read else None
-    pieces = [random.Random(seed).randbytes(100_000) for seed in range(20)]
+    pieces = [random.Random(seed).randbytes(10_000) for seed in range(20)]  # more than a pipe holds
     output, errors = exchange(start(path, *ECHO), pieces)
     assert output == b"".join(pieces)
     assert (b"missing in the recording" if is_read else b"runs without a recording") in errors
@@ -195,8 +234,10 @@ def test_record_stops_at_its_maximum_size_and_counts_the_rest(tmp_path: Path) ->
     line = b'"' + b"x" * 200_000 + b'"\n'
     output, _ = exchange(start(path, *ECHO, options=["--max-mb", "1"]), [line] * 20)
     assert output == line * 20
-    *_, last = events_of(path)
-    assert isinstance(last, Gap) and "maximum size of 1 MB" in last.because
+    events = events_of(path)
+    gaps = [event for event in events if isinstance(event, Gap)]
+    assert gaps and all("maximum size of 1 MB" in gap.because for gap in gaps)
+    assert sum(gap.events for gap in gaps) + len(events) - len(gaps) == 42  # the frames, and two ends
     assert path.stat().st_size < 2_000_000
 
 

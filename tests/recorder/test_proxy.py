@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import json
 import os
+import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -26,10 +28,12 @@ from mcp_ref.recorder.proxy import HostReplacer, record_http
 from mcp_ref.recorder.tape import TapeOptions
 from tests.recorder.recordings import events_of, hostile
 from tests.server_programs import serving
-from tests.settings import MODERN
+from tests.settings import MODERN, run
 
 INPUTS = int(os.environ.get("MCP_REF_HOSTILE_INPUTS", "300"))
 """Number of hostile inputs. By hand, 10,000: MCP_REF_HOSTILE_INPUTS=10000."""
+PER_CONNECTION = 5
+"""Number of inputs on one connection."""
 
 
 @contextlib.asynccontextmanager
@@ -52,22 +56,26 @@ def port_of(url: str) -> int:
     return int(url.partition("//")[2].partition("/")[0].rpartition(":")[2])
 
 
-async def test_proxy_passes_hostile_bytes_in_both_directions(tmp_path: Path) -> None:
-    async with (
-        echo_server() as port,
-        record_http(TapeOptions(str(tmp_path / "a.jsonl")), f"http://127.0.0.1:{port}/mcp", "127.0.0.1", 0) as url,
-    ):
-        for seed in range(INPUTS):
-            sent = hostile(seed) + hostile(seed + 1_000_000)
-            reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
-            writer.write(sent)
-            writer.write_eof()
-            assert await reader.read() == sent
-            writer.close()
-            await writer.wait_closed()
-    assert all(
-        isinstance(event, Gap | HttpRequest | HttpResponse | HttpEnd) for event in events_of(tmp_path / "a.jsonl")
-    )
+def test_proxy_passes_hostile_bytes_in_both_directions(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+
+    async def send_all() -> None:
+        async with (
+            echo_server() as port,
+            record_http(TapeOptions(str(path)), f"http://127.0.0.1:{port}/mcp", "127.0.0.1", 0) as url,
+        ):
+            for first in range(0, INPUTS, PER_CONNECTION):
+                sent = b"".join(hostile(seed) for seed in range(first, first + PER_CONNECTION))
+                reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
+                writer.write(sent)
+                writer.write_eof()
+                assert await reader.read() == sent
+                writer.close()
+                await writer.wait_closed()
+
+    run(send_all(), 110.0)
+    kinds = {type(event) for event in events_of(path)}
+    assert Gap in kinds and kinds <= {Gap, HttpRequest, HttpEnd}, kinds
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN, "2024-11-05"])
@@ -90,6 +98,20 @@ async def test_proxy_records_a_whole_conversation(tmp_path: Path, revision: str)
     answers = [event.content.data for event in events if isinstance(event, HttpBody | HttpEvent)]
     results = [data for data in answers if b'"content"' in data]
     assert json.loads(results[-1])["result"]["content"] == [{"type": "text", "text": "3"}]
+
+
+@pytest.mark.attack("recording-stops-conversation")
+async def test_proxy_with_a_full_disk_goes_on_and_says_so_at_the_end(capfd: pytest.CaptureFixture[str]) -> None:
+    async with (
+        echo_server() as port,
+        record_http(TapeOptions("/dev/full"), f"http://127.0.0.1:{port}/", "127.0.0.1", 0) as url,
+    ):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        assert await reader.readexactly(18) == b"GET / HTTP/1.1\r\n\r\n"
+        writer.close()
+        await writer.wait_closed()
+    assert "events are missing in the recording: the file could not be written: No space left" in capfd.readouterr().err
 
 
 @pytest.mark.attack("recorder-as-open-proxy")
@@ -172,6 +194,35 @@ def test_http_stream_reads_pieces_of_any_size(size: int) -> None:
         ("POST", "/a", b"abc"), ("HEAD", "/b", b""), ("POST", "/c", b"{}"),
         100, 200, b"ok", (1, "complete"), 200, (2, "complete"), 404, b"gone", (3, "complete"),
     ]  # fmt: skip
+
+
+def test_http_stream_survives_broken_http_in_both_directions() -> None:
+    random_ = random.Random(221_125)
+    sse = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    sse += b"e\r\nid: 1\ndata: a\n\r\n8\r\nretry: 1\r\n2\r\n\n\n\r\n0\r\n\r\n"
+    for _ in range(2000):
+        stream = HttpStream(1, iter(range(1, 99)))
+        for side, whole in (("client", PIPELINED), ("server", random_.choice((RESPONSES, sse + RESPONSES)))):
+            data = bytearray(whole)
+            for _ in range(random_.randrange(4)):
+                at = random_.randrange(len(data))
+                data[at : at + random_.randrange(3)] = random_.choice(
+                    (b"", b"\r\n", b"\n", b"\0", b"9", b": ", b"data:")
+                )
+            cut, sender = random_.randrange(len(data)), "client" if side == "client" else "server"
+            for piece in (bytes(data[:cut]), bytes(data[cut:])):
+                assert all(isinstance(event, Event) for event in stream.receive(0.0, sender, piece))  # type: ignore[arg-type]
+        for sender in ("client", "server"):
+            assert all(isinstance(event, Event) for event in stream.end(0.0, sender))  # type: ignore[arg-type]
+
+
+def test_http_stream_reads_compressed_bodies() -> None:
+    for body, shown in ((gzip.compress(b"a" * 300_000), b"a" * 300_000), (b"not compressed", b"not compressed")):
+        stream = HttpStream(1, iter(range(1, 9)))
+        list(stream.receive(0.0, "client", b"GET / HTTP/1.1\r\n\r\n"))
+        head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body)
+        events = list(stream.receive(0.0, "server", head + body))
+        assert [event.content.data for event in events if isinstance(event, HttpBody)] == [shown]
 
 
 def test_http_stream_says_which_side_left_a_response_without_an_end() -> None:

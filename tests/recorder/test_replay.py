@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,15 @@ async def test_replay_over_http_is_the_server_recorded_over_http(tmp_path: Path,
         assert (process.returncode, said) == (0, b"")
 
 
+async def test_replay_over_stdio_of_a_recording_over_http_sse_is_the_same_server(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    with serving("examples/everything.py") as program:
+        target = program.url.replace("/mcp", "/sse")
+        async with record_http(TapeOptions(str(path)), target, "127.0.0.1", 0) as url:
+            real = await converse(url, "2024-11-05")
+    assert await converse([*REPLAY, str(path)], "2024-11-05") == real
+
+
 def write_recording(path: Path, *messages: tuple[str, object]) -> None:
     events: list[Event] = []
     for number, (sender, message) in enumerate(messages):
@@ -144,6 +154,23 @@ def test_replay_gives_progress_the_new_token_and_leaves_it_out_for_a_client_with
     progress["params"] = {"progressToken": 77, "progress": 1}
     assert found == [progress, log, result(2)]
     assert replayed(path, call(3, "slow"))[0] == [log, result(3)]
+
+
+def test_replay_with_a_speed_keeps_the_pauses(tmp_path: Path) -> None:
+    log = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "old"}}
+    path = tmp_path / "a.jsonl"
+    write_recording(path, ("client", call(1, "slow")), *[("server", log)] * 9, ("server", result(1)))  # 1 s
+    with subprocess.Popen(
+        [*REPLAY, str(path), "--speed", "2"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=HOME
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps(call(2, "slow")).encode() + b"\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        begun = time.monotonic()
+        assert [process.stdout.readline() for _ in range(9)][-1].startswith(b'{"jsonrpc": "2.0", "id": 2')
+        assert time.monotonic() - begun > 0.3
+        process.stdin.close()
 
 
 def test_replay_finds_the_answer_to_a_request_with_a_secret(tmp_path: Path) -> None:

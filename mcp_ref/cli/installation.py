@@ -1,0 +1,36 @@
+"""`record --install` and `--uninstall` put the recorder into a host's configuration file, and take it away."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from ..recorder.installation import InstallationError, plan_installation, plan_removal
+from . import UsageError
+from .show import note, out
+
+
+def edit_configuration(options: argparse.Namespace) -> int:
+    """Show the difference, ask, and write the file."""
+    path, server = options.install or options.uninstall
+    try:
+        if options.install:
+            file = options.file or os.path.join(os.path.dirname(os.path.abspath(path)), f"{server}.jsonl")
+            plan = plan_installation(path, server, os.path.abspath(file))
+        else:
+            plan = plan_removal(path, server)
+    except InstallationError as error:
+        raise UsageError(str(error)) from None
+    out(plan.difference())
+    if not options.yes:
+        if not sys.stdin.isatty():
+            raise UsageError("nothing is changed: repeat the command with --yes to write this")
+        if input("Write this? [y/N] ").strip().lower() not in ("y", "yes"):
+            return 1
+    try:
+        plan.write()
+    except (OSError, InstallationError) as error:
+        raise UsageError(f"nothing is changed: {error}") from None
+    note(f"{plan.path} is written; restart the host")
+    return 0

@@ -1,0 +1,58 @@
+"""`record FILE -- COMMAND` and `record FILE --http URL` write a conversation down, unnoticed by both sides.
+
+The first form replaces this process by the server. A host starts it instead of the server, so it has to begin fast: the
+modules of the other commands on recordings are elsewhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import signal
+
+from ..recorder.pipes import EXIT_CANNOT_START, record_stdio
+from ..recorder.proxy import record_http
+from ..recorder.tape import MEGABYTE, TapeOptions
+from . import UsageError, usage_errors
+from .show import note
+
+
+def record(options: argparse.Namespace) -> int:
+    """Record a conversation. Return the exit code of the recorder; as the server itself, it does not return."""
+    if options.file is None:
+        raise UsageError("name the file of the recording, such as talk.jsonl")
+    tape = TapeOptions(options.file, options.max_mb * MEGABYTE, options.with_secrets)
+    if bool(options.command) == bool(options.http):
+        raise UsageError("name one server: --http and its URL, or two dashes and its command")
+    if options.http:
+        with usage_errors():
+            return asyncio.run(_record_until_signal(tape, options.http, options.host, options.port))
+    if not hasattr(os, "fork"):
+        raise UsageError("this system cannot record a command; set MCP_REF_TRACE=talk.jsonl, or record over HTTP")
+    try:
+        record_stdio(tape, options.command)
+    except OSError as error:
+        note(f"cannot start {options.command[0]!r}: {error.strerror}")
+        return EXIT_CANNOT_START
+
+
+async def _record_until_signal(tape: TapeOptions, url: str, host: str, port: int) -> int:
+    ended = until_signal()
+    try:
+        async with record_http(tape, url, host, port) as own_url:
+            note(f"recording {url} to {tape.path}; clients connect to: {own_url}")
+            await ended.wait()
+    except OSError as error:
+        raise UsageError(str(error)) from None
+    return 0
+
+
+def until_signal() -> asyncio.Event:
+    """Return an event that Ctrl-C and SIGTERM set."""
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError):  # Windows
+            asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    return ended

@@ -1,0 +1,45 @@
+"""`record` and `replay` on the command line: the mistakes of a user, and their advice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.settings import HOME
+
+
+def run_command(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mcp_ref", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=HOME, check=False, input="")
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (["record"], "name the file"),
+        (["record", "a.jsonl"], "--http and its URL, or two dashes"),
+        (["record", "a.jsonl", "--http", "http://a/", "--", "cat"], "name one server"),
+        (["record", "/none/a.jsonl", "--http", "http://a/"], "No such file"),
+        (["record", "/dev/null", "--http", "ftp://a/"], "must begin with http://"),
+        (["record", "/dev/null", "--http", "http://a/", "--max-mb", "0"], "at least 1"),
+        (["replay"], "FILE"),
+        (["replay", "/none/a.jsonl"], "cannot read /none/a.jsonl"),
+        (["replay", "README.md"], "not a recording"),
+        (["replay", "README.md", "--speed", "0"], "above 0"),
+    ],
+)
+def test_record_and_replay_say_what_is_wrong_with_the_command_line(words: list[str], advice: str) -> None:
+    done = run_command(*words)
+    assert done.returncode == 2 and advice in done.stderr and "Traceback" not in done.stderr, done
+
+
+def test_replay_with_a_server_needs_client_and_client_needs_a_server(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"mcp_recording": 1, "transport": "stdio", "command": ["cat"]}\n')
+    assert "only replay --client takes a server" in run_command("replay", str(path), "--", "cat").stderr
+    assert "name the server" in run_command("replay", str(path), "--client").stderr
+    done = run_command("replay", str(path), "--client", "--", "no-such-program-here")
+    assert done.returncode == 2 and "cannot start the server" in done.stderr

@@ -1,0 +1,64 @@
+"""The tape: it never makes the conversation wait, and says what is missing."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcp_ref.check.recording import Event, Frame, Gap, Head, Side, parse_head, read_events
+from mcp_ref.recorder import tape as tape_module
+from mcp_ref.recorder.streams import LineStream
+from mcp_ref.recorder.tape import Tape, TapeOptions
+from tests.settings import PATIENCE
+
+
+class SlowStream(LineStream):
+    """A stream whose first bytes are read only after a signal, as with a disk that hangs."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.goes_on = threading.Event()
+
+    def receive(self, at: float, side: Side, data: bytes) -> Iterator[Event]:
+        assert self.goes_on.wait(PATIENCE)
+        yield from super().receive(at, side, data)
+
+
+def open_tape(path: Path) -> Tape:
+    return Tape(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), Head("stdio"), TapeOptions(str(path)))
+
+
+@pytest.mark.attack("recording-stops-conversation")
+def test_tape_with_a_full_queue_drops_bytes_and_goes_on_at_the_next_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tape_module, "QUEUE_BYTES", 20)
+    path, stream = tmp_path / "a.jsonl", SlowStream()
+    tape = open_tape(path)
+    for data in (b"first\nstart of", b" a line\nlost\nthe start", b"x" * 21):  # the second and the third do not fit
+        tape.put(stream, "client", data)
+    stream.goes_on.set()
+    tape.put(stream, "client", b"")
+    assert tape.close() == ""
+    head, *lines = path.read_bytes().splitlines()
+    assert parse_head(head)
+    events = list(read_events(lines))
+    assert [event.content.data for event in events if isinstance(event, Frame)] == [b"first"]
+    gaps = [event for event in events if isinstance(event, Gap)]
+    assert sum(gap.size for gap in gaps) == len(b"start of a line\nlost\nthe start") + 21
+    assert sum(gap.events for gap in gaps) == 3
+
+
+def test_line_stream_after_a_loss_begins_with_the_next_whole_line() -> None:
+    stream = LineStream(1)
+    events = list(stream.receive(0.0, "server", b"a\nhal"))
+    events += stream.lose(1.0, "server", 2, 30)
+    events += [*stream.receive(2.0, "server", b"rest\nb\nc"), *stream.receive(3.0, "server", b"d\n")]
+    events += stream.end(4.0, "server")
+    shown = [event.content.data if isinstance(event, Frame) else event for event in events]
+    assert shown[0] == b"a" and shown[3:5] == [b"b", b"cd"]
+    assert [(gap.events, gap.size) for gap in shown if isinstance(gap, Gap)] == [(3, 33), (0, 4)]
