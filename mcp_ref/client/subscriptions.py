@@ -206,11 +206,12 @@ class Subscription:
             if changed not in self._lists:
                 return
         else:
-            canonical = canonical_uri(uri) or uri
+            start = uri[:MAX_URI_LENGTH]
+            canonical = canonical_uri(start) or start
             if not includes_uri(self._canonical, canonical):
                 return
             # A long URI would fill the memory, so the program is told instead that the subscribed URI has changed.
-            is_short = len(uri) <= MAX_URI_LENGTH
+            is_short = len(uri) <= MAX_URI_LENGTH and len(canonical) <= MAX_URI_LENGTH
             changed = respelled(canonical, self._canonical, self.uri) if is_short else self.uri
         self._changed[changed] = None
         if len(self._changed) > MAX_UPDATES:

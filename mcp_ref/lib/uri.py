@@ -44,6 +44,8 @@ _SURELY_CANONICAL: Final = re.compile(
     r"(?!file:(?!///))[a-z][a-z0-9+.-]*:(?!(?:[^?#]*/)?\.\.?(?:[/?#]|\Z))"
     rf"(?://[a-z0-9._~!$&'()*+,;=-]*(?=[/?#]|\Z)|(?!//))[{_CHARS}]*"
 )
+# The escapes that a canonical URI does not have: with a lower-case digit, or of an unreserved character
+_NOT_CANONICAL: Final = re.compile("%(?:[0-9A-Fa-f][a-f]|[a-f][0-9A-Fa-f]|2[DE]|3[0-9]|[46][1-9A-F]|[57][0-9A]|5F|7E)")
 _PARTS: Final = re.compile(r"(?P<scheme>[^:]*):(?://(?P<authority>[^/?#]*))?(?P<path>[^?#]*)(?P<rest>.*)")
 _HOST_AND_PORT: Final = re.compile(r"([^:\[]*|\[[^\]]*\])(?::([0-9]*))?")
 _ESCAPE: Final = re.compile("%[0-9A-Fa-f]{2}")
@@ -71,7 +73,7 @@ def canonical_uri(uri: str) -> str | None:
         return None
     if not _URI.fullmatch(encoded):
         return None
-    found = _PARTS.fullmatch(_ESCAPE.sub(_unreserved_or_upper, encoded))
+    found = _PARTS.fullmatch(_NOT_CANONICAL.sub(_unreserved_or_upper, encoded))
     assert found is not None  # every text with a colon matches
     scheme, authority, path, rest = found["scheme"].lower(), found["authority"], found["path"], found["rest"]
     if scheme == "file" and path.startswith("/") and (authority is None or authority.lower() == "localhost"):

@@ -9,6 +9,11 @@ A load balancer and Kubernetes send the address of the process as `Host`, which 
 these paths accept every `Host`. They need no authentication either, because they show nothing but counts. If the counts
 are a secret, do not let the load balancer forward `/metrics` to the internet.
 
+Threats:
+    rebinding-health: the state of a server on a visitor's machine; a web page whose host name points to this machine;
+        requests the paths, which accept every `Host`; they change nothing and show nothing but counts, and a request
+        that names another `Origin` is refused.
+
 Used by: http.py. Uses: service.py (`ServerStats`)
 """
 

@@ -416,8 +416,11 @@ async def test_protected_template_with_another_text_of_a_value_holds_for_all_tex
     server.resource("x://e/{n}{/rest*}")(_number_and_list)
     names = {part for part in ("p", "q", "w", "rest") if part in protected[4:]}
     called: dict[tuple[str, ...], Callable[..., str]] = {
-        ("p",): lambda p: "", ("p", "q"): lambda p, q: "", ("w",): lambda w="": "", ("rest",): _list,
-    }  # fmt: skip
+        ("p",): lambda p: "",
+        ("p", "q"): lambda p, q: "",
+        ("w",): lambda w="": "",
+        ("rest",): _list,
+    }
     server.resources.add(protected, called[*sorted(names)], scopes={"admin"})
     async with served_over_http(server, authorization=protection(tokens())) as web:
         talk = bearer(web, "none")
@@ -456,7 +459,8 @@ def _list(rest: list[str]) -> str:
 async def test_pages_and_cursors_do_not_show_that_hidden_items_exist(era: str) -> None:
     server = Server("s", page_size=2)
     for number in range(9):
-        server.resources.add(f"a://{number}", lambda: "", scopes=() if number in (2, 4, 5) else {"admin"})
+        scopes: set[str] = set() if number in (2, 4, 5) else {"admin"}
+        server.resources.add(f"a://{number}", lambda: "", scopes=scopes)
     async with served_over_http(server, authorization=protection(tokens(), hide_forbidden=True)) as web:
         for token, pages in {"none": [2, 1], "all": [2, 2, 2, 2, 1]}.items():
             talk, cursor, found = await connected(web, era, token), None, list[int]()

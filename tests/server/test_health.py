@@ -22,6 +22,7 @@ LEGACY = "2025-11-25"
 ERAS = pytest.mark.parametrize("revision", [MODERN, LEGACY])
 
 
+@pytest.mark.attack("rebinding-health")
 async def test_health_routes_accept_every_host_and_need_no_authentication() -> None:
     async def nobody(request: object) -> None:
         return None
