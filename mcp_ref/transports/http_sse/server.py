@@ -181,7 +181,8 @@ class SseEndpoint:
         session = self.sessions.get(ids[0]) if len(ids) == 1 else None
         if session is None or session.principal != access.id:
             raise _unknown_session()
-        session.note_use(access, ids[0])
+        access.session_id = ids[0]
+        session.note_token(access)
         if session.ends_at is not None and access.ends_at is not None:
             session.ends_at = max(session.ends_at, access.ends_at)
         if session.is_paused:

@@ -88,11 +88,9 @@ class SessionTransport(Transport):
         self.resume_reading()
         self._end.deliver_to(on_end)
 
-    def note_use(self, access: Access, id: str) -> None:
-        """Note that a request uses this session, which has the id. Keep the rights of the newest access token."""
-        access.session_id = id
-        if access.ends_at is not None:
-            self.latest_access = access.newest(self.latest_access)
+    def note_token(self, access: Access) -> None:
+        """Keep the rights of the newest access token. Those of a request without a token never end."""
+        self.latest_access = access.newest(self.latest_access)
 
     @property
     def is_paused(self) -> bool:

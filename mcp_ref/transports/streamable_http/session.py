@@ -376,8 +376,10 @@ class HttpSession(SessionTransport):
     def admit(self, access: Access) -> None:
         """Note that a request uses this session. Raise HttpRefusal if its caller must not, or `initialize` failed."""
         if not self.initialized.result() or self.principal != access.id:
-            raise unknown_session()  # 404 for another caller too: another status would say that the session exists
-        self.note_use(access, self.id)
+            raise unknown_session()  # for another caller too: another status would say that the session exists
+        access.session_id = self.id
+        if access.ends_at is not None:
+            self.note_token(access)
         self.touch()
 
     def touch(self) -> None:
