@@ -39,8 +39,7 @@ if holder and holder ~= ARGV[1] then return 'owned' end
 redis.call('HSET', KEYS[1], 'owner', ARGV[1])
 redis.call('HINCRBY', KEYS[1], 'fence', 1)
 redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[2])
-local session = redis.call('HMGET', KEYS[1], 'initialize', 'principal', 'last', 'kept')
-return {session, redis.call('XRANGE', KEYS[2], '-', '+')}
+return {redis.call('HMGET', KEYS[1], 'initialize', 'last', 'kept'), redis.call('XRANGE', KEYS[2], '-', '+')}
 """
 
 # ARGV: owner, milliseconds, expiry, `initialize` or '', principal or '', number of the oldest event to keep, the kept
@@ -108,12 +107,12 @@ class RedisEventStore(DurableEventStore):
             raise SessionOwned
         if found is None:
             return None
-        (initialize, principal, last, kept), entries = found
+        (initialize, last, kept), entries = found
         events = []
         for id, fields in entries:
             values = dict(zip(fields[::2], fields[1::2], strict=True))
             events.append((float(values[b"t"]), values[b"s"].decode(), int(id.split(b"-")[0]), values[b"d"]))
-        return StoredSession(initialize, principal.decode() or None, events, int(last or 0), kept or b"")
+        return StoredSession(initialize, principal, events, int(last or 0), kept or b"")
 
     def save(self, changes: Sequence[SessionChange]) -> Collection[str]:
         with self._redis.pipeline(transaction=False) as pipeline:
