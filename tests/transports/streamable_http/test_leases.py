@@ -22,7 +22,7 @@ from mcp_ref.transports.streamable_http.durable_store import MAX_LOADS_PER_CALLE
 from mcp_ref.transports.streamable_http.event_store import StoredEvent, StoreFailed
 from tests.messages import initialize, notification, request
 from tests.raw_http_client import Talk, Web, served_over_http
-from tests.settings import PATIENCE
+from tests.settings import PATIENCE, eventually
 
 LEASE = 0.3
 
@@ -42,9 +42,8 @@ class Row:
 class Shared(DurableEventStore):
     """The store of one process. All stores have the same rows."""
 
-    lease_seconds = LEASE
-
-    def __init__(self, name: str, rows: dict[str, Row]) -> None:
+    def __init__(self, name: str, rows: dict[str, Row], lease: float) -> None:
+        self.lease = self.lease_seconds = lease
         super().__init__(0)
         self.name, self.rows = name, rows
         self.is_away = False
@@ -68,7 +67,7 @@ class Shared(DurableEventStore):
             elif change.is_deleted:
                 del self.rows[change.session]
             else:
-                row.lease_end = time.monotonic() + LEASE
+                row.lease_end = time.monotonic() + self.lease
                 row.events += change.events
         return lost
 
@@ -79,14 +78,14 @@ class Shared(DurableEventStore):
             return None
         if row.owner != self.name and row.lease_end > time.monotonic():
             raise SessionOwned
-        row.owner, row.fence, row.lease_end = self.name, row.fence + 1, time.monotonic() + LEASE
+        row.owner, row.fence, row.lease_end = self.name, row.fence + 1, time.monotonic() + self.lease
         return StoredSession(row.initialize, row.principal, [*row.events])
 
     def renew(self, sessions: Sequence[str]) -> Collection[str]:
         self.check()
         lost = [each for each in sessions if each not in self.rows or self.rows[each].owner != self.name]
         for session in {*sessions} - {*lost}:
-            self.rows[session].lease_end = time.monotonic() + LEASE
+            self.rows[session].lease_end = time.monotonic() + self.lease
         return lost
 
     def release(self, sessions: Sequence[str]) -> None:
@@ -109,9 +108,9 @@ class Node:
 
 
 @asynccontextmanager
-async def node(name: str, rows: dict[str, Row], has_users: bool = False) -> AsyncIterator[Node]:
+async def node(name: str, rows: dict[str, Row], has_users: bool = False, lease: float = LEASE) -> AsyncIterator[Node]:
     """Serve as one process. With `has_users`, the header `Authorization` is the name of the principal."""
-    store = Shared(name, rows)
+    store = Shared(name, rows, lease)
     server = Server("s", node=name)
     server.tool("name")(lambda: name)
     options: HttpOptions = {"store": store}
@@ -144,10 +143,11 @@ async def status_of(node: Node, id: str) -> int:
 
 async def test_session_of_a_live_process_is_503_elsewhere_and_continues_there_after_its_end() -> None:
     rows: dict[str, Row] = {}
-    async with node("b", rows) as other:
-        async with node("a", rows) as owner:
+    async with node("b", rows, lease=3.0) as other:
+        async with node("a", rows, lease=3.0) as owner:
             id = await begun(owner)
-            await asyncio.sleep(LEASE * 1.5)  # so that the lease was renewed
+            first_end = rows[id].lease_end
+            await eventually(lambda: rows[id].lease_end > first_end)  # the lease was renewed
             assert [await status_of(owner, id), await status_of(other, id), await status_of(owner, id)] == [
                 200,
                 503,
