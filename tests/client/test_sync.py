@@ -16,6 +16,7 @@ import pytest
 from mcp_ref import Client, Context, Server, SyncClient
 from mcp_ref.basic.content import TextContent
 from mcp_ref.basic.lifecycle import CapabilityError
+from mcp_ref.client.connector import ConnectionState
 from mcp_ref.features.completion import PromptReference
 from mcp_ref.features.logging import LoggingMessageNotificationParams
 from mcp_ref.features.sampling import CreateMessageRequestParams, CreateMessageResult
@@ -62,6 +63,7 @@ def test_a_call_before_the_connection_is_open_or_after_it_was_closed_says_what_t
     assert ends(call)
     with client:
         client.ping()
+    assert client.client.connector.state is ConnectionState.CLOSED
     assert ends(call)
     assert [str(error) for error in errors] == ["not connected: use `with SyncClient(...) as client`"] * 2
 

@@ -830,6 +830,16 @@ async def test_tasks_are_stopped_with_the_last_session(kind: str) -> None:
 
 
 @KINDS
+async def test_tasks_of_a_session_without_a_principal_end_with_it_and_those_of_others_go_on(kind: str) -> None:
+    work = at_work()
+    async with legacy(work, kind) as theirs:
+        other = (await theirs.start("wait"))["taskId"]
+        async with legacy(work, kind) as ours:
+            await ours.start("wait")
+        await eventually(lambda: [*work.server.tasks.live] == [other])
+
+
+@KINDS
 async def test_task_that_cleans_up_is_waited_for_with_the_last_session(kind: str) -> None:
     work, tidied = at_work(), asyncio.Event()
 
