@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
@@ -430,3 +431,9 @@ def test_store_that_others_can_read_is_refused(world: World, capsys: Captured) -
     default_path().chmod(0o644)
     assert main(["list", "--", world.url]) == 1
     assert "Remove the file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("header", "signs_in"), [("authorization : Bearer x", False), ("X-Team: Authorization", True)])
+def test_authorizer_for_a_header_with_the_authorization_is_none(header: str, signs_in: bool) -> None:
+    options = argparse.Namespace(token_env=None, token_file=None, header=[header], no_browser=True)
+    assert (authorization.authorizer_for("https://mcp.example/mcp", options) is not None) is signs_in
