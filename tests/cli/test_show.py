@@ -46,3 +46,16 @@ async def test_texts_of_an_elicitation_forge_no_row(
     assert (await person.ask_person("The server s", request)).action == "decline"
     rows = capsys.readouterr().err.splitlines()
     assert not any(row.lstrip().startswith("Start") for row in rows) and max(map(len, rows)) <= 80
+
+
+def test_signature_shows_types_choices_and_optional_arguments() -> None:
+    number: Object = {"type": "integer"}
+    properties: Object = {
+        "a": number,
+        "b": {"type": ["string", "null"]},
+        "c": {"enum": ["x", 1]},
+        "d": {"anyOf": [number, number, {"type": "null"}]},
+        "e": {"oneOf": [{"type": "string"}, True]},
+    }
+    schema: Object = {"properties": properties, "required": ["a"]}
+    assert show.signature(schema) == 'a: integer, [b: string|null], [c: "x"|1], [d: integer|null], [e: string|any]'
