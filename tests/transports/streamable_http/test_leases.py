@@ -42,7 +42,7 @@ class Row:
 class Shared(DurableEventStore):
     """The store of one process. All stores have the same rows."""
 
-    def __init__(self, name: str, rows: dict[str, Row], lease: float) -> None:
+    def __init__(self, name: str, rows: dict[str, Row], lease: float = LEASE) -> None:
         self.lease = self.lease_seconds = lease
         super().__init__(0)
         self.name, self.rows = name, rows
