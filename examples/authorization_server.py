@@ -1,9 +1,8 @@
 """An authorization server to learn from. It asks its user for consent, and issues tokens for MCP servers.
 
 New here: the third program of authorization. First read the flow in `mcp_ref/basic/authorization/__init__.py`. A client
-opens /authorize in a browser, where the user signs in and agrees. The client then gets a *code*, and exchanges it at
-/token for an access token, which MCP servers check with the public key at /jwks. `registered_clients.py` keeps the
-clients.
+opens /authorize in a browser, where the user signs in and agrees. The client gets a *code*, and exchanges it at /token
+for an access token, which MCP servers check with the key at /jwks. `registered_clients.py` keeps the clients.
 
     python3 examples/authorization_server.py            serves until Ctrl-C; the user signs in with the printed password
     python3 examples/authorization_server.py --yes      serves until Ctrl-C, and agrees without a user

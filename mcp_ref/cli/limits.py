@@ -55,7 +55,7 @@ def show_limits(json: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory that peers can fill in one table, in bytes: one peer, and all peers. `all_peers` is 0 in a client."""
+    """The memory that one peer, or all together, can fill in one table, in bytes. In a client, `all_peers` is 0."""
 
     table: str
     one_peer: int
@@ -65,10 +65,12 @@ class Memory:
 def memory() -> list[Memory]:
     """Return the memory that peers can fill, computed from the limits."""
     found = {limit.name: int(limit.value) for limit in limits() if limit.value >= 1}
-    uri, proof = 4 * found["MAX_URI_LENGTH"], 300  # a proof: a text of 43 characters, a time, and the place in a dict
+    character_bytes = 4  # of a text with characters above U+FFFF
+    uri_bytes = character_bytes * found["MAX_URI_LENGTH"]
+    proof_bytes = 300  # a text of 43 characters, a time, and the place in a dict
     connections = found["HttpLimits.connections"]
-    unfinished = connections * (found["MIN_COUNTED_SIZE"] + CONNECTION_COST) + found["HttpLimits.bodies_size"]
-    unread = connections * UNCOUNTED_UNREAD + found["HttpLimits.unread_size"]
+    unfinished_bytes = connections * (found["MIN_COUNTED_SIZE"] + CONNECTION_COST) + found["HttpLimits.bodies_size"]
+    unread_bytes = connections * UNCOUNTED_UNREAD + found["HttpLimits.unread_size"]
     return [
         Memory("subscriptions: URIs", found["MAX_SUBSCRIBED_BYTES_PER_CALLER"], found["MAX_SUBSCRIBED_BYTES"]),
         Memory("tasks", found["MAX_TASK_BYTES_PER_CALLER"], found["MAX_TASK_BYTES"]),
@@ -90,15 +92,15 @@ def memory() -> list[Memory]:
             "events for clients that resume or listen", found["StoreLimits.max_bytes"], found["StoreLimits.max_bytes"]
         ),
         Memory("changes for unread streams", found["MAX_QUEUED_BYTES_PER_CALLER"], found["MAX_QUEUED_BYTES"]),
-        Memory("DPoP proofs", proof * found["MAX_PROOFS_PER_CALLER"], proof * found["MAX_PROOFS"]),
-        Memory("connections with their heads, bodies and later requests", unfinished, unfinished),
-        Memory("unread responses", unread, unread),
+        Memory("DPoP proofs", proof_bytes * found["MAX_PROOFS_PER_CALLER"], proof_bytes * found["MAX_PROOFS"]),
+        Memory("connections with their heads, bodies and later requests", unfinished_bytes, unfinished_bytes),
+        Memory("unread responses", unread_bytes, unread_bytes),
         Memory("requests of the server in flight", found["Limits.max_bytes_in_flight"]),
         Memory("one response, as text", found["MAX_RESPONSE"]),
         Memory("pages of one list, as text", found["MAX_LIST_SIZE"]),
         Memory("cached results, as text", found["MAX_CACHED_BYTES"]),
-        Memory("unread updates of one subscription", uri * found["MAX_UPDATES"]),
-        Memory("ids of open elicitations", 4 * found["MAX_ID_LENGTH"] * found["MAX_ELICITATIONS"]),
+        Memory("unread updates of one subscription", uri_bytes * found["MAX_UPDATES"]),
+        Memory("ids of open elicitations", character_bytes * found["MAX_ID_LENGTH"] * found["MAX_ELICITATIONS"]),
         Memory("definitions of tools in a host, as text", found["MAX_TOOLS_BYTES"]),
     ]
 
@@ -128,8 +130,9 @@ def _documented(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
     """Yield each assigned name that has a docstring, with the docstring on one line. `A, B = 1, 2` has one for both."""
     for statement, following in itertools.pairwise(body):
         target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
-        text = following.value if isinstance(following, ast.Expr) else None
-        if isinstance(text, ast.Constant) and isinstance(text.value, str):
-            for name in target.elts if isinstance(target, ast.Tuple) else [target]:
+        assigned = target.elts if isinstance(target, ast.Tuple) else [target]
+        docstring = following.value if isinstance(following, ast.Expr) else None
+        if isinstance(docstring, ast.Constant) and isinstance(docstring.value, str):
+            for name in assigned:
                 if isinstance(name, ast.Name):
-                    yield name.id, " ".join(text.value.split())
+                    yield name.id, " ".join(docstring.value.split())

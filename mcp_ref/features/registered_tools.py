@@ -103,7 +103,8 @@ class RegisteredTool:
         if not revision.structured_results or revision.structured_content_is_any_json:
             return False
         schema = self.tool.output_schema
-        return schema is self.signature.output_schema is not None and not is_object_schema(schema)
+        is_generated = schema is not None and schema is self.signature.output_schema
+        return is_generated and not is_object_schema(schema)
 
     def tool_for(self, revision: Revision) -> Tool:
         """Return the description of the tool for a client of this revision."""
@@ -264,7 +265,7 @@ def _result_of(registered: RegisteredTool, value: object, revision: Revision) ->
         data = to_json(value)
         # [2025-11-25 server/tools#structured-content] the tool SHOULD also return the JSON in a TextContent block
         result = CallToolResult([TextContent(_text_of(data))], data, structured_null=data is None)
-        if registered.check_result.is_valid(data):
+        if registered.check_result.is_valid(data):  # the usual case, without a second check and a copy
             if registered.wraps_result(revision):
                 result.structured_content, result.structured_null = {"result": data}, False
             return result

@@ -221,8 +221,8 @@ class HostedServer(Supervisor):
                 allowed[key], self._approved[tool.name] = digest, tool
                 found.append(tool)
             else:
-                reason = "hidden characters" if warnings else "changed" if before else "new"
-                self.status.unapproved_tools[tool.name] = reason
+                reason = "changed" if before else "new"
+                self.status.unapproved_tools[tool.name] = "hidden characters" if warnings else reason
                 self._undecided.append(tool)
         if allowed != known:
             try:

@@ -1,7 +1,7 @@
 """The outline of a message: its keys and its id, found without parsing the JSON text.
 
-Messages that are not valid JSON cannot be parsed, and some large ones are not (large_messages.py), but their senders
-still need an error with the id of the message.
+A message that is not valid JSON cannot be parsed, and one that is too large must not be (large_messages.py). Even so,
+its sender needs an error with the id of the message.
 
 Used by: messages.py, large_messages.py
 """
@@ -65,12 +65,14 @@ def search_ends(frame: bytes) -> tuple[set[str], object]:
     id: object = None
     start = frame[:SEARCHED_BYTES]
     first = re.match(_FIRST_MEMBERS, start)
-    if first is not None and (following := re.match(_NEXT_KEY, start[first.end() :])) is not None:
-        keys.add(following[1].decode())
+    if first is not None:
+        following = re.match(_NEXT_KEY, start[first.end() :])
+        if following is not None:
+            keys.add(following[1].decode())
     last = re.search(_LAST_MEMBERS, frame[-SEARCHED_BYTES:])
-    for text in (first[1][:-1] if first is not None else b"", last[1][1:] if last is not None else b""):
+    for found in (first, last):
         try:
-            members: dict[str, object] = json.loads(b"{%b}" % text)
+            members: dict[str, object] = json.loads(b"{%b}" % found[1].strip(b",")) if found is not None else {}
         except ValueError:  # not UTF-8, a control character, or too many digits
             continue
         keys |= members.keys()

@@ -101,8 +101,8 @@ class Turns:
             self._waiting.clear()
             self._waiting.extend(pending)
         if len(self._waiting) < MAX_WAITING:
-            _end_one(self._starting)
-        _end_one(self._starting, newest=True)
+            _end_one(self._starting)  # the oldest request
+        _end_one(self._starting, newest=True)  # even now, so that a queue of one client does not delay the others
         if not has_room and (not self._starting or len(self._waiting) >= MAX_WAITING_FULL):
             asyncio.get_running_loop().call_later(FULL_SECONDS, self._pass_on)
         elif self._waiting or self._starting:
@@ -147,11 +147,11 @@ def is_large(value: object) -> bool:
     """Estimate if the JSON of a value needs more than `LARGE_MESSAGE` bytes. The time is limited for every value."""
     left, values = LARGE_MESSAGE, [value]
     while values and left > 0:
-        one = values.pop()
-        if isinstance(one, str):
-            left -= len(one)
-        elif isinstance(one, (dict, list)):
-            left -= 4 * len(one)  # a small item, such as `1, `
+        part = values.pop()
+        if isinstance(part, str):
+            left -= len(part)
+        elif isinstance(part, (dict, list)):
+            left -= 4 * len(part)  # a small item, such as `1, `
             if left >= 0:
-                values.extend(one.values() if isinstance(one, dict) else one)
+                values.extend(part.values() if isinstance(part, dict) else part)
     return left <= 0

@@ -101,20 +101,21 @@ def issuer_metadata_urls(issuer: str) -> tuple[str, ...]:
 def accepts_resource(resource: str, url: str, document: str) -> bool:
     """Return True if the MCP server at `url` may claim the `resource` that its metadata publish.
 
-    The resource must be the URL, perhaps without its query, but for case of scheme and host, default port, and one
-    slash at the end. It may be an ancestor only if `document`, the URL of the metadata, is at the root of the origin,
-    or `/evil/mcp` could claim the whole host, which it shares with `/bank`. [RFC 9728 3.3] [RFC 9728 7.3]
+    The resource must be the URL, perhaps without its query; the case of scheme and host, a default port, and one slash
+    at the end make no difference. It may be an ancestor of the URL only if `document`, the URL of the metadata, is at
+    the root of the origin, because `/evil/mcp` could otherwise claim the whole host, which it shares with `/bank`.
+    [RFC 9728 3.3] [RFC 9728 7.3]
     """
     try:
         claimed, origin = _parse(resource)
-        asked, own_origin = parse_url(url)
-        found, found_origin = _parse(document)
+        own, own_origin = parse_url(url)
+        source, source_origin = _parse(document)
     except ValueError:
         return False
-    if origin != own_origin or claimed.query not in ("", asked.query):
+    if origin != own_origin or claimed.query not in ("", own.query):
         return False
-    path, own_path = claimed.path.removesuffix("/"), asked.path.removesuffix("/")
-    is_at_root = (found_origin, found.path, found.query) == (own_origin, RESOURCE_METADATA_PATH, "")
+    path, own_path = claimed.path.removesuffix("/"), own.path.removesuffix("/")
+    is_at_root = (source_origin, source.path, source.query) == (own_origin, RESOURCE_METADATA_PATH, "")
     return path == own_path or (is_at_root and own_path.startswith(path + "/"))
 
 
@@ -150,9 +151,11 @@ def reach_of(address: str) -> Reach:
     if isinstance(ip, ipaddress.IPv6Address):
         if ip.ipv4_mapped is not None:  # a second spelling of an IPv4 address, by which it could evade filters
             return Reach.NOWHERE
-        inside = ip.sixtofour or (ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in _NAT64 else None)
-        if inside is not None:  # packets to a 6to4 or NAT64 address go to the IPv4 address inside
-            return reach_of(str(inside))
+        # Packets to a 6to4 or NAT64 address go to the IPv4 address inside it.
+        if ip.sixtofour is not None:
+            return reach_of(str(ip.sixtofour))
+        if ip in _NAT64:
+            return reach_of(str(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)))  # its last 32 bits
     if ip.is_loopback:
         return Reach.THIS_MACHINE
     if any(ip in network for network in _PRIVATE):

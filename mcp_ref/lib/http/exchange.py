@@ -129,10 +129,12 @@ class HttpExchange:
         if self.responded:
             raise RuntimeError("the handler has already sent a response: call `respond` or `stream` only once")
         connection = self._connection
-        # Close the connection if the body was not read, or its rest would be taken for the next request.
+        # Close the connection if the body was not read, because its rest would be taken for the next request.
         keep_alive = connection.keep_alive and self._head.keep_alive and self._body is not None
         head = connection.head_writer.write(status, headers, not keep_alive)
-        connection.keep_alive, self.responded, self._on_disconnect, self.on_cancel = keep_alive, True, None, None
+        connection.keep_alive = keep_alive
+        self.responded = True
+        self._on_disconnect = self.on_cancel = None
         return head
 
 

@@ -107,11 +107,16 @@ def _no_match_message(schemas: list[CompiledSchema], instance: JSON, budget: Bud
         got = f", got {quoted(instance)}"
         types = [errors[0].message.removeprefix("expected ").removesuffix(got) for errors in failures]
         return f"expected {join_alternatives(list(dict.fromkeys(types)))}{got}"
-    # Alternatives often differ in a property with a fixed value, such as "kind". Find those whose value is right.
-    fixed = [[error for error in errors if error.keyword in ("const", "enum")] for errors in right_type]
-    meant = [errors[0] for errors, mismatches in zip(right_type, fixed, strict=True) if not mismatches]
-    firsts = meant or [mismatches[0] for mismatches in fixed]
-    return join_alternatives(list(dict.fromkeys(map(str, firsts)))[:4], " -- or ")
+    # Alternatives often differ in a property with a fixed value, such as "kind". Show the errors of those whose value
+    # is right, or, without any, the wrong values.
+    of_matching_kind, wrong_kinds = list[str](), list[str]()
+    for errors in right_type:
+        mismatches = [error for error in errors if error.keyword in ("const", "enum")]
+        if mismatches:
+            wrong_kinds.append(str(mismatches[0]))
+        else:
+            of_matching_kind.append(str(errors[0]))
+    return join_alternatives(list(dict.fromkeys(of_matching_kind or wrong_kinds))[:4], " -- or ")
 
 
 def not_(reader: SchemaReader) -> Keyword:
@@ -284,11 +289,11 @@ def properties(reader: SchemaReader) -> Keyword:
 
     checks = {name: schema.check for name, schema in named.items()}
     check_rest, cost_of_rest = (rest.check, rest.cost) if rest is not None else (accept_any, 1)
-    most = max([cost_of_rest, *(schema.cost for schema in named.values())])
+    highest_cost = max([cost_of_rest, *(schema.cost for schema in named.values())])
 
     def check_named(instance: JSON, budget: Budget) -> bool:
         if isinstance(instance, dict):
-            budget.spend(len(instance) * most)
+            budget.spend(len(instance) * highest_cost)
             for name, value in instance.items():
                 if not checks.get(name, check_rest)(value, budget):
                     return False
@@ -296,7 +301,7 @@ def properties(reader: SchemaReader) -> Keyword:
 
     def check_patterns(instance: JSON, budget: Budget) -> bool:
         if isinstance(instance, dict):
-            budget.spend(len(instance) * most)
+            budget.spend(len(instance) * highest_cost)
             for name, value in instance.items():
                 for schema in schemas_for(name, budget):
                     if not schema.check(value, budget):

@@ -103,7 +103,7 @@ async def listen(
     while True:
         began, last, current = loop.time(), parser.last_event_id, session_id()
         parser = parser.resumed()
-        ended = False
+        session_has_ended = False
         try:
             async with get(resume_header(parser)) as response:
                 if _is_stream(response):
@@ -111,13 +111,13 @@ async def listen(
                     had_message = await _read_events(response, parser, read, None)
                     idle = 0 if had_message else idle + 1
                 elif response.status == 404 and current is not None and listened_session == current:
-                    ended = True
+                    session_has_ended = True
                 elif 400 <= response.status < 500 and (last or session_id() != current):
                     parser = EventParser(MAX_RESPONSE)  # the missed events are lost: listen without an event id
                 elif response.status < 500:
                     # [2025-11-25 basic/transports#listening-for-messages-from-the-server] 405: no stream is offered
                     return
-            if ended:
+            if session_has_ended:
                 parser = EventParser(MAX_RESPONSE)
                 await renew(current)
         except McpError:
@@ -151,5 +151,6 @@ def retry_seconds(parser: EventParser, attempts: int, idle: int) -> float:
     """
     # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST respect the retry field
     retry = max(parser.retry / 1000 if parser.retry is not None else 1.0, MIN_RETRY)
+    after_failures = retry * 2 ** min(attempts, 10)  # at most 1024 times as long
     after_idle = min(retry * 2 ** min(idle, 10), max(retry, MAX_IDLE_RETRY))
-    return float(min(max(retry * 2 ** min(attempts, 10), after_idle), MAX_RETRY))
+    return float(min(max(after_failures, after_idle), MAX_RETRY))
