@@ -1,6 +1,6 @@
 """The demo's server: one short tool, resource or prompt for each feature.
 
-Every MCP host can use this server. You can also use the server from the command line:
+Every MCP host can use this server, and so can you from the command line:
 
     python3 -m mcp_ref list -- python3 -m mcp_ref run mcp_ref.demo.server
 """
