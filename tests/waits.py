@@ -249,9 +249,10 @@ WAITS: dict[tuple[str, str, str], str] = {
         "the program waits.",
     ("client/sync.py", "Synchronous.__exit__", "self._thread.join()"):
         "The loop has been stopped, and its tasks have 10 seconds to end.",
-    ("client/sync.py", "Synchronous._run_loop", "asyncio.wait(waiting, timeout=10.0)"):
+    ("client/sync.py", "Synchronous._run_loop", "asyncio.wait({*ending, closing}, timeout=10.0)"):
         "It has a time limit of 10 seconds.",
-    ("client/sync.py", "Synchronous._run_loop", "loop.run_until_complete(asyncio.wait(waiting, timeout=10.0))"):
+    ("client/sync.py", "Synchronous._run_loop",
+     "loop.run_until_complete(asyncio.wait({*ending, closing}, timeout=10.0))"):
         "It has a time limit of 10 seconds.",
     ("client/sync.py", "Synchronous._run_loop", "asyncio.wait([generators], timeout=10.0)"):
         "It has a time limit of 10 seconds.",

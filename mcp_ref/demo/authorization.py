@@ -31,11 +31,11 @@ SHOWN_HEADERS = ("Authorization", "WWW-Authenticate", "Location")
 STEPS = {
     "/mcp": (
         "1. Client to MCP server: a request without a token.",
-        "The client reads `WWW-Authenticate` by its grammar, so that no scope can hide inside a quoted text.",
+        "The client reads `WWW-Authenticate` by its grammar. This stops a scope that hides inside a quoted text.",
     ),
     f"{RESOURCE_METADATA_PATH}/mcp": (
         "2. Client to MCP server: which authorization server issues your tokens?",
-        "The client compares `resource` with its URL, so that no server can collect tokens for another server.",
+        "The client compares `resource` with its URL. This stops a server that collects tokens for another server.",
     ),
     "/.well-known/oauth-authorization-server": (
         "3. Client to authorization server: where are your endpoints?",
@@ -44,7 +44,7 @@ STEPS = {
     ),
     "/register": (
         "4. Client to authorization server: the client registers itself, because it has no client id yet.",
-        "The client keeps this id for this issuer, so that a hostile issuer cannot get the id of another one.",
+        "The client keeps this id for this issuer. This stops a hostile issuer that wants the id of another issuer.",
     ),
     "/authorize": (
         "5. The client opens the browser. Browser to authorization server: the user signs in and agrees.",
@@ -58,12 +58,12 @@ STEPS = {
     ),
     "/token": (
         "7. Client to authorization server: the code and the verifier, for a token.",
-        """The authorization server hashes the verifier, and compares the result with step 5, which stops a thief of the
-        code. Because the token is made for `resource`, no other server accepts it.""",
+        """The authorization server hashes the verifier, and compares the result with step 5.
+        This stops a thief of the code. The token is made for `resource`: no other server accepts it.""",
     ),
     "/jwks": (
         "The MCP server lacks the key of the token. MCP server to authorization server: which keys do you sign with?",
-        "With the key, the MCP server verifies the signature of the token, which stops forged tokens.",
+        "The MCP server verifies the signature of the token with a key. This stops forged tokens.",
     ),
     "/mcp with a token": (
         "8. Client to MCP server: the request again, with the token.",
