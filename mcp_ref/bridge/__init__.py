@@ -12,7 +12,7 @@ conversion.py   a message in another revision, and the losses
 calls.py        the requests in flight: progress, log messages, input requests of a server to a legacy client
 held.py         input requests of a legacy server to a modern client
 back_client.py  one client of the bridge towards one server
-backs.py        all clients towards one server: who shares which
+backs.py        all clients towards one server, by their keys
 namespaces.py   the names and URIs of several servers
 changes.py      subscriptions and changed lists
 exchange.py     one request to a server, and its result

@@ -89,6 +89,8 @@ class BackServer(ServerNotes):
         """True if the server speaks the modern era; None until the first client has connected."""
         self.facts: BackClient | None = None
         """The client that has connected last. It knows the server's name, capabilities and instructions."""
+        self.on_facts: Callable[[], None] = lambda: None
+        """Called when `facts` has changed."""
         self.starts, self.last_error = 0, ""
         self._make, self._most = make, clients
         self._pools: dict[Hashable, _Pool] = {}
@@ -172,6 +174,7 @@ class BackServer(ServerNotes):
             self._note_failure(error)
             raise ProtocolError(INTERNAL_ERROR, f"{self.name} could not be started: {self.last_error}") from None
         self.is_modern, self.facts = client.is_modern, client
+        self.on_facts()
         pool = self._pool(caller)  # after the line before: the key depends on the era
         pool.clients.append(client)
         pool.idle.append(client)

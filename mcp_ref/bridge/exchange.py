@@ -37,19 +37,7 @@ async def exchange(client: BackClient, method: str, params: Object, call: Call, 
         raise ProtocolError(METHOD_NOT_FOUND, f"{method} does not exist in {back}, the revision of the server")
     wire = convert_params(method, params, front, back, call.losses) if method in SPECIFIED else params
     try:
-        if front.era == "legacy" and back.era == "modern" and method in mrtr.INPUT_METHODS:
-
-            async def send(params: Object) -> Object:
-                return await client.send(method, params, call, timeout)
-
-            result = await complete_call(call, wire, send, back)
-        elif method == "tools/call" and not front.tasks_are_core and wire["name"] in client.back.task_tools:
-            # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST request a task, if the tool requires it
-            created = await client.send(method, {**wire, "task": {}}, call, timeout)
-            id = cast(Object, created["task"])["taskId"]
-            result = await client.send("tasks/result", {"taskId": id}, call, timeout)
-        else:
-            result = await client.send(method, wire, call, timeout)
+        result = await _send(client, method, wire, call, timeout)
     except ProtocolError as error:
         raise convert_error(error, method, back, front) from None
     finally:
@@ -62,6 +50,23 @@ async def exchange(client: BackClient, method: str, params: Object, call: Call, 
     if method in LISTS and result.get("nextCursor") is not None:
         shown["nextCursor"] = result["nextCursor"]  # also for a client without pages, which gets all of them
     return shown
+
+
+async def _send(client: BackClient, method: str, wire: Object, call: Call, timeout: float | None) -> Object:
+    """Send a request, in as many messages as the server needs for it. Return the server's result."""
+    front, back = call.revision, client.revision
+    if front.era == "legacy" and back.era == "modern" and method in mrtr.INPUT_METHODS:
+
+        async def send(params: Object) -> Object:
+            return await client.send(method, params, call, timeout)
+
+        return await complete_call(call, wire, send, back)
+    if method == "tools/call" and not front.tasks_are_core and wire["name"] in client.back.task_tools:
+        # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST request a task, if the tool requires it
+        created = await client.send(method, {**wire, "task": {}}, call, timeout)
+        id = cast(Object, created["task"])["taskId"]
+        return await client.send("tasks/result", {"taskId": id}, call, timeout)
+    return await client.send(method, wire, call, timeout)
 
 
 async def exchange_simply(server: BackServer, method: str, params: Object, context: Context) -> Object:

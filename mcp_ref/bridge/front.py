@@ -96,6 +96,8 @@ class FrontCatalog(Catalog):
         self._relay, self._close_servers, self.announcers = relay, close, relay.changes.announcers
         self.custom_methods = FrontMethods(relay)
         self.middleware.append(self._wrap)
+        for server in relay.servers.values():
+            server.on_facts = self._note_facts
 
     @cached_property
     def tools(self) -> Tools:
@@ -144,7 +146,6 @@ class FrontCatalog(Catalog):
 
                 async def discover(params: object, context: Context) -> object:
                     await self._relay.connect(caller_of(context))
-                    self._note_facts()
                     return await handler(params, context)
 
                 return discover
@@ -165,7 +166,6 @@ class FrontCatalog(Catalog):
             session.peer_info = params.client_info
             self._relay.end_session(session)  # of an earlier handshake on the same transport
             await self._relay.connect(session_caller(session, revision, capabilities))
-            self._note_facts()
             result = await handler(params, context)
             session.custom_methods = FrontMethods(self._relay, session)
             if any(server.is_modern for server in self._relay.servers.values()):
