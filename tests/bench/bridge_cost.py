@@ -2,6 +2,7 @@
 
     python3 -m tests.bench.bridge_cost          all combinations of transports and eras
     python3 -m tests.bench.bridge_cost memory   the memory of an idle session of a client over HTTP
+    python3 -m tests.bench.bridge_cost cpu      the processor time, in one program, which other programs disturb less
 
 The base of a ratio is a direct call over the same transport; for different transports, the slower of the two direct
 calls. `naive` is the simplest possible bridge: a tool of a `Server` that calls the same tool with a `Client`.
@@ -159,6 +160,34 @@ async def memory() -> bool:
     return size <= 100 * 1024
 
 
+async def cpu_seconds(server: Any, revision: str) -> float:
+    """Return the lowest processor time of a call over several rounds, with client and server in this program."""
+    times = []
+    async with Client(server, revision=revision) as client:
+        for _ in range(2 * ROUNDS):
+            start = time.process_time()
+            for _ in range(CALLS):
+                await client.call_tool("echo", {"text": "hello"})
+            times.append((time.process_time() - start) / CALLS)
+    return min(times)
+
+
+async def cpu() -> bool:
+    """Print the processor time of a call: direct, through the bridge, and through the naive bridge."""
+    good = True
+    for front in ("2025-11-25", "2026-07-28"):
+        for back in ("2025-11-25", "2026-07-28"):
+            server = make_server(back)
+            direct = max([await cpu_seconds(make_server(each), each) for each in (front, back)])
+            bridged = await cpu_seconds(Bridge(servers={"back": server}), front)
+            line = f"client {front}, server {back}: {direct * 1e6:.0f} µs, bridge {bridged / direct:.2f} times"
+            if front == back:
+                line += f", naive {await cpu_seconds(naive(server, front), front) / direct:.2f} times"
+            print(line)
+            good = good and (front != back or bridged / direct <= LIMITS[True])
+    return good
+
+
 async def main() -> bool:
     results = [await measure(revision) for revision in ("2025-11-25", "2026-07-28")]
     return all(results)
@@ -167,6 +196,8 @@ async def main() -> bool:
 if __name__ == "__main__":
     if len(sys.argv) == 5:
         asyncio.run(serve(*sys.argv[1:5]))
+    elif sys.argv[1:] == ["cpu"]:
+        sys.exit(not asyncio.run(cpu()))
     elif sys.argv[1:] == ["memory"]:
         sys.exit(not asyncio.run(memory()))
     else:
