@@ -33,7 +33,9 @@ SESSIONS = 1000
 EVENTS = 10
 """Events of each session, 200 bytes each."""
 LEASE_SECONDS = 10.0
+"""Time of a lease, in seconds."""
 MEASURED_SESSIONS = 5000
+"""Number of sessions in one measurement."""
 CHANGES = 200
 """Number of published changes in one measurement."""
 

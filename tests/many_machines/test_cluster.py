@@ -95,7 +95,7 @@ async def test_stateless_call_costs_no_command_of_redis_and_a_change_costs_one(t
     need("nginx", "redis-server", "redis", "psycopg")
     from redis.asyncio import Redis
 
-    async with Cluster(tmp_path) as cluster:
+    async with Cluster(tmp_path, {"LEASE": "1000"}) as cluster:  # long, so that no renewal is counted
         redis = Redis.from_url(f"redis://127.0.0.1:{cluster.redis_port}")
 
         async def commands() -> dict[str, int]:
@@ -118,6 +118,15 @@ async def test_stateless_call_costs_no_command_of_redis_and_a_change_costs_one(t
             assert await commands() == started
             await client.call_tool("write", {"name": "x", "text": "y"})
             await wait_for({**started, "hset": 1, "publish": 1})
+        async with client_of(cluster.url, LEGACY) as client:
+            await client.call_tool("which_node")
+            async with asyncio.timeout(SECONDS):
+                while (await commands()).get("eval", 0) == 0:  # the node saves the new session
+                    await asyncio.sleep(0.02)
+            before = (await commands())["eval"]
+            for _ in range(20):
+                await client.call_tool("greet")  # two exchanges: the question, and the result
+            assert (await commands())["eval"] - before <= 2 * 20
         await redis.aclose()
 
 

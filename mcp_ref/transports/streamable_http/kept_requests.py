@@ -40,12 +40,12 @@ class KeptRequests:
 
     def __init__(self, save: Callable[[bytes], None]) -> None:
         self._save = save
-        self._unsettled: dict[RequestId, Request] = {}  # without a response yet
+        self._unsettled: dict[RequestId, tuple[Request, Callable[[], object]]] = {}  # without a response yet
         self._kept: dict[str, list[JSON]] = {}  # the URI, or "" for the log level -> method and params
 
-    def note(self, request: Request) -> None:
-        """Note a request with one of the `KEPT_METHODS`."""
-        self._unsettled[request.id] = request
+    def note(self, request: Request, then: Callable[[], object] = lambda: None) -> None:
+        """Note a request with one of the `KEPT_METHODS`. `then` is called when it has its response."""
+        self._unsettled[request.id] = request, then
         if len(self._unsettled) > MAX_UNSETTLED:  # a cancelled request gets no response
             del self._unsettled[next(iter(self._unsettled))]
 
@@ -53,8 +53,12 @@ class KeptRequests:
         """Note the response to a request."""
         if not isinstance(outcome, (Response, ErrorResponse)) or outcome.id is None:
             return
-        request = self._unsettled.pop(outcome.id, None)
-        if request is None or isinstance(outcome, ErrorResponse):
+        noted = self._unsettled.pop(outcome.id, None)
+        if noted is None:
+            return
+        request, then = noted
+        then()
+        if isinstance(outcome, ErrorResponse):
             return
         match request.method, request.params:
             case "initialize", _:  # the client begins again, so the server has forgotten its state

@@ -5,6 +5,8 @@
     GET with the last event of a stream whose request was in flight -> add_error
 
 The process checks the caller's scopes for the kept requests again, because the caller can have lost a scope meanwhile.
+It announces each subscribed resource once, because no process has served the session for a while: an update can be
+missed.
 
 A request that was in flight is lost with its process. Its stream has the request's id in its name. So when the client
 resumes the stream, an error is the last event, and the client need not wait for a time limit.
@@ -18,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from functools import partial
-from typing import Final
+from typing import Final, Protocol, cast
 
 from ...basic.access import Access, AccessRefused, ScopeTable
 from ...jsonrpc.messages import (
@@ -33,6 +35,7 @@ from ...jsonrpc.messages import (
     decode,
     encode,
 )
+from ...lib.uri import canonical_uri
 from .checks import HttpRefusal
 from .event_store import Event
 from .kept_requests import KEPT_METHODS, KeptRequests, request_of, stored_requests
@@ -40,6 +43,12 @@ from .session import HttpSession
 
 LOST: Final = "the process that served the request has ended; send the request again"
 """The message of the error for a request that was in flight."""
+
+
+class _Announcer(Protocol):
+    """The session that the server serves: it sends an update only if the client has subscribed to the resource."""
+
+    def announce(self, method: str, subject: str | None) -> None: ...
 
 
 def note_kept(session: HttpSession, message: Incoming) -> None:
@@ -83,8 +92,17 @@ async def repeat_requests(
 async def _repeat(session: HttpSession, request: Request) -> None:
     await session.reading()
     session.open_stream((request.id,))
-    note_kept(session, request)
+    if session.store is not None and request.method in KEPT_METHODS:
+        session.kept = session.kept or KeptRequests(partial(session.store.keep_requests, session.id))
+        announce = partial(_announce, session, request.params.get("uri"))
+        session.kept.note(request, partial(asyncio.get_running_loop().call_soon, announce))
     session.receive(request, b"")
+
+
+def _announce(session: HttpSession, uri: object) -> None:
+    """Announce an update of a resource, because the session had no process for a while, which can have missed one."""
+    if isinstance(uri, str) and session.served is not None and not session.has_ended:
+        cast(_Announcer, session.served).announce("notifications/resources/updated", canonical_uri(uri) or uri)
 
 
 def served_elsewhere() -> HttpRefusal:
