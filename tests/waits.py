@@ -652,8 +652,10 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("server/service.py", "Service.run_in_worker",
      "asyncio.get_running_loop().run_in_executor(self.executor, run, function)"):
         "The author's function ends it; a cancellation ends the wait, but not the thread.",
+    ("server/service.py", "Service.drain", "asyncio.sleep(DRAIN_INTERVAL)"):
+        "It has a time limit.",
     ("server/service.py", "Service.drain",
-     "asyncio.gather(*(member.finish_requests(seconds) for member in tuple(self.members)))"):
+     "asyncio.gather(*(member.finish_requests(left) for member in tuple(self.members)))"):
         "Each member has the time limit `seconds`.",
     ("server/service.py", "Membership._begin", "self._service.add(self._member, self._reopen)"):
         "See `Service.add`, which is a coroutine function.",

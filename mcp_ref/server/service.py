@@ -34,6 +34,9 @@ WORKER_END_SECONDS: Final = 0.2
 
 _NODE: Final = re.compile(r"[A-Za-z0-9-]{1,32}")
 
+DRAIN_INTERVAL: Final = 0.01
+"""Minimum time between two looks for requests in flight before the server stops, in seconds."""
+
 RETRY_SECONDS: Final = 1.0
 """Time after an attempt to enter the lifespan until an HTTP application may try again, in seconds."""
 
@@ -193,7 +196,15 @@ class Service:
 
     async def drain(self, seconds: float) -> None:
         """Begin no more sessions over HTTP, end the subscriptions, and let the requests in flight finish."""
-        await asyncio.gather(*(member.finish_requests(seconds) for member in tuple(self.members)))
+        end = time.monotonic() + seconds
+        while True:
+            left = max(0.0, end - time.monotonic())
+            await asyncio.gather(*(member.finish_requests(left) for member in tuple(self.members)))
+            stats = self.stats()
+            # Sessions go on meanwhile, so a request can have begun in one while another one was waited for.
+            if not (stats.legacy_in_flight or stats.modern_in_flight) or time.monotonic() >= end:
+                return
+            await asyncio.sleep(DRAIN_INTERVAL)
 
     async def close(self) -> None:
         for member in tuple(self.members):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref import Client, HttpClient, McpError, Server
+from mcp_ref import Client, HttpClient, McpError, Server, ServerStats
 from mcp_ref.server.health import METRICS_TYPE
 from mcp_ref.server.http import HttpApp
 from tests.messages import initialize, stateless_request
@@ -195,3 +195,25 @@ def test_second_sigterm_ends_the_calls_at_once(tmp_path: Path) -> None:
 
     with serving(tmp_path / "slow.py", "--drain", "60") as program:
         run(begin(program))
+
+
+async def test_drain_waits_for_requests_that_began_while_it_waited_for_others() -> None:
+    waited: list[float] = []
+
+    class Busy:
+        """A session in which a request is in flight until the second wait."""
+
+        def add_to(self, stats: ServerStats) -> None:
+            stats.legacy_in_flight += len(waited) < 2
+
+        async def finish_requests(self, seconds: float) -> None:
+            waited.append(seconds)
+
+        async def close(self) -> None: ...
+
+    server = Server("s")
+    server.catalog.service.members[Busy()] = None
+    await server.drain(PATIENCE)
+    assert len(waited) == 2 and 0 < waited[1] <= waited[0] <= PATIENCE
+    await server.drain(0.0)
+    assert len(waited) == 3
