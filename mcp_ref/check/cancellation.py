@@ -6,6 +6,7 @@ Used by: conversation.py
 
 from __future__ import annotations
 
+from ..basic.versioning import SUBSCRIPTION_ID
 from ..revisions import R2026_07_28
 from .rules import MUST, Fault, Verdict, rule
 from .state import Message, quoted
@@ -30,7 +31,7 @@ def own_request(message: Message) -> Verdict:
     id, ours = message.body.get("requestId"), message.sender
     if not isinstance(id, str | int) or id in ours.calls or id in ours.finished or message.dialogue.is_shared:
         return None
-    if message.side == "server" and message.dialogue.modern is not None:
+    if message.side == "server" and (message.dialogue.modern is not None or SUBSCRIPTION_ID in message.meta):
         return None  # another rule
     if id in message.receiver.calls:
         text = f"the {message.side} cancels the request {quoted(id)}, which the other side has sent"

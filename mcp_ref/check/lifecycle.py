@@ -39,6 +39,8 @@ def client_waits_for_initialize(message: Message) -> Verdict:
     is_early = opening is not None and dialogue.client.calls.get(opening.id) is opening
     if opening is not None and opening.exchange is not None and opening.exchange.status:
         return None  # the response has come, although not as one
+    if is_stateless(message.body):
+        return None
     if message.side != "client" or not is_early or dialogue.negotiated is not None or message.method in _OPENING:
         return None
     assert opening is not None

@@ -46,7 +46,8 @@ def find_call(dialogue: Dialogue, side: str, id: RequestId, exchange: Exchange |
                 return request.call
         if exchange.dialogue.is_shared:
             return None
-    return dialogue.party(OTHER_SIDE["client" if side == "client" else "server"]).calls.get(id)
+    call = dialogue.party(OTHER_SIDE["client" if side == "client" else "server"]).calls.get(id)
+    return None if call is not None and call.copies else call
 
 
 def remember(message: Message, is_broken: bool = False) -> None:
@@ -64,6 +65,8 @@ def remember(message: Message, is_broken: bool = False) -> None:
         _finish(message, message.call)
         if message.kind == "result" and ("resultType" in message.body or "supportedVersions" in message.body):
             dialogue.served_modern = message.event
+    elif message.kind in ("result", "error") and message.id is not None and message.id in message.receiver.calls:
+        message.receiver.calls[message.id].copies -= 1
     if message.kind == "error" and message.body.get("code") == URL_ELICITATION_REQUIRED:
         for each in objects(an_object(message.body.get("data")).get("elicitations")):
             dialogue.elicitations[str(each.get("elicitationId"))] = message.event
@@ -89,9 +92,6 @@ def _begin(message: Message, call: Call) -> None:
 
 def _finish(message: Message, call: Call) -> None:
     waiting = message.receiver.calls
-    if call.copies:
-        call.copies -= 1
-        return
     if waiting.get(call.id) is call:
         del waiting[call.id]
     if not message.dialogue.is_shared:

@@ -106,7 +106,7 @@ def error_object(message: Message) -> Verdict:
 def response_id(message: Message) -> Verdict:
     if message.kind == "malformed":
         return "the response has no id" if kind_of_fault(message) == "response id" else None
-    if message.id is None or message.call is not None:
+    if message.id is None or message.call is not None or message.id in message.receiver.calls:
         return None
     asked, exchange, dialogue = message.receiver, message.exchange, message.dialogue
     if message.side == "client" and dialogue.revision is None and dialogue.modern is not None:

@@ -47,10 +47,11 @@ class Reader:
         try:
             value = parse_json(content.data)
         except ValueError as error:
+            _, id = search_members(content.data.decode("utf-8", "replace"))
             if _is_our_limit(str(error)):
                 dialogue.is_whole = False
+                _remember_request(dialogue, side, id, event, exchange)
             else:
-                _, id = search_members(content.data.decode("utf-8", "replace"))
                 self._malformed(f"it is not JSON: {error}", None, side, dialogue, event, exchange, id)
             return []
         if type(value) is not list:
@@ -170,15 +171,18 @@ def _remember_malformed(message: Message, id: object) -> None:
         dialogue.is_whole = False
     if exchange is not None and message.side == "server":
         exchange.is_whole = False
-    if not isinstance(id, str | int) or isinstance(id, bool):
-        return
-    if isinstance(raw, dict) and "method" not in raw:
+    if isinstance(raw, dict) and "method" not in raw and isinstance(id, str | int):
         call = find_call(dialogue, message.side, id, exchange)
         if call is not None and dialogue.party(call.sender).calls.pop(id, None) is not None:
             dialogue.party(call.sender).finished[id] = call
     else:
-        unknown = Call(message.event, id, "", {}, message.side, None, None, exchange, is_known=False)
-        dialogue.party(message.side).calls[id] = unknown
+        _remember_request(dialogue, message.side, id, message.event, exchange)
+
+
+def _remember_request(dialogue: Dialogue, side: Side, id: object, event: int, exchange: Exchange | None) -> None:
+    """Remember an unreadable request, because the other side can respond to its id."""
+    if isinstance(id, str | int) and not isinstance(id, bool):
+        dialogue.party(side).calls[id] = Call(event, id, "", {}, side, None, None, exchange, is_known=False)
 
 
 def _version_named(value: JSON) -> Revision | None:

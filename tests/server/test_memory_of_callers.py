@@ -87,6 +87,7 @@ async def test_listen_and_subscribe_share_the_bytes_of_one_peer(kind: str) -> No
 
 
 @pytest.mark.attack("session-memory")
+@pytest.mark.breaks("everything")
 async def test_sessions_of_one_caller_need_at_most_the_memory_that_is_counted() -> None:
     """Send `initialize` messages whose Python objects are many times larger than their bytes."""
     members: Object = {f"n{number}": [[], {}] for number in range(2500)}
