@@ -1,4 +1,4 @@
-"""Waits for the peer, or for a function of the program, that end after a time even if what they wait for never comes.
+"""Waits for the peer, or for a function of the program, each with a time limit.
 
 Used by: client/, server/ and extensions/tasks/
 """

@@ -48,7 +48,7 @@ IN_SHORT = ("2024-11-05", "2025-11-25"), ("2025-11-25", "2026-07-28")
 
 @contextlib.contextmanager
 def bridging(url: str) -> Iterator[str]:
-    """Bridge a server at a URL until the block ends. Yield the URL of the bridge."""
+    """Run a bridge to the server at a URL. Yield the URL of the bridge."""
     command = [sys.executable, "-m", "mcp_ref", "bridge", "--http", "--port", "0", url]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         try:
