@@ -79,7 +79,7 @@ def test_toc_finds_every_citation_of_the_package() -> None:
     for path in (ROOT / "mcp_ref").rglob("*.py"):
         name = path.relative_to(ROOT / "mcp_ref").as_posix()
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
-            brackets = re.findall(r"\[20\d\d-\d\d-\d\d\b", line)
+            brackets = re.findall(r"\[20\d\d-\d\d-\d\d\b(?!/)", line)  # with a slash, it is the id of a sentence
             assert found[name, number] >= len(brackets), f"{name}:{number}"
 
 
