@@ -31,7 +31,8 @@ CHANGES
   together have limits on unread responses and unfinished bodies: `HttpLimits`, `EndpointLimits`.
 - A server over HTTP reads a body only after the checks of the head. So `authenticate` gets requests without their body,
   and a handler of `lib/http` must call `exchange.read_body()`.
-- `MemoryTaskStore(max_tasks_per_owner=...)` is now `max_tasks_per_caller=...`.
+- `MemoryTaskStore(max_tasks_per_owner=...)` is now `max_tasks_per_caller=...`. Its limits in bytes are of memory, as
+  `lib/shares.py` estimates it.
 - `raise ResourceNotFound` replaces `features.resources.not_found`.
 - `context.client_can` replaces `context.client_capabilities`. In `lib/http`, `serve` is now `start_server`.
 - A JSON Schema validation has 1,000,000 steps instead of 2,000,000. Each keyword and each error text costs steps.
