@@ -335,7 +335,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "Each request has the time limit `RESPONSE_SECONDS`.",
     ("cli/replay.py", "_replay_until_signal", "until_signal().wait()"):
         "Ctrl-C or SIGTERM ends it; it is the idle state of a server.",
-    ("cli/check.py", "judge_file", "file.readline()"): "a file",
+    ("cli/check.py", "judge_file", "file.readline()"): "It reads a file.",
     ("cli/replay.py", "read_recording", "file.readline()"):
         "The file is one that the user has named; its end ends it.",
     ("cli/recorder.py", "record",

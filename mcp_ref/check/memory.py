@@ -12,25 +12,16 @@ from collections.abc import Callable
 
 from ..basic.mrtr import request_digest
 from ..basic.progress import progress_token
-from ..basic.versioning import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SUBSCRIPTION_ID
+from ..basic.versioning import CLIENT_CAPABILITIES, SUBSCRIPTION_ID, is_stateless
 from ..features.elicitation import URL_ELICITATION_REQUIRED
-from ..jsonrpc.messages import METHOD_NOT_FOUND, Object, RequestId
-from ..revisions import Revision, find_revision
+from ..jsonrpc.messages import METHOD_NOT_FOUND, RequestId
+from ..revisions import find_revision
 from .state import OTHER_SIDE, Call, Dialogue, Exchange, Message, Tool, an_object, objects
-
-
-def revision_of(message_params: Object) -> tuple[bool, Revision | None]:
-    """Return True and the revision of a stateless request, or False and None for other params."""
-    meta = message_params.get("_meta")
-    if not isinstance(meta, dict) or PROTOCOL_VERSION not in meta:
-        return False, None
-    return True, find_revision(meta[PROTOCOL_VERSION])
 
 
 def new_call(message: Message, exchange: Exchange | None) -> Call:
     """Return the call that a request begins."""
-    is_stateless, _ = revision_of(message.body)
-    capabilities = message.meta.get(CLIENT_CAPABILITIES) if is_stateless else None
+    capabilities = message.meta.get(CLIENT_CAPABILITIES) if is_stateless(message.body) else None
     assert message.id is not None
     return Call(
         message.event, message.id, message.method, message.body, message.side, message.revision,
@@ -61,20 +52,26 @@ def remember(message: Message, is_broken: bool = False) -> None:
     if message.kind == "request" and message.call is not None:
         if not (dialogue.is_shared and message.exchange is not None):
             _begin(message, message.call)
-    elif message.kind in ("result", "error") and message.call is not None:
-        _finish(message, message.call)
-        if message.kind == "result" and ("resultType" in message.body or "supportedVersions" in message.body):
-            dialogue.served_modern = message.event
-    elif message.kind in ("result", "error") and message.id is not None and message.id in message.receiver.calls:
-        message.receiver.calls[message.id].copies -= 1
-    if message.kind == "error" and message.body.get("code") == URL_ELICITATION_REQUIRED:
-        for each in objects(an_object(message.body.get("data")).get("elicitations")):
-            dialogue.elicitations[str(each.get("elicitationId"))] = message.event
+    elif message.kind in ("result", "error"):
+        _remember_response(message)
     if is_broken and message.kind == "notification":
         return
     update = _UPDATES.get((message.kind, message.method))
     if update is not None:
         update(message)
+
+
+def _remember_response(message: Message) -> None:
+    dialogue, body, waiting = message.dialogue, message.body, message.receiver.calls
+    if message.call is not None:
+        _finish(message, message.call)
+        if message.kind == "result" and ("resultType" in body or "supportedVersions" in body):
+            dialogue.served_modern = message.event
+    elif message.id is not None and message.id in waiting:  # one of several requests with this id
+        waiting[message.id].copies -= 1
+    if message.kind == "error" and body.get("code") == URL_ELICITATION_REQUIRED:
+        for each in objects(an_object(body.get("data")).get("elicitations")):
+            dialogue.elicitations[str(each.get("elicitationId"))] = message.event
 
 
 def _begin(message: Message, call: Call) -> None:

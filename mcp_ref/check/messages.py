@@ -108,15 +108,19 @@ def response_id(message: Message) -> Verdict:
         return "the response has no id" if kind_of_fault(message) == "response id" else None
     if message.id is None or message.call is not None or message.id in message.receiver.calls:
         return None
-    asked, exchange, dialogue = message.receiver, message.exchange, message.dialogue
+    exchange, dialogue = message.exchange, message.dialogue
     if message.side == "client" and dialogue.revision is None and dialogue.modern is not None:
         return None  # another rule
     if exchange is not None and exchange.dialogue.is_shared:
-        ids = [request.id for request in exchange.requests]
-        is_wrong = bool(ids) and exchange.method == "POST"
+        ids = [request.id for request in exchange.requests if exchange.method == "POST"]
         text = f"the response has the id {quoted(message.id)}, the request in this POST has {quoted(ids[:1])}"
-        return text if is_wrong else None
-    if message.id in asked.finished:
+        return text if ids else None
+    return _unknown_id(message)
+
+
+def _unknown_id(message: Message) -> Verdict:
+    asked, exchange, dialogue = message.receiver, message.exchange, message.dialogue
+    if message.id is not None and message.id in asked.finished:
         is_redelivery = exchange is not None and exchange.method == "GET"
         text = f"the request with the id {quoted(message.id)} already has a response"
         return None if is_redelivery else Fault(text, (asked.finished[message.id].event,))

@@ -6,7 +6,7 @@ Below: findings.py, memory.py
 
 from __future__ import annotations
 
-from ..basic.versioning import PROTOCOL_VERSION, SUBSCRIPTION_ID
+from ..basic.versioning import PROTOCOL_VERSION, SUBSCRIPTION_ID, is_stateless
 from ..jsonrpc.messages import (
     JSON,
     MAX_BATCH,
@@ -22,7 +22,7 @@ from ..jsonrpc.messages import (
 from ..jsonrpc.outline import search_members
 from ..revisions import LATEST_LEGACY, REVISIONS, Revision, find_method, find_revision
 from .findings import FindingTable
-from .memory import find_call, new_call, remember, revision_of
+from .memory import find_call, new_call, remember
 from .recording import Content, Side
 from .state import Call, Dialogue, Exchange, Message, an_object
 
@@ -137,15 +137,10 @@ class Reader:
         dialogue, exchange = message.dialogue, message.exchange
         if message.side == "server" and SUBSCRIPTION_ID in message.meta and dialogue.modern is not None:
             return dialogue.modern
-        is_stateless, revision = revision_of(message.body)
-        if message.side == "client" and is_stateless and message.method != "initialize":
-            if revision is not None and revision.era == "modern":
-                dialogue.modern = revision
-            if isinstance(message.meta[PROTOCOL_VERSION], str):
-                return revision
-            return dialogue.modern or (exchange.revision if exchange is not None else None)
         if message.method == "initialize":
             return _version_named(message.body.get("protocolVersion"))
+        if message.side == "client" and is_stateless(message.body):
+            return _revision_of_stateless(message)
         if exchange is not None and message.side == "server" and exchange.revision is not None:
             return exchange.revision
         known = dialogue.known_revision or (exchange.revision if exchange is not None else None)
@@ -183,6 +178,17 @@ def _remember_request(dialogue: Dialogue, side: Side, id: object, event: int, ex
     """Remember an unreadable request, because the other side can respond to its id."""
     if isinstance(id, str | int) and not isinstance(id, bool):
         dialogue.party(side).calls[id] = Call(event, id, "", {}, side, None, None, exchange, is_known=False)
+
+
+def _revision_of_stateless(message: Message) -> Revision | None:
+    """Return the revision of a stateless request, and remember that the dialogue has one."""
+    dialogue, exchange, version = message.dialogue, message.exchange, message.meta[PROTOCOL_VERSION]
+    revision = find_revision(version)
+    if revision is not None and revision.era == "modern":
+        dialogue.modern = revision
+    if isinstance(version, str):
+        return revision
+    return dialogue.modern or (exchange.revision if exchange is not None else None)
 
 
 def _version_named(value: JSON) -> Revision | None:

@@ -65,7 +65,7 @@ def test_masked_value_is_not_judged_by_its_type() -> None:
     assert "result_fits" not in broken([*events[:-1], masked])
 
 
-def test_one_cause_is_one_finding_that_counts() -> None:
+def test_finding_with_one_cause_is_reported_once_and_counts() -> None:
     web = Web().open()
     for _ in range(50):
         web.post(PING, headers={"MCP-Protocol-Version": None}, reply=PONG)

@@ -7,6 +7,7 @@ consequence. Any other finding is false. `MCP_REF_MUTATIONS=20000` runs more of 
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import os
 import random
@@ -108,7 +109,7 @@ def legacy_web(revision: str) -> list[Event]:
     if headers:
         web = Web().open(revision)
         web._revision = None
-    pairs = [(q, r) for q, r in zip(messages, messages[1:], strict=False)
+    pairs = [(q, r) for q, r in itertools.pairwise(messages)
              if "method" in q and "id" in q and "method" not in r and q["id"] == r.get("id") and q["method"] not in
              ("roots/list", "sampling/createMessage")]  # fmt: skip
     for number, (asked, answer) in enumerate(pairs):
