@@ -135,12 +135,18 @@ async def _send(
     if isinstance(message, Malformed) or not isinstance(message, Request | Notification):
         return []  # a recorded mistake of the client cannot be sent by this transport
     waiting = list[tuple[RecordedRequest, RequestId]]()
+    if isinstance(message, Request) and recorded[id(sent)].response is None and _is_repeated(sent, recorded):
+        return []  # an HTTP client has sent it again, to another endpoint
     if isinstance(message, Request):
         run.answers[message.id] = asyncio.get_running_loop().create_future()
         waiting.append((recorded[id(sent)], message.id))
     if not run.ended.is_set():
         run.transport.send(message)
     return waiting
+
+
+def _is_repeated(sent: Sent, recorded: dict[int, RecordedRequest]) -> bool:
+    return any(each.request.value == sent.value and each.response is not None for each in recorded.values())
 
 
 async def _compare(run: _Rerun, recorded: RecordedRequest, id: RequestId) -> list[Difference]:

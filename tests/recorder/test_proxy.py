@@ -40,7 +40,10 @@ PER_CONNECTION = 5
 async def echo_server() -> AsyncIterator[int]:
     """Run a server that sends every byte back. Yield its port."""
 
+    writers = set[asyncio.StreamWriter]()
+
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.add(writer)
         while data := await reader.read(65536):
             writer.write(data)
             await writer.drain()
@@ -48,8 +51,14 @@ async def echo_server() -> AsyncIterator[int]:
 
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
     async with server:
-        yield server.sockets[0].getsockname()[1]
-        server.close()
+        try:
+            yield server.sockets[0].getsockname()[1]
+        finally:
+            for writer in writers:
+                writer.close()
+            for writer in writers:
+                with contextlib.suppress(ConnectionError):
+                    await writer.wait_closed()
 
 
 def port_of(url: str) -> int:

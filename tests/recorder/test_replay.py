@@ -90,6 +90,8 @@ async def test_replay_over_stdio_of_a_recording_over_http_sse_is_the_same_server
         async with record_http(TapeOptions(str(path)), target, "127.0.0.1", 0) as url:
             real = await converse(url, "2024-11-05")
     assert await converse([*REPLAY, str(path)], "2024-11-05") == real
+    done = rerun(path, *EVERYTHING)
+    assert (done.returncode, done.stdout) == (0, b""), done
 
 
 def write_recording(path: Path, *messages: tuple[str, object]) -> None:
