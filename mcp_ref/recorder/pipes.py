@@ -157,6 +157,6 @@ def _forward(flow: _Flow, tape: Tape) -> None:
             unwritten = memoryview(data)
             while unwritten:
                 unwritten = unwritten[os.write(flow.sink, unwritten) :]
+    tape.put(flow.stream, flow.side, b"")  # before the other side can see the end
     os.close(flow.source)
     os.close(flow.sink)
-    tape.put(flow.stream, flow.side, b"")
