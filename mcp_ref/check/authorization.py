@@ -197,7 +197,8 @@ def resource_parameter(exchange: Exchange) -> Verdict:
         return None
     if found is None:
         return f"the request to {urlsplit(exchange.target).path} has no resource"
-    return None if "#" not in found[0] and "://" in found[0] else f"the resource is {quoted(found[0])}"
+    is_valid = ("#" not in found[0] and "://" in found[0]) or found[0] == "***"
+    return None if is_valid else f"the resource is {quoted(found[0])}"
 
 
 @rule(SHOULD, "2026-07-28/basic/authorization/security-considerations#open-redirection-3",

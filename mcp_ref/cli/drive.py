@@ -134,7 +134,7 @@ def _visit_lines(visit: Visit) -> list[str]:
     lines = [", ".join(visit.worked) or "connects, and offers nothing"]
     lines += [f"refuses {', '.join(visit.refused)}"] if visit.refused else []
     lines += [f"ERROR: accepts {text}" for text in visit.accepted]
-    return [*lines, *(f"failed: {text}" for text in visit.failed)]
+    return [*lines, *(f"note: {text}" for text in visit.notes)]
 
 
 def _message(event: Event) -> str:

@@ -36,6 +36,7 @@ from ..jsonrpc.messages import Object
 from ..lib.http.origin import parse_url
 from ..revisions import REVISIONS, NotInRevision, Revision, revision_named
 from ..transports.base import Direction
+from ..version import __version__
 from .proxy import record_http
 from .tape import TapeOptions
 
@@ -60,8 +61,8 @@ class Visit:
     worked: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     """The wrong requests that the server has refused, with its error codes."""
-    failed: list[str] = field(default_factory=list)
-    """Requests that failed, although nothing was wrong with them."""
+    notes: list[str] = field(default_factory=list)
+    """Requests that failed, although nothing was wrong with them, and wrong ones that a server can accept."""
     accepted: list[str] = field(default_factory=list)
     """The wrong requests that the server has not refused."""
 
@@ -139,7 +140,7 @@ async def _visit_all(report: Report, server: str | Sequence[str], options: Drive
                 calls.clear()  # in the latest revision only
         except (McpError, UnsupportedRevision) as error:
             if visit.server:
-                visit.failed.append(f"the conversation ended: {error}")
+                visit.notes.append(f"the conversation ended: {error}")
             else:
                 visit.refusal = str(error)
         if not isinstance(server, str):
@@ -190,7 +191,7 @@ async def _try(visit: Visit, what: str, request: Coroutine[object, object, objec
     except ConnectionClosed:
         raise
     except (McpError, NotInRevision) as error:
-        visit.failed.append(f"{what}: {error}")
+        visit.notes.append(f"{what}: {error}")
         return False
 
 
@@ -208,7 +209,7 @@ async def _tools(client: Client, visit: Visit, calls: Mapping[str, Object]) -> l
             called += await _try(
                 visit, f"call {tool.name}", client.call_tool(tool.name, dict(calls.get(tool.name, {})))
             )
-    visit.failed += [f"call {name}: there is no such tool" for name in calls if name not in [t.name for t in tools]]
+    visit.notes += [f"call {name}: there is no such tool" for name in calls if name not in [t.name for t in tools]]
     visit.worked.append(_count(len(tools), "tool") + (f" ({called} called)" if called else ""))
     return tools
 
@@ -292,7 +293,7 @@ async def _expect_refusal(visit: Visit, what: str, request: Coroutine[object, ob
     except ConnectionClosed:
         raise
     except McpError as error:
-        visit.failed.append(f"{what}: {error}")
+        visit.notes.append(f"{what}: {error}")
     else:
         if getattr(result, "is_error", False):
             visit.refused.append(f"{what} (isError)")
@@ -301,36 +302,52 @@ async def _expect_refusal(visit: Visit, what: str, request: Coroutine[object, ob
 
 
 async def _ask_wrongly_over_http(visit: Visit, url: str, is_local: bool, options: DriveOptions) -> None:
-    """Send HTTP requests that a server must refuse by their heads."""
-    meta = {PROTOCOL_VERSION: visit.revision, CLIENT_CAPABILITIES: {}}
+    """Send a request with heads that a server must refuse. Without them it has to work, or nothing is known."""
     is_modern = is_stateless(visit.revision)
-    method = "tools/list" if is_modern else "ping"
-    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": meta} if is_modern else {}}
+    meta: Object = {PROTOCOL_VERSION: visit.revision, CLIENT_CAPABILITIES: {}}
+    client: Object = {"name": "mcp_ref", "version": __version__}
+    method = "tools/list"
+    params: Object = {"_meta": meta}
+    if not is_modern:
+        method, params = "initialize", {"protocolVersion": visit.revision, "capabilities": {}, "clientInfo": client}
     heads = {"Host": str(parse_url(url)[1]), "Content-Type": "application/json",
              "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": visit.revision,
              **options.headers}  # fmt: skip
     if is_modern:
         heads["Mcp-Method"] = method
-    wrong: dict[str, tuple[dict[str, str], tuple[int, ...]]] = {
-        "a foreign Origin": ({**heads, "Origin": "https://mcp-ref.invalid"}, (403,)),
-    }
-    if is_local:
-        wrong["a foreign Host"] = ({**heads, "Host": "mcp-ref.invalid"}, (400, 403, 404, 421))
+
+    async def status(heads: Mapping[str, str], method: str = method, params: Object = params) -> int:
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+        return await _status(url, heads, body, options.timeout)
+
+    if not _is_accepted(await status(heads)):
+        return  # such as a protected server, or one over HTTP+SSE
+    _note(visit, "a foreign Origin", await status({**heads, "Origin": "https://mcp-ref.invalid"}), visit.accepted)
+    if is_local:  # the check of Host is advice: without it, a web page can reach the server by DNS rebinding
+        _note(visit, "a foreign Host", await status({**heads, "Host": "mcp-ref.invalid"}), visit.notes)
     if is_modern:
         without = {name: value for name, value in heads.items() if name != "MCP-Protocol-Version"}
-        wrong["a request without MCP-Protocol-Version"] = (without, (400,))
+        _note(visit, "a request without MCP-Protocol-Version", await status(without), visit.accepted)
     else:
-        wrong["an unknown session"] = ({**heads, "Mcp-Session-Id": NO_SUCH}, (400, 404))
-    for what, (sent, statuses) in wrong.items():
-        status = await _status(url, sent, json.dumps(body).encode(), options.timeout)
-        if status in statuses:
-            visit.refused.append(f"{what} ({status})")
-        elif status not in (401, None):  # a protected server refuses every request without a token
-            visit.accepted.append(f"{what}: status {status} instead of {' or '.join(map(str, statuses))}")
+        unknown = await status({**heads, "Mcp-Session-Id": NO_SUCH}, "ping", {})
+        _note(visit, "an unknown session", unknown, [])  # a server without sessions can ignore it
 
 
-async def _status(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> int | None:
-    """Return the status of a response, or None without one. `HttpClient` would not send a foreign Host."""
+def _is_accepted(status: int) -> bool:
+    return 200 <= status < 300
+
+
+def _note(visit: Visit, what: str, status: int, accepted: list[str]) -> None:
+    if _is_accepted(status):
+        accepted.append(f"{what}: status {status}, so the server did not refuse it")
+    elif 400 <= status < 500:
+        visit.refused.append(f"{what} ({status})")
+    else:
+        visit.notes.append(f"{what}: status {status}")
+
+
+async def _status(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> int:
+    """Return the status of a response, or 0 without one. `HttpClient` would not send a foreign Host."""
     parts, origin = parse_url(url)
     lines = [f"POST {parts.path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     lines += ["Connection: close", f"Content-Length: {len(body)}", "", ""]
@@ -342,7 +359,7 @@ async def _status(url: str, headers: Mapping[str, str], body: bytes, seconds: fl
                 return int((await reader.readline()).split()[1])
             finally:
                 writer.close()
-    return None
+    return 0
 
 
 def advice_on(tools: Iterable[Tool]) -> list[str]:

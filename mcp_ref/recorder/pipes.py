@@ -152,10 +152,11 @@ def _forward(flow: _Flow, tape: Tape) -> None:
             data = os.read(flow.source, PIECE)
             if not data:
                 break
+            # before the other side can react to these bytes: else its response could be recorded before the request
+            tape.put(flow.stream, flow.side, data)
             unwritten = memoryview(data)
             while unwritten:
                 unwritten = unwritten[os.write(flow.sink, unwritten) :]
-            tape.put(flow.stream, flow.side, data)
+    tape.put(flow.stream, flow.side, b"")  # before the other side can see the end
     os.close(flow.source)
     os.close(flow.sink)
-    tape.put(flow.stream, flow.side, b"")

@@ -79,6 +79,7 @@ class Tape:
     """
 
     def __init__(self, descriptor: int, head: Head, options: TapeOptions) -> None:
+        self._switch_seconds = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
         self._descriptor, self._options = descriptor, options
         self._queue: SimpleQueue[_Piece | None] = SimpleQueue()
@@ -117,6 +118,7 @@ class Tape:
     def finish(self) -> None:
         """Wait for the last lines, after `close`."""
         self._thread.join(LAST_SECONDS)
+        sys.setswitchinterval(self._switch_seconds)
 
     def _run(self) -> None:
         self._write(format_head(self._head) + b"\n", 0)

@@ -52,3 +52,9 @@ def test_a_plain_server_and_a_plain_client_load_nothing_of_the_judge() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, cwd=ROOT, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_faults_of_other_programs_name_rules() -> None:
+    """Read `foreign_faults.json`, the findings on foreign traffic that a person has found true."""
+    faults = json.loads((ROOT / "tests/check/foreign_faults.json").read_text("utf-8"))
+    assert {fault["rule"] for fault in faults} <= {rule.name for rule in RULES}

@@ -44,6 +44,7 @@ def test_tape_with_a_full_queue_drops_bytes_and_goes_on_at_the_next_line(
     stream.goes_on.set()
     tape.put(stream, "client", b"")
     assert tape.close() == ""
+    tape.finish()
     head, *lines = path.read_bytes().splitlines()
     assert parse_head(head)
     events = list(read_events(lines))
