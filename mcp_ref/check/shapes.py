@@ -9,14 +9,20 @@ Used by: conversation.py
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
-from typing import cast
+import re
+import typing
+from collections.abc import Iterator
+from typing import Final, cast
 
+from ..basic.lifecycle import ClientCapabilities, Implementation
+from ..basic.versioning import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO
 from ..codec import ShapeError, codec_for, members_of
 from ..jsonrpc.messages import Object, is_request_id
-from ..revisions import PYTHON_ONLY, Revision
-from .rules import ADVICE, MUST, SHAPE, Verdict, rule
+from ..revisions import PYTHON_ONLY, R2026_07_28, Revision
+from .rules import ADVICE, MUST, SHAPE, Fault, Verdict, rule
 from .state import Message, objects, quoted
 
 
@@ -34,8 +40,49 @@ def _decode(message: Message, path: str, body: Object, part: str) -> Verdict:
     except ShapeError as error:
         if message.masked and error.got == "***":
             return None
+        steps = set(re.split(r"[.\[\]]+", error.path))
+        if not steps.isdisjoint(_foreign_names(load_type(path), message.revision)):
+            return None  # a member of another revision, which can have any type here
         verb = "does" if part == "result" else "do"
         return f"the {part} of {message.method} {verb} not fit the schema: {error}"
+    return None
+
+
+@functools.lru_cache(maxsize=512)
+def _foreign_names(cls: type, revision: Revision) -> frozenset[str]:
+    """Return the names of the members of a type, and of the types in it, that only other revisions have."""
+    found: set[str] = set()
+    types, seen = [cls], {cls}
+    while types:
+        for member in members_of(types.pop()):
+            if not member.availability.covers(revision):
+                found.add(member.name)
+            inner = {each for each in _types_in(member.hint) if dataclasses.is_dataclass(each)} - seen
+            types += inner
+            seen |= inner
+    return frozenset(found)
+
+
+def _types_in(hint: object) -> Iterator[type]:
+    if isinstance(hint, type):
+        yield hint
+    for each in typing.get_args(hint):
+        yield from _types_in(each)
+
+
+_META_TYPES: Final = {CLIENT_INFO: Implementation, SERVER_INFO: Implementation, CLIENT_CAPABILITIES: ClientCapabilities}
+
+
+@rule(MUST, "schema/RequestMetaObject", "The names and capabilities in _meta fit the schema.", "request result",
+      since=R2026_07_28, stage=SHAPE, fix="Send name and version, and objects as capabilities.")  # fmt: skip
+def meta_fits(message: Message) -> Verdict:
+    assert message.revision is not None
+    for key, cls in _META_TYPES.items():
+        if key in message.meta:
+            try:
+                codec_for(message.revision).decode(cls, message.meta[key])
+            except ShapeError as error:
+                return Fault(f"the {key} of the {message.sent} does not fit the schema: {error}", key=key)
     return None
 
 

@@ -106,7 +106,15 @@ CHANGED = s(None, "notifications/tools/list_changed", SUB)
 def needs(requests: Any = None, id: Any = 1, **more: Any) -> Any:
     """Return an input_required result."""
     members = {"requestState": "S"} if requests is None else {"requestState": "S", "inputRequests": requests}
-    return s(id, result={"resultType": "input_required", "_meta": {PREFIX + "serverInfo": {}}, **members, **more})
+    return s(
+        id,
+        result={
+            "resultType": "input_required",
+            "_meta": {PREFIX + "serverInfo": {"name": "s", "version": "1"}},
+            **members,
+            **more,
+        },
+    )
 
 
 ROOTS = {"r": {"method": "roots/list"}}
@@ -224,6 +232,9 @@ CASES: dict[str, Case] = {
         [c(1, "tools/call", {"name": 1}), s(1, **error(-32602))], [c(1, "tools/call", {"name": "t"}), s(1, **error(-32602))]
     ),
     "result_fits": old([c(1, "tools/list"), s(1, result={"tools": [{}]})], listed(TOOL)),
+    "meta_fits": new(
+        [m(1, "x", clientInfo={"name": "c"}), s(1, **error(-32601))], [m(1, "x"), s(1, **error(-32601))]
+    ),
     "progress_token_type": old(
         [c(1, "ping", {"_meta": {"progressToken": 1.5}}), s(1, result={})],
         [c(1, "ping", {"_meta": {"progressToken": ""}}), s(1, result={})],
@@ -285,7 +296,7 @@ CASES: dict[str, Case] = {
     # ----------------------------------------------------------------------------------------------------- MRTR
     "input_of_method": new([m(1, "tools/list"), needs()], [CALL, needs()]),
     "input_or_state": new(
-        [CALL, s(1, result={"resultType": "input_required", "_meta": {PREFIX + "serverInfo": {}}})], [CALL, needs()]
+        [CALL, s(1, result={"resultType": "input_required", "_meta": {PREFIX + "serverInfo": {"name": "s", "version": "1"}}})], [CALL, needs()]
     ),
     "input_requests": new([CALL, needs({"r": {"method": "ping"}})], [CALL, needs(ROOTS)]),
     "input_is_declared": new([m(1, "tools/call", {"name": "t"}, clientCapabilities={}), needs(ROOTS)], [CALL, needs(ROOTS)]),

@@ -91,7 +91,10 @@ def m(id: Any, method: str, params: Any = None, **more: Any) -> tuple[Side, Any]
 
 def done(id: Any, **members: Any) -> tuple[Side, Any]:
     """Return a complete result of a stateless request."""
-    return s(id, result={"resultType": "complete", "_meta": {PREFIX + "serverInfo": {}}, **members})
+    return s(
+        id,
+        result={"resultType": "complete", "_meta": {PREFIX + "serverInfo": {"name": "s", "version": "1"}}, **members},
+    )
 
 
 def page(id: Any, **members: Any) -> tuple[Side, Any]:

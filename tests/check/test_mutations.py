@@ -80,7 +80,7 @@ def modern_messages() -> list[Any]:
         "resultType": "input_required",
         "requestState": "S",
         "inputRequests": ask,
-        "_meta": {PREFIX + "serverInfo": {}},
+        "_meta": {PREFIX + "serverInfo": {"name": "s", "version": "1"}},
     }
     return [
         m(0, "server/discover"), page(0, supportedVersions=[MODERN], capabilities=ALL_OF_SERVER),
