@@ -96,7 +96,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "Each is a `Client.close`, which has time limits.",
     ("bridge/backs.py", "BackServer.leased", "pool.slots.acquire()"):
         "It has the time limit `POOL_SECONDS`.",
-    ("bridge/backs.py", "BackServer.shared", "asyncio.shield(connecting)"):
+    ("bridge/backs.py", "BackServer.shared", "asyncio.shield(pool.connecting)"):
         "The connection has the time limit of the client; the request that waits can be cancelled without it.",
     ("bridge/bridge.py", "Bridge.close", "asyncio.gather(*(back.close() for back in self.backs.values()))"):
         "See `BackServer.close`.",

@@ -45,6 +45,8 @@ log = logging.getLogger(__name__)
 
 MAX_CLIENTS_PER_KEY: Final = 4
 """Maximum number of clients of one server with the same key. Further calls wait."""
+MAX_POOLS: Final = 128
+"""Number of keys of one server above which keys without clients are forgotten."""
 MAX_CLIENTS: Final = 32
 """Maximum number of clients of one server with all keys."""
 
@@ -64,6 +66,15 @@ class _Pool:
     idle: list[BackClient] = field(default_factory=list)
     """The clients that are not leased."""
     connecting: asyncio.Task[BackClient] | None = None
+    users: int = 0
+    """Number of calls that wait for a client, or have one."""
+
+    def connected(self, task: asyncio.Task[BackClient]) -> None:
+        """Note the end of an attempt to connect, which continues if the request that began it is cancelled."""
+        self.connecting = None
+        self.users -= 1
+        if not task.cancelled():
+            task.exception()  # reading the exception stops asyncio from logging it
 
     def open_client(self) -> BackClient | None:
         return next((client for client in self.clients if client.is_open), None)
@@ -104,6 +115,8 @@ class BackServer(ServerNotes):
     def _pool(self, caller: Caller) -> _Pool:
         key = ("modern", caller.principal) if self.is_modern else caller.key
         if key not in self._pools:
+            if len(self._pools) >= MAX_POOLS:  # a client can name other capabilities in each request
+                self._pools = {key: pool for key, pool in self._pools.items() if pool.clients or pool.users}
             self._pools[key] = _Pool(asyncio.Semaphore(self._most))
         return self._pools[key]
 
@@ -114,14 +127,10 @@ class BackServer(ServerNotes):
         if client is not None:
             return client
         if pool.connecting is None:
+            pool.users += 1
             pool.connecting = asyncio.create_task(self._connect(caller))
-            pool.connecting.add_done_callback(lambda task: task.cancelled() or task.exception())
-        connecting = pool.connecting
-        try:
-            return await asyncio.shield(connecting)
-        finally:
-            if connecting.done() and pool.connecting is connecting:
-                pool.connecting = None
+            pool.connecting.add_done_callback(pool.connected)
+        return await asyncio.shield(pool.connecting)
 
     def needs_lease(self, caller: Caller) -> bool:
         """Return True if a client can serve only one call of this caller at a time. The era must be known."""
@@ -134,10 +143,14 @@ class BackServer(ServerNotes):
         Raise ProtocolError if the pool stays full, or if the server cannot be started.
         """
         pool = self._pool(caller)
+        pool.users += 1
         try:
             async with asyncio.timeout(POOL_SECONDS):
                 await pool.slots.acquire()
-        except TimeoutError:
+        except BaseException as error:
+            pool.users -= 1
+            if not isinstance(error, TimeoutError):
+                raise
             raise ProtocolError(INTERNAL_ERROR, f"{self.name}: all clients are in use; try again later") from None
         slot = [pool.slots]
 
@@ -155,6 +168,7 @@ class BackServer(ServerNotes):
                 if client.is_open:
                     pool.idle.append(client)
         finally:
+            pool.users -= 1
             free_slot()
 
     async def _connect(self, caller: Caller) -> BackClient:

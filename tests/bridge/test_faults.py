@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from mcp_ref import Client, Context, McpError, RemoteError, Server, TextContent
+from mcp_ref.bridge.backs import MAX_CLIENTS, MAX_POOLS
 from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.bridge.calls import MAX_NOTIFICATIONS
 from mcp_ref.bridge.changes import BURST
@@ -192,3 +193,12 @@ async def test_bridge_waits_for_a_free_client_of_a_full_pool() -> None:
         most.clear()
         await asyncio.gather(*(send(client, "tools/call", params, {}) for _ in range(5)))
         assert max(most) > 1  # without capabilities, the server cannot ask, and calls overlap
+
+
+async def test_bridge_forgets_the_keys_of_clients_that_name_other_capabilities_in_each_request() -> None:
+    params: Object = {"name": "echo", "arguments": {"text": "x"}}
+    async with linked(make_back("2025-11-25")) as (client, bridge):
+        for number in range(MAX_POOLS + 20):
+            await send(client, "tools/call", params, {"experimental": {str(number): {}}})
+        assert len(bridge.backs["back"]._pools) <= MAX_POOLS
+        assert len(bridge.backs["back"].clients) <= MAX_CLIENTS
