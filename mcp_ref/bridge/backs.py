@@ -53,6 +53,9 @@ MAX_CLIENTS: Final = 32
 POOL_SECONDS: Final = 30.0
 """Time that a call waits for a client of a full pool, in seconds."""
 
+SHORT_LIFE: Final = 10.0
+"""Time within which the end of a connection counts as a failure of the server, in seconds."""
+
 MAX_PAUSE: Final = 60.0
 """Longest pause between two attempts to start a server, in seconds. The first pause is one second."""
 
@@ -66,6 +69,10 @@ class _Pool:
     idle: list[BackClient] = field(default_factory=list)
     """The clients that are not leased."""
     connecting: asyncio.Task[BackClient] | None = None
+    next_start: float = 0.0
+    """Time before which no client connects, in seconds of the monotonic clock."""
+    short_lives: int = 0
+    """Number of clients in a row whose connections ended within `SHORT_LIFE` seconds."""
     users: int = 0
     """Number of calls that wait for a client, or have one."""
 
@@ -78,6 +85,11 @@ class _Pool:
 
     def open_client(self) -> BackClient | None:
         return next((client for client in self.clients if client.is_open), None)
+
+
+def _pause(failures: int) -> float:
+    """Return the pause after a number of earlier failures in a row, in seconds."""
+    return min(2.0 ** min(failures, 10), MAX_PAUSE)  # without the inner limit, the power overflows after hours
 
 
 MakeClient = Callable[["BackServer", Caller], Awaitable[BackClient]]
@@ -173,7 +185,7 @@ class BackServer(ServerNotes):
 
     async def _connect(self, caller: Caller) -> BackClient:
         """Return a new client, which is idle. Raise ProtocolError if the server cannot be started now."""
-        left = self._next_start - time.monotonic()
+        left = max(self._next_start, self._pool(caller).next_start) - time.monotonic()
         if left > 0:
             why = f"{self.name} failed to start ({self.last_error}), and is tried again in {left:.0f} s"
             raise ProtocolError(INTERNAL_ERROR, why)
@@ -193,23 +205,27 @@ class BackServer(ServerNotes):
         pool.clients.append(client)
         pool.idle.append(client)
         began = time.monotonic()
-        client.session.ended.add_done_callback(lambda _: self._note_end(client, time.monotonic() - began))
+        client.session.ended.add_done_callback(lambda _: self._note_end(client, pool, time.monotonic() - began))
+        self._failures = 0
         return client
 
     def _note_failure(self, error: Exception) -> None:
         self.last_error = type(error).__name__  # its text can quote secrets of the server's standard error
         log.warning("%s could not be started: %s", self.name, self.mask(str(error)))
         self._failures += 1
-        self._next_start = time.monotonic() + min(2.0 ** (self._failures - 1), MAX_PAUSE)
+        self._next_start = time.monotonic() + _pause(self._failures - 1)
 
-    def _note_end(self, client: BackClient, seconds: float) -> None:
-        """Forget a client whose connection has ended. After a short life, the next start has to wait."""
+    def _note_end(self, client: BackClient, pool: _Pool, seconds: float) -> None:
+        """Forget a client whose connection has ended. After short lives, callers with the same key have to wait.
+
+        Callers with other keys do not wait, because one of them could otherwise keep a server away from all others.
+        """
         if client.connector.state is ConnectionState.CLOSED:
             return
         self.last_error = "the connection was lost"
-        self._failures = 0 if seconds > MAX_PAUSE else self._failures + 1
-        if self._failures > 1:
-            self._next_start = time.monotonic() + min(2.0 ** (self._failures - 2), MAX_PAUSE)
+        pool.short_lives = pool.short_lives + 1 if seconds < SHORT_LIFE else 0
+        if pool.short_lives > 1:
+            pool.next_start = time.monotonic() + _pause(pool.short_lives - 2)
         self.discard(client)
 
     def _close_an_idle_client(self) -> None:

@@ -203,6 +203,7 @@ class Changes:
             return
         loop = asyncio.get_running_loop()
         number = self._reports.get(kind, 0)
+        number = min(number, BURST + 10)  # otherwise the power overflows after hours
         pause = min(MIN_PAUSE * 2.0 ** (number - BURST), MAX_PAUSE) if number >= BURST else 0.0
         self._reports[kind] = number + 1
         self._waiting[kind] = loop.call_later(pause, self._report_list, kind)
