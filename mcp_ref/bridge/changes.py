@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Final
 
 from ..basic.access import Access, SubscribedResource, Subscriptions
@@ -144,8 +143,7 @@ class Changes:
             access = context.access.without_headers() if context.access is not None else None
             session.subscriptions.add(canonical, SubscribedResource(uri, access))
             try:
-                announce = partial(session.announce, shares=self.announcers.queued)
-                self._watches[key] = await self._open(uri, context, announce)
+                self._watches[key] = await self._open(uri, context, session.announce)
             except BaseException:
                 session.subscriptions.remove(canonical)
                 raise

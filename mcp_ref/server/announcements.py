@@ -39,6 +39,8 @@ class Announcer:
     loop: asyncio.AbstractEventLoop
     caller = ""
     """The caller whose share of the memory the queued changes use: see `Access.caller`."""
+    shares: Shares
+    """The shares of all queued changes. Set by `Announcers.add`."""
     _changes: CountedQueue | None = None  # None if no change is queued
     _sender: asyncio.Task[None] | None = None  # sends the queued changes, as fast as the client reads
 
@@ -71,14 +73,14 @@ class Announcer:
         """Wait until the client has read most notifications."""
         raise NotImplementedError
 
-    def announce(self, method: str, subject: str | None, shares: Shares) -> None:
+    def announce(self, method: str, subject: str | None) -> None:
         """Send a change that the client wants, at once if the client has room, or else from the queue."""
         if not self.wants(method, subject):
             return
         if self._changes is None and self.is_ready and self.has_room:
             return self._send(method, subject)
         if self._changes is None:
-            self._changes = CountedQueue(shares, self.caller, MAX_QUEUED_CHANGES)
+            self._changes = CountedQueue(self.shares, self.caller, MAX_QUEUED_CHANGES)
         self._changes.add((method, subject))
         self.send_queued()
 
@@ -124,6 +126,10 @@ class Announcers(set[Announcer]):
         self.queued = Shares("queued changes", MAX_QUEUED_BYTES_PER_CALLER, MAX_QUEUED_BYTES)
         self._changes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Change, None]] = WeakKeyDictionary()
 
+    def add(self, announcer: Announcer, /) -> None:
+        announcer.shares = self.queued
+        super().add(announcer)
+
     def announce(self, method: str, subject: str | None = None) -> None:
         """Announce a change to all clients, from any thread. `subject` is the changed URI or task id."""
         self.announce_here(method, subject)
@@ -148,7 +154,7 @@ class Announcers(set[Announcer]):
         changes = self._changes.pop(loop)
         for announcer in [each for each in tuple(self) if each.loop is loop]:
             for method, subject in changes:
-                announcer.announce(method, subject, self.queued)
+                announcer.announce(method, subject)
 
 
 class Subscription(Protocol):
