@@ -95,7 +95,6 @@ class Codec:
         return read(value)  # type: ignore[return-value]
 
     def _writer_of(self, cls: type) -> _WriteObject:
-        """Return the writer of a dataclass, made at its first use."""
         if cls not in self._writers:
             self._writers[cls] = self._class_writer(cls)
         return self._writers[cls]
@@ -306,7 +305,6 @@ class Member(NamedTuple):
     """True for a Literal of one value, such as the `type` of a content block."""
 
     def is_required(self, revision: Revision) -> bool:
-        """Return True if messages of a revision MUST have the member."""
         return self.is_constant or not self.is_optional or self.availability.requires(revision)
 
 

@@ -86,6 +86,10 @@ class Lists:
         if following:
             text = cursor if isinstance(cursor, str) else ""
             page["nextCursor"] = sealed(self._key, "cursor", following, caller.principal, text)
+        if not self._names.is_plain and "cacheScope" in page:
+            # [2026-07-28 server/utilities/caching#interaction-with-pagination] all pages MUST have one scope, but the
+            # next page can come from a server with another one
+            page["cacheScope"] = "private"
         return page
 
     async def _page(self, method: str, name: str, cursor: JSON, params: Object, context: Context) -> Object:

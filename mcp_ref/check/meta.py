@@ -105,9 +105,15 @@ def reverse_dns(message: Message) -> Verdict:
     return None
 
 
+_OFFICIAL_DRAFTS = "io.modelcontextprotocol/auth/"
+"""The start of the official names of two drafts (SEP-1932, SEP-1933), which have a slash too many for the rule."""
+
+
 def extension_faults(capabilities: JSON) -> Verdict:
     """Return the fault of an extension's name in capabilities, or None."""
     for name in an_object(an_object(capabilities).get("extensions")):
+        if name.startswith(_OFFICIAL_DRAFTS):
+            continue
         if len(name) <= MAX_JUDGED_KEY and ("/" not in name or not is_meta_key(name)):
             return Fault(f"the extension {quoted(name)} is not named like com.example/name", key=name[:80])
     return None

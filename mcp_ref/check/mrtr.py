@@ -107,13 +107,13 @@ def state_is_returned(message: Message) -> Verdict:
     state, dialogue = message.body.get("requestState"), message.dialogue
     if not dialogue.is_whole or message.side != "client" or dialogue.states.forgot or dialogue.is_shared:
         return None
+    first = dialogue.rounds.get(request_digest(message.method, message.body))
+    if first is None:  # any process can serve a retry, so another connection can have had the first round
+        return None
     if isinstance(state, str):
         is_known = state in dialogue.states or message.masked
         return None if is_known else f"{message.method} has a requestState that no result has given"
-    if "inputResponses" not in message.body:
-        return None
-    first = dialogue.rounds.get(request_digest(message.method, message.body))
-    if first is None or not first[1]:
+    if "inputResponses" not in message.body or not first[1]:
         return None
     return Fault(f"the retry of {message.method} lacks the requestState of the result", (first[0],))
 

@@ -36,11 +36,11 @@ def usage_errors() -> Iterator[None]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error message: similar names, else all known names if there are at most 16, else ""."""
+    """Return the end of an error message: similar names, else all known names if there are at most 20, else ""."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=3)
     if near:
         return f"; did you mean {' or '.join(repr(n) for n in near)}?"
-    if not 0 < len(names) <= 16:
+    if not 0 < len(names) <= 20:
         return ""
     return f"; there {'is' if len(names) == 1 else 'are'} {', '.join(names)}"

@@ -62,12 +62,11 @@ class Registry(dict[str, T]):
         """
         keys = list(self)
         if not context.revision.pagination:
-            return self._shown(keys, context), None
+            return [self[key] for key in keys if context.shows(key, self._scopes_of)], None
         serials = list(self._serials.values())
         # [2026-07-28 server/utilities/pagination#implementation-guidelines] "" is a cursor, not the first page
         start = 0 if cursor is None else bisect_right(serials, serial_of(cursor))
-        # fill the page with items that the caller can see: a cursor or a short page would show that others exist
-        page, last = list[T](), 0
+        page, last = list[T](), 0  # of items that the caller can see: a short page would show that others exist
         for index in range(start, len(keys)):
             if context.shows(keys[index], self._scopes_of):
                 if len(page) == self._page_size:
@@ -78,9 +77,6 @@ class Registry(dict[str, T]):
 
     def _scopes_of(self, key: str) -> Collection[str]:  # resource_access.py overrides this
         return self.scopes.get(key, ())
-
-    def _shown(self, keys: list[str], context: RequestContext) -> list[T]:
-        return [self[key] for key in keys if context.shows(key, self._scopes_of)]
 
 
 def registering(name: str, argument: object, add: Callable[[F], object]) -> Callable[[F], F]:

@@ -39,8 +39,7 @@ class Announcer:
     loop: asyncio.AbstractEventLoop
     caller = ""
     """The caller whose share of the memory the queued changes use: see `Access.caller`."""
-    shares: Shares
-    """The shares of all queued changes. Set by `Announcers.add`."""
+    shares: Shares  # of all queued changes, set by `Announcers.add`
     _changes: CountedQueue | None = None  # None if no change is queued
     _sender: asyncio.Task[None] | None = None  # sends the queued changes, as fast as the client reads
 
@@ -53,7 +52,6 @@ class Announcer:
         return ()
 
     def wants(self, method: str, subject: str | None) -> bool:
-        """Return True if the client wants the notification."""
         raise NotImplementedError
 
     def send_change(self, method: str, subject: str | None) -> None:

@@ -72,6 +72,9 @@ async def test_bridge_translates_the_code_of_an_unknown_resource(front: str, cod
         assert refused.value.code == code
 
 
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
 async def test_bridge_passes_trace_context_on_and_no_fields_of_a_hop() -> None:
     server, seen = Server("back", revisions=["2025-11-25"]), []
 
@@ -81,8 +84,8 @@ async def test_bridge_passes_trace_context_on_and_no_fields_of_a_hop() -> None:
         return "ok"
 
     async with linked(server, LATEST) as (client, _):
-        await client.call_tool("look", meta={"traceparent": "00-1", "com.example/x": {"a": 1}})
-    assert seen == [{"traceparent": "00-1", "com.example/x": {"a": 1}}]
+        await client.call_tool("look", meta={"traceparent": TRACE, "com.example/x": {"a": 1}})
+    assert seen == [{"traceparent": TRACE, "com.example/x": {"a": 1}}]
 
 
 @pytest.mark.attack("bridge-shared-session")
@@ -321,6 +324,7 @@ def _principal(request: Any) -> str | None:
 
 
 @pytest.mark.attack("bridge-stolen-state")
+@pytest.mark.breaks("state_is_returned")
 async def test_bridge_binds_states_and_clients_to_the_principal() -> None:
     for revision in ("2025-11-25", LATEST):
         bridge = Bridge(servers={"back": make_back(revision)})

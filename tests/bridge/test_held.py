@@ -41,6 +41,7 @@ async def test_held_call_continues_with_the_responses_of_the_retry() -> None:
         assert text_of(result) == "accept Ann" and not bridge.relay.held.calls
 
 
+@pytest.mark.breaks("input_is_complete")
 async def test_held_call_collects_simultaneous_input_requests_in_one_round() -> None:
     params: Object = {"name": "ask_all", "arguments": {}}
     async with linked(make_back("2025-06-18")) as (client, _):
@@ -60,6 +61,7 @@ def _tampered(state: str) -> str:
 
 @pytest.mark.attack("bridge-stolen-state")
 @pytest.mark.attack("bridge-used-state")
+@pytest.mark.breaks("state_is_returned state_of_request input_is_complete")
 async def test_held_call_refuses_a_state_that_is_tampered_used_or_of_another_request() -> None:
     async with linked(make_back("2025-11-25")) as (client, bridge):
         first = await send(client, "tools/call", CALL, ALL)
@@ -168,6 +170,7 @@ async def test_held_call_is_gone_if_the_bridge_restarts() -> None:
             await send(client, "tools/call", retry_of(CALL, first, {"1": NAME}), ALL)
 
 
+@pytest.mark.breaks("state_is_returned")
 async def test_replayed_call_is_served_by_another_process_with_the_same_key() -> None:
     runs = []
 

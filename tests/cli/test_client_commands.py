@@ -319,7 +319,7 @@ def test_argument_without_a_value_is_2(word: str, capsys: Captured) -> None:
     ("words", "why"),
     [
         (["lst"], "unknown command 'lst'; did you mean 'list'?"),
-        (["get"], "unknown command 'get'; there are demo, run, list,"),
+        (["get"], "unknown command 'get'; there are demo, run, bridge, list,"),
         (["list"], "the server is missing: add its URL, or two dashes and its command"),
         (["list", "server.py"], "for example\n  python3 -m mcp_ref list -- python3 server.py\n"),
         (["list", "server.js"], "for example\n  python3 -m mcp_ref list -- node server.js\n"),

@@ -20,6 +20,7 @@ from tests.server.test_memory_of_callers import FIGURES, HOSTILE_TEXTS, growth
 from tests.settings import MODERN, eventually
 
 Question = ElicitRequestFormParams | ElicitRequestURLParams
+pytestmark = pytest.mark.breaks("everything")
 
 
 async def test_requests_of_a_server_in_flight_need_at_most_the_memory_that_is_counted() -> None:

@@ -49,7 +49,7 @@ def _example(hint: object) -> object:
     """Return a value that fits an annotation."""
     candidates: list[object] = [
         "", 0, 0.5, b"", [], {}, (), frozenset(), mcp_ref.TextContent(""), mcp_ref.TextResourceContents("x:", ""),
-        mcp_ref.MemoryStore(), lambda: None,
+        mcp_ref.MemoryStore(), mcp_ref.Task("1", "working", "", "", None), lambda: None,
     ]  # fmt: skip
     choices = [*candidates, *re.findall(r"'([\w/]+)'", describe(hint))]
     return next(each for each in choices if fits(hint, each))

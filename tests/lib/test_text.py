@@ -109,6 +109,9 @@ WRITERS = {
     "server/main.py": "the name and the URL come from the author",
     "server/server.py": "the name and the URL come from the author",
     "cli/show.py": "the contents of a resource for a file or pipe",
+    "cli/drive.py": "Python source, in which `repr` escapes hidden characters",
+    "cli/installation.py": "the question is a text of this program",
+    "recorder/replay.py": "messages for a client, as JSON",
     "transports/trace.py": "`Tracer` escapes every line, also for files",
     "demo/screen.py": "`Screen` escapes every line, and adds its own colors",
 }

@@ -374,6 +374,7 @@ async def test_changes_for_streams_that_are_not_read_need_at_most_the_memory_tha
 
 
 @pytest.mark.attack("session-memory")
+@pytest.mark.breaks("everything")
 async def test_http_sse_sessions_of_one_caller_need_at_most_the_memory_that_is_counted() -> None:
     members: Object = {f"n{number}": [[], {}] for number in range(2500)}
     body = json.dumps(initialize("2024-11-05", {"experimental": members})).encode()

@@ -15,11 +15,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ...jsonrpc.messages import Object
+from ...lib.fields import CheckedFields
 from .types import Task
 
 
 @dataclass(frozen=True, slots=True)
-class OwnedTask:
+class OwnedTask(CheckedFields):
     """A task in a database."""
 
     task: Task
