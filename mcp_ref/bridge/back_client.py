@@ -28,7 +28,7 @@ from ..client.client import Client
 from ..client.connector import ConnectionState
 from ..codec import ShapeError, codec_for
 from ..jsonrpc.errors import ConnectionClosed, McpError, ProtocolError, RemoteError, RequestTimeout
-from ..jsonrpc.messages import INTERNAL_ERROR, METHOD_NOT_FOUND, Object, RequestId
+from ..jsonrpc.messages import INTERNAL_ERROR, JSON, METHOD_NOT_FOUND, Object, RequestId
 from ..revisions import METHODS, Revision
 from ..server.context import Context
 from ..server.session import ServerSession
@@ -106,6 +106,8 @@ class ServerNotes:
         """Replaces the secrets of the configuration in a text."""
         self.allows: Callable[[str], bool] = lambda tool: True
         """The rule of the configuration: True for a tool that clients can use."""
+        self.admit: Callable[[str, JSON], None] = lambda tool, arguments: None
+        """Counts a tool call in the budgets and writes it to the audit log. Raises Refused if it must not be sent."""
 
     def note_task_tools(self, page: Object) -> None:
         """Note the tools of a page that the server runs only as tasks."""

@@ -68,8 +68,9 @@ class Bridge(HostOptions):
                          +-----------------------------------+-----------------------------------+
 
     `server` is the front. The policy is that of a host: consent to the start of a file's servers, allowed tools, the
-    credentials for a server, and the audit log. The person in front approves calls, and the bridge makes sure that they
-    see the name of the server.
+    credentials for a server, the budgets of calls (`calls` and `calls_per_minute`), and the audit log, with a line for
+    each call. The person in front approves calls, so `approve` decides about starts alone, and the bridge makes sure
+    that this person sees the name of the server. Sampling, elicitation and roots are those of the client in front.
 
     Args:
         servers: As for `Host`.
@@ -107,6 +108,7 @@ class Bridge(HostOptions):
         for name, back in self.backs.items():
             hosted = self._hosted[name]
             back.allows, back.mask = hosted.config.allows_tool, partial(_masked, hosted)
+            back.admit = hosted.admit_relayed
         self.state_key = checked_key(self.state_key)
         names = Namespace(self.backs, len(configs) == 1 and not self.prefix)
         self.relay = Relay(self.backs, names, HeldCalls(self.state_key), self.hold, frozenset(self.replay))

@@ -19,8 +19,9 @@ from ..basic.headers import check_parameters
 from ..basic.lifecycle import declares
 from ..basic.versioning import HEADER_MISMATCH
 from ..features.logging import LEVELS
+from ..host.approval import Refused
 from ..jsonrpc.errors import ProtocolError
-from ..jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object, Request
+from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object, Request
 from ..revisions import SPECIFIED, find_method
 from ..server.context import Context
 from ..server.session import ServerSession
@@ -102,6 +103,7 @@ class Relay:
                 own = self._with_open_state(method, params, own, caller)
             call = SessionCall(context, server.losses, self.names.prefix(name))
             client = await server.shared(caller)
+            _admit(server, method, own)
             result = await self._exchange_listed(client, method, own, call, context)
         if result.get("resultType") != "input_required":
             return self.names.result_for_client(name, method, self._with_sealed_tasks(result, name, caller))
@@ -149,6 +151,7 @@ class Relay:
             channel.rounds.read(Request(context.request_id, method, params), self.held.key, caller.principal)
         own = {key: value for key, value in own.items() if key not in ("requestState", "inputResponses")}
         losses, prefix = server.losses, self.names.prefix(server.name)
+        _admit(server, method, own)
 
         async def call_server(call: Call) -> Object:
             if not server.needs_lease(caller):
@@ -244,6 +247,16 @@ class Relay:
         if isinstance(tasks := changed.get("tasks"), list):
             changed = {**changed, "tasks": [seal(task) for task in tasks]}
         return changed
+
+
+def _admit(server: BackServer, method: str, own: Object) -> None:
+    """Raise ProtocolError for a tool call above a budget, or one that cannot be written to the audit log."""
+    if method != "tools/call":
+        return
+    try:
+        server.admit(str(own.get("name")), own.get("arguments"))
+    except Refused as error:
+        raise ProtocolError(INTERNAL_ERROR, f"{server.name}: {error}") from None
 
 
 def _prefixed(request: JSON, prefix: str) -> JSON:

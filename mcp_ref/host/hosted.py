@@ -291,6 +291,18 @@ class HostedServer(Supervisor):
         self._policy.after.add(self.config.name)
         return result
 
+    def admit_relayed(self, name: str, arguments: object) -> None:
+        """Count a tool call that a bridge passes on, and write it to the audit log. Raise Refused if either fails.
+
+        The user of the client in front of the bridge has decided about the call, so the bridge does not ask again.
+        """
+        self._account.call(is_first=not self.calls)
+        if self._options.audit is not None:
+            shown = {"arguments": arguments} if self._options.audit_arguments else {}
+            self._policy.record(
+                "call", self.config.name, full_name(self.config.name, name), decision="allow", source="bridge",
+                configuration=self._digest, arguments_sha256=digest_of(arguments), **shown)  # fmt: skip
+
     async def _for_model(self, request: Awaitable[T], origin: Origin, cut: Callable[[T, int], T]) -> T:
         """Return the result of a request, which for a model (as an error too) has at most `result_characters`."""
         limit = self._account.budget.result_characters

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from mcp_ref import (
+    Budget,
     Client,
     Context,
     ElicitRequestURLParams,
@@ -517,3 +518,34 @@ async def test_bridge_binds_task_ids_to_the_principal() -> None:
             with pytest.raises(RemoteError, match="not issued to this caller"):
                 await bob.find_task(running.id)
             assert (await running.result()).text == "done"
+
+
+@pytest.mark.parametrize("front", ["2025-11-25", LATEST])
+@pytest.mark.parametrize("back", ["2025-06-18", LATEST])
+async def test_bridge_counts_each_call_in_the_budget_and_writes_it_to_the_audit_log(front: str, back: str) -> None:
+    lines: list[str] = []
+    options = {"budget": Budget(calls=2), "audit": lines.append}
+    async with linked(make_back(back), front, options) as (client, _):
+        for _ in range(2):
+            await client.call_tool("echo", {"text": "x"})
+        with pytest.raises(RemoteError, match="the budget calls=2 of the server back is used up"):
+            await client.call_tool("echo", {"text": "x"})
+    events = [(line["event"], line["name"]) for line in map(json.loads, lines)]
+    assert events == [("call", "back.echo")] * 2 + [("budget", "")]
+
+
+async def test_bridge_refuses_a_call_that_cannot_be_written_to_the_audit_log() -> None:
+    def fail(line: str) -> None:
+        raise OSError("the disk is full")
+
+    async with linked(make_back(LATEST), LATEST, {"audit": fail}) as (client, _):
+        with pytest.raises(RemoteError, match="the audit log cannot be written"):
+            await client.call_tool("echo", {"text": "x"})
+
+
+async def test_bridge_counts_the_rounds_of_one_call_once() -> None:
+    lines: list[str] = []
+    async with linked(make_back("2025-11-25"), bridge_options={"audit": lines.append}) as (client, _):
+        first = await send(client, "tools/call", CALL, ALL)
+        await send(client, "tools/call", retry_of(CALL, first, {"1": NAME}), ALL)
+    assert len(lines) == 1
