@@ -738,6 +738,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has the time limit `RENEWAL_SECONDS` in `_repeat_handshake`.",
     ("transports/streamable_http/client.py", "StreamableHttpClientTransport.close", "asyncio.shield(self._closing)"):
         "The task `_close` ends it, whose waits have time limits.",
+    ("transports/streamable_http/durable_store.py", "DurableEventStore.find_session", "asyncio.sleep(HANDOVER_PAUSE)"):
+        "The loop has the time limit `HANDOVER_SECONDS`, and each load has `LOAD_SECONDS`.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore._renew_leases",
      "self._thread.run(partial(self.renew, sessions), is_urgent=True)"):
         "The author's storage ends it. Meanwhile the leases end, so the process serves none of these sessions.",

@@ -16,6 +16,7 @@ def named(trace: str) -> str:
     return f"00-{trace}-b7ad6b7169203331-01"
 
 
+@pytest.mark.breaks("trace_context")
 async def test_span_of_a_request_continues_the_trace_of_meta_or_else_of_the_header() -> None:
     need("opentelemetry.sdk")
     from opentelemetry import trace

@@ -57,6 +57,10 @@ RETRY_SECONDS: Final = 1.0
 """Time after a failed `save` until the next `save`, in seconds."""
 LOAD_SECONDS: Final = 3.0
 """Maximum time of one `load`, in seconds. After this time, the server refuses the request with 503."""
+HANDOVER_SECONDS: Final = 2.0
+"""Time for which a request waits for a session of another process, which may just be giving it back, in seconds."""
+HANDOVER_PAUSE: Final = 0.1
+"""Time between two attempts to load such a session, in seconds."""
 EVENTS_PER_SAVE: Final = 1000
 """Number of sessions and events after which one `save` gets no further session. One session can have more events."""
 MAX_WAITING_CALLS: Final = 10_000
@@ -224,8 +228,17 @@ class DurableEventStore(MemoryEventStore):
         if self._loads[caller] >= MAX_LOADS_PER_CALLER:
             raise StoreFailed("too many sessions are loaded for this caller now")
         self._loads[caller] += 1
+        # A process that drains still has the leases of its sessions when the load balancer already sends their requests
+        # elsewhere. Without this wait, each rolling restart would refuse some of them.
+        end = now() + min(HANDOVER_SECONDS, self.lease_seconds or 0.0)
         try:
-            return await self._find_session(session, principal)
+            while True:
+                try:
+                    return await self._find_session(session, principal)
+                except SessionOwned:
+                    if now() >= end:
+                        raise
+                await asyncio.sleep(HANDOVER_PAUSE)
         finally:
             self._loads -= Counter((caller,))  # without zeros
 

@@ -3,7 +3,8 @@
     add_session (a new session), or load -> this process has the lease -> renewed every third of its time
         -> flush, at the end of the process: release, and another process can load the session at once
         -> the process is killed, paused or cut off: the lease ends, and another process can load the session
-    load, while another process has the lease -> SessionOwned: 503, and the client tries again after a second
+    load, while another process has the lease -> SessionOwned: after two seconds (`HANDOVER_SECONDS`) 503, and the
+        client tries again after a second
 
 The storage decides who has a lease, and counts the processes that have had it (fencing). This page is about
 time: a process that was paused, or that cannot reach the storage, must not serve a session whose lease has ended, so it

@@ -47,6 +47,7 @@ class Shared(DurableEventStore):
         super().__init__(0)
         self.name, self.rows = name, rows
         self.is_away = False
+        self.refused_loads = 0
         self.refused: list[SessionChange] = []
         """The changes that came after the lease was lost."""
 
@@ -77,6 +78,7 @@ class Shared(DurableEventStore):
         if row is None or row.principal != principal:
             return None
         if row.owner != self.name and row.lease_end > time.monotonic():
+            self.refused_loads += 1
             raise SessionOwned
         row.owner, row.fence, row.lease_end = self.name, row.fence + 1, time.monotonic() + self.lease
         return StoredSession(row.initialize, row.principal, [*row.events])
@@ -155,6 +157,17 @@ async def test_session_of_a_live_process_is_503_elsewhere_and_continues_there_af
             ]
         assert await status_of(other, id) == 200  # at once, because the lease was given back
     assert (rows[id].owner, rows[id].fence) == ("b", 2)
+
+
+async def test_request_waits_while_another_process_gives_the_session_back() -> None:
+    rows: dict[str, Row] = {}
+    async with node("a", rows, lease=20.0) as owner, node("b", rows, lease=20.0) as other:
+        id = await begun(owner)
+        waiting = asyncio.create_task(status_of(other, id))
+        await eventually(lambda: other.store.refused_loads > 0)
+        owner.store.release([id])  # as a process does at the end of its draining
+        assert await waiting == 200
+    assert rows[id].owner == "b"
 
 
 async def test_process_that_lost_the_storage_serves_no_session_until_it_has_renewed_the_lease() -> None:
