@@ -563,7 +563,11 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It is the loop of the server's own task, which `close` cancels.",
     ("lib/http/server.py", "HttpServer._accept", "asyncio.sleep(ACCEPT_RETRY_SECONDS)"):
         "It is the loop of the server's own task, which `close` cancels.",
-    ("lib/http/server.py", "HttpServer._accept", "loop.sock_accept(listening)"):
+    ("lib/http/server.py", "HttpServer._next_accepted", "has_client"):
+        "It waits for the next client for as long as the server listens; `close` cancels the task.",
+    ("lib/http/server.py", "HttpServer._next_accepted", "listening.accept()"):
+        "The socket is not blocking.",
+    ("lib/http/server.py", "HttpServer._next_accepted", "loop.sock_accept(listening)"):
         "It waits for the next client for as long as the server listens; `close` cancels the task.",
     ("lib/http/server.py", "HttpServer._check_times", "asyncio.sleep(min(1.0, shortest / 4))"):
         "It is the loop of the server's own task, which `close` cancels.",

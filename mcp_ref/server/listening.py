@@ -20,7 +20,7 @@ from .catalog import Catalog
 from .http import FINISH_SECONDS, HttpApp
 from .http_options import HttpOptions
 
-LAST_REQUEST_SECONDS: Final = 0.05
+LAST_REQUEST_SECONDS: Final = 0.5
 """Time for the last requests to arrive after the port is closed, in seconds, if the server has drained. They get 503,
 and the load balancer gives them to another process."""
 

@@ -937,7 +937,7 @@ async def test_dispatcher_batch_call_that_is_unwritable_does_not_spoil_the_other
     assert isinstance(first, ValueError)
     with pytest.raises(ValueError) as caught:
         await bench.dispatcher.request("x", {"a": float("nan")}, timeout=5)
-    assert caught.value.__notes__ == ["x was not sent, because its params must be JSON"]
+    assert caught.value.__notes__[-1] == "x was not sent, because its params must be JSON"
     assert (second, bench.abandoned) == ({"ok": True}, [])
 
 

@@ -122,10 +122,10 @@ class HttpServer:
                 await asyncio.sleep(ACCEPT_RETRY_SECONDS)
                 continue
             if len(self._starting) >= MAX_STARTING:
-                # `sock_accept` never waits while clients queue, so without this line the connections could not run.
+                # The next line never waits while clients queue, so without this one the connections could not run.
                 await asyncio.sleep(0)
             try:
-                accepted, _ = await loop.sock_accept(listening)
+                accepted = await self._next_accepted(listening)
             except ConnectionAbortedError:
                 continue  # the client has already disconnected
             except OSError as error:
@@ -135,6 +135,29 @@ class HttpServer:
                 await asyncio.sleep(ACCEPT_RETRY_SECONDS)
                 continue
             self._starting.add(asyncio.Task(self._start(accepted), loop=loop))
+
+    async def _next_accepted(self, listening: socket) -> socket:
+        """Wait for a client, and return the socket of its connection.
+
+        Where the event loop can report a client before it is accepted, nothing is awaited after `accept`, so a
+        cancellation at the end of the server loses no connection. `sock_accept` would lose one that it has accepted.
+        """
+        loop = self._connections.loop
+        if sys.platform == "win32":
+            return (await loop.sock_accept(listening))[0]
+        while True:
+            try:
+                accepted, _ = listening.accept()
+            except BlockingIOError:
+                has_client = loop.create_future()
+                loop.add_reader(listening, _finish, has_client)
+                try:
+                    await has_client
+                finally:
+                    loop.remove_reader(listening)
+                continue
+            accepted.setblocking(False)
+            return accepted
 
     def _accept_queued(self, listening: socket) -> None:
         """Accept the connections that wait in the operating system, which would be reset by `listening.close()`."""
@@ -164,6 +187,11 @@ class HttpServer:
             now = time.monotonic()
             for connection in tuple(self._connections.open):
                 connection.check_time_limits(now)
+
+
+def _finish(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 async def start_server(

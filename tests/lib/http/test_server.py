@@ -1685,3 +1685,17 @@ async def test_urgent_request_on_a_new_connection_does_not_wait_while_large_resp
             task.cancel()
         for client in clients:
             await client.close()
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_server_loses_no_connection_that_it_accepts_while_it_closes(turns: int) -> None:
+    """The cancellation of the task that accepts comes in each turn of the event loop around the acceptance."""
+    server = await start_server(lambda exchange: exchange.respond(200, OK, b"ok"), "127.0.0.1")
+    await asyncio.sleep(0.01)  # until the task waits for a connection
+    with socket.create_connection(server.address) as client:
+        client.setblocking(False)
+        client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await server.close(last_requests=0.2)
+        assert client.recv(100).startswith(b"HTTP/1.1 200")

@@ -238,7 +238,7 @@ async def test_post_that_waits_when_its_session_ends_is_refused(
 
 async def test_idle_sessions_end_and_never_one_with_work_in_flight_or_a_client_that_listens() -> None:
     held = Held()
-    async with served_over_http(held.server, limits=EndpointLimits(session_idle=0.05)) as web:
+    async with served_over_http(held.server, limits=EndpointLimits(session_idle=0.3)) as web:
         busy, listens = Talk(web), Talk(web)
         sessions = web.site._endpoint.sessions
         await busy.handshake()
