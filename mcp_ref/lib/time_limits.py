@@ -25,7 +25,7 @@ from types import TracebackType
 class TimeLimit:
     """A time limit, as a context manager. At its end, the block is cancelled, and TimeoutError is raised after it."""
 
-    __slots__ = ("_before", "_limits", "_task", "deadline", "end", "has_ended", "seconds")
+    __slots__ = ("_before", "_limits", "_task", "deadline", "end", "has_ended", "seconds", "stopped_since")
 
     def __init__(self, limits: TimeLimits, seconds: float | None, most: float | None) -> None:
         now = asyncio.get_running_loop().time()
@@ -34,6 +34,8 @@ class TimeLimit:
         """The latest end that `restart` can set, on the event loop's clock."""
         self.end = min(now + seconds if seconds is not None else math.inf, self.deadline)
         """The end on the event loop's clock; infinity without a limit."""
+        self.stopped_since = 0.0
+        """The beginning of the current `stopped` block, or of this limit if that is later, on the event loop's clock."""
 
     def __enter__(self) -> TimeLimit:
         task = asyncio.current_task()
@@ -71,7 +73,6 @@ class TimeLimits:
     def __init__(self) -> None:
         self.running: set[TimeLimit] = set()
         self._stops = 0  # number of open `stopped` blocks
-        self._stopped: dict[TimeLimit, float] = {}  # the time since when each limit is stopped
         self._timer: asyncio.TimerHandle | None = None  # of the earliest end, or earlier
 
     def timeout(self, seconds: float | None, most: float | None = None) -> TimeLimit:
@@ -87,7 +88,7 @@ class TimeLimits:
         """Watch a limit until its block ends."""
         self.running.add(limit)
         if self._stops:
-            self._stopped[limit] = asyncio.get_running_loop().time()
+            limit.stopped_since = asyncio.get_running_loop().time()
         else:
             self.watch(limit.end)
 
@@ -118,7 +119,9 @@ class TimeLimits:
         """Return a context manager that stops all limits. Several may overlap."""
         self._stops += 1
         if self._stops == 1:
-            self._stopped = dict.fromkeys(self.running, asyncio.get_running_loop().time())
+            now = asyncio.get_running_loop().time()
+            for limit in self.running:
+                limit.stopped_since = now
         try:
             yield
         finally:
@@ -127,10 +130,12 @@ class TimeLimits:
                 self._continue()
 
     def _continue(self) -> None:
-        stopped, self._stopped, now = self._stopped, {}, asyncio.get_running_loop().time()
-        for limit, since in stopped.items():
-            limit.postpone(now - since)
-        self._check()
+        now = asyncio.get_running_loop().time()
+        for limit in self.running:
+            limit.postpone(now - limit.stopped_since)
+        # Check in the next iteration. An overdue limit of the current task must not cancel it while it runs, because if
+        # its block ended without an `await`, the cancellation would be raised after the block.
+        self.watch(now)
 
     def close(self) -> None:
         """Stop the timer. Later limits start it again."""

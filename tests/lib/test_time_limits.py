@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import time
+import weakref
 
 import pytest
 
@@ -119,3 +121,31 @@ async def test_limit_that_ended_during_a_stop_is_left_alone() -> None:
         await asyncio.sleep(10)
     assert time.monotonic() < began + 5
     assert not limits.running
+
+
+async def test_limit_that_a_stop_finds_overdue_does_not_cancel_the_task_after_its_block() -> None:
+    limits = TimeLimits()
+    with limits.timeout(0.01):
+        time.sleep(0.02)  # the event loop was busy
+        with limits.stopped():
+            pass
+    task = asyncio.current_task()
+    assert task is not None and task.cancelling() == 0
+    await asyncio.sleep(0)  # a cancellation of the block would be raised here
+
+
+async def test_limits_of_blocks_that_end_during_a_stop_are_forgotten() -> None:
+    limits = TimeLimits()
+
+    async def end_at_once() -> None:
+        with limits.timeout(100):
+            pass
+
+    with limits.stopped():
+        task = asyncio.create_task(end_at_once())
+        await task
+        known = weakref.ref(task)
+        del task
+        await asyncio.sleep(0)  # the event loop forgets the task too
+        gc.collect()
+        assert known() is None
