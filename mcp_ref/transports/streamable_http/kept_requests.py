@@ -14,13 +14,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from ...jsonrpc.messages import (
-    JSON,
-    ErrorResponse,
-    Request,
-    RequestId,
-    Response,
-)
+from ...jsonrpc.messages import JSON, ErrorResponse, Request, RequestId, Response
 from ...lib.uri import canonical_uri
 
 KEPT_METHODS: Final = frozenset({"initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
@@ -80,10 +74,13 @@ def stored_requests(kept: bytes, prefix: str) -> Iterator[Request]:
 
 def name_with_id(name: str, ids: Sequence[RequestId]) -> str:
     """Return the name of a stream with the id of its request, if it has one request, whose id is not too long."""
-    if len(ids) != 1 or len(str(ids[0])) > MAX_NAMED_ID:
+    id = str(ids[0])
+    if len(ids) > 1 or len(id) > MAX_NAMED_ID:
         return name
+    if type(ids[0]) is int:
+        return f"{name}-{id}"
     # the name must not contain ".", which separates it from the number of an event
-    return f"{name}-s{urlsafe_b64encode(str(ids[0]).encode()).decode()}"
+    return f"{name}-s{urlsafe_b64encode(id.encode()).decode()}"
 
 
 def request_of(stream: str) -> RequestId | None:

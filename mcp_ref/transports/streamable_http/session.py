@@ -334,10 +334,7 @@ class HttpSession(SessionTransport):
     def open_stream(self, ids: tuple[RequestId, ...]) -> Stream:
         """Return a new stream for the requests of one POST. `ids` must not contain the id of a request in flight."""
         number = self._stream_number = self._stream_number + 1
-        if len(ids) == 1 and type(ids[0]) is int:  # with the id, for another process if this one is killed
-            name = f"{self.stream_prefix}-{number}-{ids[0]}"
-        else:
-            name = name_with_id(f"{self.stream_prefix}-{number}", ids)
+        name = name_with_id(f"{self.stream_prefix}-{number}", ids)  # for another process if this one is killed
         stream = self.streams[name] = Stream(self, name, ids)
         for id in ids:
             self.streams_by_request[id] = stream
