@@ -129,13 +129,13 @@ class Tasks:
 
         Raises:
             ProtocolError: The store of tasks is full.
-            Exception: An exception of the handler, if no task has begun.
+            Exception: An exception of the store, or of the handler if no task has begun.
         """
         live = LiveTask(origin, ttl, self.poll_interval, self.store, self._note_change)
         if not begins_late:
             try:
                 live.begin_task()
-            except ProtocolError:
+            except BaseException:  # an author's store can raise anything
                 on_end()
                 raise
         running = live.handler = live.loop.create_task(live.run(work(live)))
@@ -200,7 +200,9 @@ class Tasks:
 
     def _set_responses(self, id: str, responses: dict[str, Object]) -> None:
         """Pass the requestor's responses, which another process has received, to the handler of a task."""
-        live = self.live[id]
+        live = self.live.get(id)
+        if live is None:
+            return  # the handler has ended meanwhile
         try:
             live.inputs.set_responses(responses, live.revision)
         except ProtocolError as error:  # the other process did not know which types the handler wants

@@ -153,6 +153,8 @@ class SharedTasks(TaskStore):
         elif stored.expires_at <= time.time():
             self._forget(id)
         elif await self._database.put(stored):
+            if id not in self._running:  # `remove` was called during the call
+                return await self._database.remove(id)
             self._end_creation(id)
             if stored.task.is_over:
                 self._forget(id)
@@ -181,8 +183,8 @@ class SharedTasks(TaskStore):
 
     def _lose(self, id: str) -> None:
         """End a task that another process has ended."""
-        if self._running.pop(id, None) is not None:
-            self.on_over(id)
+        if id in self._running:
+            self.on_over(id)  # it calls `put`, although the database would refuse this state
             self._unsaved.pop(id, None)
         self._forget(id)
 
@@ -292,8 +294,15 @@ class SharedTasks(TaskStore):
 
     async def _read(self, id: str) -> None:
         """Read a task that another process has changed, or has responses for."""
+        del self._noted[id]  # first: a change during the calls is another one, which must be read too
+        try:
+            await self._take_change(id)
+        except ProtocolError:
+            self._noted[id] = None
+            raise
+
+    async def _take_change(self, id: str) -> None:
         stored = await self._bounded(self._database.get(id))
-        del self._noted[id]
         if id not in self._running:
             if stored is not None:
                 self._show(stored)
@@ -326,7 +335,7 @@ class SharedTasks(TaskStore):
     def _start(self, name: str, work: Callable[[], Coroutine[object, object, None]]) -> None:
         """Run a function in an asyncio task, if it does not run."""
         if name not in self._tasks or self._tasks[name].done():
-            self._tasks[name] = asyncio.create_task(work())
+            self._tasks[name] = asyncio.Task(work())  # never eager: it could call `_start` before it is in the table
 
     async def _bounded(self, call: Awaitable[T]) -> T:
         """Wait for the database, at most `CALL_SECONDS`. Raise ProtocolError if it fails."""

@@ -14,7 +14,7 @@ import pytest
 
 from mcp_ref import Context, MemoryTaskStore, ProtocolError, Server, TextContent, ToolError
 from mcp_ref.basic.channel import RequestContext
-from mcp_ref.extensions.tasks.types import TaskRequestParams
+from mcp_ref.extensions.tasks.types import Task, TaskRequestParams
 from mcp_ref.features.task_augmentation import EXTENSION, RELATED_TASK
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
@@ -729,6 +729,17 @@ async def test_task_store_that_is_full_refuses_a_new_task(kind: str) -> None:
         assert work.begun.empty()
         code, message = await peer.refused("tools/call", {"name": "never_begins", "task": {}})
         assert code == -32603 and "retry later" in message
+
+
+async def test_task_store_that_fails_gives_the_share_of_the_arguments_back() -> None:
+    class BrokenStore(MemoryTaskStore):
+        def put(self, task: Task, owner: str, expires_at: float) -> None:
+            raise OSError("the disk is full")
+
+    work = at_work(task_store=BrokenStore())
+    async with legacy(work, "memory") as peer:
+        assert (await peer.refused("tools/call", {"name": "wait", "task": {}}))[0] == -32603
+        assert work.server.tasks._arguments.used == 0
 
 
 @KINDS

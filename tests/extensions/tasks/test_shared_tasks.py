@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
+import time
 from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any
 
@@ -13,9 +14,11 @@ import pytest
 
 from mcp_ref import AsyncTaskStore, OwnedTask, ProtocolError
 from mcp_ref.extensions.tasks import shared_tasks
-from mcp_ref.extensions.tasks.shared_tasks import LOST
+from mcp_ref.extensions.tasks.shared_tasks import LOST, SharedTasks
+from mcp_ref.extensions.tasks.types import Task, new_task
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
+from mcp_ref.server.announcements import Announcers
 from tests.extensions.tasks.test_receiver import EXTENDED, Peer, Work, accept, at_work, text_in
 from tests.messages import request, result_of
 from tests.raw_http_client import Talk, served_over_http
@@ -268,3 +271,89 @@ async def test_database_that_has_lost_its_data_gets_the_running_tasks_again() ->
         await eventually(lambda: id in both.database.tasks)
         both.work.go.set()
         assert text_in((await both.second.until(id, "completed"))["result"]) == "done"
+
+
+@contextlib.asynccontextmanager
+async def shared_alone(store: Store) -> AsyncIterator[SharedTasks]:
+    """Yield the shared tasks of a process without clients."""
+    shared = SharedTasks(store, Announcers())
+    try:
+        yield shared
+    finally:
+        await shared.close()
+
+
+def a_task(id: str = "one", **changes: Any) -> Task:
+    task = dataclasses.replace(new_task(60_000, 1000, time.time()), task_id=id)
+    return dataclasses.replace(task, **changes)
+
+
+async def test_task_that_is_removed_while_the_database_stores_it_does_not_stay_there() -> None:
+    class SlowStore(Store):
+        async def put(self, stored: OwnedTask) -> bool:
+            begun.set()
+            await go.wait()
+            return await super().put(stored)
+
+    begun, go, database = asyncio.Event(), asyncio.Event(), Database()
+    async with shared_alone(SlowStore(database)) as shared:
+        shared.put(a_task(), "ada", time.time() + 60)
+        await begun.wait()
+        shared.remove("one")  # the request was cancelled
+        go.set()
+        await eventually(lambda: shared._tasks["changes"].done())
+        assert not database.tasks
+
+
+async def test_change_that_is_announced_during_the_read_of_its_task_is_read_too() -> None:
+    class ChangingStore(Store):
+        async def get(self, id: str) -> OwnedTask | None:
+            stored = await super().get(id)
+            reads.append(id)
+            if len(reads) == 1:
+                shared.note_change("one")  # after the database has read the task
+            return stored
+
+    database, reads = Database(), list[str]()
+    async with shared_alone(ChangingStore(database)) as shared:
+        shared.put(a_task(), "ada", time.time() + 60)
+        await shared.wait_created("one")
+        shared.note_change("one")
+        await eventually(lambda: len(reads) >= 2)
+
+
+async def test_responses_that_the_database_does_not_return_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    class FailingStore(Store):
+        async def take_responses(self, id: str) -> dict[str, Object]:
+            calls.append(id)
+            if len(calls) == 1:
+                raise ConnectionError("the database is away")
+            return await super().take_responses(id)
+
+    monkeypatch.setattr(shared_tasks, "RETRY_SECONDS", 0.01)
+    database, calls, given = Database(), list[str](), dict[str, Object]()
+    async with shared_alone(FailingStore(database)) as shared:
+        shared.on_responses = lambda id, responses: given.update(responses)
+        shared.put(a_task(), "ada", time.time() + 60)
+        await shared.wait_created("one")
+        database.responses["one"] = {"who": {}}
+        shared.note_change("one")
+        await eventually(lambda: given == {"who": {}})
+
+
+async def test_responses_for_a_task_that_has_just_ended_are_ignored_and_its_process_goes_on() -> None:
+    async with pair() as both:
+        both.work.server.tasks._set_responses("ended", {"who": accept("Ada")})
+
+
+async def test_task_that_another_process_has_ended_leaves_nothing_in_memory() -> None:
+    database = Database()
+    async with shared_alone(Store(database)) as shared:
+        shared.on_over = lambda id: shared.put(a_task(status="cancelled"), "ada", time.time() + 60)
+        shared.put(a_task(), "ada", time.time() + 60)
+        await shared.wait_created("one")
+        database.tasks["one"] = dataclasses.replace(database.tasks["one"], task=a_task(status="cancelled"))
+        shared.note_change("one")
+        await eventually(lambda: not shared._running)
+        await eventually(lambda: shared._tasks["changes"].done())
+        assert not shared._creations and not shared._running and not shared._unsaved
