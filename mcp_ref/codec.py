@@ -7,9 +7,8 @@ Each type of the protocol is one dataclass, which serves all revisions. Its anno
 - A field with its default value is not written, unless it is a constant such as `type`.
 - The peer gets only members that its revision has; `Availability.if_unsupported` decides about the others.
 - The reader ignores unknown members, because later revisions can add some. It treats an optional member that is null as
-  absent, and reads members of other revisions if they are present, except with `if_unsupported="ignore"`. If a member
-  is missing or has a wrong type, it raises `ShapeError` instead of guessing a value, because otherwise a server could
-  run a call that the client did not mean.
+  absent, and reads members of other revisions if they are present, except with `if_unsupported="ignore"`. For a missing
+  member or a wrong type, it raises `ShapeError`, because a guess could make a server run a call that nobody meant.
 - For other differences between revisions, a dataclass can have two methods: `to_wire(wire, revision)` changes the JSON
   object that the writer made, and the static method `from_wire(wire, revision)` changes an object before it is read.
 
@@ -82,22 +81,16 @@ class Codec:
     def encode(self, value: object) -> Object:
         """Return the JSON object of a dataclass.
 
-        Raise TypeError for a field of the wrong type, and NotInRevision for one that the revision lacks but that must
-        not be dropped.
+        Raise TypeError for a field of the wrong type, and NotInRevision for one that the revision lacks and refuses.
         """
         cls = type(value)
-        write = self._writers.get(cls) or self._writer_of(cls)
+        write = self._writers.get(cls) or self._class_writer(cls)
         return write(value)
 
     def decode(self, cls: type[T], value: JSON) -> T:
         """Return an instance of the dataclass `cls` from a JSON object. Raise ShapeError for a wrong member."""
         read = self._readers.get(cls) or self._class_reader(cls)
         return read(value)  # type: ignore[return-value]
-
-    def _writer_of(self, cls: type) -> _WriteObject:
-        if cls not in self._writers:
-            self._writers[cls] = self._class_writer(cls)
-        return self._writers[cls]
 
     def _class_writer(self, cls: type) -> _WriteObject:
         revision = self.revision
@@ -110,6 +103,7 @@ class Codec:
                     raise NotInRevision(f"{cls.__name__} does not exist in revision {revision}")
                 return self.encode(fallback(value))
 
+            self._writers[cls] = write_other
             return write_other
 
         # attribute, JSON name, writer, omitted value, default, types that need no check, annotation
@@ -141,6 +135,7 @@ class Codec:
             adjusted: Object = adjust(value, wire, revision) if adjust else wire
             return adjusted
 
+        self._writers[cls] = write
         return write
 
     def _writer(self, hint: object, place: str) -> _Write | None:
@@ -172,15 +167,12 @@ class Codec:
                 if not isinstance(value, classes):
                     expected = " or ".join(each.__name__ for each in classes)
                     raise TypeError(f"{place} must have objects of {expected}, not {value!r:.{QUOTED}}")
-                write_object = writers[cls] = self._writer_of(cls)
+                write_object = writers[cls] = self._writers.get(cls) or self._class_writer(cls)
             return write_object(value)
 
         return write
 
     def _write_any(self, value: object) -> JSON:
-        write = self._writers.get(type(value))
-        if write is not None:
-            return write(value)
         if dataclasses.is_dataclass(value):
             return self.encode(value)
         if type(value) is list:

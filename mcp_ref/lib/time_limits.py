@@ -35,7 +35,7 @@ class TimeLimit:
         self.end = min(now + seconds if seconds is not None else math.inf, self.deadline)
         """The end on the event loop's clock; infinity without a limit."""
         self.stopped_since = 0.0
-        """The beginning of the current `stopped` block, or of this limit if that is later, on the event loop's clock."""
+        """Start of the current `stopped` block, or of this limit if that is later, on the event loop's clock."""
 
     def __enter__(self) -> TimeLimit:
         task = asyncio.current_task()
@@ -73,7 +73,7 @@ class TimeLimits:
     def __init__(self) -> None:
         self.running: set[TimeLimit] = set()
         self._stops = 0  # number of open `stopped` blocks
-        self._timer: asyncio.TimerHandle | None = None  # of the earliest end, or earlier
+        self._timer: asyncio.TimerHandle | None = None  # calls `_check` at the earliest end, or before it
 
     def timeout(self, seconds: float | None, most: float | None = None) -> TimeLimit:
         """Return a context manager that raises TimeoutError at the end of the time. It can be restarted up to `most`.

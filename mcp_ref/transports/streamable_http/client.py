@@ -59,14 +59,7 @@ from ..http_sse.client import SseClientTransport
 from ..trace import traced_http_client
 from .checks import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER
 from .resumption import listen, read_and_resume
-from .stateless_client import (
-    CLOSE_SECONDS,
-    MAX_RESPONSE,
-    NOT_AN_ENDPOINT,
-    StatelessRequests,
-    describe_http_error,
-    error_in,
-)
+from .stateless_client import CLOSE_SECONDS, MAX_RESPONSE, NOT_AN_ENDPOINT, StatelessRequests, error_in, http_error_text
 
 log = logging.getLogger(__name__)
 
@@ -281,7 +274,7 @@ class StreamableHttpClientTransport(Transport):
 
     def _deliver_refusal(self, response: HttpResponse, body: bytes, ids: list[RequestId], deliver: Receive) -> None:
         """Deliver an HTTP error to the requests of a POST, as the JSON-RPC error in it except for `initialize`."""
-        text, found = describe_http_error(response, body), error_in(body)
+        text, found = http_error_text(response, body), error_in(body)
         if found is None or (self._initialize is not None and ids == [self._initialize.id]):
             return self._fail_requests(ids, text, deliver)
         if not ids:

@@ -93,8 +93,7 @@ class Stream:
     def respond_to(self, exchange: Exchange, headers: HeaderList, access: Access | None) -> None:
         """Send the messages in the response to this POST, with these further headers.
 
-        `access` is the access of the POST, in which a handler notes a refusal that becomes the response; None for a
-        batch.
+        A refusal that a handler notes in `access` becomes the response. A batch has no `access`.
         """
         self._exchange, self.headers, self._access = exchange, headers, access
         exchange.respond_later(self.cancel)

@@ -116,7 +116,7 @@ class StatelessRequests:
             receive(message)
             return None
         if response.status >= 300:
-            return describe_http_error(response, body)
+            return http_error_text(response, body)
         if not body:
             return "the response is empty"
         return f"the body of type {kind or '(none)'} is not the JSON-RPC response"
@@ -170,7 +170,7 @@ def error_in(body: bytes) -> ErrorResponse | None:
     return message if isinstance(message, ErrorResponse) else None
 
 
-def describe_http_error(response: HttpResponse, body: bytes) -> str:
+def http_error_text(response: HttpResponse, body: bytes) -> str:
     """Return a description of an HTTP error, with the error message that its body may have."""
     text, detail = f"the server answered HTTP {response.status}", ""
     found = error_in(body)
