@@ -147,7 +147,7 @@ class Requester:
         id, batch, has_slot = None, None, False
         try:
             with self.time_limits.timeout(timeout, max_timeout) as pending.limit:
-                has_slot = self._slots.take_now() or await self._slots.take()
+                has_slot = self._slots.take_now() or await self._wait_for_slot()
                 await self._transport.drain(related)  # do not pile up messages for a peer that does not read
                 if self._closing_error is not None:
                     raise self._closing_error.with_traceback(None)  # the traceback would be that of another caller
@@ -183,6 +183,11 @@ class Requester:
             if not pending.response.cancel() and not pending.response.cancelled():
                 pending.response.exception()  # marks it as read, or asyncio would log it as never retrieved
 
+    async def _wait_for_slot(self) -> bool:
+        # leave the batch, because the slot may come only after a response to one of its requests
+        self._leave_batch(asyncio.current_task())
+        return await self._slots.take()
+
     def _give_up(self, id: RequestId | None, batch: _UnsentBatch | None, reason: str) -> None:
         is_unsent = batch is not None and id in batch.requests
         if id is not None and not is_unsent:
@@ -192,8 +197,8 @@ class Requester:
         """Run several calls, and send their first requests as one array. [2025-03-26 basic/index#batching]
 
         Return each call's result or exception, in the order of the calls. The array is sent as soon as every call has
-        made a request or ended. If a call starts other asyncio tasks, their requests are sent separately. Raise
-        ValueError for more than `MAX_BATCH` calls.
+        made a request, waits for a slot, or has ended. Later requests are sent separately, and so are those of other
+        asyncio tasks that a call starts. Raise ValueError for more than `MAX_BATCH` calls.
         """
         if len(calls) > MAX_BATCH:
             for call in calls:
@@ -226,7 +231,7 @@ class Requester:
         return batch
 
     def _leave_batch(self, task: asyncio.Task[object] | None) -> None:
-        """Count a call that has made its request or ended. After the last call, send the array."""
+        """Count a call that adds no further request to its batch. After the last call, send the array."""
         batch = self._batches.pop(task, None)
         if batch is None:
             return

@@ -391,6 +391,17 @@ async def test_dispatcher_callers_beyond_max_pending_wait_for_a_slot() -> None:
     await asyncio.gather(*calls)
 
 
+async def test_dispatcher_batch_with_more_calls_than_max_pending_sends_the_others_later() -> None:
+    bench = Bench(max_pending=2)
+    calls = asyncio.create_task(bench.dispatcher.batch(*(bench.call(timeout=None) for _ in range(3))))
+    (array,) = await bench.transport.wait_for(1)
+    assert isinstance(array, Batch) and len(array.messages) == 2
+    bench.receive(Response(1, {}))
+    await bench.transport.wait_for(2)
+    bench.receive(Response(2, {}), Response(3, {}))
+    assert await calls == [{}, {}, {}]
+
+
 async def test_dispatcher_unsent_request_is_never_cancelled_on_the_wire() -> None:
     bench = Bench()
     bench.transport.may_drain.clear()  # the peer does not read
