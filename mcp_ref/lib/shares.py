@@ -7,7 +7,7 @@ either: one hostile caller would take everything. So a table that keeps data of 
     shares.give_back(caller, size)    after it is removed
 
 The size of a message says little about the memory that it needs, because JSON can need 25 times its size as Python
-objects: `[[],[],[],...]` has a list in each three bytes. So `memory_of` counts the characters that begin objects.
+objects: `[[],[],[],...]` has a list in every three bytes. So `memory_of` counts the characters that begin objects.
 
 Threats:
     request-memory: the server's memory; a caller; sends many requests whose small text becomes many objects, and whose
@@ -95,7 +95,7 @@ class Shares:
 
 
 class CountedQueue(dict[tuple[str, "str | None"], None]):
-    """A queue of changes that differ, the oldest first. The memory of their texts counts for a caller.
+    """A queue of different changes, the oldest first. The memory of their texts counts in the share of a caller.
 
     Args:
         shares: The shares of all queues.
@@ -108,7 +108,7 @@ class CountedQueue(dict[tuple[str, "str | None"], None]):
         self._shares, self._caller, self._max_length = shares, caller, max_length
 
     def add(self, change: tuple[str, str | None]) -> None:
-        """Queue a change: a method, and a text or None. If the other queues of the caller use its share, drop it."""
+        """Queue a change: a method, and a text or None. Drop it if other queues use up the caller's share."""
         if change in self:
             return
         if len(self) >= self._max_length:

@@ -393,7 +393,8 @@ async def test_dispatcher_callers_beyond_max_pending_wait_for_a_slot() -> None:
 
 async def test_dispatcher_batch_with_more_calls_than_max_pending_sends_the_others_later() -> None:
     bench = Bench(max_pending=2)
-    calls = asyncio.create_task(bench.dispatcher.batch(*(bench.call(timeout=None) for _ in range(3))))
+    three = [bench.call(timeout=None) for _ in range(3)]
+    calls = asyncio.create_task(bench.dispatcher.batch(*three))
     (array,) = await bench.transport.wait_for(1)
     assert isinstance(array, Batch) and len(array.messages) == 2
     bench.receive(Response(1, {}))

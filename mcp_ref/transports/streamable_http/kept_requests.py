@@ -1,7 +1,7 @@
-"""The requests that set the state of a session: an event store keeps them beside the events.
+"""Kept requests: those that set the state of a session, which an event store keeps beside the events.
 
-The *kept requests* are the latest `logging/setLevel`, and a `resources/subscribe` for each resource with a
-subscription. Another process that continues the session handles them again (restoration.py).
+They are the latest `logging/setLevel`, and a `resources/subscribe` for each resource with a subscription. Another
+process that continues the session handles them again (restoration.py).
 
 Spec:  server/utilities/logging, server/resources#subscriptions (2025-03-26 to 2025-11-25)
 Used by: session.py, restoration.py

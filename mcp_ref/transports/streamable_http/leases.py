@@ -6,11 +6,11 @@
     load, while another process has the lease -> SessionOwned: after two seconds (`HANDOVER_SECONDS`) 503, and the
         client tries again after a second
 
-The storage decides who has a lease, and counts the processes that have had it (fencing). This page is about
-time: a process that was paused, or that cannot reach the storage, must not serve a session whose lease has ended, so it
-checks the clock before each request. That clock runs on during a pause, and on Linux while the machine is suspended. If
-no other process has taken the session over, a later `renew` continues it. If one has, `save` and `renew` say so, and
-this process ends its copy.
+The storage decides who has a lease, and refuses the writes of any other process. This module only watches the time: a
+process that was paused, or that cannot reach the storage, must not serve a session whose lease has ended, so it checks
+the clock before each request. That clock runs on during a pause, and on Linux while the machine is suspended. If no
+other process has taken the session over, a later `renew` continues it. If one has, `save` and `renew` say so, and this
+process ends its copy.
 
 A lease counts from before the call of the storage, because nobody knows when during the call it was granted.
 
@@ -66,7 +66,7 @@ class Leases:
             self._task = asyncio.create_task(self._renew_all())
 
     def note_loaded(self, session: str, began: float) -> None:
-        """Note a `load` that began at the time `began` (`time.monotonic`)."""
+        """Note a `load` that began at the time `began` (`now`), and that has given this process the lease."""
         self._loaded[session] = began + self._seconds
 
     def keep(self, session: str) -> None:

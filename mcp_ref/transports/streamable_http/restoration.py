@@ -1,12 +1,11 @@
-"""A session continues in another process: it handles the stored requests again, and the client learns which are lost.
+"""Restoration: another process continues a session. It handles stored requests again, and reports the lost ones.
 
     the first request for the session -> session_table.py: _restore
         -> repeat_requests: the stored `initialize`, then the kept requests, without the client
     GET with the last event of a stream whose request was in flight -> add_error
 
 The process checks the caller's scopes for the kept requests again, because the caller can have lost a scope meanwhile.
-It announces each subscribed resource once, because no process has served the session for a while: an update can be
-missed.
+It announces each subscribed resource once, because an update can have been missed while no process had the session.
 
 A request that was in flight is lost with its process. Its stream has the request's id in its name. So when the client
 resumes the stream, an error is the last event, and the client need not wait for a time limit.
@@ -100,7 +99,7 @@ async def _repeat(session: HttpSession, request: Request) -> None:
 
 
 def _announce(session: HttpSession, uri: object) -> None:
-    """Announce an update of a resource, because the session had no process for a while, which can have missed one."""
+    """Announce an update of a resource, because one can have been missed while no process had the session."""
     if isinstance(uri, str) and session.served is not None and not session.has_ended:
         cast(_Announcer, session.served).announce("notifications/resources/updated", canonical_uri(uri) or uri)
 
