@@ -240,14 +240,12 @@ class HttpSession(SessionTransport):
         self.size = size  # its memory as the table counts it, in bytes
         self.served: ServedSession | None = None
         """The session that is served on this transport; None until it has begun."""
-        self._on_end = on_end
         self.restoration: asyncio.Task[None] | None = None  # not None while stored requests are handled again
         self.kept: KeptRequests | None = None  # the requests that a later process must handle again
         self.refusal: Callable[[], HttpRefusal] = unknown_session  # of a POST that waits when the session has ended
-        self.id = id
+        self.id, self.limits, self._on_end = id, limits, on_end
         self.store: MemoryEventStore | None = store
         """The store of the session's events; None after the session has ended or the store has failed."""
-        self.limits = limits
         self.revision = LATEST_LEGACY
         self.initialized: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """Pending until the response to `initialize` is sent, then True if that succeeded."""
@@ -333,7 +331,9 @@ class HttpSession(SessionTransport):
     def open_stream(self, ids: tuple[RequestId, ...]) -> Stream:
         """Return a new stream for the requests of one POST. `ids` must not contain the id of a request in flight."""
         number = self._stream_number = self._stream_number + 1
-        name = name_with_id(f"{self.stream_prefix}-{number}", ids)  # for another process if this one is killed
+        name, id = f"{self.stream_prefix}-{number}", ids[0]
+        is_usual = len(ids) == 1 and type(id) is int and 0 <= id < 2**63
+        name = f"{name}-{id}" if is_usual else name_with_id(name, ids)  # for another process if this one is killed
         stream = self.streams[name] = Stream(self, name, ids)
         for id in ids:
             self.streams_by_request[id] = stream
