@@ -29,7 +29,7 @@ def count(session: pytest.Session) -> int:
     if option.collectonly or option.usepdb or option.trace or option.capture == "no" or len(session.items) <= FEW:
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") and hasattr(os, "fork") else 0
-    return int(os.environ.get("MCP_REF_WORKERS", min(MOST, cores + 1)))
+    return max(1, int(os.environ.get("MCP_REF_WORKERS", min(MOST, cores + 1))))
 
 
 def run(session: pytest.Session, workers: int) -> None:
