@@ -20,34 +20,45 @@ from typing import Final
 
 from ..jsonrpc.messages import JSON
 from ..transports.trace import SECRET_NAMES, is_query_secret, redact, redact_query, suggests_secret
-from .recording import Content, ErrorOutput, Event, Frame, Head, HttpBody, HttpEvent, HttpRequest, HttpResponse
+from .recording import Content, ErrorOutput, Event, Frame, Gap, Head, HttpBody, HttpEvent, HttpRequest, HttpResponse
 
 HIDDEN: Final = "***"
 """The text in place of a secret."""
-_NOT_SECRET_HEADERS: Final = frozenset({"www-authenticate", "access-control-allow-headers", "vary"})
-_ADDRESS_HEADERS: Final = frozenset({"location", "referer", "link", "content-location"})
+_NOT_SECRET_HEADERS: Final = frozenset({"access-control-allow-headers", "vary"})
+_ADDRESS_HEADERS: Final = frozenset({"location", "referer", "link", "content-location", "www-authenticate"})
+_SECRET_HEADER_ENDS: Final = ("key", "auth", "dpop")
+"""Ends of the names of headers that are secrets, although `SECRET_NAMES` has no word of them."""
 
 # Separators between letters, because `api_key` is a secret too, and so is the UTF-16 form of the word
 _SECRET_WORD: Final = re.compile("|".join(map(r"[-_. \0]*".join, SECRET_NAMES)).encode(), re.IGNORECASE)
-_WORDS: Final = tuple(word.encode() for word in (*SECRET_NAMES, "bearer", "basic", "dpop", "code=", "assertion="))
-_DISGUISES: Final = (b"\\u", "\u017f".encode(), "\u212a".encode(), "\u0131".encode())
+_WORDS: Final = tuple(
+    word.encode()
+    for word in (*SECRET_NAMES, "bearer", "basic", "dpop", "code=", "assertion=", "key=", "auth=", "sig=", "signature=")
+)
+_DISGUISES: Final = (b"\\u", b"%", "\u017f".encode(), "\u212a".encode(), "\u0131".encode())
 """Escapes, and letters outside ASCII that are equal to `s`, `k` or `i` if the case is ignored."""
 _KEY_WORD: Final = re.compile(r"[-_. \0]*".join("privatekey").encode(), re.IGNORECASE)
 """The word before a secret of several lines."""
-_FORM: Final = re.compile(rb"[\w.%+-]+=[^\s{}<>\"]*")
+_FORM: Final = re.compile(rb"[\w.%+-]+=[^\s{}<>\"]*[\r\n]*")
+_PASSWORD: Final = re.compile(rb"://[^/\s]*@")
+_ASSIGNMENT: Final = re.compile(r"([^=:\s]+)[=:](?=\S+\Z)")
+"""The name in an argument such as `--token=a`, `TOKEN=a` or `X-Api-Key:a`."""
+_OPTION: Final = re.compile("-[A-Za-z]|--[A-Za-z].*")
+"""An argument that begins an option. A token can begin with a hyphen, too."""
 
 
 def mask_head(head: Head) -> Head:
     """Return the head without secrets in the options of the command and in the URL."""
     words, hides_next = list[str](), False
     for word in head.command:
-        name, equals, _ = word.partition("=")
-        is_secret = suggests_secret(name.lstrip("-")) and len(word.split()) == 1
-        if hides_next and not word.startswith("-"):
+        assignment = _ASSIGNMENT.match(word)
+        if hides_next and _OPTION.fullmatch(word) is None:
             words.append(HIDDEN)
+        elif assignment is not None and suggests_secret(assignment[1]):
+            words.append(assignment[0] + HIDDEN)
         else:
-            words.append(f"{name}={HIDDEN}" if is_secret and equals else _mask_word(word))
-        hides_next = is_secret and not equals and word.startswith("-")
+            words.append(_mask_word(word))
+        hides_next = assignment is None and _OPTION.fullmatch(word) is not None and suggests_secret(word)
     return dataclasses.replace(head, command=tuple(words), url=_mask_address(head.url))
 
 
@@ -68,6 +79,9 @@ def mask(event: Event) -> Event:
         case HttpResponse():
             headers = _mask_headers(event.headers, False)
             return event if headers == event.headers else dataclasses.replace(event, headers=headers, masked=True)
+        case Gap():  # the reason can quote bytes that are not HTTP
+            because = _cut(event.because.encode()).decode()
+            return event if because == event.because else dataclasses.replace(event, because=because, masked=True)
         case _:
             return event
 
@@ -93,7 +107,7 @@ def _mask_headers(headers: Iterable[tuple[str, str]], has_secrets: bool) -> tupl
 def _mask_header(name: str, value: str, has_secrets: bool) -> str:
     if name in _NOT_SECRET_HEADERS:
         return value
-    if suggests_secret(name) or (has_secrets and name.startswith("mcp-param-")):
+    if suggests_secret(name) or name.endswith(_SECRET_HEADER_ENDS) or (has_secrets and name.startswith("mcp-param-")):
         return HIDDEN
     return _mask_address(value) if name in _ADDRESS_HEADERS else _mask_text(value)
 
@@ -129,7 +143,8 @@ def _mask_content(content: Content, is_log: bool) -> Content:
 def _is_harmless(data: bytes) -> bool:
     """Return True if no word in the bytes suggests a secret. Most messages have none, and need not be parsed for it."""
     compact = data.lower().translate(None, b"-_. \0").replace(b'"progresstoken"', b"")
-    return not any(word in compact for word in _WORDS) and not any(part in data for part in _DISGUISES)
+    has_word = any(word in compact for word in _WORDS) or any(part in data for part in _DISGUISES)
+    return not has_word and (b"://" not in data or _PASSWORD.search(data) is None)
 
 
 def _mask_json(data: bytes) -> bytes | None:

@@ -9,6 +9,7 @@ Used by: proxy.py. Uses: streams.py, lib/http/framing.py
 
 from __future__ import annotations
 
+import hashlib
 import re
 import zlib
 from collections import deque
@@ -57,6 +58,7 @@ class HttpStream:
         self._status = 0  # of the current response
         self._events: _EventReader | None = None  # for the current response, if it is an event stream
         self._unzip: zlib._Decompress | None = None  # for the current response, if it is compressed
+        self._is_unreadable = False  # True if the current response has another compression
         self._is_lost = False
         self._ended_first: Side | None = None
 
@@ -80,7 +82,8 @@ class HttpStream:
             self._body["client"].add(part)
         elif self._head is not None:
             method, _, rest = self._head.line.partition(" ")
-            target, headers, content = rest.rpartition(" ")[0], tuple(self._head.headers), self._body["client"].take()
+            content = _content(self._body["client"], _coding(self._head) != "identity")
+            target, headers = rest.rpartition(" ")[0], tuple(self._head.headers)
             number, self._head = next(self._numbers), None
             request = HttpRequest(number, method, target, headers, content, at=at, connection=self._connection)
             self._waiting.append(_Waiting(number, method))
@@ -96,7 +99,10 @@ class HttpStream:
             self._status = part.status
             yield HttpResponse(number, part.status, tuple(part.headers), at=at, connection=connection)
             self._events = _EventReader() if part.headers.media_type == "text/event-stream" else None
-            self._unzip = zlib.decompressobj(_ANY_ZIP) if part.headers.get("content-encoding") in _ZIPPED else None
+            self._unzip = zlib.decompressobj(_ANY_ZIP) if _coding(part) in _ZIPPED else None
+            self._is_unreadable = _coding(part) not in (*_ZIPPED, "identity")
+            if self._is_unreadable:
+                self._events = None
             if part.status == 101:
                 yield from self._stop(at, 0, "it changed to another protocol")
         elif not part:
@@ -125,7 +131,7 @@ class HttpStream:
             yield piece
 
     def _end_response(self, at: float, how: Ending) -> Iterator[Event]:
-        body = self._body["server"].take()
+        body = _content(self._body["server"], self._is_unreadable)
         if body.size:
             yield HttpBody(self._waiting[0].number, body, at=at, connection=self._connection)
         if self._status >= 200 or how != "complete":  # after a 1xx response, the final one follows
@@ -150,6 +156,18 @@ class HttpStream:
             yield from self._end_response(at, "complete" if is_complete else self._ended_first)
         while self._waiting and side == "server":
             yield HttpEnd(self._waiting.popleft().number, self._ended_first, at=at, connection=self._connection)
+
+
+def _coding(head: _Head) -> str:
+    return (head.headers.get("content-encoding") or "identity").strip().lower()
+
+
+def _content(body: GrowingContent, is_unreadable: bool) -> Content:
+    """Return a body. Of a compressed one only size and digest, because nobody could find the secrets in it."""
+    whole = body.take()
+    if not is_unreadable or not whole.size:
+        return whole
+    return Content(b"", whole.size, whole.sha256 or hashlib.sha256(whole.data).hexdigest())
 
 
 @dataclass

@@ -61,6 +61,11 @@ class GrowingContent:
         return content
 
     @property
+    def start(self) -> bytes:
+        """The bytes that are in memory."""
+        return bytes(self._data)
+
+    @property
     def size(self) -> int:
         """Number of bytes so far."""
         return self._size
@@ -91,11 +96,20 @@ class LineStream:
             self._line.add(line)
             if self._is_log:
                 self._line.add(b"\n")
+                if self._is_in_key():
+                    continue
             yield self._event(at, side, False)
         if rest:
             self._line.add(rest)
             if self._is_log and self._line.size >= MAX_LOG:
                 yield self._event(at, side, False)
+
+    def _is_in_key(self) -> bool:
+        """Return True within a private key, whose lines stay together: alone, none of them looks like a secret."""
+        if self._line.size >= MAX_LOG:
+            return False
+        _, begun, key = self._line.start.rpartition(b"-----BEGIN ")
+        return bool(begun) and b"PRIVATE KEY" in key and b"-----END " not in key
 
     def _end_skipping(self, at: float) -> Iterator[Event]:
         skipped, self._skipped = self._skipped, None

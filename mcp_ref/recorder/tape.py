@@ -158,7 +158,7 @@ class Tape:
                 yield from stream.lose(at, side, piece.lost_lines, piece.lost_bytes)
             yield from stream.receive(at, side, piece.data) if piece.data else stream.end(at, side)
         except Exception as error:  # a mistake of this package: the recording says so, and goes on
-            yield Gap(1, len(piece.data), f"the recorder failed: {error!r:.200}", at=at)
+            yield Gap(1, len(piece.data), f"the recorder failed: {type(error).__name__}", at=at)
 
     def _write(self, lines: bytes, count: int) -> None:
         """Write lines, or count their events as missing."""

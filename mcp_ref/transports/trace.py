@@ -22,6 +22,7 @@ This module imports only types from lib/http, because a stdio server would other
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import sys
@@ -59,14 +60,18 @@ _NAME_MEMBERS, _VALUE_MEMBERS = (
     ("value", "values", "val", "default"),
 )
 """The members that hold name and value in a pair such as `{"name": "Authorization", "value": "Bearer ..."}`."""
-_BEARER = re.compile(r"\b(Bearer|Basic|DPoP)[ ]+[^\s\"']+", re.IGNORECASE)
+_BEARER = re.compile(r"\b(Bearer|Basic|DPoP)[ \t]+[^\s\"']+", re.IGNORECASE)
 _SEPARATORS = re.compile("[-_. ]+")
 
+_PASSWORD = re.compile(r"(?<=://)([^/?#@:\s\"'<>]*):[^/?#\s\"'<>]+@")
+"""The user and the password in a URL, such as that of a database."""
+
 _SECRET = re.compile("|".join(SECRET_NAMES), re.IGNORECASE)
-_QUERY = re.compile(r"(?<=[?&])([^?&=\s\"]{1,200})=([^&#\s\"]+)")
-"""A parameter of a URL's query: its name and its value."""
-_QUERY_SECRETS = ("code", "assertion", "client_assertion")
-"""The parameters of OAuth that are secrets, although no word in their names says so."""
+_QUERY = re.compile(r"(?<=[?&#])([^?&=\s\"]{1,200})=([^&#\s\"]+)")
+"""A parameter of a URL's query or fragment: its name and its value."""
+_PERCENT = re.compile("%([0-9A-Fa-f]{2})")
+_QUERY_SECRETS = ("code", "device_code", "assertion", "client_assertion", "key", "auth", "sig", "signature")
+"""The parameters of OAuth and of signed URLs that are secrets, although no word in their names says so."""
 
 MAX_SHOWN = 4000
 """Maximum length of a frame or head in the trace, in characters. The rest is cut off."""
@@ -131,7 +136,7 @@ def tracer(out: TextIO | None = None, color: bool | None = None) -> Tracer:
 def redact(value: JSON) -> JSON:
     """Return a copy with "***" instead of each value whose name suggests a secret, also in pairs of name and value."""
     if isinstance(value, str):
-        return redact_query(_BEARER.sub(r"\1 ***", value))
+        return _redact_text(value)
     if isinstance(value, list):
         if len(value) == 2 and isinstance(value[1], str) and suggests_secret(value[0]):
             return [value[0], "***"]
@@ -147,6 +152,17 @@ def redact(value: JSON) -> JSON:
     }
 
 
+def _redact_text(text: str) -> str:
+    """Return a text without secrets. Tools often repeat their structured content as JSON in a text."""
+    if text.lstrip().startswith(("{", "[")) and _SECRET.search(_SEPARATORS.sub("", text)):
+        with contextlib.suppress(ValueError):
+            value = json.loads(text)
+            shown = redact(value)
+            if shown != value:
+                return json.dumps(shown, ensure_ascii=False)
+    return redact_query(_PASSWORD.sub(r"\1:***@", _BEARER.sub(r"\1 ***", text)))
+
+
 def _redact_member(name: str, member: JSON) -> JSON:
     return _redact_schema(member, False) if name in _SCHEMAS else redact(member)
 
@@ -160,7 +176,8 @@ def redact_query(text: str) -> str:
 
 def is_query_secret(name: str) -> bool:
     """Return True if the parameter of a query or of a form holds a secret."""
-    return name in _QUERY_SECRETS or suggests_secret(name)
+    name = _PERCENT.sub(lambda found: chr(int(found[1], 16)), name)
+    return name.lower() in _QUERY_SECRETS or suggests_secret(name)
 
 
 def _redact_schema(schema: JSON, is_secret: bool) -> JSON:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
+import hashlib
+import itertools
 import json
 import os
 import random
@@ -15,6 +17,7 @@ import pytest
 
 from mcp_ref import Client
 from mcp_ref.check.recording import (
+    Content,
     Event,
     Gap,
     HttpBody,
@@ -232,6 +235,16 @@ def test_http_stream_reads_compressed_bodies() -> None:
         head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body)
         events = list(stream.receive(0.0, "server", head + body))
         assert [event.content.data for event in events if isinstance(event, HttpBody)] == [shown]
+
+
+@pytest.mark.attack("recording-secrets")
+@pytest.mark.parametrize("coding", [b"br", b"zstd, gzip"])
+def test_http_stream_withholds_bodies_whose_compression_hides_their_secrets(coding: bytes) -> None:
+    stream, length = HttpStream(1, itertools.count(1)), b"Content-Encoding: %s\r\nContent-Length: 7\r\n\r\n" % coding
+    events = [*stream.receive(0.0, "client", b"POST / HTTP/1.1\r\n" + length + b"hunter2")]
+    events += stream.receive(0.0, "server", b"HTTP/1.1 200 OK\r\n" + length + b"hunter2")
+    contents = [event.content for event in events if isinstance(event, HttpRequest | HttpBody)]
+    assert contents == [Content(b"", 7, hashlib.sha256(b"hunter2").hexdigest())] * 2
 
 
 def test_http_stream_says_which_side_left_a_response_without_an_end() -> None:

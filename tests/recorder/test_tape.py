@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref.check.recording import Event, Frame, Gap, Head, Side, parse_head, read_events
+from mcp_ref.check.masking import mask
+from mcp_ref.check.recording import ErrorOutput, Event, Frame, Gap, Head, Side, parse_head, read_events
 from mcp_ref.recorder import tape as tape_module
 from mcp_ref.recorder.streams import LineStream
 from mcp_ref.recorder.tape import Tape, TapeOptions
@@ -63,3 +64,12 @@ def test_line_stream_after_a_loss_begins_with_the_next_whole_line() -> None:
     shown = [event.content.data if isinstance(event, Frame) else event for event in events]
     assert shown[0] == b"a" and shown[3:5] == [b"b", b"cd"]
     assert [(gap.events, gap.size) for gap in shown if isinstance(gap, Gap)] == [(3, 33), (0, 4)]
+
+
+@pytest.mark.attack("recording-secrets")
+def test_line_stream_of_standard_error_keeps_a_private_key_in_one_event() -> None:
+    stream = LineStream(1, is_log=True)
+    lines = b"a\n-----BEGIN RSA PRIVATE KEY-----\nhunter2\n-----END RSA PRIVATE KEY-----\nb\n"
+    events = [event for line in lines.splitlines(True) for event in stream.receive(0.0, "server", line)]
+    shown = [event.content.data for event in map(mask, events) if isinstance(event, ErrorOutput)]
+    assert shown == [b"a\n", b"-----BEGIN RSA PRIVATE KEY***\n", b"b\n"]
