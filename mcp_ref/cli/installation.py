@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import re
 import sys
 
 from ..recorder.installation import InstallationError, plan_installation, plan_removal
@@ -16,7 +18,9 @@ def edit_configuration(options: argparse.Namespace) -> int:
     path, server = options.install or options.uninstall
     try:
         if options.install:
-            file = options.file or os.path.join(os.path.dirname(os.path.abspath(path)), f"{server}.jsonl")
+            # a server can have a name such as `github.com/owner/server`, or `../server`
+            name = re.sub(r"[^\w.@-]|^[.]", "_", server)
+            file = options.file or os.path.join(os.path.dirname(os.path.abspath(path)), f"{name}.jsonl")
             plan = plan_installation(path, server, os.path.abspath(file))
         else:
             plan = plan_removal(path, server)
@@ -26,7 +30,10 @@ def edit_configuration(options: argparse.Namespace) -> int:
     if not options.yes:
         if not sys.stdin.isatty():
             raise UsageError("nothing is changed: repeat the command with --yes to write this")
-        if input("Write this? [y/N] ").strip().lower() not in ("y", "yes"):
+        answer = ""
+        with contextlib.suppress(EOFError):
+            answer = input("Write this? [y/N] ")
+        if answer.strip().lower() not in ("y", "yes"):
             return 1
     try:
         plan.write()

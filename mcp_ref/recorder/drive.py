@@ -137,7 +137,6 @@ async def _visit_all(report: Report, server: str | Sequence[str], options: Drive
                 trace=witness if not isinstance(server, str) else None,
             ) as client:  # fmt: skip
                 await _visit(client, visit, report, calls)
-                calls.clear()  # in the latest revision only
         except (McpError, UnsupportedRevision) as error:
             if visit.server:
                 visit.notes.append(f"the conversation ended: {error}")
@@ -170,7 +169,7 @@ async def _decline(request: object) -> ElicitResult:
     return ElicitResult("decline")
 
 
-async def _visit(client: Client, visit: Visit, report: Report, calls: Mapping[str, Object]) -> None:
+async def _visit(client: Client, visit: Visit, report: Report, calls: dict[str, Object]) -> None:
     info = client.server_info
     visit.server = f"{info.name} {info.version}".strip()
     tools = await _tools(client, visit, calls) if client.server_can("tools") else []
@@ -195,7 +194,7 @@ async def _try(visit: Visit, what: str, request: Coroutine[object, object, objec
         return False
 
 
-async def _tools(client: Client, visit: Visit, calls: Mapping[str, Object]) -> list[Tool]:
+async def _tools(client: Client, visit: Visit, calls: dict[str, Object]) -> list[Tool]:
     tools = list[Tool]()
 
     async def list_all() -> None:
@@ -205,11 +204,13 @@ async def _tools(client: Client, visit: Visit, calls: Mapping[str, Object]) -> l
         return tools
     called = 0
     for tool in tools:
-        if tool.name in calls or (_is_harmless(tool) and not tool.input_schema.get("required")):
-            called += await _try(
-                visit, f"call {tool.name}", client.call_tool(tool.name, dict(calls.get(tool.name, {})))
-            )
-    visit.notes += [f"call {name}: there is no such tool" for name in calls if name not in [t.name for t in tools]]
+        arguments = calls.pop(tool.name, None)  # before the call: one that ends the connection is not repeated
+        if arguments is None and _is_harmless(tool) and not tool.input_schema.get("required"):
+            arguments = {}
+        if arguments is not None:
+            called += await _try(visit, f"call {tool.name}", client.call_tool(tool.name, arguments))
+    visit.notes += [f"call {name}: there is no such tool" for name in calls]
+    calls.clear()
     visit.worked.append(_count(len(tools), "tool") + (f" ({called} called)" if called else ""))
     return tools
 

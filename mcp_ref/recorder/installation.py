@@ -52,7 +52,7 @@ class Plan:
         return "\n".join(difflib.unified_diff(old, new, self.path, f"{self.path} (new)", lineterm=""))
 
     def write(self) -> None:
-        """Replace the file, if it still has the old text. Its mode stays."""
+        """Replace the file, if it still has the old text. Its owner and mode stay."""
         path = os.path.realpath(self.path)
         if _read(path) != self.old:
             raise InstallationError(f"{path} has changed meanwhile")
@@ -60,7 +60,10 @@ class Plan:
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
                 file.write(self.new)
-            os.chmod(name, os.stat(path).st_mode & 0o7777)
+            status = os.stat(path)
+            if hasattr(os, "chown"):
+                os.chown(name, status.st_uid, status.st_gid)  # root must not take a user's file away
+            os.chmod(name, status.st_mode & 0o7777)
             os.replace(name, path)
         except BaseException:
             os.unlink(name)

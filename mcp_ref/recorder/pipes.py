@@ -154,9 +154,19 @@ def _forward(flow: _Flow, tape: Tape) -> None:
                 break
             # before the other side can react to these bytes: else its response could be recorded before the request
             tape.put(flow.stream, flow.side, data)
-            unwritten = memoryview(data)
-            while unwritten:
-                unwritten = unwritten[os.write(flow.sink, unwritten) :]
+            _write_all(flow.sink, data)
     tape.put(flow.stream, flow.side, b"")  # before the other side can see the end
     os.close(flow.source)
     os.close(flow.sink)
+
+
+def _write_all(sink: int, data: bytes) -> None:
+    """Write all bytes, also if the host has made its own pipe or terminal non-blocking."""
+    unwritten = memoryview(data)
+    while unwritten:
+        try:
+            unwritten = unwritten[os.write(sink, unwritten) :]
+        except BlockingIOError:
+            writable = select.poll()
+            writable.register(sink, select.POLLOUT)
+            writable.poll()

@@ -31,6 +31,9 @@ from .streams import Stream
 
 QUEUE_BYTES: Final = 32 * 1024 * 1024
 """Maximum size of the bytes that wait to be written, in bytes."""
+PIECE_BYTES: Final = 256
+"""Memory that each piece takes besides its bytes. Without it, single bytes would fill the memory behind a hanging
+disk."""
 BATCH_BYTES: Final = 256 * 1024
 """Size of the lines that are written together, in bytes."""
 BATCH_SECONDS: Final = 0.01
@@ -98,12 +101,12 @@ class Tape:
         """Record bytes that `side` has sent. Empty bytes are the end of this side. Never waits."""
         at, key = time.monotonic() - self._started, (id(stream), side)
         with self._lock:
-            if self._waiting + len(data) > QUEUE_BYTES:
+            if data and self._waiting + len(data) + PIECE_BYTES > QUEUE_BYTES:
                 lost = self._lost.setdefault(key, [0, 0])
                 lost[0] += data.count(b"\n")
                 lost[1] += len(data)
                 return
-            self._waiting += len(data)
+            self._waiting += len(data) + PIECE_BYTES
             lines, size = self._lost.pop(key, (0, 0)) if self._lost else (0, 0)
         self._queue.put(_Piece(at, stream, side, data, lines, size))
 
@@ -139,7 +142,7 @@ class Tape:
             time.sleep(BATCH_SECONDS)
         while piece is not None:
             with self._lock:
-                self._waiting -= len(piece.data)
+                self._waiting -= len(piece.data) + PIECE_BYTES
             for event in self._events(piece):
                 lines.append(format_event(event if self._options.with_secrets else mask(event)))
                 size += len(lines[-1])

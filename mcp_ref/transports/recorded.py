@@ -11,6 +11,7 @@ This module imports nothing that a program without such a trace would load.
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import stat
@@ -33,7 +34,7 @@ def open_recording(path: str) -> int:
     """
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(os.stat(path).st_mode):
-            return os.open(path, os.O_WRONLY | os.O_NONBLOCK)  # such as a pipe; opening must not wait for its reader
+            return _open_pipe(path)
     stem, ending = os.path.splitext(path)
     for number in itertools.count(1):
         name = path if number == 1 else f"{stem}-{number}{ending}"
@@ -43,6 +44,16 @@ def open_recording(path: str) -> int:
             if number >= MAX_NUMBER:
                 raise
     raise AssertionError("unreachable")
+
+
+def _open_pipe(path: str) -> int:
+    """Open a pipe or device of this user or of the system. Another user could read from their own."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)  # opening must not wait for a reader
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
+        os.close(descriptor)
+        raise PermissionError(errno.EPERM, "it belongs to another user, or has just been replaced", path)
+    return descriptor
 
 
 def now() -> str:

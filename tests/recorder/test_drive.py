@@ -86,6 +86,15 @@ def test_check_of_a_broken_server_shows_its_faults_with_their_proof(tmp_path: Pa
     assert int(suite.attrib["failures"]) >= 2
 
 
+def test_check_calls_a_named_tool_once_even_if_it_ends_the_server(tmp_path: Path) -> None:
+    program, calls = tmp_path / "server.py", tmp_path / "calls"
+    stops = f'if message.get("params", {{}}).get("name") == "a b": open({str(calls)!r}, "a").write("x"); sys.exit()'
+    broken = BROKEN.replace('    if "id" not', f'    {stops}\n    if "id" not')
+    program.write_text(broken.replace('"2025-06-18"', 'message["params"]["protocolVersion"]'))
+    check("--call", "a b={}", "--", sys.executable, str(program))
+    assert calls.read_text() == "x"
+
+
 def test_check_of_a_server_that_cannot_start_ends_with_exit_code_3() -> None:
     done = check("--", "no-such-program-here")
     assert done.returncode == 3 and "no-such-program-here" in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -91,12 +92,21 @@ def test_record_install_refuses_a_file_that_changed_meanwhile(tmp_path: Path) ->
 
 def test_record_install_command_shows_the_difference_and_starts_the_recorded_server(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
-    path.write_text(json.dumps({"mcpServers": {"a": {"command": "cat"}}}))
-    words = [sys.executable, "-m", "mcp_ref", "record", "--install", str(path), "a"]
+    path.write_text(json.dumps({"mcpServers": {"../b/a": {"command": "cat"}}}))
+    words = [sys.executable, "-m", "mcp_ref", "record", "--install", str(path), "../b/a"]
     refused = subprocess.run(words, cwd=HOME, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     assert refused.returncode == 2 and "--yes" in refused.stderr and '+{"mcpServers"' in refused.stdout
     subprocess.run([*words, "--yes"], cwd=HOME, check=True, capture_output=True)
     command = read_config(path).servers[0].command
     done = subprocess.run(command, cwd="/", input=b"hello\n", capture_output=True, timeout=30, check=False)
     assert done.stdout == b"hello\n" and done.stderr == b""
-    assert (tmp_path / "a.jsonl").exists()
+    assert (tmp_path / "_._b_a.jsonl").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a file away")
+def test_record_install_by_root_leaves_the_file_to_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "claude.json"
+    path.write_text(CLAUDE)
+    os.chown(path, 12345, 12346)
+    plan_installation(str(path), "files", "/r/a.jsonl").write()
+    assert (path.stat().st_uid, path.stat().st_gid) == (12345, 12346)

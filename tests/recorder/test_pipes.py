@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import random
@@ -11,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 from pathlib import Path
 from typing import IO
@@ -123,6 +125,22 @@ def test_record_passes_sockets_as_standard_streams(tmp_path: Path) -> None:
         assert ours.recv(999) == PING
         ours.shutdown(socket.SHUT_WR)
         assert ours.recv(9) == b"" and child.wait(20) == 0
+
+
+def test_record_loses_nothing_at_a_non_blocking_output(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    words = record_command(tmp_path / "a.jsonl", *python("import sys; sys.stdout.write('x' * 1_000_000)"))
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=writer, cwd=HOME):
+        os.close(writer)
+        wait_until(lambda: _is_full(reader))
+        with open(reader, "rb") as output:
+            assert len(output.read()) == 1_000_000
+
+
+def _is_full(reader: int) -> bool:
+    size = fcntl.ioctl(reader, termios.FIONREAD, b"\0" * 4)
+    return int.from_bytes(size, sys.byteorder) >= 60_000
 
 
 def test_record_leaves_signals_process_id_and_their_exit_code_to_the_server(tmp_path: Path) -> None:

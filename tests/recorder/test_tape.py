@@ -37,7 +37,7 @@ def open_tape(path: Path) -> Tape:
 def test_tape_with_a_full_queue_drops_bytes_and_goes_on_at_the_next_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tape_module, "QUEUE_BYTES", 20)
+    monkeypatch.setattr(tape_module, "QUEUE_BYTES", 20 + tape_module.PIECE_BYTES)
     path, stream = tmp_path / "a.jsonl", SlowStream()
     tape = open_tape(path)
     for data in (b"first\nstart of", b" a line\nlost\nthe start", b"x" * 21):  # the second and the third do not fit
@@ -53,6 +53,23 @@ def test_tape_with_a_full_queue_drops_bytes_and_goes_on_at_the_next_line(
     gaps = [event for event in events if isinstance(event, Gap)]
     assert sum(gap.size for gap in gaps) == len(b"start of a line\nlost\nthe start") + 21
     assert sum(gap.events for gap in gaps) == 3
+
+
+@pytest.mark.attack("recording-stops-conversation")
+def test_tape_behind_a_hanging_disk_holds_few_pieces_even_if_each_is_one_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tape_module, "QUEUE_BYTES", 2000)
+    path, stream = tmp_path / "a.jsonl", SlowStream()
+    tape = open_tape(path)
+    for _ in range(100):
+        tape.put(stream, "client", b"x")
+    stream.goes_on.set()
+    tape.put(stream, "client", b"")
+    tape.close()
+    tape.finish()
+    lost = [event.size for event in read_events(path.read_bytes().splitlines()[1:]) if isinstance(event, Gap)]
+    assert sum(lost) > 80
 
 
 def test_line_stream_after_a_loss_begins_with_the_next_whole_line() -> None:

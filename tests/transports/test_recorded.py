@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from mcp_ref import Client, Server, recording_trace
 from mcp_ref.check.recording import Frame, parse_head, read_events
 from mcp_ref.recorder.exchanges import Sent, messages_of
+from mcp_ref.transports.recorded import open_recording
 from tests.settings import HOME
 
 
@@ -46,3 +50,17 @@ def test_mcp_ref_trace_with_a_file_name_records_the_server(tmp_path: Path) -> No
     )
     assert done.stderr == b""
     assert [each.sender for each in conversation(path)] == ["client", "server"]
+
+
+@pytest.mark.attack("recording-read-by-others")
+def test_open_recording_refuses_a_pipe_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    if os.geteuid() == 0:
+        os.chown(path, 12345, 12345)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(PermissionError, match="another user"):
+        open_recording(str(path))
+    os.close(reader)
