@@ -130,11 +130,12 @@ def _quote(proof: str, events: Sequence[Event]) -> str:
 
 def _visit_lines(visit: Visit) -> list[str]:
     if visit.refusal:
-        return [f"not spoken: {visit.refusal}"]
+        return [escape_hidden(f"not spoken: {visit.refusal}", keep="")]
     lines = [", ".join(visit.worked) or "connects, and offers nothing"]
     lines += [f"refuses {', '.join(visit.refused)}"] if visit.refused else []
     lines += [f"ERROR: accepts {text}" for text in visit.accepted]
-    return [*lines, *(f"note: {text}" for text in visit.notes)]
+    lines += [f"note: {text}" for text in visit.notes]
+    return [escape_hidden(line, keep="") for line in lines]  # a server's error must not look like another line
 
 
 def _message(event: Event) -> str:

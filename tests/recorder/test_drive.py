@@ -12,10 +12,11 @@ import pytest
 
 from mcp_ref import Client
 from mcp_ref.check.recording import Head, read_events
+from mcp_ref.cli.drive import show_report
 from mcp_ref.features.tools import Tool
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.recorder.as_test import to_test
-from mcp_ref.recorder.drive import advice_on
+from mcp_ref.recorder.drive import Report, Visit, advice_on
 from mcp_ref.recorder.exchanges import Cassette
 from tests.recorder.recordings import events_of, record_command
 from tests.server_programs import serving
@@ -156,3 +157,11 @@ def test_as_test_of_a_hostile_recording_contains_its_texts_only_as_literals() ->
         names: dict[str, object] = {}
         exec(compile(source, "made", "exec"), names)  # only definitions: the hostile code would end the program
         assert [name for name in names if name.startswith("test_")]
+
+
+@pytest.mark.attack("terminal-escapes")
+def test_check_report_shows_an_error_of_the_server_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    visits = [Visit(MODERN, server="a", notes=["ping: no\n\na 1: 0 errors"]), Visit("2025-11-25", "no\x1b[2J\nfake")]
+    show_report(Report(Head("stdio"), visits), [], [])
+    lines = capsys.readouterr().out.splitlines()
+    assert "a 1: 0 errors" not in lines and "fake" not in lines
