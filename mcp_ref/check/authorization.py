@@ -11,21 +11,20 @@ from __future__ import annotations
 
 import json
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from ..basic.authorization.challenges import Challenge, parse_challenges
 from ..jsonrpc.messages import Object
 from ..revisions import R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28
 from .rules import ADVICE, MUST, SHOULD, Fault, Verdict, rule
-from .state import Exchange, an_object, quoted
+from .state import LOOPBACK, Exchange, an_object, quoted, url_parts
 
-_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 _SERVER_METADATA: Final = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
 
 
 def _query(exchange: Exchange) -> dict[str, list[str]]:
-    return parse_qs(urlsplit(exchange.target).query, keep_blank_values=True)
+    return parse_qs(url_parts(exchange.target).query, keep_blank_values=True)
 
 
 def _form(exchange: Exchange) -> dict[str, list[str]]:
@@ -147,8 +146,8 @@ def resource_metadata(exchange: Exchange) -> Verdict:
 
 
 def _is_insecure(url: object) -> bool:
-    parts = urlsplit(url) if isinstance(url, str) else None
-    return parts is not None and parts.scheme == "http" and parts.hostname not in _LOOPBACK
+    parts = url_parts(url) if isinstance(url, str) else None
+    return parts is not None and parts.scheme == "http" and parts.hostname not in LOOPBACK
 
 
 @rule(MUST, "2026-07-28/basic/authorization/security-considerations#communication-security-2",
@@ -196,7 +195,7 @@ def resource_parameter(exchange: Exchange) -> Verdict:
     else:
         return None
     if found is None:
-        return f"the request to {urlsplit(exchange.target).path} has no resource"
+        return f"the request to {url_parts(exchange.target).path} has no resource"
     is_valid = ("#" not in found[0] and "://" in found[0]) or found[0] == "***"
     return None if is_valid else f"the resource is {quoted(found[0])}"
 
@@ -252,6 +251,6 @@ def refresh_grant(exchange: Exchange) -> Verdict:
       fix="Use the URL of the client's metadata document.")  # fmt: skip
 def client_id_url(exchange: Exchange) -> Verdict:
     id = _query(exchange).get("client_id", [""])[0] if _is_authorization_request(exchange) else ""
-    parts = urlsplit(id if "://" in id else "https://client/id")
+    parts = url_parts(id if "://" in id else "https://client/id")
     is_valid = parts.scheme == "https" and parts.path not in ("", "/")
     return None if is_valid else f"the client_id is {quoted(id)}"

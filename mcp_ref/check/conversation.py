@@ -40,9 +40,10 @@ from . import (
     tools,
     versioning,
 )
-from .exchanges import Exchanges, forget
+from .exchanges import Exchanges
 from .findings import FindingTable
-from .reader import Reader
+from .memory import forget
+from .reader import Reader, opens_session
 from .recording import End, Event, Frame, Gap, Head, HttpBody, HttpEnd, HttpEvent, HttpRequest, HttpResponse, Side
 from .rules import Finding
 from .state import Bounded, Dialogue
@@ -72,6 +73,8 @@ class Conversation:
         self._reader = Reader(self._table)
         self._exchanges = Exchanges(self._table, self._reader, head.url if head is not None else "", self._given)
         self._pipes: Bounded[int, Dialogue] = Bounded(MAX_PIPES)
+        self._ended: Bounded[int, bool] = Bounded(MAX_PIPES)
+        """The numbers of the pipes whose servers have ended. A line can still come after the end."""
         self.unverified: dict[str, None] = {}
         """Sentences about the parts of the conversation that could not be judged, in order."""
 
@@ -95,6 +98,7 @@ class Conversation:
                 self._lose_events(event)
             case End() if event.side == "server":
                 self._close_dialogue(self._pipes.pop(event.connection, None))
+                self._ended[event.connection] = True
         return self._table.take()
 
     def close(self) -> list[Finding]:
@@ -120,8 +124,8 @@ class Conversation:
         transport = self._head.transport if self._head is not None else "messages"
         dialogue = Dialogue("stdio" if transport == "stdio" else "messages", self._given)
         # a recorder has started the server's program, so nothing came before
-        is_started = self._head is not None and bool(self._head.command)
-        dialogue.is_whole = is_started or (event.sender == "client" and b'"initialize"' in event.content.data)
+        is_started = self._head is not None and bool(self._head.command) and event.connection not in self._ended
+        dialogue.is_whole = is_started or (event.sender == "client" and opens_session(event.content.data))
         if not dialogue.is_whole:
             text = "was not seen from its beginning: order, unknown ids and capabilities are not judged"
             self.unverified[f"connection {event.connection} {text}"] = None

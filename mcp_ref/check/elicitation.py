@@ -6,8 +6,6 @@ Used by: conversation.py
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from ..features.elicitation import URL_ELICITATION_REQUIRED, content_errors, supported_modes
 from ..jsonrpc.messages import INVALID_PARAMS, Object
 from ..lib.jsonschema import SchemaError
@@ -15,10 +13,9 @@ from ..lib.uri import check_uri
 from ..revisions import R2025_06_18, R2025_11_25, R2026_07_28
 from .rules import MUST, SHOULD, Fault, Verdict, rule
 from .sampling import ASKING, asked, client_declares
-from .state import Message, an_object, objects, quoted
+from .state import LOOPBACK, Message, an_object, objects, quoted, url_parts
 
 _PRIMITIVES = ("string", "number", "integer", "boolean")
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def _modes(message: Message) -> set[str] | None:
@@ -36,8 +33,11 @@ def _modes(message: Message) -> set[str] | None:
 def declared_mode(message: Message) -> Verdict:
     requests = asked(message, "elicitation/create")
     modes = _modes(message) if requests else None
-    wrong = [p.get("mode", "form") for p in requests if modes is not None and p.get("mode", "form") not in modes]
-    return f"an elicitation has the mode {quoted(wrong[0])}, which the client did not declare" if wrong else None
+    for params in requests:
+        mode = params.get("mode", "form")
+        if isinstance(mode, str) and modes is not None and mode not in modes:
+            return f"an elicitation has the mode {quoted(mode)}, which the client did not declare"
+    return None
 
 
 @rule(MUST, "2025-11-25/client/elicitation#error-handling-2", "A mode that was not declared is refused with -32602.",
@@ -48,7 +48,7 @@ def undeclared_mode_is_refused(message: Message) -> Verdict:
     if message.call is None or not isinstance(capability, dict) or not message.call.is_known:
         return None
     mode = message.call.params.get("mode") or "form"
-    if mode in supported_modes(capability) or message.body.get("code") == INVALID_PARAMS:
+    if not isinstance(mode, str) or mode in supported_modes(capability) or message.body.get("code") == INVALID_PARAMS:
         return None
     return Fault(f"the mode {quoted(mode)}, which was not declared, is not refused", (message.call.event,))
 
@@ -97,7 +97,7 @@ def valid_url(message: Message) -> Verdict:
 def https_url(message: Message) -> Verdict:
     for params in asked(message, "elicitation/create"):
         url = str(params.get("url", ""))
-        if params.get("mode") == "url" and url.startswith("http://") and urlsplit(url).hostname not in _LOOPBACK:
+        if params.get("mode") == "url" and url.startswith("http://") and url_parts(url).hostname not in LOOPBACK:
             return f"an elicitation has the URL {quoted(url)}"
     return None
 

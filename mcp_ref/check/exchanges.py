@@ -11,15 +11,16 @@ Below: reader.py
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 from ..basic.versioning import PROTOCOL_VERSION
 from ..revisions import Revision, find_revision
 from .findings import FindingTable
-from .reader import Reader
+from .memory import forget, forget_refused
+from .reader import Reader, opens_session
 from .recording import Content, HttpBody, HttpEnd, HttpEvent, HttpRequest, HttpResponse, Side
 from .rules import On
-from .state import Bounded, Dialogue, Exchange, Message, StreamEvent
+from .state import Bounded, Dialogue, Exchange, Message, StreamEvent, url_parts
 
 MAX_SESSIONS: Final = 10_000
 """Maximum number of sessions that are observed at the same time."""
@@ -37,7 +38,7 @@ class Exchanges:
         self.dialogues: Bounded[str, Dialogue] = Bounded(MAX_SESSIONS)
         """The session id, the message URL of HTTP+SSE, or one of two names without a session -> the dialogue."""
         self.open: Bounded[int, Exchange] = Bounded(MAX_OPEN)
-        self._endpoint = urlsplit(url).path or ("/" if url else "")
+        self._endpoint = url_parts(url).path or ("/" if url else "")
         self._latest: Revision | None = None
         self._session: Dialogue | None = None
         self._has_sessionless_clients = False
@@ -124,6 +125,10 @@ class Exchanges:
         if exchange is not None:
             exchange.end, exchange.ended_at = event.how, event.at
             self._judge("end", exchange, number)
+            if not 200 <= exchange.status < 300:
+                forget_refused(exchange)
+            exchange.body, exchange.response_body = b"", None
+            exchange.responses.clear()
 
     def lose(self) -> None:
         """Forget all that lost events could contradict."""
@@ -137,7 +142,7 @@ class Exchanges:
         self._findings.judge(on, exchange, exchange.method, revision, side, number)
 
     def _is_endpoint(self, exchange: Exchange) -> bool:
-        path = urlsplit(exchange.target).path
+        path = url_parts(exchange.target).path
         if "/.well-known/" in path:
             return False
         if exchange.target in self.dialogues or (self._endpoint and path == self._endpoint):
@@ -158,7 +163,7 @@ class Exchanges:
             dialogue = self._named(_MODERN)
             dialogue.is_shared = True
             return dialogue
-        if b'"initialize"' in exchange.body:
+        if opens_session(exchange.body):
             return Dialogue("http", self._given, is_whole=True)
         if session is None and not self._has_sessionless_clients:
             exchange.known_session = self._session
@@ -186,7 +191,10 @@ class Exchanges:
 
     def _begin_sse(self, exchange: Exchange, content: Content) -> None:
         """Begin a dialogue of HTTP+SSE: its client sends messages to the URL in the event."""
-        url = urlsplit(urljoin(exchange.target, content.data.decode("utf-8", "replace")))
+        try:
+            url = url_parts(urljoin(exchange.target, content.data.decode("utf-8", "replace")))
+        except ValueError:
+            return  # the event does not name a URL
         exchange.dialogue = Dialogue("sse", self._given, is_whole=True)
         exchange.is_endpoint = True
         self.dialogues[f"{url.path}?{url.query}" if url.query else url.path] = exchange.dialogue
@@ -194,17 +202,6 @@ class Exchanges:
 
 _MODERN: Final = " modern"  # session ids have no spaces
 _SESSIONLESS: Final = " sessionless"
-
-
-def forget(dialogue: Dialogue) -> None:
-    """Forget all of a dialogue that lost events could contradict."""
-    dialogue.is_whole = False
-    for party in (dialogue.client, dialogue.server):
-        for table in (party.calls, party.finished, party.tokens, party.finished_tokens):
-            table.clear()
-    dialogue.tools.clear()
-    dialogue.tasks.clear()
-    dialogue.log_level, dialogue.log_level_pending = None, False
 
 
 def _responses_in(messages: list[Message]) -> int:

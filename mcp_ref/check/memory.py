@@ -61,6 +61,34 @@ def remember(message: Message, is_broken: bool = False) -> None:
         update(message)
 
 
+def forget(dialogue: Dialogue) -> None:
+    """Forget all of a dialogue that lost events could contradict."""
+    dialogue.is_whole = False
+    for party in (dialogue.client, dialogue.server):
+        for table in (party.calls, party.finished, party.tokens, party.finished_tokens):
+            table.clear()
+    dialogue.tools.clear()
+    dialogue.tasks.clear()
+    dialogue.log_level, dialogue.log_level_pending = None, False
+
+
+def forget_refused(exchange: Exchange) -> None:
+    """Forget the requests of a POST that HTTP refused, because its client can send them again with the same ids.
+
+    So it does after a redirect, with a new access token, or when a connection was lost before the response.
+    """
+    client = exchange.dialogue.client
+    for request in exchange.requests:
+        call = request.call
+        if call is None:
+            continue
+        for table in (client.calls, client.finished):
+            if table.get(call.id) is call:
+                del table[call.id]
+        if call.token is not None and client.tokens.get(call.token) is call:
+            del client.tokens[call.token]
+
+
 def _remember_response(message: Message) -> None:
     dialogue, body, waiting = message.dialogue, message.body, message.receiver.calls
     if message.call is not None:
@@ -106,8 +134,7 @@ def _initialize(message: Message) -> None:
     dialogue = message.dialogue
     if dialogue.initialize is not None and dialogue.is_ordered:  # a new session on the same pipe
         dialogue.initialized = dialogue.negotiated = dialogue.revision = dialogue.server.capabilities = None
-        for party in (dialogue.client, dialogue.server):
-            party.finished.clear()
+        forget(dialogue)  # responses of the first session can still come
     dialogue.initialize = message.call
     capabilities = message.body.get("capabilities")
     dialogue.client.capabilities = capabilities if isinstance(capabilities, dict) else None
@@ -189,7 +216,7 @@ def _tools_changed(message: Message) -> None:
 
 def _subscribed(message: Message) -> None:
     if message.call is not None and isinstance(uri := message.call.params.get("uri"), str):
-        message.dialogue.subscribed.add(uri)
+        message.dialogue.subscribed[uri] = message.event
 
 
 def _log_level(message: Message) -> None:

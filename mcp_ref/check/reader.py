@@ -6,6 +6,8 @@ Below: findings.py, memory.py
 
 from __future__ import annotations
 
+import json
+
 from ..basic.versioning import PROTOCOL_VERSION, SUBSCRIPTION_ID, is_stateless
 from ..jsonrpc.messages import (
     JSON,
@@ -14,6 +16,7 @@ from ..jsonrpc.messages import (
     ErrorResponse,
     Malformed,
     Notification,
+    Object,
     Request,
     Response,
     parse_json,
@@ -26,8 +29,20 @@ from .memory import find_call, new_call, remember
 from .recording import Content, Side
 from .state import Call, Dialogue, Exchange, Message, an_object
 
-_OUR_LIMITS = ("nested deeper", "too many digits")
-"""Parts of errors of `parse_json` about limits of this package, which are not faults of the sender."""
+_OUR_LIMITS = ("nested deeper", "too many digits", "must not appear twice", "lone surrogate")
+"""Parts of errors of `parse_json` about legal JSON that this package refuses, which is not a fault of the sender."""
+
+
+def opens_session(data: bytes) -> bool:
+    """Return True if the bytes are the request `initialize`, perhaps in a batch."""
+    if b'"initialize"' not in data:  # most messages need not be parsed for it
+        return False
+    try:
+        value = parse_json(data)
+    except ValueError:
+        return False
+    messages = value if isinstance(value, list) else [value]
+    return any(an_object(each).get("method") == "initialize" for each in messages)
 
 
 class Reader:
@@ -42,23 +57,22 @@ class Reader:
     ) -> list[Message]:  # fmt: skip
         """Read, judge and remember the messages in a frame, body or event. Return them, without malformed ones."""
         if not content.is_whole:
-            self._read_start(content, side, dialogue, event, exchange)
+            _remember_unread(content, side, dialogue, event, exchange)
             return []
         try:
             value = parse_json(content.data)
         except ValueError as error:
-            _, id = search_members(content.data.decode("utf-8", "replace"))
-            if _is_our_limit(str(error)):
-                dialogue.is_whole = False
-                _remember_request(dialogue, side, id, event, exchange)
+            if any(part in str(error) for part in _OUR_LIMITS):
+                _remember_unread(content, side, dialogue, event, exchange)
             else:
+                _, id = search_members(content.data.decode("utf-8", "replace"))
                 self._malformed(f"it is not JSON: {error}", None, side, dialogue, event, exchange, id)
             return []
         if type(value) is not list:
             message = self._message(value, side, dialogue, event, masked, exchange)
             return [message] if message is not None else []
         if len(value) > MAX_BATCH:
-            dialogue.is_whole = False
+            _remember_unread(content, side, dialogue, event, exchange)
             return []
         revision = dialogue.known_revision or (exchange.revision if exchange is not None else None)
         if not value or (revision is not None and not revision.batch):
@@ -68,24 +82,6 @@ class Reader:
             return []
         messages = [self._message(each, side, dialogue, event, masked, exchange, len(value)) for each in value]
         return [message for message in messages if message is not None]
-
-    def _read_start(
-        self, content: Content, side: Side, dialogue: Dialogue, event: int, exchange: Exchange | None
-    ) -> None:
-        """Remember the request or response whose start is all that the recording has."""
-        keys, id = search_members(content.data.decode("utf-8", "replace"))
-        dialogue.is_whole = dialogue.is_whole and id is not None
-        if not isinstance(id, str | int):
-            return
-        if "method" in keys:
-            call = Call(event, id, "", {}, side, dialogue.known_revision, None, exchange, is_known=False)
-            dialogue.party(side).calls[id] = call
-        else:
-            call_of_response = find_call(dialogue, side, id, exchange)
-            if call_of_response is not None:
-                dialogue.party(call_of_response.sender).calls.pop(id, None)
-            if exchange is not None:
-                exchange.is_whole = False
 
     def _malformed(
         self, fault: str, raw: JSON, side: Side, dialogue: Dialogue, event: int, exchange: Exchange | None,
@@ -106,9 +102,9 @@ class Reader:
             return None
         found = read_message(value)
         if type(found) is Malformed:
-            id = value.get("id")
-            if type(id) is str and len(id) > MAX_ID_LENGTH:
-                dialogue.is_whole = False  # a limit of this package
+            if _is_unusual(value):
+                content = Content(json.dumps(value).encode(), 0)
+                _remember_unread(content, side, dialogue, event, exchange)
             else:
                 self._malformed(found.error.message, value, side, dialogue, event, exchange, found.id)
             return None
@@ -157,6 +153,32 @@ class Reader:
             message.row = find_method(message.method, revision, message.call.sender)
         is_broken = self._findings.judge(message.kind, message, message.method, revision, message.side, message.event)
         remember(message, is_broken)
+
+
+def _is_unusual(value: Object) -> bool:
+    """Return True for a legal message that this package refuses: a long id, or an integer that is written as 1.0."""
+    id, code = value.get("id"), an_object(value.get("error")).get("code")
+    is_long = isinstance(id, str) and len(id) > MAX_ID_LENGTH
+    return is_long or any(isinstance(number, float) and number.is_integer() for number in (id, code))
+
+
+def _remember_unread(content: Content, side: Side, dialogue: Dialogue, event: int, exchange: Exchange | None) -> None:
+    """Remember a message that is not judged, because it is too large for the recording, or beyond a limit of ours.
+
+    Nobody knows the tokens, cursors and definitions in it, so later messages are not judged by their absence.
+    """
+    keys, id = search_members(content.data.decode("utf-8", "replace"))
+    dialogue.is_whole = False
+    if exchange is not None and side == "server":
+        exchange.is_whole = False
+    if "method" in keys:
+        _remember_request(dialogue, side, id, event, exchange)
+        return
+    call = find_call(dialogue, side, id, exchange) if isinstance(id, str | int) else None
+    if call is not None:
+        dialogue.party(call.sender).calls.pop(call.id, None)
+    if call is None or call.method in ("tools/list", ""):
+        dialogue.tools.clear()
 
 
 def _remember_malformed(message: Message, id: object) -> None:
@@ -217,7 +239,3 @@ def _revision_of_response(message: Message) -> Revision | None:
         return dialogue.revision
     exchange = message.exchange
     return message.dialogue.known_revision or (exchange.revision if exchange is not None else None)
-
-
-def _is_our_limit(error: str) -> bool:
-    return any(part in error for part in _OUR_LIMITS)

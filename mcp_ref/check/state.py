@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Generic, Literal, TypeVar
+from urllib.parse import SplitResult, urlsplit
 
 from ..basic.lifecycle import declares
 from ..jsonrpc.messages import JSON, Object, RequestId
@@ -28,6 +29,9 @@ MAX_REMEMBERED: Final = 2000
 """Maximum number of finished ids, cursors, tools, tasks and event ids that a dialogue remembers."""
 MAX_IN_FLIGHT: Final = 10_000
 """Maximum number of requests without a response that a dialogue remembers."""
+
+LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+"""The hosts that need no https."""
 
 OTHER_SIDE: Final[dict[Side, Side]] = {"client": "server", "server": "client"}
 
@@ -165,7 +169,8 @@ class Dialogue:
     """Task id -> the event with its latest status, and this status."""
     created_tasks: Bounded[str, int] = field(default_factory=Bounded)
     """Task id -> the event with the result that created the task."""
-    subscribed: set[str] = field(default_factory=set)
+    subscribed: Bounded[str, int] = field(default_factory=Bounded)
+    """URI of a resource -> the event that subscribed to it."""
     elicitations: Bounded[str, int] = field(default_factory=Bounded)
     states: Bounded[str, Call] = field(default_factory=Bounded)
     """The `requestState` of each `input_required` result -> the call that got it."""
@@ -319,6 +324,14 @@ class StreamEvent:
     retry: int | None
     is_empty: bool
     messages: list[Message]
+
+
+def url_parts(url: str) -> SplitResult:
+    """Return the parts of a URL, all of them empty if it is not one, such as `http://[`."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return SplitResult("", "", "", "", "")
 
 
 def an_object(value: object) -> Object:

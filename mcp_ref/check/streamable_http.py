@@ -30,7 +30,9 @@ STATUS_OF: Final = {-32601: 404, -32020: 400, -32021: 400, -32022: 400}
 
 
 def _is_mcp(exchange: Exchange) -> bool:
-    return exchange.is_endpoint and exchange.dialogue.transport == "http"
+    # not OPTIONS or HEAD, which browsers and proxies send for themselves
+    is_ours = exchange.method in ("POST", "GET", "DELETE")
+    return is_ours and exchange.is_endpoint and exchange.dialogue.transport == "http"
 
 
 def _accepts(exchange: Exchange, *types: str) -> bool:
@@ -218,7 +220,7 @@ def accepted(exchange: Exchange) -> Verdict:
         return None
     if exchange.status == 202 and exchange.response_body:
         return Fault("the response 202 has a body", (exchange.event,), key="body")
-    is_wrong = exchange.end == "" and exchange.status != 202 and 200 <= exchange.status < 400
+    is_wrong = exchange.end == "" and exchange.status != 202 and 200 <= exchange.status < 300
     return (
         Fault(f"the status for {exchange.messages[0].sent} is {exchange.status}", (exchange.event,))
         if is_wrong

@@ -75,7 +75,7 @@ def only_requested(message: Message) -> Verdict:
 
 def _unwanted_update(message: Message, uris: object, event: int) -> Verdict:
     uri = str(message.body.get("uri"))
-    known = [str(each) for each in uris] if isinstance(uris, list | set) else []
+    known = [str(each) for each in uris] if isinstance(uris, list) else []
     if any(each == uri or includes_uri(each, uri) for each in known):
         return None
     return Fault(f"{message.method} comes for {quoted(uri)}, which the client did not subscribe to", (event,))
@@ -86,9 +86,10 @@ def _unwanted_update(message: Message, uris: object, event: int) -> Verdict:
       fix="Send updates only to clients that subscribed.")  # fmt: skip
 def subscribed_resource(message: Message) -> Verdict:
     dialogue = message.dialogue
-    if not dialogue.is_whole or dialogue.is_shared or dialogue.initialize is None:
+    is_unclear = not dialogue.is_whole or dialogue.is_shared or dialogue.subscribed.forgot
+    if is_unclear or dialogue.initialize is None:
         return None
-    return _unwanted_update(message, dialogue.subscribed, dialogue.initialize.event)
+    return _unwanted_update(message, [*dialogue.subscribed], dialogue.initialize.event)
 
 
 @rule(SHOULD, "2026-07-28/basic/patterns/subscriptions#graceful-closure-1",

@@ -158,7 +158,7 @@ def no_related_task(message: Message) -> Verdict:
 def unknown_task(message: Message) -> Verdict:
     dialogue, call, code = message.dialogue, message.call, message.body.get("code")
     is_known = dialogue.tasks.forgot or not dialogue.is_whole or dialogue.is_shared or dialogue.transport == "http"
-    if is_known or call is None or call.params.get("taskId") in dialogue.tasks or not call.is_known:
+    if is_known or call is None or str(call.params.get("taskId")) in dialogue.tasks or not call.is_known:
         return None
     if code in (INVALID_PARAMS, METHOD_NOT_FOUND):
         return None

@@ -40,7 +40,10 @@ def validator_of(tool: Tool, member: str) -> Validator | None:
 def tool_of(message: Message) -> Tool | None:
     """Return the tool that a call, or the result of a call, is about."""
     params = message.call.params if message.call is not None else message.body
-    return message.dialogue.tools.get(str(params.get("name")))
+    tool = message.dialogue.tools.get(str(params.get("name")))
+    if tool is not None and message.call is not None and message.call.event < tool.event:
+        return None  # the server can have served the call by an earlier definition
+    return tool
 
 
 def _definitions(message: Message) -> list[tuple[str, Object]]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sized
+from typing import Any
+
+import pytest
 
 from mcp_ref.check.conversation import Conversation
-from mcp_ref.check.recording import Content, Event, Frame, Gap, Head, content
-from tests.check.cases import PING, PONG, TOOL, listed
+from mcp_ref.check.recording import Content, End, Event, Frame, Gap, Head, HttpEnd, HttpEvent, Side, content
+from tests.check.cases import PING, PONG, TEXT, TOOL, listed
 from tests.check.talk import HTTP, STARTED, Web, broken, c, error, findings, frames, handshake, m, page, s
 
 
@@ -110,3 +113,115 @@ def test_memory_does_not_grow_with_the_conversation() -> None:
         dialogue.cursors,
     ]
     assert [len(table) for table in tables] == [0, 2000, 2000, 2000]
+
+
+STRICT = {**TOOL, "outputSchema": {"type": "object", "required": ["a"]}}
+CALL = c(8, "tools/call", {"name": "t"})
+LOOSE_RESULT = s(8, result={"content": TEXT, "structuredContent": {}})
+
+
+def cut(message: tuple[Side, Any]) -> Event:
+    """Return the frame of a message as a recorder writes it, if the message was larger than it keeps."""
+    data = json.dumps(message[1]).encode()
+    return Frame(message[0], Content(data[:60], 2_000_000, "digest"), connection=1)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"jsonrpc":"2.0","id":1.0,"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","x":1,"x":2}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","x":"\\ud800"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":' + b"[" * 2000 + b"]" * 2000 + b"}}",
+    ],
+)
+def test_legal_json_that_this_package_refuses_is_no_fault_of_its_sender(data: bytes) -> None:
+    answered = [Frame("client", content(data), connection=1), *frames([s(1, result={})])]
+    assert broken([*frames(handshake()), *answered]) == []
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [*frames(listed(STRICT)), *frames([c(9, "tools/list")]), cut(s(9, result={"tools": [TOOL]})),
+         *frames([CALL, LOOSE_RESULT])],
+        [*frames([c(9, "tools/list")]), cut(s(9, result={"tools": [], "nextCursor": "X"})),
+         *frames([c(1, "tools/list", {"cursor": "X"}), s(1, result={"tools": []})])],
+        [cut(c(9, "tools/call", {"_meta": {"progressToken": "T"}})),
+         *frames([s(None, "notifications/progress", {"progressToken": "T", "progress": 1}), s(9, result={})])],
+    ],
+)  # fmt: skip
+def test_facts_in_a_message_that_was_cut_are_unknown(events: list[Event]) -> None:
+    assert broken([*frames(handshake()), *events]) == []
+
+
+def test_tool_that_is_listed_again_after_a_call_does_not_judge_the_call() -> None:
+    relisted = [CALL, c(9, "tools/list"), s(9, result={"tools": [STRICT]}), LOOSE_RESULT]
+    assert broken(frames([*handshake(), *listed(TOOL), *relisted])) == []
+
+
+def test_late_lines_after_the_end_of_a_process_are_not_judged_by_its_session() -> None:
+    running = [*frames([*handshake(), c(5, "ping")]), End("server", 1, connection=1)]
+    for late in (c(6, "tools/list"), s(5, result={})):
+        assert broken([*running, *frames([late])]) == []
+
+
+def test_second_session_on_a_pipe_begins_with_new_ids_and_tools() -> None:
+    first = [*handshake(), *listed(STRICT), CALL]
+    assert broken(frames([*first, *handshake(), CALL, LOOSE_RESULT, c(1, "ping"), s(1, result={})])) == []
+
+
+def test_tool_with_the_name_initialize_begins_no_session() -> None:
+    call, result = c(3, "tools/call", {"name": "initialize"}), s(3, result={"content": []})
+    assert broken(frames([call, result]), Head("messages")) == []
+    assert broken(Web().open().post(call[1], reply=result[1]).events, HTTP) == []
+
+
+@pytest.mark.parametrize("status", [307, 401, 503])
+def test_request_that_http_refused_can_be_sent_again_with_its_id(status: int) -> None:
+    refused = Web().open().post(PING, status=status, answer={"WWW-Authenticate": 'Bearer resource_metadata="u"'})
+    assert broken(refused.post(PING, reply=PONG, headers={"Authorization": "Bearer t"}).events, HTTP) == []
+
+
+def test_redirect_of_a_notification_is_no_response_to_it() -> None:
+    web = Web().open().post(c(None, "notifications/roots/list_changed")[1], status=307, answer={"Location": "/mcp/"})
+    assert broken(web.events, HTTP) == []
+
+
+@pytest.mark.parametrize("method", ["OPTIONS", "HEAD"])
+def test_http_requests_of_browsers_and_proxies_are_not_those_of_the_client(method: str) -> None:
+    web = Web().open(session=None).exchange(method, headers={"MCP-Protocol-Version": None}, status=204)
+    assert broken(web.events, HTTP) == []
+
+
+def test_stream_with_a_response_that_cannot_be_read_is_complete() -> None:
+    web = Web().open().post(PING, stream=[])
+    deep = b'{"jsonrpc":"2.0","id":1,"result":{"x":' + b"[" * 2000 + b"]" * 2000 + b"}}"
+    end = web.events[-1]
+    assert isinstance(end, HttpEnd)
+    assert broken([*web.events[:-1], HttpEvent(end.number, content(deep)), end], HTTP) == []
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        frames([*handshake(), c(1, "tasks/get", {"taskId": []}), s(1, **error(-1))]),
+        frames([*handshake(), s(1, "elicitation/create", {"mode": "url", "url": "http://[", "message": ""})]),
+        frames([m(1, "tools/call", {"name": "t"}), s(1, result={"resultType": "input_required", "inputRequests": {
+            "a": {"method": "elicitation/create", "params": {"mode": []}}}})]),
+        Web().open().post(PING, target="//[", reply=PONG).events,
+        Web().get(target="/.well-known/oauth-authorization-server", reply={"token_endpoint": "http://["}).events,
+        [*Web().get(end="").events, HttpEvent(1, content(b"http://["), type="endpoint")],
+    ],
+)  # fmt: skip
+def test_hostile_values_do_not_stop_the_judge(events: list[Event]) -> None:
+    broken(events, Head("http", url="http://["))
+    broken(events)
+
+
+def test_exchange_that_is_over_does_not_keep_its_bodies() -> None:
+    conversation = Conversation(head=HTTP)
+    for event in Web().open().post(PING, stream=[{"sse": PONG, "id": "e1"}]).events:
+        conversation.receive(event)
+    kept = conversation._exchanges.dialogues["abc"].event_ids["e1"]
+    assert (kept.body, kept.response_body, kept.responses) == (b"", None, [])
