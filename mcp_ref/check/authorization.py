@@ -140,7 +140,7 @@ def resource_metadata(exchange: Exchange) -> Verdict:
     if document is None:
         return None
     servers = document.get("authorization_servers")
-    if not isinstance(servers, list) or not servers:
+    if servers != "***" and (not isinstance(servers, list) or not servers):
         return f"the authorization_servers of the metadata are {quoted(servers)}"
     return None if isinstance(document.get("resource"), str) else "the metadata have no resource"
 
@@ -242,8 +242,9 @@ def application_type(exchange: Exchange) -> Verdict:
       "exchange", since=R2026_07_28, fix='Add "refresh_token" to grant_types.')  # fmt: skip
 def refresh_grant(exchange: Exchange) -> Verdict:
     is_registration = not exchange.is_endpoint and exchange.method == "POST" and b'"redirect_uris"' in exchange.body
-    grants = _registered(exchange).get("grant_types") if is_registration else ["refresh_token"]
-    return None if isinstance(grants, list) and "refresh_token" in grants else "the grant_types lack refresh_token"
+    grants = _registered(exchange).get("grant_types")
+    is_given = isinstance(grants, list) and ("refresh_token" in grants or "***" in grants)
+    return "the grant_types lack refresh_token" if is_registration and not is_given else None
 
 
 @rule(MUST, "2026-07-28/basic/authorization/client-registration#implementation-requirements-3",

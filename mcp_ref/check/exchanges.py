@@ -89,7 +89,10 @@ class Exchanges:
         if exchange is None:
             return
         exchange.response_body = event.content.data if event.content.is_whole else None
-        if exchange.is_endpoint and exchange.content_type == "application/json" and event.content.size:
+        # a proxy or an authorization layer refuses a request with JSON of its own
+        is_message = 200 <= exchange.status < 300 or b'"jsonrpc"' in event.content.data
+        is_json = exchange.content_type == "application/json" and event.content.size > 0
+        if exchange.is_endpoint and is_json and is_message:
             exchange.responses += self._reader.read(
                 event.content, "server", exchange.dialogue, number, event.masked, exchange
             )

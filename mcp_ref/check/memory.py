@@ -250,10 +250,13 @@ def _input_required(message: Message) -> None:
     if message.body.get("resultType") != "input_required" or call is None:
         return
     call.asked = tuple(an_object(message.body.get("inputRequests")))
+    digest = request_digest(call.method, call.params)
     if isinstance(state, str):
-        dialogue.states[state] = call
+        earlier = dialogue.states.get(state, call)
+        is_same = earlier is not None and request_digest(earlier.method, earlier.params) == digest
+        dialogue.states[state] = call if is_same else None
     if not dialogue.is_shared and call.is_known:
-        dialogue.rounds[request_digest(call.method, call.params)] = message.event, isinstance(state, str)
+        dialogue.rounds[digest] = message.event, isinstance(state, str)
 
 
 def _task_seen(message: Message) -> None:

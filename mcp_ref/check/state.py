@@ -172,8 +172,8 @@ class Dialogue:
     subscribed: Bounded[str, int] = field(default_factory=Bounded)
     """URI of a resource -> the event that subscribed to it."""
     elicitations: Bounded[str, int] = field(default_factory=Bounded)
-    states: Bounded[str, Call] = field(default_factory=Bounded)
-    """The `requestState` of each `input_required` result -> the call that got it."""
+    states: Bounded[str, Call | None] = field(default_factory=Bounded)
+    """The `requestState` of each `input_required` result -> the call that got it; None if different calls got it."""
     rounds: Bounded[str, tuple[int, bool]] = field(default_factory=Bounded)
     """Digest of a request that got an `input_required` result -> its event, and True if the result had a state."""
     event_ids: Bounded[str, Exchange] = field(default_factory=Bounded)

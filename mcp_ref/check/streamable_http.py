@@ -130,6 +130,8 @@ def mirrored_headers(exchange: Exchange) -> Verdict:
     message = exchange.messages[0]
     if message.method == "initialize" or missing_meta(message.body) is not None:
         return None
+    if exchange.masked and b"***" in exchange.body:
+        return None  # a header can have the same value in Base64, where no secret is found
     exchange.header_fault = _header_fault(exchange, message)
     return Fault(exchange.header_fault, key=exchange.header_fault[:40]) if exchange.header_fault else None
 

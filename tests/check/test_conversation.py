@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Sized
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 
 from mcp_ref.check.conversation import Conversation
+from mcp_ref.check.masking import mask
 from mcp_ref.check.recording import Content, End, Event, Frame, Gap, Head, HttpEnd, HttpEvent, Side, content
-from tests.check.cases import PING, PONG, TEXT, TOOL, listed
+from tests.check.cases import CASES, PING, PONG, TEXT, TOOL, WEB_CASES, listed
 from tests.check.talk import HTTP, STARTED, Web, broken, c, error, findings, frames, handshake, m, page, s
 
 
@@ -225,3 +227,34 @@ def test_exchange_that_is_over_does_not_keep_its_bodies() -> None:
         conversation.receive(event)
     kept = conversation._exchanges.dialogues["abc"].event_ids["e1"]
     assert (kept.body, kept.response_body, kept.responses) == (b"", None, [])
+
+
+def test_conversation_without_faults_has_none_when_its_secrets_are_masked() -> None:
+    faults = {}
+    for name, (_, clean, head) in {**CASES, **WEB_CASES}.items():
+        if found := broken([mask(event) for event in clean], head):
+            faults[name] = found
+    assert faults == {}
+
+
+def test_header_in_base64_is_not_compared_with_a_masked_body() -> None:
+    uri = "file:///ü?token=abc"
+    encoded = f"=?base64?{base64.b64encode(uri.encode()).decode()}?="
+    web = Web().post(
+        m(1, "resources/read", {"uri": uri})[1], headers={"Mcp-Name": encoded}, reply=page(1, contents=[])[1]
+    )
+    assert broken([mask(event) for event in web.events], HTTP) == []
+
+
+def test_request_state_that_two_calls_got_belongs_to_both() -> None:
+    asked = {"resultType": "input_required", "requestState": "s", "inputRequests": {"a": {"method": "roots/list"}}}
+    retry = {"name": "x", "requestState": "s", "inputResponses": {"a": {"roots": []}}}
+    messages = [m(1, "tools/call", {"name": "x"}), s(1, result=asked), m(2, "tools/call", {"name": "y"}),
+                s(2, result=asked), m(3, "tools/call", retry)]  # fmt: skip
+    assert broken(frames(messages)) == []
+
+
+@pytest.mark.parametrize("status", [401, 500])
+def test_json_of_a_proxy_that_refuses_a_request_is_no_message(status: int) -> None:
+    answer = {"WWW-Authenticate": 'Bearer resource_metadata="u"'}
+    assert broken(Web().open().post(PING, status=status, reply={"error": "x"}, answer=answer).events, HTTP) == []
