@@ -75,8 +75,8 @@ class Conversation:
         self._pipes: Bounded[int, Dialogue] = Bounded(MAX_PIPES)
         self._ended: Bounded[int, bool] = Bounded(MAX_PIPES)
         """The numbers of the pipes whose servers have ended. A line can still come after the end."""
-        self.unverified: dict[str, None] = {}
-        """Sentences about the parts of the conversation that could not be judged, in order."""
+        self.unverified: Bounded[str, None] = Bounded()
+        """Sentences about the parts of the conversation that could not be judged, in order: the latest of them."""
 
     def receive(self, event: Event) -> list[Finding]:
         """Return the findings that an event shows or completes. Events are numbered from 1."""
@@ -132,9 +132,8 @@ class Conversation:
         return dialogue
 
     def _lose_events(self, gap: Gap) -> None:
-        self.unverified[f"{gap.events} events are lost at event {self._number}: {gap.because or 'unknown reason'}"] = (
-            None
-        )
+        because = gap.because or "unknown reason"
+        self.unverified[f"{gap.events} events are lost at event {self._number}: {because}"] = None
         self._exchanges.lose()
         for dialogue in self._pipes.values():
             forget(dialogue)

@@ -131,7 +131,7 @@ class Exchanges:
             if not 200 <= exchange.status < 300:
                 forget_refused(exchange)
             exchange.body, exchange.response_body = b"", None
-            exchange.responses.clear()
+            exchange.messages, exchange.responses = [], []
 
     def lose(self) -> None:
         """Forget all that lost events could contradict."""

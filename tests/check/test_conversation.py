@@ -226,7 +226,14 @@ def test_exchange_that_is_over_does_not_keep_its_bodies() -> None:
     for event in Web().open().post(PING, stream=[{"sse": PONG, "id": "e1"}]).events:
         conversation.receive(event)
     kept = conversation._exchanges.dialogues["abc"].event_ids["e1"]
-    assert (kept.body, kept.response_body, kept.responses) == (b"", None, [])
+    assert (kept.body, kept.response_body, kept.messages, kept.responses) == (b"", None, [], [])
+
+
+def test_notes_on_many_gaps_do_not_grow_without_end() -> None:
+    conversation = Conversation(head=STARTED)
+    for _ in range(3000):
+        conversation.receive(Gap(1))
+    assert len(conversation.unverified) == 2000
 
 
 def test_conversation_without_faults_has_none_when_its_secrets_are_masked() -> None:
