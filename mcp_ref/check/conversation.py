@@ -43,7 +43,7 @@ from . import (
 from .exchanges import Exchanges
 from .findings import FindingTable
 from .memory import forget
-from .reader import Reader, opens_session
+from .reader import Reader, Source, opens_session
 from .recording import End, Event, Frame, Gap, Head, HttpBody, HttpEnd, HttpEvent, HttpRequest, HttpResponse, Side
 from .rules import Finding
 from .state import Bounded, Dialogue
@@ -118,7 +118,7 @@ class Conversation:
         dialogue = self._pipes.get(event.connection)
         if dialogue is None:
             dialogue = self._pipes[event.connection] = self._new_pipe(event)
-        self._reader.read(event.content, event.sender, dialogue, self._number, event.masked)
+        self._reader.read(event.content, Source(event.sender, dialogue, self._number, event.masked))
 
     def _new_pipe(self, event: Frame) -> Dialogue:
         transport = self._head.transport if self._head is not None else "messages"

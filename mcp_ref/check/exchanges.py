@@ -17,7 +17,7 @@ from ..basic.versioning import PROTOCOL_VERSION
 from ..revisions import Revision, find_revision
 from .findings import FindingTable
 from .memory import forget, forget_refused
-from .reader import Reader, opens_session
+from .reader import Reader, Source, opens_session
 from .recording import Content, HttpBody, HttpEnd, HttpEvent, HttpRequest, HttpResponse, Side
 from .rules import On
 from .state import Bounded, Dialogue, Exchange, Message, StreamEvent, url_parts
@@ -56,9 +56,8 @@ class Exchanges:
         exchange.resumes = exchange.dialogue.event_ids.get(exchange.header("last-event-id") or "")
         self.open[event.number] = exchange
         if exchange.is_endpoint and event.method == "POST" and body:
-            exchange.messages = self._reader.read(
-                event.content, "client", exchange.dialogue, number, event.masked, exchange
-            )
+            source = Source("client", exchange.dialogue, number, event.masked, exchange)
+            exchange.messages = self._reader.read(event.content, source)
             if exchange.requests and exchange.requests[0].revision is not None:
                 exchange.revision = exchange.requests[0].revision
         self._latest = exchange.revision or self._latest
@@ -72,7 +71,7 @@ class Exchanges:
         exchange = self.open.get(event.number)
         if exchange is None:
             return
-        exchange.status, exchange.head_event = event.status, number
+        exchange.status = event.status
         exchange.response_headers = _by_name(event.headers)
         dialogue = exchange.dialogue
         if exchange.is_endpoint and any(each.method == "initialize" for each in exchange.messages):
@@ -93,9 +92,8 @@ class Exchanges:
         is_message = 200 <= exchange.status < 300 or b'"jsonrpc"' in event.content.data
         is_json = exchange.content_type == "application/json" and event.content.size > 0
         if exchange.is_endpoint and is_json and is_message:
-            exchange.responses += self._reader.read(
-                event.content, "server", exchange.dialogue, number, event.masked, exchange
-            )
+            source = Source("server", exchange.dialogue, number, event.masked, exchange)
+            exchange.responses += self._reader.read(event.content, source)
             exchange.answered += _responses_in(exchange.responses)
 
     def event(self, event: HttpEvent, number: int) -> None:
@@ -108,9 +106,8 @@ class Exchanges:
         if event.type == "endpoint" and exchange.events == 1:
             self._begin_sse(exchange, event.content)
         elif event.type == "message" and event.content.size and exchange.is_endpoint:
-            messages = self._reader.read(event.content, "server", exchange.dialogue, number, event.masked, exchange)
-            if not event.content.is_whole:
-                exchange.dialogue.is_whole = False
+            source = Source("server", exchange.dialogue, number, event.masked, exchange)
+            messages = self._reader.read(event.content, source)
         stream_event = StreamEvent(number, exchange, event.id, event.retry, not event.content.size, messages)
         if exchange.is_endpoint:
             revision = exchange.revision or exchange.dialogue.known_revision

@@ -7,6 +7,7 @@ Below: findings.py, memory.py
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 from ..basic.versioning import PROTOCOL_VERSION, SUBSCRIPTION_ID, is_stateless
 from ..jsonrpc.messages import (
@@ -45,71 +46,75 @@ def opens_session(data: bytes) -> bool:
     return any(an_object(each).get("method") == "initialize" for each in messages)
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The origin of a frame, a body or an event: its sender, its dialogue, and over HTTP its exchange."""
+
+    side: Side
+    dialogue: Dialogue
+    event: int
+    masked: bool = False
+    exchange: Exchange | None = None
+
+    @property
+    def revision(self) -> Revision | None:
+        """The revision of messages that do not name one themselves."""
+        return self.dialogue.known_revision or (self.exchange.revision if self.exchange is not None else None)
+
+
 class Reader:
     """Reads the messages of all dialogues into one table of findings."""
 
     def __init__(self, findings: FindingTable) -> None:
         self._findings = findings
 
-    def read(
-        self, content: Content, side: Side, dialogue: Dialogue, event: int, masked: bool = False,
-        exchange: Exchange | None = None,
-    ) -> list[Message]:  # fmt: skip
-        """Read, judge and remember the messages in a frame, body or event. Return them, without malformed ones."""
+    def read(self, content: Content, source: Source) -> list[Message]:
+        """Read, judge and remember the messages in a content. Return them, without malformed ones."""
         if not content.is_whole:
-            _remember_unread(content, side, dialogue, event, exchange)
+            _remember_unread(content.data, source)
             return []
         try:
             value = parse_json(content.data)
         except ValueError as error:
             if any(part in str(error) for part in _OUR_LIMITS):
-                _remember_unread(content, side, dialogue, event, exchange)
+                _remember_unread(content.data, source)
             else:
                 _, id = search_members(content.data.decode("utf-8", "replace"))
-                self._malformed(f"it is not JSON: {error}", None, side, dialogue, event, exchange, id)
+                self._malformed(f"it is not JSON: {error}", None, source, id)
             return []
         if type(value) is not list:
-            message = self._message(value, side, dialogue, event, masked, exchange)
+            message = self._message(value, source)
             return [message] if message is not None else []
         if len(value) > MAX_BATCH:
-            _remember_unread(content, side, dialogue, event, exchange)
+            _remember_unread(content.data, source)
             return []
-        revision = dialogue.known_revision or (exchange.revision if exchange is not None else None)
-        if not value or (revision is not None and not revision.batch):
-            text = "it is an empty array" if not value else f"it is a batch of {len(value)} messages"
-            self._malformed(text, value, side, dialogue, event, exchange)
-            dialogue.is_whole = False  # the members are not judged
+        if not value or (source.revision is not None and not source.revision.batch):
+            text = f"it is a batch of {len(value)} messages" if value else "it is an empty array"
+            self._malformed(text, value, source)
+            source.dialogue.is_whole = False  # the members are not judged
             return []
-        messages = [self._message(each, side, dialogue, event, masked, exchange, len(value)) for each in value]
+        messages = [self._message(each, source, len(value)) for each in value]
         return [message for message in messages if message is not None]
 
-    def _malformed(
-        self, fault: str, raw: JSON, side: Side, dialogue: Dialogue, event: int, exchange: Exchange | None,
-        id: object = None,
-    ) -> None:  # fmt: skip
-        revision = dialogue.known_revision or (exchange.revision if exchange is not None else None)
-        message = Message(event, side, "malformed", "", None, {}, raw, dialogue, revision, None, None, exchange)
-        message.fault = fault
-        self._findings.judge("malformed", message, "", revision, side, event)
-        _remember_malformed(message, id)
+    def _malformed(self, fault: str, raw: JSON, source: Source, id: object = None) -> None:
+        message = Message(source.event, source.side, "malformed", "", None, {}, raw, source.dialogue, source.revision,
+                          exchange=source.exchange, fault=fault)  # fmt: skip
+        self._findings.judge("malformed", message, "", source.revision, source.side, source.event)
+        _remember_malformed(raw, id, source)
 
-    def _message(
-        self, value: JSON, side: Side, dialogue: Dialogue, event: int, masked: bool, exchange: Exchange | None,
-        batch: int = 0,
-    ) -> Message | None:  # fmt: skip
+    def _message(self, value: JSON, source: Source, batch: int = 0) -> Message | None:
         if type(value) is not dict:
-            self._malformed("it is not a JSON object", value, side, dialogue, event, exchange)
+            self._malformed("it is not a JSON object", value, source)
             return None
         found = read_message(value)
         if type(found) is Malformed:
             if _is_unusual(value):
-                content = Content(json.dumps(value).encode(), 0)
-                _remember_unread(content, side, dialogue, event, exchange)
+                _remember_unread(json.dumps(value).encode(), source)
             else:
-                self._malformed(found.error.message, value, side, dialogue, event, exchange, found.id)
+                self._malformed(found.error.message, value, source, found.id)
             return None
-        message = Message(event, side, "request", "", None, {}, value, dialogue, None, exchange=exchange)
-        message.masked, message.batch = masked, batch
+        message = Message(source.event, source.side, "request", "", None, {}, value, source.dialogue, None,
+                          exchange=source.exchange, masked=source.masked, batch=batch)  # fmt: skip
         match found:
             case Request() | Notification():
                 message.method, message.body = found.method, found.params
@@ -117,31 +122,17 @@ class Reader:
                     message.id = found.id
                 else:
                     message.kind = "notification"
-                message.revision = self._revision_of_sent(message)
+                message.revision = _revision_of_sent(message, source.revision)
             case Response() | ErrorResponse():
                 message.id = found.id
                 message.kind = "result" if type(found) is Response else "error"
                 message.body = found.result if type(found) is Response else an_object(value["error"])
-                message.call = find_call(dialogue, side, found.id, exchange) if found.id is not None else None
+                if found.id is not None:
+                    message.call = find_call(source.dialogue, source.side, found.id, source.exchange)
                 message.method = message.call.method if message.call is not None else ""
-                message.revision = _revision_of_response(message)
+                message.revision = _revision_of_response(message, source.revision)
         self._judge(message)
         return message
-
-    def _revision_of_sent(self, message: Message) -> Revision | None:
-        """Return the revision of a request or notification."""
-        dialogue, exchange = message.dialogue, message.exchange
-        if message.side == "server" and SUBSCRIPTION_ID in message.meta and dialogue.modern is not None:
-            return dialogue.modern
-        if message.method == "initialize":
-            return _version_named(message.body.get("protocolVersion"))
-        if message.side == "client" and is_stateless(message.body):
-            return _revision_of_stateless(message)
-        if exchange is not None and message.side == "server" and exchange.revision is not None:
-            return exchange.revision
-        known = dialogue.known_revision or (exchange.revision if exchange is not None else None)
-        # server/discover without its required _meta: only the modern era has the method
-        return known or (REVISIONS[-1] if message.method == "server/discover" else None)
 
     def _judge(self, message: Message) -> None:
         revision, exchange = message.revision, message.exchange
@@ -155,6 +146,22 @@ class Reader:
         remember(message, is_broken)
 
 
+def _revision_of_sent(message: Message, known: Revision | None) -> Revision | None:
+    """Return the revision of a request or notification."""
+    dialogue, exchange = message.dialogue, message.exchange
+    if message.side == "server" and SUBSCRIPTION_ID in message.meta and dialogue.modern is not None:
+        return dialogue.modern
+    if message.method == "initialize":
+        return _version_named(message.body.get("protocolVersion"))
+    if message.side == "client" and is_stateless(message.body):
+        return _revision_of_stateless(message, known)
+    if exchange is not None and message.side == "server" and exchange.revision is not None:
+        return exchange.revision
+    if known is None and message.method == "server/discover":
+        return REVISIONS[-1]  # without its required _meta, but only the modern era has the method
+    return known
+
+
 def _is_unusual(value: Object) -> bool:
     """Return True for a legal message that this package refuses: a long id, or an integer that is written as 1.0."""
     id, code = value.get("id"), an_object(value.get("error")).get("code")
@@ -162,55 +169,57 @@ def _is_unusual(value: Object) -> bool:
     return is_long or any(isinstance(number, float) and number.is_integer() for number in (id, code))
 
 
-def _remember_unread(content: Content, side: Side, dialogue: Dialogue, event: int, exchange: Exchange | None) -> None:
+def _remember_unread(data: bytes, source: Source) -> None:
     """Remember a message that is not judged, because it is too large for the recording, or beyond a limit of ours.
 
     Nobody knows the tokens, cursors and definitions in it, so later messages are not judged by their absence.
     """
-    keys, id = search_members(content.data.decode("utf-8", "replace"))
+    keys, id = search_members(data.decode("utf-8", "replace"))
+    dialogue = source.dialogue
     dialogue.is_whole = False
-    if exchange is not None and side == "server":
-        exchange.is_whole = False
+    if source.exchange is not None and source.side == "server":
+        source.exchange.is_whole = False
     if "method" in keys:
-        _remember_request(dialogue, side, id, event, exchange)
+        _remember_request(id, source)
         return
-    call = find_call(dialogue, side, id, exchange) if isinstance(id, str | int) else None
+    call = find_call(dialogue, source.side, id, source.exchange) if isinstance(id, str | int) else None
     if call is not None:
         dialogue.party(call.sender).calls.pop(call.id, None)
     if call is None or call.method in ("tools/list", ""):
         dialogue.tools.clear()
 
 
-def _remember_malformed(message: Message, id: object) -> None:
+def _remember_malformed(raw: JSON, id: object, source: Source) -> None:
     """Treat a malformed message as the request or response that it seems to be, so that no later message is blamed."""
-    dialogue, exchange, raw = message.dialogue, message.exchange, message.raw
+    dialogue = source.dialogue
     if isinstance(raw, dict):
         dialogue.is_whole = False
-    if exchange is not None and message.side == "server":
-        exchange.is_whole = False
+    if source.exchange is not None and source.side == "server":
+        source.exchange.is_whole = False
     if isinstance(raw, dict) and "method" not in raw and isinstance(id, str | int):
-        call = find_call(dialogue, message.side, id, exchange)
+        call = find_call(dialogue, source.side, id, source.exchange)
         if call is not None and dialogue.party(call.sender).calls.pop(id, None) is not None:
             dialogue.party(call.sender).finished[id] = call
     else:
-        _remember_request(dialogue, message.side, id, message.event, exchange)
+        _remember_request(id, source)
 
 
-def _remember_request(dialogue: Dialogue, side: Side, id: object, event: int, exchange: Exchange | None) -> None:
+def _remember_request(id: object, source: Source) -> None:
     """Remember an unreadable request, because the other side can respond to its id."""
     if isinstance(id, str | int) and not isinstance(id, bool):
-        dialogue.party(side).calls[id] = Call(event, id, "", {}, side, None, None, exchange, is_known=False)
+        call = Call(source.event, id, "", {}, source.side, None, None, source.exchange, is_known=False)
+        source.dialogue.party(source.side).calls[id] = call
 
 
-def _revision_of_stateless(message: Message) -> Revision | None:
+def _revision_of_stateless(message: Message, known: Revision | None) -> Revision | None:
     """Return the revision of a stateless request, and remember that the dialogue has one."""
-    dialogue, exchange, version = message.dialogue, message.exchange, message.meta[PROTOCOL_VERSION]
+    dialogue, version = message.dialogue, message.meta[PROTOCOL_VERSION]
     revision = find_revision(version)
     if revision is not None and revision.era == "modern":
         dialogue.modern = revision
     if isinstance(version, str):
         return revision
-    return dialogue.modern or (exchange.revision if exchange is not None else None)
+    return dialogue.modern or known
 
 
 def _version_named(value: JSON) -> Revision | None:
@@ -218,7 +227,7 @@ def _version_named(value: JSON) -> Revision | None:
     return find_revision(value) if isinstance(value, str) else LATEST_LEGACY
 
 
-def _revision_of_response(message: Message) -> Revision | None:
+def _revision_of_response(message: Message, known: Revision | None) -> Revision | None:
     """Return the revision by which a response is judged.
 
     A legacy server can respond to a stateless request without knowing its revision. So a server is judged by a modern
@@ -237,5 +246,4 @@ def _revision_of_response(message: Message) -> Revision | None:
         if not is_modern or is_proven or "resultType" in message.body:
             return call.revision
         return dialogue.revision
-    exchange = message.exchange
-    return message.dialogue.known_revision or (exchange.revision if exchange is not None else None)
+    return known

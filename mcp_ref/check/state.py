@@ -279,7 +279,6 @@ class Exchange:
     """The exchange whose stream this one continues."""
     response_body: bytes | None = None
     end: str = ""
-    head_event: int = 0
     at: float = 0.0
     """Time of the request, in seconds."""
     ended_at: float | None = None
