@@ -46,8 +46,12 @@ def _document(exchange: Exchange) -> Object | None:
     """Return the JSON object in a successful response, or None."""
     if exchange.status != 200 or exchange.response_body is None:
         return None
+    return _json_object(exchange.response_body)
+
+
+def _json_object(data: bytes) -> Object | None:
     try:
-        value = json.loads(exchange.response_body)
+        value = json.loads(data)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -83,11 +87,9 @@ def challenge_of_401(exchange: Exchange) -> Verdict:
     if exchange.status != 401 or not exchange.is_endpoint:
         return None
     challenge = _challenge(exchange)
-    return (
-        "the response 401 has no resource_metadata in WWW-Authenticate"
-        if challenge is None or not challenge.resource_metadata
-        else None
-    )
+    if challenge is not None and challenge.resource_metadata:
+        return None
+    return "the response 401 has no resource_metadata in WWW-Authenticate"
 
 
 @rule(MUST, "2026-07-28/basic/authorization/index#error-handling-1", "Insufficient scope is 403, an invalid token 401.",
@@ -215,25 +217,28 @@ def redirect_uri(exchange: Exchange) -> Verdict:
     uris: list[object] = []
     if _is_authorization_request(exchange):
         uris = [*_query(exchange).get("redirect_uri", [])]
-    elif not exchange.is_endpoint and exchange.method == "POST" and b'"redirect_uris"' in exchange.body:
-        uris = _registered(exchange).get("redirect_uris", [])  # type: ignore[assignment]
-    wrong = [uri for uri in uris if _is_insecure(uri)] if isinstance(uris, list) else []
-    return f"the redirect URI {quoted(wrong[0])} is neither local nor https" if wrong else None
+    else:
+        registered = an_object(_registration(exchange)).get("redirect_uris")
+        uris = registered if isinstance(registered, list) else []
+    for uri in uris:
+        if _is_insecure(uri):
+            return f"the redirect URI {quoted(uri)} is neither local nor https"
+    return None
 
 
-def _registered(exchange: Exchange) -> Object:
-    try:
-        return an_object(json.loads(exchange.body))
-    except (ValueError, RecursionError):
-        return {}
+def _registration(exchange: Exchange) -> Object | None:
+    """Return the client metadata in a request of dynamic client registration, or None for another request."""
+    if exchange.is_endpoint or exchange.method != "POST" or b'"redirect_uris"' not in exchange.body:
+        return None
+    return _json_object(exchange.body)
 
 
 @rule(MUST, "2026-07-28/basic/authorization/client-registration#application-type-and-redirect-uri-constraints-1",
       "A client that registers names its application_type.", "exchange", since=R2026_07_28,
       fix='Add "application_type": "native" or "web".')  # fmt: skip
 def application_type(exchange: Exchange) -> Verdict:
-    is_registration = not exchange.is_endpoint and exchange.method == "POST" and b'"redirect_uris"' in exchange.body
-    if not is_registration or _registered(exchange).get("application_type") in ("native", "web"):
+    client = _registration(exchange)
+    if client is None or client.get("application_type") in ("native", "web"):
         return None
     return "the registration has no application_type"
 
@@ -241,10 +246,12 @@ def application_type(exchange: Exchange) -> Verdict:
 @rule(SHOULD, "2026-07-28/basic/authorization/index#refresh-tokens-2", "A client that registers names refresh_token.",
       "exchange", since=R2026_07_28, fix='Add "refresh_token" to grant_types.')  # fmt: skip
 def refresh_grant(exchange: Exchange) -> Verdict:
-    is_registration = not exchange.is_endpoint and exchange.method == "POST" and b'"redirect_uris"' in exchange.body
-    grants = _registered(exchange).get("grant_types")
+    client = _registration(exchange)
+    if client is None:
+        return None
+    grants = client.get("grant_types")
     is_given = isinstance(grants, list) and ("refresh_token" in grants or "***" in grants)
-    return "the grant_types lack refresh_token" if is_registration and not is_given else None
+    return None if is_given else "the grant_types lack refresh_token"
 
 
 @rule(MUST, "2026-07-28/basic/authorization/client-registration#implementation-requirements-3",

@@ -68,8 +68,11 @@ def _uri_fault(uri: JSON) -> str | None:
       methods="resources/list", since=R2025_06_18, fix="Escape spaces and letters outside ASCII, and begin with a "
           "scheme.")  # fmt: skip
 def resource_uris(message: Message) -> Verdict:
-    faults = (_uri_fault(each.get("uri")) for each in objects(message.body.get("resources")))
-    return next((fault for fault in faults if fault is not None), None)
+    for each in objects(message.body.get("resources")):
+        fault = _uri_fault(each.get("uri"))
+        if fault is not None:
+            return fault
+    return None
 
 
 @rule(MUST, "schema/ResourceTemplate", "A uriTemplate follows RFC 6570.", "result", methods="resources/templates/list",

@@ -125,10 +125,12 @@ def required_elicitations(message: Message) -> Verdict:
     if message.body.get("code") != URL_ELICITATION_REQUIRED:
         return None
     listed = list(objects(an_object(message.body.get("data")).get("elicitations")))
-    is_valid = listed and all(
-        each.get("mode") == "url" and isinstance(each.get("elicitationId"), str) for each in listed
+    urls = [each for each in listed if each.get("mode") == "url" and isinstance(each.get("elicitationId"), str)]
+    return (
+        None
+        if listed and urls == listed
+        else f"the data of the error -32042 is {quoted(message.body.get('data'), 120)}"
     )
-    return None if is_valid else f"the data of the error -32042 is {quoted(message.body.get('data'), 120)}"
 
 
 @rule(MUST, "2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation-2",
@@ -137,7 +139,6 @@ def required_elicitations(message: Message) -> Verdict:
       fix="Send the elicitationId of the request.")  # fmt: skip
 def known_elicitation(message: Message) -> Verdict:
     id, dialogue = message.body.get("elicitationId"), message.dialogue
-    is_known = (
-        id in dialogue.elicitations or not dialogue.is_whole or dialogue.is_shared or dialogue.elicitations.forgot
-    )
-    return None if is_known else f"the elicitationId {quoted(id)} was in no request"
+    if not dialogue.is_whole or dialogue.is_shared or dialogue.elicitations.forgot or str(id) in dialogue.elicitations:
+        return None
+    return f"the elicitationId {quoted(id)} was in no request"

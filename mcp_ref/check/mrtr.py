@@ -125,9 +125,8 @@ def input_is_complete(message: Message) -> Verdict:
     first = message.dialogue.states.get(str(message.body.get("requestState")))
     if first is None:
         return None
-    missing = [key for key in first.asked if key not in an_object(message.body.get("inputResponses"))]
-    return (
-        Fault(f"the retry of {message.method} lacks the input {quoted(missing[0])}", (first.event,))
-        if missing
-        else None
-    )
+    given = an_object(message.body.get("inputResponses"))
+    for key in first.asked:
+        if key not in given:
+            return Fault(f"the retry of {message.method} lacks the input {quoted(key)}", (first.event,))
+    return None

@@ -40,6 +40,12 @@ def _accepts(exchange: Exchange, *types: str) -> bool:
     return all(each in accepted or "*/*" in accepted or f"{each.partition('/')[0]}/*" in accepted for each in types)
 
 
+def _accept_fault(exchange: Exchange, method: str, *types: str) -> str | None:
+    if not _is_mcp(exchange) or exchange.method != method or _accepts(exchange, *types):
+        return None
+    return f"the header Accept of a {method} is {quoted(', '.join(exchange.headers.get('accept', [])))}"
+
+
 def _is_opening(exchange: Exchange) -> bool:
     return any(message.method == "initialize" for message in exchange.messages)
 
@@ -54,23 +60,13 @@ def post_only(exchange: Exchange) -> Verdict:
 @rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-3", "A POST accepts JSON and event streams.",
       "exchange", since=R2025_03_26, fix="Send Accept: application/json, text/event-stream.")  # fmt: skip
 def post_accepts_both(exchange: Exchange) -> Verdict:
-    is_wrong = (
-        _is_mcp(exchange)
-        and exchange.method == "POST"
-        and not _accepts(exchange, "application/json", "text/event-stream")
-    )
-    return (
-        f"the header Accept of a POST is {quoted(', '.join(exchange.headers.get('accept', [])))}" if is_wrong else None
-    )
+    return _accept_fault(exchange, "POST", "application/json", "text/event-stream")
 
 
 @rule(MUST, "2025-11-25/basic/transports#listening-for-messages-from-the-server-1", "A GET accepts event streams.",
       "exchange", since=R2025_03_26, until=R2026_07_28, fix="Send Accept: text/event-stream.")  # fmt: skip
 def get_accepts_events(exchange: Exchange) -> Verdict:
-    is_wrong = _is_mcp(exchange) and exchange.method == "GET" and not _accepts(exchange, "text/event-stream")
-    return (
-        f"the header Accept of a GET is {quoted(', '.join(exchange.headers.get('accept', [])))}" if is_wrong else None
-    )
+    return _accept_fault(exchange, "GET", "text/event-stream")
 
 
 @rule(SHOULD, "schema/http#content-type", "The body of a POST is application/json.", "exchange",
@@ -207,11 +203,8 @@ def invalid_version_is_refused(exchange: Exchange) -> Verdict:
     if name is None or find_revision(name) is not None or not _is_mcp(exchange) or exchange.status >= 300:
         return None
     is_invalid = not _DATE.fullmatch(name[:10]) or name < REVISIONS[0].name
-    return (
-        Fault(f"the status is {exchange.status} for the revision {quoted(name)}", (exchange.event,))
-        if is_invalid
-        else None
-    )
+    text = f"the status is {exchange.status} for the revision {quoted(name)}"
+    return Fault(text, (exchange.event,)) if is_invalid else None
 
 
 @rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-7",
@@ -223,11 +216,8 @@ def accepted(exchange: Exchange) -> Verdict:
     if exchange.status == 202 and exchange.response_body:
         return Fault("the response 202 has a body", (exchange.event,), key="body")
     is_wrong = exchange.end == "" and exchange.status != 202 and 200 <= exchange.status < 300
-    return (
-        Fault(f"the status for {exchange.messages[0].sent} is {exchange.status}", (exchange.event,))
-        if is_wrong
-        else None
-    )
+    text = f"the status for {exchange.messages[0].sent} is {exchange.status}"
+    return Fault(text, (exchange.event,)) if is_wrong else None
 
 
 @rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-9",
@@ -333,10 +323,12 @@ def response_is_last(event: StreamEvent) -> Verdict:
 def no_response_on_get(event: StreamEvent) -> Verdict:
     exchange = event.exchange
     is_resumed = "last-event-id" in exchange.headers or exchange.dialogue.transport != "http"
-    is_wrong = (
-        exchange.method == "GET" and not is_resumed and any(m.kind in ("result", "error") for m in event.messages)
-    )
-    return Fault(f"{event.messages[0].sent} comes on the stream of a GET", (exchange.event,)) if is_wrong else None
+    if exchange.method != "GET" or is_resumed:
+        return None
+    for message in event.messages:
+        if message.kind in ("result", "error"):
+            return Fault(f"{message.sent} comes on the stream of a GET", (exchange.event,))
+    return None
 
 
 def _stream_of(dialogue: Dialogue, id: str | None) -> Exchange | None:

@@ -60,13 +60,10 @@ def only_requested(message: Message) -> Verdict:
         return None
     wanted = an_object(call.params.get("notifications"))
     if message.method == _ACKNOWLEDGED:
-        given = an_object(message.body.get("notifications"))
-        extra = [name for name, value in given.items() if value and not wanted.get(name)]
-        return (
-            Fault(f"the server acknowledges {extra[0]}, which the client did not ask for", (call.event,))
-            if extra
-            else None
-        )
+        for name, value in an_object(message.body.get("notifications")).items():
+            if value and not wanted.get(name):
+                return Fault(f"the server acknowledges {name[:80]}, which the client did not ask for", (call.event,))
+        return None
     member = _FILTERS[message.method]
     if member != "resourceSubscriptions":
         return None if wanted.get(member) else Fault(f"{message.method} comes without {member}", (call.event,))

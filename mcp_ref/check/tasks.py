@@ -58,7 +58,7 @@ def terminal_status(message: Message) -> Verdict:
         event, before = message.dialogue.tasks.get(str(task.get("taskId")), (0, ""))
         now = task.get("status")
         is_later = message.dialogue.is_ordered or (message.call is not None and message.call.event > event)
-        if before in TERMINAL_STATUSES | {"over"} and now != before and is_later:
+        if before in _OVER and now != before and is_later:
             if before == "over" and now in TERMINAL_STATUSES:
                 continue
             return Fault(f"a task goes from {before} to {quoted(now)}", (event,))
@@ -127,11 +127,9 @@ def task_is_returned(message: Message) -> Verdict:
     is_declared = message.sender.declares("tasks.requests.tools.call")
     if call is None or "task" not in call.params or "task" in message.body or not is_declared:
         return None
-    return (
-        Fault("the tool allows tasks, but the call returns no task", (call.event, event))
-        if support in ("optional", "required")
-        else None
-    )
+    if support not in ("optional", "required"):
+        return None
+    return Fault("the tool allows tasks, but the call returns no task", (call.event, event))
 
 
 @rule(MUST, "2025-11-25/basic/utilities/tasks#related-task-metadata-3",
@@ -140,9 +138,8 @@ def task_is_returned(message: Message) -> Verdict:
 def related_task(message: Message) -> Verdict:
     related = an_object(message.meta.get(RELATED_TASK)).get("taskId")
     wanted = message.call.params.get("taskId") if message.call is not None else related
-    return (
-        None if related == wanted else f"the _meta of the result names the task {quoted(related)}, not {quoted(wanted)}"
-    )
+    text = f"the _meta of the result names the task {quoted(related)}, not {quoted(wanted)}"
+    return None if related == wanted else text
 
 
 @rule(SHOULD, "2025-11-25/basic/utilities/tasks#related-task-metadata-2",

@@ -81,13 +81,12 @@ def tool_names(message: Message) -> Verdict:
 @rule(SHOULD, "2026-07-28/server/tools#tool-names-5", "The names of a server's tools are unique.", "result",
       methods="tools/list", since=R2025_11_25, fix="Rename one of the tools.")  # fmt: skip
 def unique_tool_names(message: Message) -> Verdict:
-    names = [name for name, _ in _definitions(message)]
-    twice = (
-        next((name for index, name in enumerate(names) if name in names[:index]), None)
-        if len(set(names)) < len(names)
-        else None
-    )
-    return None if twice is None else Fault(f"two tools have the name {quoted(twice)}", key=twice)
+    seen = set[str]()
+    for name, _ in _definitions(message):
+        if name in seen:
+            return Fault(f"two tools have the name {quoted(name)}", key=name)
+        seen.add(name)
+    return None
 
 
 @rule(MUST, "2026-07-28/server/tools#x-mcp-header-1", "An x-mcp-header is a unique header name on a primitive "
@@ -131,11 +130,9 @@ def structured_content_fits(message: Message) -> Verdict:
       "result", methods="tools/call", since=R2025_06_18, fix="Add a text block with the JSON of "
           "structuredContent.")  # fmt: skip
 def structured_content_as_text(message: Message) -> Verdict:
-    if message.body.get("structuredContent") is None or any(
-        b.get("type") == "text" for b in objects(message.body.get("content"))
-    ):
-        return None
-    return "the result has structuredContent, but no text block with its JSON"
+    has_text = any(block.get("type") == "text" for block in objects(message.body.get("content")))
+    is_missing = message.body.get("structuredContent") is not None and not has_text
+    return "the result has structuredContent, but no text block with its JSON" if is_missing else None
 
 
 @rule(ADVICE, "2026-07-28/server/tools#security-considerations-1",

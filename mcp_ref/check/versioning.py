@@ -90,10 +90,7 @@ def discover_names_modern(message: Message) -> Verdict:
       "A modern server that refuses initialize names its revisions.", "error", methods="initialize",
       fix="Name the supported revisions in the message or the data of the error.")  # fmt: skip
 def refusal_names_revisions(message: Message) -> Verdict:
-    if (
-        message.dialogue.served_modern is None
-        or message.call is None
-        or re.search(r"\d{4}-\d\d-\d\d", str(message.body))
-    ):
+    names_one = re.search(r"\d{4}-\d\d-\d\d", str(message.body)) is not None
+    if message.dialogue.served_modern is None or message.call is None or names_one:
         return None
     return Fault("the error for initialize names no revision", (message.call.event,))
