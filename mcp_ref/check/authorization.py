@@ -219,7 +219,7 @@ def redirect_uri(exchange: Exchange) -> Verdict:
         uris = [*_query(exchange).get("redirect_uri", [])]
     else:
         registered = an_object(_registration(exchange)).get("redirect_uris")
-        uris = registered if isinstance(registered, list) else []
+        uris = [*registered] if isinstance(registered, list) else []
     for uri in uris:
         if _is_insecure(uri):
             return f"the redirect URI {quoted(uri)} is neither local nor https"

@@ -126,11 +126,9 @@ def required_elicitations(message: Message) -> Verdict:
         return None
     listed = list(objects(an_object(message.body.get("data")).get("elicitations")))
     urls = [each for each in listed if each.get("mode") == "url" and isinstance(each.get("elicitationId"), str)]
-    return (
-        None
-        if listed and urls == listed
-        else f"the data of the error -32042 is {quoted(message.body.get('data'), 120)}"
-    )
+    if listed and urls == listed:
+        return None
+    return f"the data of the error -32042 is {quoted(message.body.get('data'), 120)}"
 
 
 @rule(MUST, "2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation-2",
