@@ -76,7 +76,7 @@ class Conversation:
         self._ended: Bounded[int, bool] = Bounded(MAX_PIPES)
         """The numbers of the pipes whose servers have ended. A line can still come after the end."""
         self.unverified: Bounded[str, None] = Bounded()
-        """Sentences about the parts of the conversation that could not be judged, in order: the latest of them."""
+        """The latest sentences about parts of the conversation that could not be judged, in order."""
 
     def receive(self, event: Event) -> list[Finding]:
         """Return the findings that an event shows or completes. Events are numbered from 1."""

@@ -75,7 +75,7 @@ def forget(dialogue: Dialogue) -> None:
 def forget_refused(exchange: Exchange) -> None:
     """Forget the requests of a POST that HTTP refused, because its client can send them again with the same ids.
 
-    So it does after a redirect, with a new access token, or when a connection was lost before the response.
+    A client does so after a redirect, with a new access token, or if the connection was lost before the response.
     """
     client = exchange.dialogue.client
     for request in exchange.requests:

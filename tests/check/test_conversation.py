@@ -137,7 +137,7 @@ def cut(message: tuple[Side, Any]) -> Event:
         b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":' + b"[" * 2000 + b"]" * 2000 + b"}}",
     ],
 )
-def test_legal_json_that_this_package_refuses_is_no_fault_of_its_sender(data: bytes) -> None:
+def test_conversation_with_legal_json_that_this_package_refuses_has_no_findings(data: bytes) -> None:
     answered = [Frame("client", content(data), connection=1), *frames([s(1, result={})])]
     assert broken([*frames(handshake()), *answered]) == []
 
@@ -185,7 +185,7 @@ def test_request_that_http_refused_can_be_sent_again_with_its_id(status: int) ->
     assert broken(refused.post(PING, reply=PONG, headers={"Authorization": "Bearer t"}).events, HTTP) == []
 
 
-def test_redirect_of_a_notification_is_no_response_to_it() -> None:
+def test_notification_that_is_redirected_has_no_finding() -> None:
     web = Web().open().post(c(None, "notifications/roots/list_changed")[1], status=307, answer={"Location": "/mcp/"})
     assert broken(web.events, HTTP) == []
 
@@ -262,6 +262,6 @@ def test_request_state_that_two_calls_got_belongs_to_both() -> None:
 
 
 @pytest.mark.parametrize("status", [401, 500])
-def test_json_of_a_proxy_that_refuses_a_request_is_no_message(status: int) -> None:
+def test_http_response_of_a_proxy_with_json_of_its_own_has_no_finding(status: int) -> None:
     answer = {"WWW-Authenticate": 'Bearer resource_metadata="u"'}
     assert broken(Web().open().post(PING, status=status, reply={"error": "x"}, answer=answer).events, HTTP) == []
