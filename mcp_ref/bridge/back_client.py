@@ -22,6 +22,7 @@ from typing import Any, Final, cast
 
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import ClientCapabilities
+from ..basic.mrtr import INPUT_METHODS
 from ..basic.progress import progress_token
 from ..basic.versioning import CLIENT_CAPABILITIES, LOG_LEVEL
 from ..client.client import Client
@@ -168,7 +169,8 @@ class BackClient(Client):
 
         def began(id: RequestId) -> None:
             token.append(id)
-            if call is not None:
+            # A list is no call: the server may not ask the user because of it, and it must not hide the call that can.
+            if call is not None and (method in INPUT_METHODS or self.is_modern or self.caller.session is not None):
                 self.calls[id] = call
                 self._call_began.set()
 
@@ -229,8 +231,7 @@ class BackClient(Client):
         Several calls can be in flight: then they must be of one session.
         """
         calls = list(self.calls.values())
-        of_session = self.caller.session is not None and not self.is_modern
-        return calls[0] if len(calls) == 1 or (calls and of_session) else None
+        return calls[0] if len(calls) == 1 or (calls and self.caller.session is not None) else None
 
     async def _serve(self, method: str, params: Object, context: RequestContext) -> Object:
         """Serve a request of the server: pass it on to the caller, and report progress while its user thinks."""

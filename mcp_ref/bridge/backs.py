@@ -31,7 +31,7 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ..basic.lifecycle import declares
@@ -185,6 +185,8 @@ class BackServer(ServerNotes):
 
     async def _connect(self, caller: Caller) -> BackClient:
         """Return a new client, which is idle. Raise ProtocolError if the server cannot be started now."""
+        if caller.session is not None and caller.session.ended.done():
+            raise ProtocolError(INTERNAL_ERROR, "the session has ended")  # nobody would close its client
         left = max(self._next_start, self._pool(caller).next_start) - time.monotonic()
         if left > 0:
             why = f"{self.name} failed to start ({self.last_error}), and is tried again in {left:.0f} s"
@@ -200,6 +202,8 @@ class BackServer(ServerNotes):
             self._note_failure(error)
             raise ProtocolError(INTERNAL_ERROR, f"{self.name} could not be started: {self.last_error}") from None
         self.is_modern, self.facts = client.is_modern, client
+        if client.is_modern:
+            client.caller = replace(caller, session=None)  # all sessions of the principal share it
         self.on_facts()
         pool = self._pool(caller)  # after the line before: the key depends on the era
         pool.clients.append(client)
@@ -247,14 +251,21 @@ class BackServer(ServerNotes):
     def end_session(self, session: ServerSession) -> None:
         """Close the client of a legacy session that has ended."""
         pool = self._pools.pop(("session", session), None)
-        for client in tuple(pool.clients) if pool is not None else ():
+        if pool is None:
+            return
+        if pool.connecting is not None:
+            pool.connecting.cancel()
+        for client in tuple(pool.clients):
             self.discard(client)
 
     def offers(self, capability: str) -> bool:
         return self.facts is not None and declares(self.facts.server_capabilities, capability)
 
     async def close(self) -> None:
-        """Close all clients."""
+        """Close all clients, also those that are still connecting."""
+        connecting = [pool.connecting for pool in self._pools.values() if pool.connecting is not None]
+        for task in connecting:
+            task.cancel()
         for client in self.clients:
             self.discard(client)
-        await asyncio.gather(*self._closing, return_exceptions=True)
+        await asyncio.gather(*connecting, *self._closing, return_exceptions=True)

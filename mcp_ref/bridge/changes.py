@@ -53,14 +53,29 @@ class Watch:
 
     def __init__(self, server: BackServer, caller: Caller, uri: str, report: Callable[[str], None]) -> None:
         self._server, self._caller, self._uri, self._report = server, caller, uri, report
+        self._opening: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Subscribe. Raise McpError if the server refuses."""
+        """Subscribe, once for several requests at the same time. Raise McpError if the server refuses."""
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open())
+        await asyncio.shield(self._opening)
+
+    async def _open(self) -> None:
         client = await self._server.shared(self._caller)
         updates = client.subscribe(self._uri)
         await updates.__aenter__()
         self._task = asyncio.create_task(self._pass_on(updates))
+        self._task.add_done_callback(self._log_end)
+
+    def _log_end(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            log.warning("%s: the subscription to %.200r was lost", self._server.name, self._uri)
+
+    @property
+    def is_over(self) -> bool:
+        return self._task is not None and self._task.done()
 
     async def _pass_on(self, updates: Subscription) -> None:
         """Report the updates. After a lost connection, subscribe again."""
@@ -70,11 +85,12 @@ class Watch:
                     self._report(uri)
                 return
             except ConnectionClosed:
-                updates = await self._subscribe_again()
-                self._report(self._uri)  # an update can be lost
+                pass
             finally:
                 with contextlib.suppress(McpError):
                     await updates.__aexit__()
+            updates = await self._subscribe_again()
+            self._report(self._uri)  # an update can be lost
 
     async def _subscribe_again(self) -> Subscription:
         pause = MIN_PAUSE
@@ -89,16 +105,15 @@ class Watch:
 
     def abandon(self) -> None:
         """Forget the subscription, because its client is closed too."""
-        if self._task is not None:
-            self._task.cancel()
+        for task in (self._opening, self._task):
+            if task is not None:
+                task.cancel()
 
     async def close(self) -> None:
         """Unsubscribe."""
+        self.abandon()
         if self._task is not None:
-            self._task.cancel()
             await asyncio.wait([self._task])
-            if not self._task.cancelled() and self._task.exception() is not None:
-                log.warning("%s: the subscription to %.200r was lost", self._server.name, self._uri)
 
 
 class FrontResources(Resources):
@@ -123,7 +138,7 @@ class Changes:
         self.announcers = Announcers()
         """The sessions and subscriptions of the front."""
         self._servers, self._names = servers, names
-        self._watches: dict[tuple[object, str], Watch] = {}  # of legacy sessions, by session and URI
+        self._watches: dict[tuple[object, str], Watch] = {}  # by legacy session or `listen` request, and by URI
         self._reports: dict[str, int] = {}  # number of changes of each list since it was last quiet
         self._waiting: dict[str, asyncio.TimerHandle] = {}
 
@@ -132,25 +147,29 @@ class Changes:
         session = context.channel
         assert isinstance(session, ServerSession)
         uri = str(params.get("uri"))
-        key, canonical = (session, uri), canonical_uri(uri) or uri
+        canonical = canonical_uri(uri) or uri
         if method == "resources/unsubscribe":
             session.subscriptions.remove(canonical)
-            watch = self._watches.pop(key, None)
-            if watch is not None:
-                await watch.close()
+            await self._close_watch((session, canonical))
             return {}
-        if key not in self._watches:
-            access = context.access.without_headers() if context.access is not None else None
-            session.subscriptions.add(canonical, SubscribedResource(uri, access))
-            try:
-                self._watches[key] = await self._open(uri, context, session.announce)
-            except BaseException:
-                session.subscriptions.remove(canonical)
-                raise
+        access = context.access.without_headers() if context.access is not None else None
+        session.subscriptions.add(canonical, SubscribedResource(uri, access))
+        try:
+            await self._open((session, canonical), uri, context, session.announce)
+        except BaseException:
+            session.subscriptions.remove(canonical)
+            raise
         return {}
 
-    async def _open(self, uri: str, context: RequestContext, announce: Callable[[str, str], None]) -> Watch:
-        """Return an open subscription for a client. Raise ProtocolError if the server refuses it."""
+    async def _close_watch(self, key: tuple[object, str]) -> None:
+        watch = self._watches.pop(key, None)
+        if watch is not None:
+            await watch.close()
+
+    async def _open(
+        self, key: tuple[object, str], uri: str, context: RequestContext, announce: Callable[[str, str], None]
+    ) -> None:
+        """Open a subscription for a client. Raise ProtocolError if the server refuses it."""
         name, own = self._names.split_uri(uri)
         server, caller = self._servers[name], caller_of(context)
 
@@ -158,36 +177,47 @@ class Changes:
             shown = self._names.uri_for_client(name, changed)
             announce(RESOURCE_UPDATED, f"{caller.principal or ''}\n{canonical_uri(shown) or shown}")
 
-        if len(self._watches) >= MAX_WATCHES:
-            raise ProtocolError(INTERNAL_ERROR, f"the bridge has {MAX_WATCHES} subscriptions; end some of them first")
-        watch = Watch(server, caller, own, report)
+        watch = self._watches.get(key)
+        if watch is None or watch.is_over:
+            if len(self._watches) >= MAX_WATCHES:
+                text = f"the bridge has {MAX_WATCHES} subscriptions; end some of them first"
+                raise ProtocolError(INTERNAL_ERROR, text)
+            watch = self._watches[key] = Watch(server, caller, own, report)
         try:
             await watch.open()
-        except ProtocolError as error:
+        except BaseException as error:
+            self._watches.pop(key, None)
+            watch.abandon()
+            raise self._refusal(error, server, own, context) from None
+
+    def _refusal(self, error: BaseException, server: BackServer, uri: str, context: RequestContext) -> BaseException:
+        """Return the exception for a client whose subscription has failed."""
+        if isinstance(error, ProtocolError):
             source = server.facts.revision if server.facts is not None else context.revision
-            raise convert_error(error, "resources/read", source, context.revision) from None
-        except McpError as error:
-            raise ProtocolError(
-                INTERNAL_ERROR, f"{name} does not report changes of this resource: {error}"[:500]
-            ) from None
-        return watch
+            return convert_error(error, "resources/read", source, context.revision)
+        if not isinstance(error, McpError):
+            return error
+        # only to the log, because the text can quote the standard error of the server
+        log.warning("%s: no subscription to %.200r: %s", server.name, uri, server.mask(str(error)))
+        return ProtocolError(INTERNAL_ERROR, f"{server.name} does not report changes of this resource")
 
     async def listen(
         self, handler: Callable[[SubscriptionsListenRequestParams, RequestContext], Awaitable[object]],
         params: SubscriptionsListenRequestParams, context: RequestContext,
     ) -> object:  # fmt: skip
         """Serve `subscriptions/listen` of a modern client: accept the resources that the servers accept."""
-        watches: dict[str, Watch] = {}
+        owner, accepted = object(), list[str]()
         wanted = params.notifications
         try:
-            for uri in wanted.resource_subscriptions or ():
+            for uri in dict.fromkeys(wanted.resource_subscriptions or ()):
                 with contextlib.suppress(ProtocolError):
-                    watches[uri] = await self._open(uri, context, self.announcers.announce)
+                    await self._open((owner, uri), uri, context, self.announcers.announce)
+                    accepted.append(uri)
             if wanted.resource_subscriptions is not None:
-                wanted.resource_subscriptions = list(watches)
+                wanted.resource_subscriptions = accepted
             return await handler(params, context)
         finally:
-            await asyncio.gather(*(watch.close() for watch in watches.values()))
+            await asyncio.gather(*(self._close_watch((owner, uri)) for uri in accepted))
 
     def end_session(self, session: object) -> None:
         """Forget the subscriptions of a legacy session. Its client of the server is closed too."""

@@ -150,6 +150,7 @@ class HeldCall(Call):
 
     def _ended(self, task: asyncio.Task[Object]) -> None:
         self._changed.set()
+        self._refuse_open()  # the server has responded without waiting for them
         if not task.cancelled():
             task.exception()  # reading the exception stops asyncio from logging it
 
@@ -160,6 +161,7 @@ class HeldCall(Call):
             raise ProtocolError(METHOD_NOT_FOUND, f"the client did not declare {capability}")
         if self.handle not in self._held.calls and not self._held.has_room(self.principal):
             raise ProtocolError(INTERNAL_ERROR, f"{method} was not sent: too many calls wait for their users")
+        self._held.calls[self.handle] = self  # now, because several calls can begin at once
         self._count += 1
         key, request = str(self._count), _OpenRequest(method, wire, source)
         self._open[key] = request
@@ -183,13 +185,16 @@ class HeldCall(Call):
                 await self._collect()
             if not self._task.done() and self._open:
                 return self._suspend()
-            return await asyncio.shield(self._task)
+            await asyncio.wait([self._task])
         except asyncio.CancelledError:
             self.expire()
             raise
         finally:
             if self._task.done():
                 self._forget()
+        if self._task.cancelled():
+            raise ProtocolError(INTERNAL_ERROR, "the bridge has ended this call")
+        return self._task.result()
 
     async def _collect(self) -> None:
         """Wait until the server has sent all requests of this round, so that the user gets them at once."""
@@ -207,9 +212,6 @@ class HeldCall(Call):
         self.round += 1
         self.context = None
         self.on_held()
-        self._held.calls[self.handle] = self
-        if self._timer is not None:
-            self._timer.cancel()
         self._timer = self.loop.call_later(self._held.seconds, self.expire)
         data: Object = {"held": self.handle, "round": self.round}
         requests: Object = {key: {"method": each.method, "params": each.params} for key, each in self._open.items()}
@@ -222,6 +224,8 @@ class HeldCall(Call):
             key: read_response(each.method, responses[key], self.revision, each.source, self.losses)
             for key, each in self._open.items() if key in responses
         }  # fmt: skip
+        self.round += 1  # now, so that a second retry with this state is refused
+        self._stop_timer()  # the server can take its time, as in every call with an open request
         retry = Call(context, self.losses)
         self.context, self.capabilities = context, retry.capabilities
         self.token, self.level = retry.token, retry.level
@@ -255,6 +259,13 @@ class HeldCall(Call):
 
     def expire(self) -> None:
         """Refuse the open input requests in the name of the user, and cancel the call."""
+        self._refuse_open()
+        self._forget()
+        if self._task is not None:
+            # later, so that the server gets the responses before the cancellation
+            self.loop.call_later(QUIET_SECONDS, self._task.cancel)
+
+    def _refuse_open(self) -> None:
         for request in tuple(self._open.values()):
             refusal = _REFUSAL.get(request.method)
             if request.response.done():
@@ -263,10 +274,6 @@ class HeldCall(Call):
                 request.response.set_result(refusal)
             else:
                 request.response.set_exception(ProtocolError(REFUSED, "the user did not respond in time"))
-        self._forget()
-        if self._task is not None:
-            # later, so that the server gets the responses before the cancellation
-            self.loop.call_later(QUIET_SECONDS, self._task.cancel)
 
     async def wait_ended(self) -> None:
         if self._task is not None:
@@ -274,6 +281,9 @@ class HeldCall(Call):
 
     def _forget(self) -> None:
         self._held.calls.pop(self.handle, None)
+        self._stop_timer()
+
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -289,6 +299,7 @@ class ReplayedCall(Call):
         self.needed: asyncio.Future[mrtr.HandlerNeedsInput] = self.loop.create_future()
         """Done if an input request has no response yet."""
         self._missing: dict[str, Object] = {}
+        self._is_over = asyncio.Event()
 
     async def ask(self, method: str, params: Object, source: Revision) -> Object:
         wire = self.read_input_request(method, params, source)
@@ -298,8 +309,8 @@ class ReplayedCall(Call):
             self._missing |= needed.requests
             if not self.needed.done():
                 self.loop.call_later(QUIET_SECONDS, self._report)
-            await asyncio.Event().wait()  # until the call is cancelled
-            raise
+            await self._is_over.wait()
+            raise ProtocolError(REFUSED, f"{method} is answered when the client calls the tool again") from None
         return read_response(method, response, self.revision, source, self.losses)
 
     def _report(self) -> None:
@@ -320,6 +331,7 @@ class ReplayedCall(Call):
                 task.cancel()
                 await asyncio.wait([task], timeout=1.0)
             self.needed.cancel()
+            self._is_over.set()
 
 
 class RefusingCall(Call):

@@ -44,7 +44,7 @@ class Lists:
         self._servers, self._names, self._key = servers, names, key
         self.headers: dict[str, dict[str, tuple[str, ...]]] = {}
         """The HTTP headers that mirror arguments, by the name of the tool that clients see."""
-        self._last_pages: dict[tuple[str, str, str | None], Object] = {}
+        self._last_pages: dict[tuple[object, ...], Object] = {}
 
     async def serve(self, method: str, params: Object, context: Context) -> Object:
         """Return one page of one server; for a revision without pages, all pages of all servers."""
@@ -100,7 +100,7 @@ class Lists:
             own["cursor"] = cursor
         if self._names.is_plain:
             return self._noted(server, await exchange_simply(server, method, own, context))
-        last = name, method, caller.principal
+        last = name, method, caller.principal, caller.revision, cursor
         try:
             await server.shared(caller)
             if not server.offers(method.partition("/")[0]):

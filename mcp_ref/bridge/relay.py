@@ -209,7 +209,10 @@ class Relay:
         channel.logging_level = cast(str, level)
         caller = caller_of(context)
         for server in self.servers.values():
-            client = await server.shared(caller)
+            try:
+                client = await server.shared(caller)
+            except ProtocolError:
+                continue  # a server that cannot be started has no log
             if not client.is_modern and client.server_can("logging"):
                 await client.send("logging/setLevel", {"level": level}, None, LIST_SECONDS)
         return {}
@@ -226,6 +229,9 @@ class Relay:
         if not same or not self.names.is_plain:
             raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
         caller, call = caller_of(context), SessionCall(context, server.losses)
+        if caller.principal is not None and method == "tasks/list":
+            # All principals share our credentials, so the server would list the tasks of all of them.
+            raise ProtocolError(METHOD_NOT_FOUND, "tasks/list is not available here; keep the ids of your tasks")
         if caller.principal is not None and "taskId" in params:
             _, id = unsealed(self.held.key, "task id", caller.principal, params["taskId"])
             params = {**params, "taskId": id}
@@ -271,7 +277,7 @@ def pass_to_servers(method: str, params: Object, session: ServerSession, servers
     """Pass a notification of a legacy session on, such as `notifications/roots/list_changed`."""
     for server in servers:
         for client in server.clients:
-            if client.caller.session is session and not client.is_modern:
+            if client.caller.session is session and client.is_open:
                 client.session.notify(method, RelayedObject(without_hop_meta(params)))
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from mcp_ref import Context, RemoteError, Server
+from mcp_ref import Context, RemoteError, Server, TextContent
 from mcp_ref.bridge.held import MAX_HELD_PER_PRINCIPAL
 from mcp_ref.jsonrpc.messages import Object
 from tests import settings
@@ -236,3 +236,77 @@ async def test_two_calls_get_their_own_input_requests_in_a_thousand_interleaving
         for _ in range(500 if settings.COMBINATIONS == "all" else 25):
             texts = await asyncio.gather(*(play(client, who, dice) for who in ("a", "b")))
             assert texts == ["a 0 a 1", "b 0 b 1"]
+
+
+async def test_held_call_does_not_expire_while_its_retry_is_served() -> None:
+    server, go_on = Server("back", revisions=["2025-11-25"]), asyncio.Event()
+
+    @server.tool()
+    async def ask(context: Context) -> str:
+        await context.elicit("Go on?", bool)
+        await go_on.wait()
+        return "done"
+
+    params: Object = {"name": "ask", "arguments": {}}
+    async with linked(server) as (client, bridge), asyncio.timeout(10):
+        bridge.relay.held.seconds = 0.2
+        first = await send(client, "tools/call", params, ALL)
+        yes: Object = {"action": "accept", "content": {"value": True}}
+        retry = asyncio.create_task(send(client, "tools/call", retry_of(params, first, {"1": yes}), ALL))
+        asyncio.get_running_loop().call_later(0.4, go_on.set)
+        assert text_of(await retry) == "done"
+
+
+@pytest.mark.attack("bridge-used-state")
+async def test_held_call_refuses_a_second_retry_while_the_first_is_served() -> None:
+    server, go_on, resumed = Server("back", revisions=["2025-11-25"]), asyncio.Event(), asyncio.Event()
+
+    @server.tool()
+    async def ask(context: Context) -> str:
+        await context.elicit("Go on?", bool)
+        resumed.set()
+        await go_on.wait()
+        return "done"
+
+    params: Object = {"name": "ask", "arguments": {}}
+    async with linked(server) as (client, _), asyncio.timeout(10):
+        first = await send(client, "tools/call", params, ALL)
+        yes: Object = {"action": "accept", "content": {"value": True}}
+        retry = asyncio.create_task(send(client, "tools/call", retry_of(params, first, {"1": yes}), ALL))
+        await resumed.wait()
+        second = asyncio.create_task(send(client, "tools/call", retry_of(params, first, {"1": yes}), ALL))
+        await asyncio.wait([second], timeout=0.5)
+        go_on.set()
+        with pytest.raises(RemoteError, match="used before"):
+            await second
+        assert text_of(await retry) == "done"
+
+
+@pytest.mark.breaks("input_is_complete")
+async def test_held_call_responds_to_input_requests_that_a_finished_server_left_open() -> None:
+    server, actions = Server("back", revisions=["2025-11-25"]), asyncio.Queue[str]()
+    asking: list[asyncio.Task[None]] = []
+
+    @server.tool()
+    async def ask(context: Context) -> TextContent:
+        async def elicit() -> None:
+            actions.put_nowait((await context.elicit("Your name?", SCHEMA)).action)
+
+        asking.append(asyncio.create_task(elicit()))
+        await asyncio.sleep(0.05)
+        return TextContent("done")
+
+    params: Object = {"name": "ask", "arguments": {}}
+    async with linked(server) as (client, _), asyncio.timeout(5):
+        first = await send(client, "tools/call", params, ALL)
+        if first["resultType"] == "input_required":
+            await asyncio.sleep(0.1)
+            await send(client, "tools/call", retry_of(params, first, {}), ALL)
+        assert await actions.get() == "cancel"
+
+
+async def test_held_calls_are_limited_also_if_they_begin_at_once() -> None:
+    async with linked(make_back("2025-11-25"), bridge_options={"clients": 32}) as (client, bridge):
+        count = MAX_HELD_PER_PRINCIPAL + 8
+        await asyncio.gather(*(send(client, "tools/call", CALL, ALL) for _ in range(count)))
+        assert len(bridge.relay.held.calls) == MAX_HELD_PER_PRINCIPAL

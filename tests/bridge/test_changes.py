@@ -1,0 +1,80 @@
+"""The subscriptions that pass through a bridge, when the server or the client comes and goes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any, cast
+
+import pytest
+
+from mcp_ref import Client, McpError
+from mcp_ref.bridge.bridge import Bridge
+from mcp_ref.jsonrpc.messages import Object
+from tests.bridge.back import make_back
+from tests.bridge.links import linked
+
+LATEST = "2026-07-28"
+
+
+@pytest.mark.parametrize("front", ["2025-11-25", LATEST])
+async def test_subscription_is_opened_again_after_a_lost_connection(front: str) -> None:
+    server = make_back("2025-11-25")
+    async with (
+        linked(server, front) as (client, bridge),
+        asyncio.timeout(10),
+        client.subscribe("note://1") as updates,
+    ):
+        for each in tuple(bridge.backs["back"].clients):
+            if each._notifications.subscriptions:
+                await cast(Any, each.transport).close()
+        assert await anext(updates) == "note://1"  # an update can have been missed
+        server.resource_updated("note://1")
+        assert await anext(updates) == "note://1"
+
+
+async def test_two_subscriptions_to_one_resource_at_once_become_one() -> None:
+    server = make_back("2025-11-25")
+    async with linked(server, "2025-11-25") as (client, bridge):
+        wire: Object = {"uri": "note://1"}
+        one, two = (
+            client.session.dispatcher.request("resources/subscribe", params, timeout=5.0) for params in ({**wire}, wire)
+        )
+        await asyncio.gather(one, two)
+        [back] = bridge.backs["back"].clients
+        assert len(back._notifications.subscriptions) == 1
+
+
+async def test_bridge_shows_no_standard_error_of_a_server_that_dies_at_a_subscription() -> None:
+    script = (
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    message = json.loads(line)\n"
+        "    if message.get('method') == 'resources/subscribe': sys.exit('password=hunter2')\n"
+        "    if message.get('method') == 'initialize':\n"
+        "        result = {'protocolVersion': '2025-11-25', 'serverInfo': {'name': 'd', 'version': '1'},\n"
+        "                  'capabilities': {'resources': {'subscribe': True}}}\n"
+        "        print(json.dumps({'jsonrpc': '2.0', 'id': message['id'], 'result': result}), flush=True)\n"
+    )
+    async with linked({"back": [sys.executable, "-c", script]}, "2025-11-25") as (client, _):
+        with pytest.raises(McpError) as refused:
+            await client.subscribe("a://b").__aenter__()
+        assert "hunter2" not in str(refused.value)
+
+
+def _principal(request: Any) -> str | None:
+    return cast("str | None", request.headers.get("authorization"))
+
+
+@pytest.mark.parametrize("front", ["2025-11-25", LATEST])
+async def test_subscription_of_a_principal_gets_its_updates(front: str) -> None:
+    server = make_back("2025-11-25")
+    bridge = Bridge(servers={"back": server})
+    async with (
+        bridge.server.serve_http(authenticate=_principal) as url,
+        Client(url, revision=front, headers={"Authorization": "Bearer ann"}, timeout=5.0) as client,
+        client.subscribe("note://1") as updates,
+        asyncio.timeout(5),
+    ):
+        server.resource_updated("note://1")
+        assert await anext(updates) == "note://1"
