@@ -92,8 +92,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has a time limit. The loop ends with the client's response, or with its session or held call.",
     ("bridge/backs.py", "BackServer._connect", "self._make(self, caller)"):
         "It makes a client; the user's consent before the first one has a time limit (`Policy.check`).",
-    ("bridge/backs.py", "BackServer.close", "asyncio.gather(*self._closing, return_exceptions=True)"):
-        "Each is a `Client.close`, which has time limits.",
+    ("bridge/backs.py", "BackServer.close", "asyncio.gather(*connecting, *self._closing, return_exceptions=True)"):
+        "Each is cancelled, or is a `Client.close`, which has time limits.",
     ("bridge/backs.py", "BackServer.leased", "pool.slots.acquire()"):
         "It has the time limit `POOL_SECONDS`.",
     ("bridge/backs.py", "BackServer.shared", "asyncio.shield(pool.connecting)"):
@@ -108,12 +108,14 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The task group has ended, so the tasks are done.",
     ("bridge/changes.py", "Changes.close", "asyncio.gather(*(watch.close() for watch in watches.values()))"):
         "See `Watch.close`.",
-    ("bridge/changes.py", "Changes.listen", "asyncio.gather(*(watch.close() for watch in watches.values()))"):
+    ("bridge/changes.py", "Changes.listen", "asyncio.gather(*(self._close_watch((owner, uri)) for uri in accepted))"):
         "See `Watch.close`.",
     ("bridge/changes.py", "Changes.listen", "handler(params, context)"):
         "It is the subscription: it ends when the client or the server ends it.",
     ("bridge/changes.py", "Watch._pass_on", "updates"):
         "`Watch.close` cancels it, and the end of the connection ends it.",
+    ("bridge/changes.py", "Watch.open", "asyncio.shield(self._opening)"):
+        "It connects and subscribes with the time limits of the client; `Watch.abandon` cancels it.",
     ("bridge/changes.py", "Watch._subscribe_again", "asyncio.sleep(pause)"):
         "The loop has the time limit `RESUBSCRIBE_SECONDS`.",
     ("bridge/changes.py", "Watch.close", "asyncio.wait([self._task])"):
@@ -128,10 +130,12 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has the time limit `QUIET_SECONDS`, and the loop `COLLECT_SECONDS`.",
     ("bridge/held.py", "HeldCall.ask", "request.response"):
         "`HeldCall.expire` ends it, after 15 minutes at the latest.",
-    ("bridge/held.py", "HeldCall.proceed", "asyncio.shield(self._task)"):
+    ("bridge/held.py", "HeldCall.proceed", "asyncio.wait([self._task])"):
         "The task is done, or the call of the server has ended.",
     ("bridge/held.py", "HeldCall.proceed", "self._changed.wait()"):
         "The end of the server's call, or its next input request; the client can cancel its request.",
+    ("bridge/held.py", "HeldCall.proceed", "self._task.result()"):
+        "It is done.",
     ("bridge/held.py", "HeldCall.start.run", "work"):
         "It is the call of the server: the client's cancellation, `expire` or the lost connection ends it.",
     ("bridge/held.py", "HeldCall.wait_ended", "asyncio.wait([self._task], timeout=1.0)"):
@@ -139,8 +143,8 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("bridge/held.py", "HeldCalls.close",
      "asyncio.gather(*(call.wait_ended() for call in tuple(self.calls.values())))"):
         "See `HeldCall.wait_ended`.",
-    ("bridge/held.py", "ReplayedCall.ask", "asyncio.Event().wait()"):
-        "`ReplayedCall.run` cancels the call of the server, and with it this wait.",
+    ("bridge/held.py", "ReplayedCall.ask", "self._is_over.wait()"):
+        "The end of `ReplayedCall.run` sets it.",
     ("bridge/held.py", "ReplayedCall.run", "asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)"):
         "The end of the server's call, or its input request; the client can cancel its request.",
     ("bridge/held.py", "ReplayedCall.run", "asyncio.wait([task], timeout=1.0)"):
