@@ -170,7 +170,8 @@ class BackClient(Client):
         def began(id: RequestId) -> None:
             token.append(id)
             # A server may not ask the user because of a list, so a list must not hide the call for which it asks.
-            if call is not None and (method in INPUT_METHODS or self.is_modern or self.caller.session is not None):
+            can_ask = method in (*INPUT_METHODS, "tasks/result")
+            if call is not None and (can_ask or self.is_modern or self.caller.session is not None):
                 self.calls[id] = call
                 self._call_began.set()
 
