@@ -170,10 +170,10 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The store ends it: those of the package write memory or a small file, and others are the program's.",
     ("cli/authorization.py", "read_token", "sys.stdin.readline(MAX_TOKEN + 2)"):
         "The user ends it with a line, the end of the input or Ctrl-C.",
+    ("cli/bridge.py", "run_bridge", "asyncio.run(_revision_of_server(bridge))"):
+        "It waits for the handshake, which has the time limit of the client.",
     ("cli/bridge.py", "_stored_approvals", "store.get('approvals')"):
         "It reads a small file.",
-    ("cli/bridge.py", "run_bridge", "asyncio.run(_explain(options, front or REVISIONS[-1], back))"):
-        "It has the time limits of a `Client`.",
     ("cli/bridge.py", "run_bridge", "asyncio.run(_stored_approvals())"):
         "It reads a small file.",
     ("cli/client_commands.py", "connect_and_run", "client"):

@@ -15,17 +15,18 @@ import asyncio
 from typing import cast
 
 from ..basic.authorization.store import FileStore, default_path
+from ..bridge.back_client import Caller
 from ..bridge.bridge import Bridge
 from ..bridge.explain import explain
-from ..client.client import Client
 from ..host.approval import Allow, Approval, Deny
 from ..host.configuration import Configuration, Entry, escaped, read_config, read_servers
+from ..jsonrpc.errors import McpError
 from ..revisions import REVISIONS, Revision, revision_named
 from ..transports.trace import tracer
 from . import UsageError, show, usage_errors
 from .authorization import authorizer_for
 from .client_commands import show_stderr
-from .host_commands import APPROVALS
+from .host_commands import APPROVALS, refuse_single_server_options
 from .serve import check_http_options, serve_http
 from .values import parse_environment, parse_headers
 
@@ -36,8 +37,8 @@ def run_bridge(options: argparse.Namespace) -> int:
     with usage_errors():
         front = revision_named(options.revision) if options.revision else None
         back = revision_named(options.back_revision) if options.back_revision else None
-        if options.explain:
-            return asyncio.run(_explain(options, front or REVISIONS[-1], back))
+        if options.explain and back is not None:
+            return _show_fates(front or REVISIONS[-1], back)
         bridge = Bridge(
             servers=servers_of(options), revisions=[front] if front else None, back_revisions=[back] if back else None,
             approve=_allow if options.yes else _refuse, approvals=asyncio.run(_stored_approvals()),
@@ -46,6 +47,8 @@ def run_bridge(options: argparse.Namespace) -> int:
             on_stderr=(lambda name, data: show_stderr(data)) if options.stderr else None,
             trace=tracer() if options.trace else None,
         )  # fmt: skip
+    if options.explain:
+        return _show_fates(front or REVISIONS[-1], asyncio.run(_revision_of_server(bridge)))
     if options.http:
         return serve_http(bridge.server, options)
     bridge.server.run()
@@ -55,8 +58,7 @@ def run_bridge(options: argparse.Namespace) -> int:
 def servers_of(options: argparse.Namespace) -> Configuration:
     """Return the servers that the options name. Raise UsageError for a contradiction."""
     if options.config is not None:
-        if options.command:
-            raise UsageError("give the server's command or URL, or --config, not both")
+        refuse_single_server_options(options, allowed=("revision",))
         return read_config(options.config)
     if not options.command:
         raise UsageError("the server is missing: add its URL, or two dashes and its command")
@@ -88,12 +90,19 @@ async def _stored_approvals() -> dict[str, str]:
     return cast("dict[str, str]", await store.get("approvals") or {})
 
 
-async def _explain(options: argparse.Namespace, front: Revision, back: Revision | None) -> int:
-    """Print the fates of all methods and fields. Without `--back-revision`, connect to the server to learn it."""
-    if back is None:
-        config = servers_of(options).servers[0]
-        async with Client(config.command or config.entry["url"]) as client:
-            back = client.revision
+async def _revision_of_server(bridge: Bridge) -> Revision:
+    """Connect to the first server as a bridge does, which needs the user's consent, and return its revision."""
+    try:
+        server = next(iter(bridge.backs.values()))
+        return (await server.shared(Caller(REVISIONS[-1], None, {}))).revision
+    except McpError as error:
+        raise UsageError(f"{error}; or give --back-revision") from None
+    finally:
+        await bridge.close()
+
+
+def _show_fates(front: Revision, back: Revision) -> int:
+    """Print the fates of all methods and fields between two revisions."""
     show.out(f"client {front}, server {back}")
     rows = explain(front, back)
     width = max(len(row.name) for row in rows)

@@ -16,7 +16,7 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import replace
 from typing import cast
 
@@ -49,16 +49,21 @@ SINGLE_SERVER_OPTIONS = ("revision", "env", "header", "root", "token_env", "toke
 """The options for one server. A command with `--config` refuses them."""
 
 
+def refuse_single_server_options(options: argparse.Namespace, allowed: Collection[str] = ()) -> None:
+    """Raise UsageError for an option that has no meaning for several servers, such as a token, which all would get."""
+    for name in SINGLE_SERVER_OPTIONS:
+        if name not in allowed and getattr(options, name):
+            shown = "the server's command or URL" if name == "command" else f"--{name.replace('_', '-')}"
+            raise UsageError(f"{shown} does not work with --config: the file contains the settings of each server")
+
+
 def run_host_command(options: argparse.Namespace) -> int:
     """Run one of the commands and return its exit code."""
     if options.find:
         for path in find_configs(os.getcwd()):
             show.out(str(path))
         return 0
-    for name in SINGLE_SERVER_OPTIONS:
-        if getattr(options, name):
-            shown = "the server's command or URL" if name == "command" else f"--{name.replace('_', '-')}"
-            raise UsageError(f"{shown} does not work with --config: the file contains the settings of each server")
+    refuse_single_server_options(options)
     with usage_errors():
         configuration = read_config(options.config)
     server = "" if options.name == "list" else take_server_name(options, configuration)

@@ -49,13 +49,25 @@ async def test_bridge_starts_no_server_of_a_foreign_file_without_consent(tmp_pat
     assert not marker.exists()
 
 
+def test_bridge_explains_a_foreign_file_without_a_start_that_nobody_allowed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # so the file is not the user's own
+    marker, file = tmp_path / "started", tmp_path / "mcp.json"
+    words = ["-c", f"open({str(marker)!r}, 'w')"]
+    file.write_text(json.dumps({"mcpServers": {"hostile": {"command": sys.executable, "args": words}}}))
+    assert main(["bridge", "--explain", "--config", str(file)]) == 2
+    assert "hostile" in capsys.readouterr().err and not marker.exists()
+
+
 @pytest.mark.parametrize(
     ("words", "fault"),
     [
         (["bridge"], "the server is missing"),
         (["bridge", "--port", "1", "--", "x"], "--port needs --http"),
         (["bridge", "--revision", "2020-01-01", "--", "x"], "unknown protocol revision"),
-        (["bridge", "--config", "x.json", "--", "x"], "not both"),
+        (["bridge", "--config", "x.json", "--", "x"], "the server's command or URL does not work with --config"),
+        (["bridge", "--config", "x.json", "--token-env", "TOKEN"], "--token-env does not work with --config"),
         (["bridge", "--clients", "0", "--", "x"], "at least 1"),
     ],
 )

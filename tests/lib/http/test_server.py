@@ -1689,7 +1689,7 @@ async def test_urgent_request_on_a_new_connection_does_not_wait_while_large_resp
 
 @pytest.mark.parametrize("turns", range(6))
 async def test_server_loses_no_connection_that_it_accepts_while_it_closes(turns: int) -> None:
-    """The cancellation of the task that accepts comes in each turn of the event loop around the acceptance."""
+    """Close the server in each turn of the event loop around the acceptance, which cancels the task that accepts."""
     server = await start_server(lambda exchange: exchange.respond(200, OK, b"ok"), "127.0.0.1")
     await asyncio.sleep(0.01)  # until the task waits for a connection
     with socket.create_connection(server.address) as client:
