@@ -5,11 +5,14 @@
 It passes the bytes of both directions on as they are, so a status, the order of headers, the moment of a server-sent
 event and even bytes that are not HTTP arrive as the other side has sent them. There is nothing hop-by-hop to replace,
 because each connection has one at the other side, which lives as long. Only for a server on another machine, the
-recorder replaces the value of `Host`: web servers choose the site by it, and would not know the recorder's address.
+recorder replaces the value of `Host`: web servers choose the site by it, and would not know the recorder's address. It
+replaces no name but its own, so that the server still sees the name that a web page has chosen for this machine.
 
 Threats:
     recorder-as-open-proxy: the machines that this one can reach; any client of the recorder; asks for another server;
         the recorder connects to the one server of its command line only.
+    recorder-rebinding: the data of the server; a web page; points its own name to 127.0.0.1 and asks the recorder under
+        this name; the recorder leaves such a `Host` as it is, and the server does not know it.
 
 Spec:  RFC 9110, section 7.6 (forwarding); RFC 9112, section 3.2 (Host)
 Used by: cli/recorder.py, drive.py. Uses: http_stream.py, tape.py
@@ -23,7 +26,7 @@ import itertools
 import re
 import ssl
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -33,12 +36,13 @@ from ..lib.http.message import bracket_ipv6
 from ..lib.http.origin import Origin, parse_url
 from ..lib.text import show_text
 from ..transports.recorded import now, open_recording
+from ..transports.streamable_http.checks import LOOPBACK
 from .http_stream import MAX_HEAD, HttpStream
 from .tape import Tape, TapeOptions
 
 CONNECT_SECONDS: Final = 10.0
 """Time limit for a connection to the server, in seconds."""
-_HOST: Final = re.compile(rb"(?im)^host:[^\r\n]*")
+_HOST: Final = re.compile(rb"(?im)^host:[ \t]*(?P<name>[^\r\n]*?)(?::[0-9]*)?[ \t]*(?=\r|$)")
 
 
 @contextlib.asynccontextmanager
@@ -56,7 +60,8 @@ async def record_http(options: TapeOptions, url: str, host: str, port: int) -> A
         ValueError: The URL is invalid.
     """
     parts, origin = parse_url(url)
-    proxy = _Proxy(origin, Tape(open_recording(options.path), Head("http", now(), url=url), options))
+    names = LOOPBACK if host.strip("[]") in ("localhost", "127.0.0.1", "::1") else None
+    proxy = _Proxy(origin, names, Tape(open_recording(options.path), Head("http", now(), url=url), options))
     try:
         listening = await asyncio.get_running_loop().create_server(proxy.accept, host, port)
         try:
@@ -75,6 +80,8 @@ class _Proxy:
     """Everything that the connections share."""
 
     origin: Origin
+    names: Collection[str] | None
+    """The host names of the recorder, in lower case; None if it listens for other machines, which use other names."""
     tape: Tape
     numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     """Numbers for the requests."""
@@ -89,7 +96,7 @@ class _Proxy:
         client, server = _End(self, stream, "client"), _End(self, stream, "server")
         client.other, server.other = server, client
         if not self.origin.is_loopback:
-            client.change = HostReplacer(str(self.origin).encode()).feed
+            client.change = HostReplacer(str(self.origin).encode(), self.names).feed
         return client
 
     def connect(self, client: _End) -> None:
@@ -198,10 +205,15 @@ class _End(asyncio.Protocol):
 
 
 class HostReplacer:
-    """Replaces the value of `Host` in each request of a stream. Bytes that are not HTTP stay as they are."""
+    """Replaces the value of `Host` in each request of a stream. Bytes that are not HTTP stay as they are.
 
-    def __init__(self, host: bytes) -> None:
-        self._host = host
+    Args:
+        host: The new value.
+        names: The host names that are replaced, in lower case and without a port; None for all.
+    """
+
+    def __init__(self, host: bytes, names: Collection[str] | None = None) -> None:
+        self._host, self._names = host, names
         self._buffer = bytearray()
         self._left = 0  # bytes of the current body that are to come
         self._copy = bytearray()  # the rest of a chunked body, which the decoder consumes
@@ -239,7 +251,11 @@ class HostReplacer:
             return head
         self._chunks = ChunkDecoder(self._copy) if length == CHUNKED else None
         self._left = max(length or 0, 0)
-        return _HOST.sub(b"Host: " + self._host, head, count=1)
+        return _HOST.sub(self._replaced, head, count=1)
+
+    def _replaced(self, line: re.Match[bytes]) -> bytes:
+        name = line["name"].decode("latin-1").lower()
+        return b"Host: " + self._host if self._names is None or name in self._names else line[0]
 
     def _take_body(self) -> bytes:
         if self._chunks is None:

@@ -29,6 +29,7 @@ from mcp_ref.check.recording import (
 from mcp_ref.recorder.http_stream import HttpStream
 from mcp_ref.recorder.proxy import HostReplacer, record_http
 from mcp_ref.recorder.tape import TapeOptions
+from mcp_ref.transports.streamable_http.checks import LOOPBACK
 from tests.recorder.recordings import events_of, hostile
 from tests.server_programs import serving
 from tests.settings import MODERN, run
@@ -266,3 +267,21 @@ def test_host_replacer_changes_the_host_of_each_request_only(size: int) -> None:
     got = b"".join(replacer.feed(sent[start : start + size]) for start in range(0, len(sent), size))
     assert got == sent.replace(b"Host: x", b"Host: mcp.example").replace(b"host:y", b"Host: mcp.example")
     assert HostReplacer(b"a").feed(b"\xff\r\n\r\n" + body[:20]) == b"\xff\r\n\r\n" + body[:20] or size
+
+
+@pytest.mark.attack("recorder-rebinding")
+@pytest.mark.parametrize(
+    ("host", "sent"),
+    [
+        ("127.0.0.1:8000", "mcp.example"),
+        ("LOCALHOST", "mcp.example"),
+        ("[::1]:8000", "mcp.example"),
+        ("evil.example:8000", "evil.example:8000"),
+        ("127.0.0.1.evil.example", "127.0.0.1.evil.example"),
+    ],
+)
+def test_host_replacer_leaves_a_name_that_is_not_the_recorders(host: str, sent: str) -> None:
+    replacer = HostReplacer(b"mcp.example", LOOPBACK)
+    assert replacer.feed(f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()) == (
+        f"GET / HTTP/1.1\r\nHost: {sent}\r\n\r\n".encode()
+    )
