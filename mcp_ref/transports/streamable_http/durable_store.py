@@ -57,10 +57,14 @@ RETRY_SECONDS: Final = 1.0
 """Time after a failed `save` until the next `save`, in seconds."""
 LOAD_SECONDS: Final = 3.0
 """Maximum time of one `load`, in seconds. After this time, the server refuses the request with 503."""
-HANDOVER_SECONDS: Final = 2.0
+HANDOVER_SECONDS: Final = 1.0
 """Time for which a request waits for a session of another process, which may just be giving it back, in seconds."""
 HANDOVER_PAUSE: Final = 0.1
 """Time between two attempts to load such a session, in seconds."""
+AWAY_SECONDS: Final = 60.0
+"""Time after a wait in vain in which no request waits for this session again, in seconds."""
+MAX_AWAY: Final = 1000
+"""Maximum number of sessions for which a wait in vain is remembered."""
 EVENTS_PER_SAVE: Final = 1000
 """Number of sessions and events after which one `save` gets no further session. One session can have more events."""
 MAX_WAITING_CALLS: Final = 10_000
@@ -127,6 +131,7 @@ class DurableEventStore(MemoryEventStore):
         self._has_failed = False  # True from a failure to the next successful `save`
         self._thread = _DaemonThread()
         self._loads: Counter[str] = Counter()  # calls of `load` that run or wait, by caller
+        self._away: dict[str, float] = {}  # session of another process -> end of the time in which no request waits
         if self.lease_seconds is not None:
             self.leases = Leases(self.lease_seconds, self._renew_leases, self._lose)
 
@@ -231,16 +236,25 @@ class DurableEventStore(MemoryEventStore):
         # A process that drains still has the leases of its sessions when the load balancer already sends their requests
         # elsewhere. Without this wait, each rolling restart would refuse some of them.
         end = now() + min(HANDOVER_SECONDS, self.lease_seconds or 0.0)
+        if self._away.get(session, 0.0) > now():
+            end = 0.0  # the session has moved for good, and the load balancer asks here first each time
         try:
             while True:
                 try:
                     return await self._find_session(session, principal)
                 except SessionOwned:
                     if now() >= end:
+                        self._note_away(session)
                         raise
                 await asyncio.sleep(HANDOVER_PAUSE)
         finally:
             self._loads -= Counter((caller,))  # without zeros
+
+    def _note_away(self, session: str) -> None:
+        self._away.pop(session, None)
+        if len(self._away) >= MAX_AWAY:
+            del self._away[next(iter(self._away))]
+        self._away[session] = now() + AWAY_SECONDS
 
     async def _find_session(self, session: str, principal: str | None) -> StoredSession | None:
         began = now()

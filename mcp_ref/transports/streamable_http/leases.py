@@ -3,7 +3,7 @@
     add_session (a new session), or load -> this process has the lease -> renewed every third of its time
         -> flush, at the end of the process: release, and another process can load the session at once
         -> the process is killed, paused or cut off: the lease ends, and another process can load the session
-    load, while another process has the lease -> SessionOwned: after two seconds (`HANDOVER_SECONDS`) 503, and the
+    load, while another process has the lease -> SessionOwned: after a second (`HANDOVER_SECONDS`) 503, and the
         client tries again after a second
 
 The storage decides who has a lease, and refuses the writes of any other process. This module only watches the time: a

@@ -170,6 +170,17 @@ async def test_request_waits_while_another_process_gives_the_session_back() -> N
     assert rows[id].owner == "b"
 
 
+async def test_request_for_a_session_that_has_moved_waits_only_once() -> None:
+    rows: dict[str, Row] = {}
+    async with node("a", rows, lease=20.0) as owner, node("b", rows, lease=20.0) as other:
+        id = await begun(owner)
+        assert await status_of(other, id) == 503
+        refused = other.store.refused_loads
+        assert refused > 1
+        assert await status_of(other, id) == 503
+        assert other.store.refused_loads == refused + 1
+
+
 async def test_process_that_lost_the_storage_serves_no_session_until_it_has_renewed_the_lease() -> None:
     async with node("a", {}) as owner:
         id = await begun(owner)
