@@ -49,9 +49,11 @@ Used by: most modules. `python3 -m mcp_ref revisions` prints this data.
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, cast
 
 Era = Literal["legacy", "modern"]
 """Kind of a revision: with handshake or stateless requests. [2026-07-28 basic/versioning#terminology]"""
@@ -294,6 +296,13 @@ for _method in METHODS:
 
 SPECIFIED: Final = frozenset(_METHODS_BY_NAME)
 """The methods of all revisions. All others are custom methods (features/custom_methods.py)."""
+
+
+@functools.lru_cache(maxsize=256)
+def load_type(path: str) -> type:
+    """Import the module in a path such as `features.tools:Tool`, and return the dataclass after the colon."""
+    module, _, name = path.partition(":")
+    return cast(type, getattr(importlib.import_module(f".{module}", __package__), name))
 
 
 def find_method(name: str, revision: Revision, sender: Literal["client", "server"]) -> Method | None:

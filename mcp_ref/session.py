@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import importlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from .jsonrpc import messages
 from .jsonrpc.dispatcher import Dispatcher, Limits
 from .jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RemoteError
 from .jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Object, Request, RequestId
-from .revisions import LATEST_LEGACY, SPECIFIED, Method, NotInRevision, Revision, find_method
+from .revisions import LATEST_LEGACY, SPECIFIED, Method, NotInRevision, Revision, find_method, load_type
 from .transports.base import Transport
 
 if TYPE_CHECKING:
@@ -64,12 +63,6 @@ class Route:
     method: Method
     params: type
     handler: Handler
-
-
-def load_type(path: str) -> type:
-    """Import the module in a path such as `features.tools:Tool`, and return the dataclass after the colon."""
-    module, _, name = path.partition(":")
-    return cast(type, getattr(importlib.import_module(f".{module}", __package__), name))
 
 
 @functools.lru_cache(maxsize=MAX_SHARED_SETS)

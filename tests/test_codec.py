@@ -87,8 +87,8 @@ from mcp_ref.revisions import (
     Availability,
     NotInRevision,
     Revision,
+    load_type,
 )
-from mcp_ref.session import load_type
 from tests import settings
 from tests.frame_schema import definitions, name_of_method, validator
 from tests.messages import shape_of

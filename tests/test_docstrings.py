@@ -10,8 +10,7 @@ import pytest
 from mcp_ref.basic.versioning import is_stateless
 from mcp_ref.codec import codec_for
 from mcp_ref.jsonrpc.messages import Notification, Request, Response, decode, encode
-from mcp_ref.revisions import LEGACY, REVISIONS, Revision, find_method
-from mcp_ref.session import load_type
+from mcp_ref.revisions import LEGACY, REVISIONS, Revision, find_method, load_type
 from tests.frame_schema import faults_of
 from tests.settings import DATA, ROOT
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref.client.session import INPUT_REQUESTS
+from mcp_ref.basic.mrtr import INPUT_REQUESTS
 from mcp_ref.revisions import REVISIONS, Revision, find_method
 from tests import transcripts
 from tests.messages import shape_of

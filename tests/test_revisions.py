@@ -9,8 +9,16 @@ from collections.abc import Iterator
 import pytest
 
 from mcp_ref.codec import members_of
-from mcp_ref.revisions import LEGACY, METHODS, REVISIONS, Revision, find_method, find_revision, revision_named
-from mcp_ref.session import load_type
+from mcp_ref.revisions import (
+    LEGACY,
+    METHODS,
+    REVISIONS,
+    Revision,
+    find_method,
+    find_revision,
+    load_type,
+    revision_named,
+)
 from tests import frame_schema
 from tests.messages import shape_of
 from tests.settings import DATA

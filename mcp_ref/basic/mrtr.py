@@ -39,6 +39,7 @@ from typing import Final, NamedTuple, cast
 
 from ..jsonrpc.errors import InvalidMessage, ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
+from ..revisions import METHODS
 
 MIN_KEY_BYTES: Final = 16
 """Minimum length of the secret key that signs states, in bytes."""
@@ -49,6 +50,9 @@ MAX_STATE_LENGTH: Final = 1024 * 1024
 INPUT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Methods whose result can be `input_required`. The server MUST NOT return it for any others.
 [2026-07-28 basic/patterns/mrtr#supported-requests]"""
+_INPUT_REQUESTS: Final = ("elicitation/create", "sampling/createMessage", "roots/list")
+INPUT_REQUESTS: Final = {method.name: method for method in METHODS if method.name in _INPUT_REQUESTS}
+"""The methods that input requests can have. [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]"""
 
 
 class HandlerNeedsInput(BaseException):  # so that `except Exception` in a handler does not catch it

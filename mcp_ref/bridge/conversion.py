@@ -28,8 +28,7 @@ from ..features.elicitation import URL_ELICITATION_REQUIRED
 from ..features.task_augmentation import RELATED_TASK
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
-from ..revisions import METHODS, Availability, NotInRevision, Revision
-from ..session import load_type
+from ..revisions import METHODS, Availability, NotInRevision, Revision, load_type
 from .relayed import without_hop_meta
 
 log = logging.getLogger(__name__)

@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from dataclasses import is_dataclass
 from typing import NamedTuple, get_args
 
-from ..client.session import INPUT_REQUESTS
+from ..basic.mrtr import INPUT_REQUESTS
 from ..codec import members_of
-from ..revisions import METHODS, Availability, Revision, find_method
-from ..session import load_type
+from ..revisions import METHODS, Availability, Revision, find_method, load_type
 from .front import NATIVE
 
 

@@ -44,7 +44,6 @@ from typing import Any, Final
 
 from ..basic import mrtr
 from ..basic.lifecycle import declares
-from ..client.session import INPUT_REQUESTS
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Object
 from ..revisions import Revision
@@ -155,7 +154,7 @@ class HeldCall(Call):
             task.exception()  # reading the exception stops asyncio from logging it
 
     async def ask(self, method: str, params: Object, source: Revision) -> Object:
-        capability = INPUT_REQUESTS[method].capability or ""
+        capability = mrtr.INPUT_REQUESTS[method].capability or ""
         wire = self.read_input_request(method, params, source)
         if not declares(self.capabilities, capability):
             raise ProtocolError(METHOD_NOT_FOUND, f"the client did not declare {capability}")

@@ -16,7 +16,7 @@ from ..basic.versioning import CLIENT_CAPABILITIES, SUBSCRIPTION_ID, is_stateles
 from ..features.elicitation import URL_ELICITATION_REQUIRED
 from ..jsonrpc.messages import METHOD_NOT_FOUND, RequestId
 from ..revisions import find_revision
-from .state import OTHER_SIDE, Call, Dialogue, Exchange, Message, Tool, an_object, objects
+from .state import LISTS, OTHER_SIDE, Call, Dialogue, Exchange, Message, Tool, an_object, objects
 
 
 def new_call(message: Message, exchange: Exchange | None) -> Call:
@@ -295,7 +295,6 @@ def _task_result(message: Message) -> None:
         message.dialogue.tasks[id] = message.event, "over"
 
 
-_LISTS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list", "tasks/list")
 _UPDATES: dict[tuple[str, str], Callable[[Message], None]] = {
     ("request", "initialize"): _initialize,
     ("result", "initialize"): _negotiated,
@@ -305,7 +304,7 @@ _UPDATES: dict[tuple[str, str], Callable[[Message], None]] = {
     ("result", "server/discover"): _discovered,
     ("notification", "notifications/cancelled"): _cancelled,
     ("notification", "notifications/progress"): _progress,
-    **{("result", method): _listed for method in _LISTS},
+    **{("result", method): _listed for method in LISTS},
     ("notification", "notifications/tools/list_changed"): _tools_changed,
     ("request", "resources/subscribe"): _subscribed,
     ("request", "logging/setLevel"): _log_level,

@@ -6,22 +6,12 @@ Used by: conversation.py
 
 from __future__ import annotations
 
-from typing import Final
-
-from ..basic.mrtr import INPUT_METHODS, request_digest
+from ..basic.mrtr import INPUT_METHODS, INPUT_REQUESTS, request_digest
 from ..codec import ShapeError, codec_for
 from ..jsonrpc.messages import Object
-from ..revisions import R2026_07_28
+from ..revisions import R2026_07_28, load_type
 from .rules import MUST, Fault, Verdict, rule
-from .shapes import load_type
 from .state import Message, an_object, quoted
-
-INPUT_PARAMS: Final = {
-    "elicitation/create": ("elicitation", "features.elicitation:ElicitRequestParams"),
-    "sampling/createMessage": ("sampling", "features.sampling:CreateMessageRequestParams"),
-    "roots/list": ("roots", "basic.meta:RequestParams"),
-}
-"""The method of an input request -> the capability of the client, and the dataclass of the params."""
 
 
 def asks_for_input(message: Message) -> bool:
@@ -51,11 +41,11 @@ def input_or_state(message: Message) -> Verdict:
 def input_requests(message: Message) -> Verdict:
     for key, request in _requests(message):
         method = request.get("method")
-        if not isinstance(method, str) or method not in INPUT_PARAMS:
+        if not isinstance(method, str) or method not in INPUT_REQUESTS:
             return f"the input request {quoted(key)} has the method {quoted(method)}"
         assert message.revision is not None
         try:
-            codec_for(message.revision).decode(load_type(INPUT_PARAMS[method][1]), request.get("params", {}))
+            codec_for(message.revision).decode(load_type(INPUT_REQUESTS[method].params), request.get("params", {}))
         except ShapeError as error:
             return f"the params of the input request {quoted(key)} do not fit the schema: {error}"
     return None
@@ -71,8 +61,9 @@ def _requests(message: Message) -> list[tuple[str, Object]]:
       fix="Check the capabilities in the _meta of the request, and respond with -32021 if one is missing.")  # fmt: skip
 def input_is_declared(message: Message) -> Verdict:
     for key, request in _requests(message):
-        capability, _ = INPUT_PARAMS.get(str(request.get("method")), ("", ""))
-        if capability and message.client_declares(capability) is False:
+        method = INPUT_REQUESTS.get(str(request.get("method")))
+        capability = method.capability if method is not None else None
+        if capability is not None and message.client_declares(capability) is False:
             event = message.call.event if message.call is not None else message.event
             text = f"the input request {quoted(key)} needs {capability}, which the client did not declare"
             return Fault(text, (event,), key=capability)

@@ -10,9 +10,9 @@ from typing import Final
 
 from ..revisions import R2024_11_05, R2026_07_28
 from .rules import MUST, SHOULD, Fault, Verdict, rule
-from .state import Call, Dialogue, Message, quoted
+from .state import LISTS, Call, Dialogue, Message, quoted
 
-_LISTS: Final = "tools/list resources/list resources/templates/list prompts/list tasks/list"
+_LISTS: Final = " ".join(LISTS)
 
 
 def _unknown_cursor(call: Call | None, dialogue: Dialogue) -> str | None:

@@ -11,26 +11,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import re
 import typing
 from collections.abc import Iterator
-from typing import Final, cast
+from typing import Final
 
 from ..basic.lifecycle import ClientCapabilities, Implementation
 from ..basic.versioning import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO
 from ..codec import ShapeError, codec_for, members_of
 from ..jsonrpc.messages import Object, is_request_id
-from ..revisions import PYTHON_ONLY, R2026_07_28, Revision
+from ..revisions import PYTHON_ONLY, R2026_07_28, Revision, load_type
 from .rules import ADVICE, MUST, SHAPE, Fault, Verdict, rule
 from .state import Message, objects, quoted
-
-
-@functools.lru_cache(maxsize=256)
-def load_type(path: str) -> type:
-    """Import the module in a path such as `features.tools:Tool`, and return the dataclass after the colon."""
-    module, _, name = path.partition(":")
-    return cast(type, getattr(importlib.import_module(f"..{module}", __package__), name))
 
 
 def _decode(message: Message, path: str, body: Object, part: str) -> Verdict:

@@ -33,6 +33,9 @@ MAX_IN_FLIGHT: Final = 10_000
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 """The hosts that need no https."""
 
+LISTS: Final = ("tools/list", "resources/list", "resources/templates/list", "prompts/list", "tasks/list")
+"""The methods whose results come in pages."""
+
 OTHER_SIDE: Final[dict[Side, Side]] = {"client": "server", "server": "client"}
 
 Kind = Literal["malformed", "request", "notification", "result", "error"]

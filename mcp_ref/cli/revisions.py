@@ -11,12 +11,11 @@ import sys
 from collections.abc import Iterator
 
 from ..basic.headers import METHOD_HEADER, NAME_HEADER, PARAM_PREFIX
+from ..basic.mrtr import INPUT_REQUESTS
 from ..basic.versioning import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO
-from ..client.session import INPUT_REQUESTS
 from ..codec import members_of
 from ..jsonrpc.messages import Object
-from ..revisions import METHODS, PYTHON_ONLY, REVISIONS, Availability, Revision, revision_named
-from ..session import load_type
+from ..revisions import METHODS, PYTHON_ONLY, REVISIONS, Availability, Revision, load_type, revision_named
 from . import show, usage_errors
 
 

@@ -22,8 +22,7 @@ from ..features.caching import ResponseCache
 from ..features.pagination import MAX_ITEMS, MAX_PAGES, all_pages
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, RemoteError, UnrecognizedReply
 from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Object, RequestId
-from ..revisions import METHODS, SPECIFIED, NotInRevision, Revision
-from ..session import load_type
+from ..revisions import METHODS, SPECIFIED, NotInRevision, Revision, load_type
 from ..transports.base import Transport
 from .connector import ConnectionState, Connector
 from .session import ClientSession

@@ -35,8 +35,8 @@ from ..jsonrpc.bounded_waits import end_handlers
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import Object, Request, RequestId, Response
-from ..revisions import METHODS, Method, Revision
-from ..session import Handler, SendRequest, Session, load_type
+from ..revisions import Method, Revision, load_type
+from ..session import Handler, SendRequest, Session
 from ..transports.base import Transport
 from .options import ClientOptions
 
@@ -47,10 +47,6 @@ if TYPE_CHECKING:
 
 MAX_FOLLOWED_TASKS = 1000
 """Maximum number of tasks whose progress is reported. Above it, the oldest is dropped."""
-
-_INPUT_METHODS = ("elicitation/create", "sampling/createMessage", "roots/list")
-INPUT_REQUESTS = {method.name: method for method in METHODS if method.name in _INPUT_METHODS}
-"""The methods that input requests can have. [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]"""
 
 CacheKey: TypeAlias = tuple[Hashable, Hashable]
 """Identifies a server and the credentials that we use with it, so that users of a shared cache never share results."""
@@ -143,7 +139,7 @@ class ClientSession(Session):
 
     def _check(self, request: mrtr.InputRequest) -> tuple[Handler, object]:
         """Return the handler and the params of an input request. Raise InvalidMessage if it is not allowed."""
-        method, handlers = INPUT_REQUESTS.get(request.method), self._handlers
+        method, handlers = mrtr.INPUT_REQUESTS.get(request.method), self._handlers
         handler = handlers.find(request.method) if handlers is not None and method is not None else None
         if method is None or handlers is None or handler is None or not self._is_declared(self.capabilities, method):
             # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] only declared capabilities
