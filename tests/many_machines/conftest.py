@@ -39,10 +39,17 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
+def has_library(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # the package that contains the module is missing
+        return False
+
+
 def need(*names: str) -> None:
     """Skip the test, or fail, if a program or a Python library is missing."""
     for name in names:
-        is_there = bool(POSTGRES) if name == "postgres" else bool(shutil.which(name) or importlib.util.find_spec(name))
+        is_there = bool(POSTGRES) if name == "postgres" else bool(shutil.which(name)) or has_library(name)
         if not is_there:
             why = f"{name} is not installed; `.ci/engines` installs it on Debian"
             if os.environ.get("MCP_REF_ENGINES"):
