@@ -111,18 +111,29 @@ class Namespace:
         changed = cast(Object, _wrap_members(server, result))
         for member in ("tools", "prompts"):
             if isinstance(listed := changed.get(member), list):
-                changed[member] = [self._named(server, each) for each in listed]
+                changed[member] = self._named(server, listed)
         return changed
 
-    def _named(self, server: str, definition: JSON) -> JSON:
-        if not isinstance(definition, dict) or not isinstance(own := definition.get("name"), str):
-            return definition
-        pairs = {pair for pair in self._names.values() if pair[0] == server} | {(server, own)}
-        table = model_names(pairs)
-        name = next(shown for shown, pair in table.items() if pair == (server, own))
-        self._names[name] = (server, own)
-        title = definition.get("title") or own
-        return {**definition, "name": name, "title": f"{title} ({server})"}
+    def _named(self, server: str, definitions: list[JSON]) -> list[JSON]:
+        """Return definitions with their names for clients, all of which differ from those of earlier lists too."""
+        listed = {(server, own) for each in definitions if (own := _own_name(each)) is not None}
+        table = model_names(listed | {pair for pair in self._names.values() if pair[0] == server})
+        self._names |= {name: pair for name, pair in table.items() if pair in listed}
+        names = {own: name for name, (_, own) in table.items()}
+        return [_renamed(each, server, names) for each in definitions]
+
+
+def _own_name(definition: JSON) -> str | None:
+    """Return the server's own name of a tool or prompt, or None for a malformed definition."""
+    name = definition.get("name") if isinstance(definition, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _renamed(definition: JSON, server: str, names: dict[str, str]) -> JSON:
+    own = _own_name(definition)
+    if own is None or not isinstance(definition, dict):
+        return definition
+    return {**definition, "name": names[own], "title": f"{definition.get('title') or own} ({server})"}
 
 
 def _unwrap_arguments(server: str, value: JSON) -> JSON:

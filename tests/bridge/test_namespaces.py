@@ -1,0 +1,38 @@
+"""The names that clients of a bridge of several servers see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+import pytest
+
+from mcp_ref.bridge import namespaces
+from mcp_ref.bridge.namespaces import Namespace
+from mcp_ref.host.names import model_name, model_names
+from mcp_ref.jsonrpc.messages import JSON
+
+
+def shown(names: Namespace, *own: str) -> list[str]:
+    tools: list[JSON] = [{"name": each} for each in own]
+    return [tool["name"] for tool in cast(Any, names.result_for_client("a", "tools/list", {"tools": tools})["tools"])]
+
+
+def test_names_of_a_list_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def make(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
+        calls.append(1)
+        return model_names(pairs)
+
+    monkeypatch.setattr(namespaces, "model_names", make)
+    assert shown(Namespace(["a", "b"], False), "x", "y", "z") == ["a__x", "a__y", "a__z"]
+    assert len(calls) == 1
+
+
+def test_names_of_one_list_differ_although_one_tool_has_the_changed_name_of_another() -> None:
+    names = Namespace(["a", "b"], False)
+    changed = model_name("a", "x.y")
+    found = shown(names, "x.y", changed.removeprefix("a__"))
+    assert found[1] == changed and found[0] != changed
+    assert [names.split_name(each) for each in found] == [("a", "x.y"), ("a", changed.removeprefix("a__"))]
