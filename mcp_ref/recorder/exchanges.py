@@ -41,7 +41,7 @@ class Sent:
     """Status of the response over HTTP that has this message in its body."""
 
 
-@dataclass
+@dataclass(eq=False)
 class RecordedRequest:
     """A request of the client, and the messages of the server that belong to it."""
 
@@ -65,9 +65,11 @@ def messages_of(events: Iterable[Event]) -> Iterator[Sent]:
         if not isinstance(event, Frame | HttpRequest | HttpBody | HttpEvent):
             continue
         sender: Side = "client" if isinstance(event, HttpRequest) else "server"
-        number = 0 if isinstance(event, Frame) else event.number
+        number = 0
         if isinstance(event, Frame):
             sender = event.sender
+        else:
+            number = event.number
         try:
             value = json.loads(event.content.data) if event.content.is_whole else None
         except (ValueError, RecursionError):
@@ -80,42 +82,39 @@ def messages_of(events: Iterable[Event]) -> Iterator[Sent]:
 def requests_of(messages: Iterable[Sent]) -> list[RecordedRequest]:
     """Return the client's requests in their order, with the messages that belong to each."""
     found: list[RecordedRequest] = []
+    in_flight: list[RecordedRequest] = []
     for sent in messages:
         value = sent.value
         if sent.sender == "client":
             if "method" in value and "id" in value:
                 found.append(RecordedRequest(sent))
+                in_flight.append(found[-1])
         elif "method" not in value:
             # over HTTP, several clients can use the same id at the same time
-            same_id = [each for each in reversed(found) if _answers(sent, each)]
+            id = json.dumps(value.get("id"))
+            same_id = [each for each in reversed(in_flight) if json.dumps(each.request.value["id"]) == id]
             same_stream = [each for each in same_id if each.request.number == sent.number]
             answered = next(iter(same_stream or same_id), None)
             if answered is not None:
                 answered.messages.append(sent)
                 answered.response = sent
+                in_flight.remove(answered)
         else:
-            owner = _owner(found, sent)
+            owner = _owner(in_flight, sent) or (found[-1] if found else None)
             if owner is not None:
                 owner.messages.append(sent)
     return found
 
 
-def _answers(sent: Sent, recorded: RecordedRequest) -> bool:
-    same_id = json.dumps(sent.value.get("id")) == json.dumps(recorded.request.value["id"])
-    return same_id and recorded.response is None
-
-
-def _owner(found: list[RecordedRequest], sent: Sent) -> RecordedRequest | None:
-    """Return the request to which a notification or request of the server belongs."""
+def _owner(in_flight: list[RecordedRequest], sent: Sent) -> RecordedRequest | None:
+    """Return the request in flight to which a notification or request of the server belongs; None if it names none."""
     token = _member(sent.value, "params", "progressToken")
-    for each in reversed(found):
-        if each.response is not None:
-            continue
+    for each in reversed(in_flight):
         if (token is not None and token == each.progress_token) or (
             token is None and sent.number == each.request.number
         ):
             return each
-    return found[-1] if found else None
+    return None
 
 
 def signature(request: Object) -> str:
