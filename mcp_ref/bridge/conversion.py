@@ -134,8 +134,6 @@ def _known_block(block: JSON) -> JSON:
 
 def convert_params(method: str, wire: Object, source: Revision, target: Revision, losses: Losses) -> Object:
     """Return the params of a request for the target. Raise ProtocolError if it cannot get them."""
-    if source is target:
-        return without_hop_meta(wire)
     try:
         return converted(wire, params_type(method), source, target, losses)
     except (ShapeError, NotInRevision) as error:
@@ -144,8 +142,6 @@ def convert_params(method: str, wire: Object, source: Revision, target: Revision
 
 def convert_result(method: str, wire: Object, source: Revision, target: Revision, losses: Losses) -> Object:
     """Return the result of a request for the target. Raise ProtocolError if it is malformed or cannot be expressed."""
-    if source is target:
-        return without_hop_meta(wire)
     try:
         return converted(wire, result_type(method), source, target, losses)
     except (ShapeError, NotInRevision) as error:
