@@ -426,8 +426,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The task is cancelled, and then closes its client; see `Client.close`.",
     ("cli/drive.py", "run_drive", "asyncio.run(drive(server, chosen))"):
         "Each request has the time limit `DriveOptions.timeout`.",
-    ("cli/drive.py", "show_as_test", "file.readline()"):
-        "The file is one that the user has named; its end ends it.",
     ("cli/installation.py", "edit_configuration", "input('Write this? [y/N] ')"):
         "The user types a line, ends the input or presses Ctrl-C.",
     ("cli/recorder.py", "_record_until_signal", "ended.wait()"):
@@ -497,8 +495,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has the time limit `grace`.",
     ("jsonrpc/bounded_waits.py", "end_handlers", "asyncio.wait([ended], timeout=CANCEL_SECONDS)"):
         "It has the time limit `CANCEL_SECONDS`.",
-    ("jsonrpc/bounded_waits.py", "wait_done", "asyncio.shield(future)"):
-        "The client's `initialized` ends it, or the time limit of the request, or its cancellation.",
     ("jsonrpc/requester.py", "Requester.batch", "asyncio.gather(*tasks, return_exceptions=True)"):
         "Each task ends with its own request.",
     ("jsonrpc/requester.py", "Requester.request", "pending.response"):
@@ -669,6 +665,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "See `Service.add`, which is a coroutine function.",
     ("server/service.py", "Membership.begin", "asyncio.shield(self._beginning)"):
         "The task `_begin` ends it; see `Lifespan.enter`.",
+    ("server/session.py", "ServerSession.request_input", "asyncio.shield(self.initialized)"):
+        "The client's `initialized` ends it, or the time limit of the request, or its cancellation.",
     ("server/session.py", "ServerSession.finish", "self.ended"):
         "The end of the transport ends it; it is the idle state of a session.",
     ("server/session.py", "begin", "catalog.service.add(session)"):

@@ -34,9 +34,9 @@ def check_file(options: argparse.Namespace) -> int:
     findings, events, notes = judge_file(options.file, options.revision)
     found, name = shown(findings, options.advice), os.path.basename(options.file)
     if options.junit is not None:
-        _write(options.junit, junit_report(name, found, notes))
+        write_report(options.junit, junit_report(name, found, notes))
     if options.sarif is not None:
-        _write(options.sarif, json.dumps(sarif_report(options.file, found, __version__), indent=1))
+        write_report(options.sarif, json.dumps(sarif_report(options.file, found, __version__), indent=1))
     if options.json:
         as_json(json_report(name, found, events, notes))
     else:
@@ -62,7 +62,8 @@ def judge_file(path: str, revision: str | None = None) -> tuple[list[Finding], i
     return findings, events, [*conversation.unverified]
 
 
-def _write(path: str, text: str) -> None:
+def write_report(path: str, text: str) -> None:
+    """Write a report and a line feed to a file. Raise UsageError if that is impossible."""
     try:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text + "\n")

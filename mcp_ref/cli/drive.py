@@ -24,7 +24,7 @@ from typing import Final
 from xml.sax.saxutils import quoteattr
 
 from ..check.conversation import Conversation
-from ..check.recording import Event, Frame, HttpBody, HttpEvent, HttpRequest, format_event, parse_head
+from ..check.recording import Event, Frame, HttpBody, HttpEvent, HttpRequest, format_event
 from ..check.report import json_report, shown, text_report
 from ..check.rules import MUST, Finding
 from ..jsonrpc.errors import McpError
@@ -35,6 +35,7 @@ from ..recorder.drive import DriveOptions, Report, Visit, drive
 from ..recorder.exchanges import Cassette
 from ..revisions import REVISIONS, revision_named
 from . import UsageError, usage_errors
+from .check import write_report
 from .client_commands import parse_server, report_failure
 from .replay import read_recording
 from .show import as_json, note, out
@@ -158,11 +159,7 @@ def _write_junit(path: str, report: Report, findings: Sequence[Finding]) -> None
               for finding in findings if finding.level == MUST]  # fmt: skip
     failures = sum("<failure" in case for case in cases)
     head = f'<testsuite name="mcp_ref check" tests="{len(cases)}" failures="{failures}">'
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write("\n".join(['<?xml version="1.0" encoding="utf-8"?>', head, *cases, "</testsuite>"]) + "\n")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+    write_report(path, "\n".join(['<?xml version="1.0" encoding="utf-8"?>', head, *cases, "</testsuite>"]))
 
 
 def _case(group: str, name: str, fault: str) -> str:
@@ -174,9 +171,8 @@ def _case(group: str, name: str, fault: str) -> str:
 
 def show_as_test(options: argparse.Namespace) -> int:
     """Print a recording as a pytest module."""
-    cassette = Cassette(read_recording(options.file))
-    with open(options.file, "rb") as file:
-        head = parse_head(file.readline())
+    head, events = read_recording(options.file)
+    cassette = Cassette(events)
     sys.stdout.write(to_test(os.path.basename(options.file), head, cassette.revision, cassette.requests))
     note("the module needs pytest, and the server in its line SERVER")
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from ..check.recording import Event, RecordingError, parse_head, read_events
+from ..check.recording import Event, Head, RecordingError, parse_head, read_events
 from ..jsonrpc.errors import McpError
 from ..recorder.exchanges import Cassette, messages_of
 from ..recorder.regression import rerun
@@ -15,19 +15,18 @@ from .recorder import until_signal
 from .show import note, out
 
 
-def read_recording(path: str) -> list[Event]:
-    """Return the events of a recording. Raise UsageError if the file is not one."""
+def read_recording(path: str) -> tuple[Head, list[Event]]:
+    """Return the head and the events of a recording. Raise UsageError if the file is not one."""
     try:
         with open(path, "rb") as file:
-            parse_head(file.readline())
-            return list(read_events(file))
+            return parse_head(file.readline()), list(read_events(file))
     except (OSError, RecordingError) as error:
         raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def replay(options: argparse.Namespace) -> int:
     """Play one side of a recording. Return 1 if a request was not recorded, or if a response differs."""
-    events = read_recording(options.file)
+    _, events = read_recording(options.file)
     if options.client:
         return _replay_client(events, options)
     if options.command:

@@ -6,7 +6,7 @@ each request of the peer, and makes further requests wait when there are too man
 our own requests and gives each response to the caller that waits for it.
 
 Reading order: `outline.py` (finds the id of a text), `messages.py` (reads and writes messages), `errors.py`
-(exceptions), `failures.py` (exceptions of handlers), `bounded_waits.py` (waits with a time limit), `requester.py`
+(exceptions), `failures.py` (exceptions of handlers), `bounded_waits.py` (their end), `requester.py`
 (requests that we send), `request_queue.py` (requests of the peer that wait), `dispatcher.py` (its other requests),
 `large_messages.py`.
 """

@@ -1,6 +1,6 @@
-"""Waits for the peer, or for a function of the program, each with a time limit.
+"""The wait for cancelled handlers of the program, with a time limit, because a handler can ignore its cancellation.
 
-Used by: client/, server/ and extensions/tasks/
+Used by: client/, extensions/tasks/ and host/
 """
 
 from __future__ import annotations
@@ -10,21 +10,10 @@ import logging
 from collections.abc import Collection
 from typing import Any, Final
 
-from .errors import RequestTimeout
-
 log = logging.getLogger(__name__)
 
 CANCEL_SECONDS: Final = 0.5
 """Time for a handler of the program to end after its cancellation, in seconds."""
-
-
-async def wait_done(future: asyncio.Future[None], seconds: float | None, text: str) -> None:
-    """Wait for a future that others wait for too. Raise RequestTimeout with the text after a number of seconds."""
-    try:
-        async with asyncio.timeout(seconds):
-            await asyncio.shield(future)
-    except TimeoutError:
-        raise RequestTimeout(f"{text} within {seconds} seconds") from None
 
 
 async def end_handlers(handlers: Collection[asyncio.Task[Any]]) -> None:

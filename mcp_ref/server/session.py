@@ -27,9 +27,8 @@ from ..basic.lifecycle import INITIALIZING, NEW, OPERATING, InitializeRequestPar
 from ..basic.progress import ProgressNotificationParams, receive_progress
 from ..basic.versioning import is_stateless
 from ..features.task_augmentation import has_task_field, owner_of
-from ..jsonrpc.bounded_waits import wait_done
 from ..jsonrpc.dispatcher import Limits
-from ..jsonrpc.errors import McpError, ProtocolError
+from ..jsonrpc.errors import McpError, ProtocolError, RequestTimeout
 from ..jsonrpc.messages import INTERNAL_ERROR, Object, Request, RequestId
 from ..revisions import Method
 from ..session import DEFAULT_TIMEOUT, Handler, Session
@@ -134,7 +133,12 @@ class ServerSession(Session, Announcer):
         if related == self._handshake and self.is_serving(related):
             why = "the client sends `initialized` only after the response to `initialize`"
             raise ProtocolError(INTERNAL_ERROR, f"{method} was not sent: {why}; send it during a later request")
-        await wait_done(self.initialized, timeout, f"{method} was not sent: the client has not sent `initialized`")
+        try:
+            async with asyncio.timeout(timeout):
+                await asyncio.shield(self.initialized)
+        except TimeoutError:
+            why = f"the client has not sent `initialized` within {timeout} seconds"
+            raise RequestTimeout(f"{method} was not sent: {why}") from None
         if not self.is_serving(related) and not self.is_disconnected:
             raise McpError(
                 f"{method} was not sent: the client's request that needs this input is cancelled or complete"
