@@ -14,6 +14,7 @@ from mcp_ref.jsonrpc.messages import Object
 from tests.bridge.back import make_back
 from tests.bridge.links import linked, send
 from tests.bridge.test_held import ALL, NAME, SCHEMA, retry_of, text_of
+from tests.settings import eventually
 
 LATEST = "2026-07-28"
 
@@ -65,22 +66,32 @@ def _slow_start(server: Server) -> tuple[asyncio.Event, asyncio.Event]:
     return reached, go_on
 
 
+async def _leave_in_the_handshake(bridge: Bridge, reached: asyncio.Event) -> None:
+    """Begin a session, and leave while the server behind the bridge serves `initialize`."""
+    client = Client(bridge, revision="2025-11-25")
+    connecting = asyncio.create_task(client.connect())
+    await reached.wait()
+    connecting.cancel()
+    with suppress(asyncio.CancelledError):
+        await connecting
+    await client.close()
+
+
+async def _finish_the_handshake(go_on: asyncio.Event) -> None:
+    """Let the server behind the bridge go on, for more turns of the event loop than a handshake needs."""
+    go_on.set()
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
 async def test_bridge_closes_a_client_that_connects_after_the_end_of_the_bridge() -> None:
     server = make_back("2025-11-25")
     reached, go_on = _slow_start(server)
     bridge = Bridge(servers={"back": server})
     async with asyncio.timeout(10):
-        client = Client(bridge, revision="2025-11-25")
-        connecting = asyncio.create_task(client.connect())
-        await reached.wait()
-        connecting.cancel()
-        with suppress(asyncio.CancelledError):
-            await connecting
-        await client.close()
+        await _leave_in_the_handshake(bridge, reached)
         await bridge.close()
-        go_on.set()
-        for _ in range(50):
-            await asyncio.sleep(0)
+        await _finish_the_handshake(go_on)
         assert bridge.backs["back"].clients == []
 
 
@@ -93,19 +104,12 @@ async def test_bridge_closes_the_client_of_a_session_that_ends_during_its_handsh
     bridge = Bridge(servers={"back": server})
     go_on.set()
     async with asyncio.timeout(10), Client(bridge, revision=LATEST):  # the bridge lives on
-        kept = bridge.backs["back"].clients
+        kept, others = bridge.backs["back"].clients, len(bridge.server.catalog.announcers)
         reached.clear()
         go_on.clear()
-        client = Client(bridge, revision="2025-11-25")
-        connecting = asyncio.create_task(client.connect())
-        await reached.wait()
-        connecting.cancel()
-        with suppress(asyncio.CancelledError):
-            await connecting
-        await client.close()
-        await asyncio.sleep(1.0)  # more than the session's own time to finish
-        go_on.set()
-        await asyncio.sleep(0.1)
+        await _leave_in_the_handshake(bridge, reached)
+        await eventually(lambda: len(bridge.server.catalog.announcers) == others)  # the session has ended
+        await _finish_the_handshake(go_on)
         assert bridge.backs["back"].clients == kept
 
 

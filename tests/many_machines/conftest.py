@@ -57,6 +57,12 @@ def need(*names: str) -> None:
             pytest.skip(why)
 
 
+@pytest.fixture
+def engines() -> None:
+    """Skip the test without a load balancer, Redis, and the libraries of the nodes."""
+    need("redis-server", "nginx", "redis", "psycopg")
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """Run an empty PostgreSQL. Give the URL of a database."""

@@ -15,7 +15,6 @@ import pytest
 from run import ERAS, SECONDS, Cluster, client_of
 
 from mcp_ref import SessionChange, SessionOwned
-from tests.many_machines.conftest import need
 from tests.messages import initialize, notification, request
 from tests.raw_http_client import Talk, Web
 from tests.settings import PATIENCE
@@ -24,12 +23,6 @@ if TYPE_CHECKING:
     from redis_store import RedisEventStore
 
 pytestmark = pytest.mark.usefixtures("engines")
-
-
-@pytest.fixture
-def engines() -> None:
-    """Skip without Redis."""
-    need("redis-server", "nginx", "redis", "psycopg")
 
 
 @asynccontextmanager

@@ -15,18 +15,11 @@ from run import ERAS, SECONDS, Cluster, client_of
 
 from mcp_ref import OwnedTask, ProtocolError, Task
 from mcp_ref.extensions.tasks.types import new_task, with_status
-from tests.many_machines.conftest import need
 
 if TYPE_CHECKING:
     from redis_tasks import RedisTaskStore
 
 pytestmark = pytest.mark.usefixtures("engines")
-
-
-@pytest.fixture
-def engines() -> None:
-    """Skip without Redis."""
-    need("redis-server", "nginx", "redis", "psycopg")
 
 
 @asynccontextmanager
