@@ -1691,7 +1691,8 @@ async def test_urgent_request_on_a_new_connection_does_not_wait_while_large_resp
 async def test_server_loses_no_connection_that_it_accepts_while_it_closes(turns: int) -> None:
     """Close the server in each turn of the event loop around the acceptance, which cancels the task that accepts."""
     server = await start_server(lambda exchange: exchange.respond(200, OK, b"ok"), "127.0.0.1")
-    await asyncio.sleep(0.01)  # until the task waits for a connection
+    for _ in range(5):  # until the task waits for a connection
+        await asyncio.sleep(0)
     with socket.create_connection(server.address) as client:
         client.setblocking(False)
         client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
