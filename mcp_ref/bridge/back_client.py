@@ -129,8 +129,6 @@ class BackClient(Client):
         """The calls in flight, by the ids of the requests to the server."""
         self.level: str | None = None
         """The log level that the server has got."""
-        self.uses = 0
-        """Number of requests in flight, for which the client must stay open."""
         self.free_slot: Callable[[], None] = lambda: None
         """Lets another call begin while the call of this leased client is held. With `clients=1`, it does nothing."""
         self._call_began = asyncio.Event()
@@ -180,7 +178,6 @@ class BackClient(Client):
                 call.report_progress(notification, self.revision)
 
         wants_progress = call is not None and call.token is not None
-        self.uses += 1
         try:
             return await session.dispatcher.request(
                 method, params, timeout=timeout, on_progress=progressed if wants_progress else None, before_send=began
@@ -192,7 +189,6 @@ class BackClient(Client):
             unknown = "; it is not known whether the tool ran" if method == "tools/call" else ""
             raise ProtocolError(INTERNAL_ERROR, f"{self.back.name}: the connection was lost{unknown}") from None
         finally:
-            self.uses -= 1
             for id in token:
                 self.calls.pop(id, None)
             if not self.calls:
