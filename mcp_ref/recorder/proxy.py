@@ -60,7 +60,7 @@ async def record_http(options: TapeOptions, url: str, host: str, port: int) -> A
         ValueError: The URL is invalid.
     """
     parts, origin = parse_url(url)
-    names = LOOPBACK if host.strip("[]") in ("localhost", "127.0.0.1", "::1") else None
+    names = LOOPBACK if bracket_ipv6(host) in LOOPBACK else None
     proxy = _Proxy(origin, names, Tape(open_recording(options.path), Head("http", now(), url=url), options))
     try:
         listening = await asyncio.get_running_loop().create_server(proxy.accept, host, port)
