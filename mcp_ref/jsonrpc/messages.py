@@ -143,12 +143,16 @@ Outgoing: TypeAlias = Message | Batch
 Incoming: TypeAlias = Message | Malformed | Batch | RequestFailure
 
 
+class RefusedJSON(ValueError):
+    """A legal JSON text that this package refuses: too deep, or with a duplicate key, for example."""
+
+
 class _InvalidJSON(ValueError):
     """An error in a JSON text that `json.loads` alone would accept."""
 
 
 def _object_without_duplicates(pairs: list[tuple[str, JSON]]) -> Object:
-    """Return a JSON object from its members. Raise _InvalidJSON for a duplicate key. (RFC 8259, section 4)"""
+    """Return a JSON object from its members. Raise RefusedJSON for a duplicate key. (RFC 8259, section 4)"""
     members = dict(pairs)
     if len(members) == len(pairs):
         return members
@@ -157,7 +161,7 @@ def _object_without_duplicates(pairs: list[tuple[str, JSON]]) -> Object:
         if name in seen:
             break
         seen.add(name)
-    raise _InvalidJSON(f"the key {name[:80]!r} must not appear twice in one object")
+    raise RefusedJSON(f"the key {name[:80]!r} must not appear twice in one object")
 
 
 def _refuse_constant(name: str) -> JSON:
@@ -168,10 +172,11 @@ _read_json = json.JSONDecoder(object_pairs_hook=_object_without_duplicates, pars
 
 
 def parse_json(frame: bytes | bytearray | memoryview) -> JSON:
-    """Return the value of a JSON text in UTF-8. Raise ValueError if it is invalid or nested too deeply.
+    """Return the value of a JSON text in UTF-8. Raise ValueError if it is invalid, or RefusedJSON.
 
     The exception quotes at most one key and no values, because the text can contain secrets.
     """
+    kind: type[ValueError] = ValueError
     try:
         text = str(frame, "utf-8").strip(" \t\r\n")
         # Check the depth before parsing, because some Pythons, such as Pyodide, crash when the parser recurses too far.
@@ -185,19 +190,19 @@ def parse_json(frame: bytes | bytearray | memoryview) -> JSON:
             json.dumps(value, ensure_ascii=False).encode()
         return value
     except RecursionError:
-        fault = f"arrays and objects are nested deeper than {MAX_DEPTH} levels"
+        kind, fault = RefusedJSON, f"arrays and objects are nested deeper than {MAX_DEPTH} levels"
     except UnicodeDecodeError as error:
         # [2025-11-25 basic/transports#intro] JSON-RPC messages MUST be UTF-8 encoded
         fault = f"byte {error.start} is not valid UTF-8"
     except UnicodeEncodeError:
-        fault = "a string has a lone surrogate (half of a \\uD800-\\uDFFF pair)"
-    except _InvalidJSON as error:
-        fault = str(error)
+        kind, fault = RefusedJSON, "a string has a lone surrogate (half of a \\uD800-\\uDFFF pair)"
+    except (RefusedJSON, _InvalidJSON) as error:
+        kind, fault = type(error), str(error)
     except json.JSONDecodeError as error:
         fault = f"{error.msg} at character {error.pos}"
     except ValueError:  # int() refuses more digits than sys.get_int_max_str_digits()
-        fault = "a number has too many digits"
-    raise ValueError(fault)
+        kind, fault = RefusedJSON, "a number has too many digits"
+    raise kind(fault)  # a new exception, because the caught one would keep the text alive
 
 
 def decode(frame: bytes | bytearray | memoryview) -> Incoming:
