@@ -62,17 +62,15 @@ def _challenge(exchange: Exchange) -> Challenge | None:
     return next((each for each in parse_challenges(fields) if each.scheme in ("bearer", "dpop")), None)
 
 
-@rule(MUST, "2026-07-28/basic/authorization/index#token-requirements-4",
-      "An access token is not in the query of a URL.", "exchange",
-      fix="Send it in the Authorization header.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/authorization/index#token-requirements-4", "exchange")
 def no_token_in_query(exchange: Exchange) -> Verdict:
+    """An access token is not in the query of a URL."""
     return "the query has an access_token" if "access_token" in _query(exchange) else None
 
 
-@rule(MUST, "2026-07-28/basic/authorization/index#token-requirements-3",
-      "Each request of a session has the Authorization header.", "exchange", until=R2026_07_28,
-      fix="Send the access token with each request.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/authorization/index#token-requirements-3", "exchange", until=R2026_07_28)
 def authorization_in_each_request(exchange: Exchange) -> Verdict:
+    """Each request of a session has the Authorization header."""
     dialogue = exchange.dialogue
     is_missing = dialogue.is_authorized and "authorization" not in exchange.headers and exchange.method != "OPTIONS"
     if not is_missing or dialogue.is_shared or dialogue.session is None or not exchange.is_endpoint:
@@ -80,10 +78,10 @@ def authorization_in_each_request(exchange: Exchange) -> Verdict:
     return f"a {exchange.method} has no Authorization header, unlike earlier requests of the session"
 
 
-@rule(MUST, "2025-06-18/basic/authorization#authorization-server-location-3", "A 401 has the header WWW-Authenticate.",
-      "head", since=R2025_06_18, until=R2025_11_25, fix="Send WWW-Authenticate: Bearer with "
-          "resource_metadata.")  # fmt: skip
+@rule(MUST, "2025-06-18/basic/authorization#authorization-server-location-3",
+      "head", since=R2025_06_18, until=R2025_11_25)  # fmt: skip
 def challenge_of_401(exchange: Exchange) -> Verdict:
+    """A 401 has the header WWW-Authenticate."""
     if exchange.status != 401 or not exchange.is_endpoint:
         return None
     challenge = _challenge(exchange)
@@ -92,9 +90,9 @@ def challenge_of_401(exchange: Exchange) -> Verdict:
     return "the response 401 has no resource_metadata in WWW-Authenticate"
 
 
-@rule(MUST, "2026-07-28/basic/authorization/index#error-handling-1", "Insufficient scope is 403, an invalid token 401.",
-      "head", since=R2025_03_26, fix="Respond with 403 to insufficient_scope, with 401 to invalid_token.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/authorization/index#error-handling-1", "head", since=R2025_03_26)
 def status_of_challenge(exchange: Exchange) -> Verdict:
+    """Insufficient scope is 403, an invalid token 401."""
     challenge = _challenge(exchange)
     error = challenge.parameters.get("error", "") if challenge is not None else ""
     wanted = {"insufficient_scope": 403, "invalid_token": 401}.get(error)
@@ -103,10 +101,9 @@ def status_of_challenge(exchange: Exchange) -> Verdict:
     return f"the challenge {error} has the status {exchange.status}"
 
 
-@rule(SHOULD, "2026-07-28/basic/authorization/index#runtime-insufficient-scope-errors-2",
-      "A challenge of insufficient scope names the scopes and the metadata.", "head", since=R2025_11_25,
-      fix='Send error="insufficient_scope", scope and resource_metadata.')  # fmt: skip
+@rule(SHOULD, "2026-07-28/basic/authorization/index#runtime-insufficient-scope-errors-2", "head", since=R2025_11_25)
 def insufficient_scope(exchange: Exchange) -> Verdict:
+    """A challenge of insufficient scope names the scopes and the metadata."""
     challenge = _challenge(exchange)
     if challenge is None or exchange.status != 403 or not exchange.is_endpoint:
         return None
@@ -114,19 +111,17 @@ def insufficient_scope(exchange: Exchange) -> Verdict:
     return f"the challenge of the response 403 has no {missing[0]}" if missing else None
 
 
-@rule(ADVICE, "2026-07-28/basic/authorization/index#scope-selection-strategy-1",
-      "A challenge names the scopes of the resource.", "head", since=R2025_11_25,
-      fix="Add scope to WWW-Authenticate.")  # fmt: skip
+@rule(ADVICE, "2026-07-28/basic/authorization/index#scope-selection-strategy-1", "head", since=R2025_11_25)
 def scope_of_401(exchange: Exchange) -> Verdict:
+    """A challenge names the scopes of the resource."""
     challenge = _challenge(exchange)
     is_missing = exchange.status == 401 and exchange.is_endpoint and challenge is not None and not challenge.scopes
     return "the challenge has no scope" if is_missing else None
 
 
-@rule(SHOULD, "2026-07-28/basic/authorization/index#refresh-tokens-4", "A resource does not ask for offline_access.",
-      "head end", since=R2026_07_28, fix="Leave out offline_access: the client decides if it wants a refresh "
-          "token.")  # fmt: skip
+@rule(SHOULD, "2026-07-28/basic/authorization/index#refresh-tokens-4", "head end", since=R2026_07_28)
 def no_offline_access(exchange: Exchange) -> Verdict:
+    """A resource does not ask for offline_access."""
     challenge = _challenge(exchange)
     document = _document(exchange) if _RESOURCE_METADATA in exchange.target else None
     scopes = an_object(document).get("scopes_supported")
@@ -134,10 +129,9 @@ def no_offline_access(exchange: Exchange) -> Verdict:
     return Fault("the server asks for the scope offline_access", key="") if "offline_access" in named else None
 
 
-@rule(MUST, "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location-2",
-      "Protected resource metadata names the resource and an authorization server.", "end",
-      fix="Add resource and authorization_servers.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location-2", "end")
 def resource_metadata(exchange: Exchange) -> Verdict:
+    """Protected resource metadata names the resource and an authorization server."""
     document = _document(exchange) if _RESOURCE_METADATA in exchange.target else None
     if document is None:
         return None
@@ -152,19 +146,18 @@ def _is_insecure(url: object) -> bool:
     return parts is not None and parts.scheme == "http" and parts.hostname not in LOOPBACK
 
 
-@rule(MUST, "2026-07-28/basic/authorization/security-considerations#communication-security-2",
-      "The endpoints of an authorization server begin with https.", "end",
-      fix="Serve the endpoints over HTTPS.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/authorization/security-considerations#communication-security-2", "end")
 def secure_endpoints(exchange: Exchange) -> Verdict:
+    """The endpoints of an authorization server begin with https."""
     document = _document(exchange) if any(path in exchange.target for path in _SERVER_METADATA) else None
     insecure = [name for name, url in (document or {}).items() if name.endswith("_endpoint") and _is_insecure(url)]
     return f"the {insecure[0]} of the metadata does not begin with https" if insecure else None
 
 
 @rule(MUST, "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-8",
-      "OpenID metadata names the methods of PKCE.", "end", since=R2025_11_25,
-      fix="Add code_challenge_methods_supported.")  # fmt: skip
+      "end", since=R2025_11_25)  # fmt: skip
 def pkce_in_metadata(exchange: Exchange) -> Verdict:
+    """OpenID metadata names the methods of PKCE."""
     document = _document(exchange) if _SERVER_METADATA[1] in exchange.target else None
     if document is None or "code_challenge_methods_supported" in document:
         return None
@@ -172,9 +165,9 @@ def pkce_in_metadata(exchange: Exchange) -> Verdict:
 
 
 @rule(MUST, "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-1",
-      "The authorization flow is protected by PKCE, with S256.", "exchange", since=R2025_03_26,
-      fix="Send code_challenge and code_challenge_method=S256, then code_verifier.")  # fmt: skip
+      "exchange", since=R2025_03_26)  # fmt: skip
 def pkce(exchange: Exchange) -> Verdict:
+    """The authorization flow is protected by PKCE, with S256."""
     if _grant(exchange) == "authorization_code":
         return None if "code_verifier" in _form(exchange) else "the token request has no code_verifier"
     if not _is_authorization_request(exchange):
@@ -186,10 +179,9 @@ def pkce(exchange: Exchange) -> Verdict:
     return None if method in ("S256", "***") else f"the code_challenge_method is {quoted(method)}"
 
 
-@rule(MUST, "2026-07-28/basic/authorization/index#resource-parameter-implementation-2",
-      "Authorization and token requests name the MCP server as their resource.", "exchange", since=R2025_06_18,
-      fix="Send resource, the URL of the MCP server without a fragment.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/authorization/index#resource-parameter-implementation-2", "exchange", since=R2025_06_18)
 def resource_parameter(exchange: Exchange) -> Verdict:
+    """Authorization and token requests name the MCP server as their resource."""
     if _is_authorization_request(exchange):
         found = _query(exchange).get("resource")
     elif _grant(exchange) in ("authorization_code", "refresh_token"):
@@ -203,17 +195,17 @@ def resource_parameter(exchange: Exchange) -> Verdict:
 
 
 @rule(SHOULD, "2026-07-28/basic/authorization/security-considerations#open-redirection-3",
-      "An authorization request has a state.", "exchange", since=R2025_06_18,
-      fix="Send a random state, and compare it in the redirect.")  # fmt: skip
+      "exchange", since=R2025_06_18)  # fmt: skip
 def state_parameter(exchange: Exchange) -> Verdict:
+    """An authorization request has a state."""
     is_missing = _is_authorization_request(exchange) and "state" not in _query(exchange)
     return "the authorization request has no state" if is_missing else None
 
 
 @rule(MUST, "2026-07-28/basic/authorization/security-considerations#communication-security-3",
-      "A redirect URI is on localhost, or begins with https.", "exchange", since=R2025_03_26,
-      fix="Redirect to https, or to a loopback address.")  # fmt: skip
+      "exchange", since=R2025_03_26)  # fmt: skip
 def redirect_uri(exchange: Exchange) -> Verdict:
+    """A redirect URI is on localhost, or begins with https."""
     uris: list[object] = []
     if _is_authorization_request(exchange):
         uris = [*_query(exchange).get("redirect_uri", [])]
@@ -234,18 +226,18 @@ def _registration(exchange: Exchange) -> Object | None:
 
 
 @rule(MUST, "2026-07-28/basic/authorization/client-registration#application-type-and-redirect-uri-constraints-1",
-      "A client that registers names its application_type.", "exchange", since=R2026_07_28,
-      fix='Add "application_type": "native" or "web".')  # fmt: skip
+      "exchange", since=R2026_07_28)  # fmt: skip
 def application_type(exchange: Exchange) -> Verdict:
+    """A client that registers names its application_type."""
     client = _registration(exchange)
     if client is None or client.get("application_type") in ("native", "web"):
         return None
     return "the registration has no application_type"
 
 
-@rule(SHOULD, "2026-07-28/basic/authorization/index#refresh-tokens-2", "A client that registers names refresh_token.",
-      "exchange", since=R2026_07_28, fix='Add "refresh_token" to grant_types.')  # fmt: skip
+@rule(SHOULD, "2026-07-28/basic/authorization/index#refresh-tokens-2", "exchange", since=R2026_07_28)
 def refresh_grant(exchange: Exchange) -> Verdict:
+    """A client that registers names refresh_token."""
     client = _registration(exchange)
     if client is None:
         return None
@@ -255,9 +247,9 @@ def refresh_grant(exchange: Exchange) -> Verdict:
 
 
 @rule(MUST, "2026-07-28/basic/authorization/client-registration#implementation-requirements-3",
-      "A client_id that is a URL begins with https, and has a path.", "exchange", since=R2025_11_25,
-      fix="Use the URL of the client's metadata document.")  # fmt: skip
+      "exchange", since=R2025_11_25)  # fmt: skip
 def client_id_url(exchange: Exchange) -> Verdict:
+    """A client_id that is a URL begins with https, and has a path."""
     id = _query(exchange).get("client_id", [""])[0] if _is_authorization_request(exchange) else ""
     parts = url_parts(id if "://" in id else "https://client/id")
     is_valid = parts.scheme == "https" and parts.path not in ("", "/")

@@ -17,10 +17,9 @@ from .state import Message, quoted
 _METHODS: Final = " ".join(CACHEABLE)
 
 
-@rule(MUST, "2026-07-28/server/utilities/caching#cacheable-results-1", "A cacheable result has ttlMs and cacheScope.",
-      "result", methods=_METHODS, since=R2026_07_28, fix='Add "ttlMs", in milliseconds, and "cacheScope": "public" or '
-          '"private".')  # fmt: skip
+@rule(MUST, "2026-07-28/server/utilities/caching#cacheable-results-1", "result", methods=_METHODS, since=R2026_07_28)
 def hints(message: Message) -> Verdict:
+    """A cacheable result has ttlMs and cacheScope."""
     ttl, scope = message.body.get("ttlMs"), message.body.get("cacheScope")
     if asks_for_input(message):
         return None
@@ -29,17 +28,18 @@ def hints(message: Message) -> Verdict:
     return None if scope in ("public", "private") else f"the cacheScope of the {message.sent} is {quoted(scope)}"
 
 
-@rule(MUST, "2026-07-28/server/utilities/caching#time-to-live-ttl-field-5", "ttlMs is not negative.", "result",
-      methods=_METHODS, since=R2026_07_28, fix="Send 0 for a result that is stale at once.")  # fmt: skip
+@rule(MUST, "2026-07-28/server/utilities/caching#time-to-live-ttl-field-5",
+      "result", methods=_METHODS, since=R2026_07_28)  # fmt: skip
 def negative_ttl(message: Message) -> Verdict:
+    """ttlMs is not negative."""
     ttl = message.body.get("ttlMs")
     return f"the ttlMs of the {message.sent} is {ttl}" if isinstance(ttl, int | float) and ttl < 0 else None
 
 
 @rule(MUST, "2026-07-28/server/utilities/caching#interaction-with-pagination-4",
-      "All pages of a list have one cacheScope.", "result", methods=_METHODS, since=R2026_07_28,
-      fix="Send the cacheScope of the first page.")  # fmt: skip
+      "result", methods=_METHODS, since=R2026_07_28)  # fmt: skip
 def scope_of_pages(message: Message) -> Verdict:
+    """All pages of a list have one cacheScope."""
     cursor = message.call.params.get("cursor") if message.call is not None else None
     before = message.dialogue.cursors.get((message.method, cursor)) if isinstance(cursor, str) else None
     scope = message.body.get("cacheScope")

@@ -14,9 +14,9 @@ from .state import Message, quoted
 _CANCELLED = "notifications/cancelled"
 
 
-@rule(MUST, "2025-11-25/basic/utilities/cancellation#behavior-requirements-3", "A client does not cancel initialize.",
-      "notification", methods=_CANCELLED, fix="End the connection instead.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/utilities/cancellation#behavior-requirements-3", "notification", methods=_CANCELLED)
 def initialize_is_not_cancelled(message: Message) -> Verdict:
+    """A client does not cancel initialize."""
     opening = message.dialogue.initialize
     if opening is None or message.side != "client" or message.body.get("requestId") != opening.id:
         return None
@@ -24,10 +24,9 @@ def initialize_is_not_cancelled(message: Message) -> Verdict:
     return Fault("the client cancels initialize", (opening.event,)) if is_open else None
 
 
-@rule(MUST, "2025-11-25/basic/utilities/cancellation#behavior-requirements-1",
-      "A cancellation names a request of its sender.", "notification", methods=_CANCELLED,
-      fix="Cancel only requests that you have sent.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/utilities/cancellation#behavior-requirements-1", "notification", methods=_CANCELLED)
 def own_request(message: Message) -> Verdict:
+    """A cancellation names a request of its sender."""
     id, ours = message.body.get("requestId"), message.sender
     if not isinstance(id, str | int) or id in ours.calls or id in ours.finished or message.dialogue.is_shared:
         return None
@@ -40,9 +39,9 @@ def own_request(message: Message) -> Verdict:
     return f"the {message.side} cancels the request {quoted(id)}, which it never sent" if is_unknown else None
 
 
-@rule(MUST, "2026-07-28/basic/patterns/cancellation#intro-3", "A server cancels only subscriptions/listen.",
-      "notification", methods=_CANCELLED, since=R2026_07_28, fix="Respond to the request instead.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/patterns/cancellation#intro-3", "notification", methods=_CANCELLED, since=R2026_07_28)
 def server_cancels_subscription(message: Message) -> Verdict:
+    """A server cancels only subscriptions/listen."""
     id = message.body.get("requestId")
     call = message.receiver.calls.get(id) if isinstance(id, str | int) else None
     if message.side != "server" or call is None or call.method == "subscriptions/listen" or not call.is_known:
@@ -50,10 +49,10 @@ def server_cancels_subscription(message: Message) -> Verdict:
     return Fault(f"the server cancels {call.method}", (call.event,))
 
 
-@rule(MUST, "2025-11-25/basic/utilities/cancellation#behavior-requirements-4", "A task is cancelled with tasks/cancel.",
-      "notification", methods=_CANCELLED, until=R2026_07_28, fix="Send tasks/cancel with the id of the "
-          "task.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/utilities/cancellation#behavior-requirements-4",
+      "notification", methods=_CANCELLED, until=R2026_07_28)  # fmt: skip
 def task_is_cancelled_as_task(message: Message) -> Verdict:
+    """A task is cancelled with tasks/cancel."""
     id = message.body.get("requestId")
     call = message.sender.finished.get(id) if isinstance(id, str | int) else None
     if call is None or call.task_id is None:
@@ -61,9 +60,9 @@ def task_is_cancelled_as_task(message: Message) -> Verdict:
     return Fault(f"the {message.side} cancels {call.method}, which has become a task, by its id", (call.event,))
 
 
-@rule(MUST, "2026-07-28/basic/transports/stdio#cancellation-3", "A cancelled request gets no response.", "result error",
-      should_until=R2026_07_28, fix="Send nothing for a request after its cancellation.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/transports/stdio#cancellation-3", "result error", should_until=R2026_07_28)
 def no_response_after_cancellation(message: Message) -> Verdict:
+    """A cancelled request gets no response."""
     call = message.call
     if call is None or call.cancelled is None or call.overtaken is None or call.method == "subscriptions/listen":
         return None

@@ -16,6 +16,8 @@ from ..revisions import R2025_06_18, R2025_11_25
 from .rules import ADVICE, MUST, Fault, Verdict, rule
 from .state import Message, an_object, objects, quoted
 
+_WITH_ICONS = "tools/list resources/list resources/templates/list prompts/list initialize server/discover"
+
 
 def _blocks(body: Object) -> Iterator[Object]:
     """Yield the content blocks and the resource contents of a result."""
@@ -26,10 +28,10 @@ def _blocks(body: Object) -> Iterator[Object]:
         yield from objects([message.get("content")])
 
 
-@rule(MUST, "2026-07-28/server/prompts#image-content-1", "Images, sounds and blobs are Base64, with a valid MIME type.",
-      "result", methods="tools/call prompts/get resources/read sampling/createMessage",
-      fix="Encode the bytes with Base64 (RFC 4648).")  # fmt: skip
+@rule(MUST, "2026-07-28/server/prompts#image-content-1",
+      "result", methods="tools/call prompts/get resources/read sampling/createMessage")  # fmt: skip
 def media(message: Message) -> Verdict:
+    """Images, sounds and blobs are Base64, with a valid MIME type."""
     for block in _blocks(message.body):
         holder = an_object(block.get("resource")) if block.get("type") == "resource" else block
         data = holder.get("blob") if "blob" in holder else holder.get("data")
@@ -43,10 +45,10 @@ def media(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/server/prompts#embedded-resources-1", "An embedded resource has a valid URI and a MIME type.",
-      "result", methods="prompts/get tools/call", since=R2025_06_18,
-      fix="Give the resource a URI, and its mimeType.")  # fmt: skip
+@rule(MUST, "2026-07-28/server/prompts#embedded-resources-1",
+      "result", methods="prompts/get tools/call", since=R2025_06_18)  # fmt: skip
 def embedded_resource(message: Message) -> Verdict:
+    """An embedded resource has a valid URI and a MIME type."""
     for block in _blocks(message.body):
         resource = an_object(block.get("resource"))
         if block.get("type") == "resource" and message.method == "prompts/get" and "mimeType" not in resource:
@@ -64,10 +66,9 @@ def _uri_fault(uri: JSON) -> str | None:
     return None
 
 
-@rule(MUST, "2026-07-28/server/resources#custom-uri-schemes-1", "The URIs of resources follow RFC 3986.", "result",
-      methods="resources/list", since=R2025_06_18, fix="Escape spaces and letters outside ASCII, and begin with a "
-          "scheme.")  # fmt: skip
+@rule(MUST, "2026-07-28/server/resources#custom-uri-schemes-1", "result", methods="resources/list", since=R2025_06_18)
 def resource_uris(message: Message) -> Verdict:
+    """The URIs of resources follow RFC 3986."""
     for each in objects(message.body.get("resources")):
         fault = _uri_fault(each.get("uri"))
         if fault is not None:
@@ -75,9 +76,9 @@ def resource_uris(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "schema/ResourceTemplate", "A uriTemplate follows RFC 6570.", "result", methods="resources/templates/list",
-      fix="Write the template as in file:///{path}.")  # fmt: skip
+@rule(MUST, "schema/ResourceTemplate", "result", methods="resources/templates/list")
 def templates(message: Message) -> Verdict:
+    """A uriTemplate follows RFC 6570."""
     for each in objects(message.body.get("resourceTemplates")):
         try:
             parse(str(each.get("uriTemplate")))
@@ -86,10 +87,10 @@ def templates(message: Message) -> Verdict:
     return None
 
 
-@rule(ADVICE, "schema/Icon", "The URI of an icon begins with https: or data:.", "result", since=R2025_11_25,
-      methods="tools/list resources/list resources/templates/list prompts/list initialize server/discover",
-      fix="Use an https: or a data: URI.")  # fmt: skip
+@rule(ADVICE, "schema/Icon",
+      "result", methods=_WITH_ICONS, since=R2025_11_25)  # fmt: skip
 def icons(message: Message) -> Verdict:
+    """The URI of an icon begins with https: or data:."""
     holders: list[Object] = [an_object(message.body.get("serverInfo"))]
     for name in ("tools", "resources", "resourceTemplates", "prompts"):
         holders += objects(message.body.get(name))

@@ -34,9 +34,9 @@ def read_coverage() -> Coverage:
     for line in text.splitlines():
         if not line or line.startswith("#"):
             continue
-        heading = re.fullmatch(r"\[(?:rule )?(\w+)\] ?(.*)", line)
+        heading = re.fullmatch(r"\[(rule )?(\w+)\] (.*)", line)
         if heading is not None:
-            rule, reason = (None, heading[2]) if heading[2] else (_rule_named(rules, heading[1]), "")
+            rule, reason = (_rule_named(rules, heading[2]), "") if heading[1] else (None, heading[3])
             continue
         page, *sentences = line.split()
         for sentence in sentences:

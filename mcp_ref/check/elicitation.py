@@ -27,10 +27,9 @@ def _modes(message: Message) -> set[str] | None:
     return supported_modes(an_object(an_object(known).get("elicitation")))
 
 
-@rule(MUST, "2026-07-28/client/elicitation#capabilities-3", "An elicitation has a mode that the client declared.",
-      "request result", methods=ASKING, since=R2025_11_25, fix="Check the modes in the capability elicitation. {} "
-          "means form only.")  # fmt: skip
+@rule(MUST, "2026-07-28/client/elicitation#capabilities-3", "request result", methods=ASKING, since=R2025_11_25)
 def declared_mode(message: Message) -> Verdict:
+    """An elicitation has a mode that the client declared."""
     requests = asked(message, "elicitation/create")
     modes = _modes(message) if requests else None
     for params in requests:
@@ -40,10 +39,10 @@ def declared_mode(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2025-11-25/client/elicitation#error-handling-2", "A mode that was not declared is refused with -32602.",
-      "result error", since=R2025_11_25, until=R2026_07_28, methods="elicitation/create",
-      fix="Respond with -32602.")  # fmt: skip
+@rule(MUST, "2025-11-25/client/elicitation#error-handling-2",
+      "result error", methods="elicitation/create", since=R2025_11_25, until=R2026_07_28)  # fmt: skip
 def undeclared_mode_is_refused(message: Message) -> Verdict:
+    """A mode that was not declared is refused with -32602."""
     capability = an_object(message.sender.capabilities).get("elicitation")
     if message.call is None or not isinstance(capability, dict) or not message.call.is_known:
         return None
@@ -65,10 +64,9 @@ def _schema_fault(schema: Object, has_arrays: bool) -> str | None:
     return None
 
 
-@rule(MUST, "schema/ElicitRequestFormParams", "The schema of a form is a flat object of primitive values.",
-      "request result", methods=ASKING, since=R2025_06_18, fix="Use strings, numbers, booleans and choices without "
-          "nesting.")  # fmt: skip
+@rule(MUST, "schema/ElicitRequestFormParams", "request result", methods=ASKING, since=R2025_06_18)
 def flat_schema(message: Message) -> Verdict:
+    """The schema of a form is a flat object of primitive values."""
     for params in asked(message, "elicitation/create"):
         if params.get("mode", "form") == "form" and isinstance(schema := params.get("requestedSchema"), dict):
             assert message.revision is not None
@@ -78,9 +76,10 @@ def flat_schema(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/client/elicitation#url-mode-elicitation-requests-2", "The URL of an elicitation is valid.",
-      "request result", methods=ASKING, since=R2025_11_25, fix="Send an absolute https URL.")  # fmt: skip
+@rule(MUST, "2026-07-28/client/elicitation#url-mode-elicitation-requests-2",
+      "request result", methods=ASKING, since=R2025_11_25)  # fmt: skip
 def valid_url(message: Message) -> Verdict:
+    """The URL of an elicitation is valid."""
     for params in asked(message, "elicitation/create"):
         url = params.get("url")
         if params.get("mode") != "url" or not isinstance(url, str):
@@ -92,9 +91,9 @@ def valid_url(message: Message) -> Verdict:
     return None
 
 
-@rule(SHOULD, "2026-07-28/client/elicitation#safe-url-handling-4", "The URL of an elicitation begins with https.",
-      "request result", methods=ASKING, since=R2025_11_25, fix="Use https.")  # fmt: skip
+@rule(SHOULD, "2026-07-28/client/elicitation#safe-url-handling-4", "request result", methods=ASKING, since=R2025_11_25)
 def https_url(message: Message) -> Verdict:
+    """The URL of an elicitation begins with https."""
     for params in asked(message, "elicitation/create"):
         url = str(params.get("url", ""))
         if params.get("mode") == "url" and url.startswith("http://") and url_parts(url).hostname not in LOOPBACK:
@@ -102,9 +101,9 @@ def https_url(message: Message) -> Verdict:
     return None
 
 
-@rule(SHOULD, "2026-07-28/client/elicitation#form-mode-security-2", "Accepted values fit the schema of the form.",
-      "result", methods="elicitation/create", fix="Validate the user's values before you send them.")  # fmt: skip
+@rule(SHOULD, "2026-07-28/client/elicitation#form-mode-security-2", "result", methods="elicitation/create")
 def content_fits(message: Message) -> Verdict:
+    """Accepted values fit the schema of the form."""
     call, content = message.call, message.body.get("content")
     if call is None or not call.is_known or message.body.get("action") != "accept" or message.masked:
         return None
@@ -119,9 +118,9 @@ def content_fits(message: Message) -> Verdict:
 
 
 @rule(MUST, "2025-11-25/client/elicitation#url-elicitation-required-error-3",
-      "The error -32042 lists URL elicitations with an elicitationId.", "error", since=R2025_11_25, until=R2026_07_28,
-      fix='Add "elicitations" to the data of the error, each with mode "url", a URL and an elicitationId.')  # fmt: skip
+      "error", since=R2025_11_25, until=R2026_07_28)  # fmt: skip
 def required_elicitations(message: Message) -> Verdict:
+    """The error -32042 lists URL elicitations with an elicitationId."""
     if message.body.get("code") != URL_ELICITATION_REQUIRED:
         return None
     listed = list(objects(an_object(message.body.get("data")).get("elicitations")))
@@ -132,10 +131,9 @@ def required_elicitations(message: Message) -> Verdict:
 
 
 @rule(MUST, "2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation-2",
-      "A completion names an elicitation that the server has requested.", "notification",
-      methods="notifications/elicitation/complete", until=R2026_07_28,
-      fix="Send the elicitationId of the request.")  # fmt: skip
+      "notification", methods="notifications/elicitation/complete", until=R2026_07_28)  # fmt: skip
 def known_elicitation(message: Message) -> Verdict:
+    """A completion names an elicitation that the server has requested."""
     id, dialogue = message.body.get("elicitationId"), message.dialogue
     if not dialogue.is_whole or dialogue.is_shared or dialogue.elicitations.forgot or str(id) in dialogue.elicitations:
         return None

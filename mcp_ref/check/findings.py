@@ -37,9 +37,11 @@ class FindingTable:
     def judge(self, on: On, subject: Any, method: str, revision: Revision | None, side: Side, event: int) -> bool:
         """Apply the rules for a kind of subject, and return True if it breaks one of an early stage."""
         broken_stage = MEANING
-        for rule in rules_for(on, method, revision):
+        for rule in rules_for(on, method, revision, side):
             if rule.stage > broken_stage:
                 break
+            if rule.needs and not all(is_known(subject) for is_known in rule.needs):
+                continue
             verdict = rule.judge(subject)
             if verdict is None:
                 continue

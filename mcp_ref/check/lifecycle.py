@@ -15,9 +15,9 @@ from .state import Dialogue, Message
 _OPENING = ("initialize", "ping", "server/discover")
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#initialization-1", "The first request of a session is initialize.", "request",
-      stage=ORDER, fix="Send initialize first, or a stateless request with its revision in _meta.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/lifecycle#initialization-1", "request", stage=ORDER)
 def initialize_first(message: Message) -> Verdict:
+    """The first request of a session is initialize."""
     dialogue = message.dialogue
     is_first = dialogue.is_whole and dialogue.first is None and dialogue.initialize is None
     if not is_first or message.side != "client" or message.method in _OPENING or is_stateless(message.body):
@@ -25,15 +25,15 @@ def initialize_first(message: Message) -> Verdict:
     return f"the first request is {message.method[:80]}"
 
 
-@rule(MUST, "2025-03-26/basic/lifecycle#initialization-5", "initialize is not part of a batch.", "request",
-      fix="Send initialize alone.", methods="initialize", stage=ORDER)  # fmt: skip
+@rule(MUST, "2025-03-26/basic/lifecycle#initialization-5", "request", methods="initialize", stage=ORDER)
 def initialize_alone(message: Message) -> Verdict:
+    """initialize is not part of a batch."""
     return f"initialize is in a batch of {message.batch} messages" if message.batch else None
 
 
-@rule(SHOULD, "2025-11-25/basic/lifecycle#initialization-7", "Before the response to initialize, a client sends only "
-      "pings.", "request", fix="Wait for the response to initialize.")  # fmt: skip
+@rule(SHOULD, "2025-11-25/basic/lifecycle#initialization-7", "request")
 def client_waits_for_initialize(message: Message) -> Verdict:
+    """Before the response to initialize, a client sends only pings."""
     dialogue = message.dialogue
     opening = dialogue.initialize
     is_early = opening is not None and dialogue.client.calls.get(opening.id) is opening
@@ -48,10 +48,9 @@ def client_waits_for_initialize(message: Message) -> Verdict:
     return Fault(text, (opening.event,), key="")
 
 
-@rule(SHOULD, "2025-11-25/basic/lifecycle#initialization-8", "Before notifications/initialized, a server sends only "
-      "pings and log messages.", "request", until=R2026_07_28,
-      fix="Wait for notifications/initialized before you send requests.")  # fmt: skip
+@rule(SHOULD, "2025-11-25/basic/lifecycle#initialization-8", "request", until=R2026_07_28)
 def server_waits_for_initialized(message: Message) -> Verdict:
+    """Before notifications/initialized, a server sends only pings and log messages."""
     dialogue = message.dialogue
     is_early = dialogue.is_whole and dialogue.initialized is None and not dialogue.is_shared
     if message.side != "server" or message.method == "ping" or not is_early:
@@ -60,28 +59,26 @@ def server_waits_for_initialized(message: Message) -> Verdict:
     return Fault(text, key="")
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#initialization-6", "After the result of initialize, the client sends "
-      "notifications/initialized.", "close", fix="Send notifications/initialized as soon as the result of initialize "
-          "has arrived.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/lifecycle#initialization-6", "close")
 def initialized_is_sent(dialogue: Dialogue) -> Verdict:
+    """After the result of initialize, the client sends notifications/initialized."""
     used = dialogue.used_before_initialized
     if used is None or dialogue.initialized is not None or not dialogue.is_whole or dialogue.is_shared:
         return None
     return Fault("the client used the session, but never sent notifications/initialized", (used,), "client")
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#version-negotiation-4", "The server chooses a revision that has a handshake.",
-      "result", methods="initialize", fix="Respond with a revision that initialize can negotiate.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/lifecycle#version-negotiation-4", "result", methods="initialize")
 def negotiated_revision(message: Message) -> Verdict:
+    """The server chooses a revision that has a handshake."""
     chosen = find_revision(message.body.get("protocolVersion"))
     is_wrong = chosen is not None and chosen.era != "legacy"
     return f"the server chooses {chosen} for a session, but this revision has no handshake" if is_wrong else None
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#operation-1", "Both sides use only messages of the negotiated revision.",
-      "request notification", stage=ORDER, should_until=R2025_06_18,
-      fix="Use only methods of the negotiated revision, in their direction.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/lifecycle#operation-1", "request notification", should_until=R2025_06_18, stage=ORDER)
 def method_of_revision(message: Message) -> Verdict:
+    """Both sides use only messages of the negotiated revision."""
     if message.row is not None or message.revision is None or message.method not in SPECIFIED:
         return None
     is_modern_request = message.side == "server" and message.kind == "request" and message.revision.era == "modern"
@@ -90,10 +87,10 @@ def method_of_revision(message: Message) -> Verdict:
     return f"the {message.side} sends {message.method}, which it cannot send in revision {message.revision}"
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#operation-2", "A request needs a capability that its receiver declared.",
-      "request", until=R2026_07_28, should_until=R2025_06_18, stage=ORDER,
-      fix="Check the capabilities of the other side first.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/lifecycle#operation-2",
+      "request", until=R2026_07_28, should_until=R2025_06_18, stage=ORDER)  # fmt: skip
 def capability_of_receiver(message: Message) -> Verdict:
+    """A request needs a capability that its receiver declared."""
     row = message.row
     if row is None or row.capability is None or message.dialogue.is_shared or message.revision is None:
         return None
@@ -105,10 +102,9 @@ def capability_of_receiver(message: Message) -> Verdict:
     return f"the {message.side} sends {message.method}, but the {who} did not declare {row.capability}"
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#operation-2", "A notification needs a capability that its sender declared.",
-      "notification", stage=ORDER, should_until=R2025_06_18, fix="Declare the capability, or do not send the "
-          "notification.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/lifecycle#operation-2", "notification", should_until=R2025_06_18, stage=ORDER)
 def capability_of_sender(message: Message) -> Verdict:
+    """A notification needs a capability that its sender declared."""
     row = message.row
     if row is None or row.capability is None or row.name.startswith("notifications/tasks"):
         return None
@@ -117,9 +113,9 @@ def capability_of_sender(message: Message) -> Verdict:
     return f"the {message.side} sends {message.method}, but did not declare {row.capability}"
 
 
-@rule(MUST, "2026-07-28/server/tools#capabilities-1", "A side that serves a feature declares its capability.", "result",
-      fix="Declare the capability in initialize, or in server/discover.")  # fmt: skip
+@rule(MUST, "2026-07-28/server/tools#capabilities-1", "result")
 def feature_is_declared(message: Message) -> Verdict:
+    """A side that serves a feature declares its capability."""
     row, sender = message.row, message.sender
     if row is None or row.capability is None or message.revision is None or sender.capabilities is None:
         return None
@@ -133,9 +129,9 @@ def feature_is_declared(message: Message) -> Verdict:
 
 
 @rule(SHOULD, "2026-07-28/server/utilities/completion#error-handling-1",
-      "A request for a feature that is not declared gets the error -32601.", "error",
-      methods="completion/complete roots/list", fix="Respond with -32601.")  # fmt: skip
+      "error", methods="completion/complete roots/list")  # fmt: skip
 def code_for_undeclared_feature(message: Message) -> Verdict:
+    """A request for a feature that is not declared gets the error -32601."""
     row, code = message.row, message.body.get("code")
     if row is None or row.capability is None or message.sender.declares(row.capability) is not False:
         return None
@@ -144,8 +140,8 @@ def code_for_undeclared_feature(message: Message) -> Verdict:
     return f"the error for {message.method}, which is not declared, has the code {code}" if code != -32601 else None
 
 
-@rule(MUST, "2025-11-25/basic/utilities/ping#behavior-requirements-1", "The result of a ping is empty.", "result",
-      methods="ping", fix="Respond with {}.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/utilities/ping#behavior-requirements-1", "result", methods="ping")
 def empty_pong(message: Message) -> Verdict:
+    """The result of a ping is empty."""
     extra = message.body.keys() - {"_meta", "resultType"}
     return f"the result of ping has the member {min(extra)}" if extra else None

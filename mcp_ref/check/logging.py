@@ -17,9 +17,9 @@ from .state import Call, Message, an_object, quoted
 _LOG: Final = "notifications/message"
 
 
-@rule(SHOULD, "schema/SetLevelRequest", "Log messages have at least the level that the client chose.", "notification",
-      methods=_LOG, until=R2026_07_28, fix="Leave out log messages below the level.")  # fmt: skip
+@rule(SHOULD, "schema/SetLevelRequest", "notification", methods=_LOG, until=R2026_07_28)
 def level_of_session(message: Message) -> Verdict:
+    """Log messages have at least the level that the client chose."""
     dialogue, level = message.dialogue, message.body.get("level")
     is_mixed = dialogue.modern is not None  # the message can belong to a stateless request
     is_unknown = is_mixed or dialogue.log_level not in LEVELS or dialogue.log_level_pending or not dialogue.is_ordered
@@ -33,9 +33,9 @@ def _level_of(call: Call) -> object:
 
 
 @rule(MUST, "2026-07-28/server/utilities/logging#per-request-log-level-1",
-      "Log messages belong to a request that asked for them.", "notification", methods=_LOG, since=R2026_07_28,
-      fix=f'Send log messages only for requests with {LOG_LEVEL}.')  # fmt: skip
+      "notification", methods=_LOG, since=R2026_07_28)  # fmt: skip
 def asked_for_logs(message: Message) -> Verdict:
+    """Log messages belong to a request that asked for them."""
     if message.exchange is not None:
         calls = [request.call for request in message.exchange.requests if request.call is not None]
     else:
@@ -49,17 +49,17 @@ def asked_for_logs(message: Message) -> Verdict:
 
 
 @rule(MUST, "2026-07-28/server/utilities/logging#per-request-log-level-2",
-      "Log messages are not part of a subscription.", "notification", methods=_LOG, since=R2026_07_28,
-      fix="Send log messages on the stream of the request that they are about.")  # fmt: skip
+      "notification", methods=_LOG, since=R2026_07_28)  # fmt: skip
 def not_on_subscription(message: Message) -> Verdict:
+    """Log messages are not part of a subscription."""
     requests = message.exchange.requests if message.exchange is not None else []
     is_listening = any(request.method == "subscriptions/listen" for request in requests)
     return "a log message is part of a subscription" if is_listening or SUBSCRIPTION_ID in message.meta else None
 
 
-@rule(SHOULD, "2026-07-28/server/utilities/logging#error-handling-1", "An unknown log level is refused with -32602.",
-      "result", fix="Respond with -32602.")  # fmt: skip
+@rule(SHOULD, "2026-07-28/server/utilities/logging#error-handling-1", "result")
 def unknown_level_is_refused(message: Message) -> Verdict:
+    """An unknown log level is refused with -32602."""
     call = message.call
     if call is None or call.sender != "client" or message.revision is None:
         return None

@@ -45,10 +45,9 @@ def _kind_of_response_fault(message: Message) -> str:
     return "form"
 
 
-@rule(MUST, "2026-07-28/basic/index#messages-1", "A message is a JSON-RPC 2.0 request, notification or response.",
-      "malformed", stage=FORM, fix='Send an object with "jsonrpc": "2.0", and with a method (a string) and params (an '
-          "object), or with an id and a result or an error.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/index#messages-1", "malformed", stage=FORM)
 def json_rpc(message: Message) -> Verdict:
+    """A message is a JSON-RPC 2.0 request, notification or response."""
     if kind_of_fault(message) in ("version", "form", "params"):
         return f"the message is not JSON-RPC 2.0: {message.fault.removeprefix('Invalid Request: ')}"
     if message.dialogue.transport != "stdio" and kind_of_fault(message) == "text":
@@ -56,24 +55,24 @@ def json_rpc(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/transports/index#messages-1", "A message is encoded as UTF-8.", "malformed", stage=FORM,
-      fix="Encode messages as UTF-8.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/transports/index#messages-1", "malformed", stage=FORM)
 def utf_8(message: Message) -> Verdict:
+    """A message is encoded as UTF-8."""
     return f"the message is not UTF-8: {message.fault}" if kind_of_fault(message) == "utf-8" else None
 
 
-@rule(MUST, "2026-07-28/basic/index#requests-1", "The id of a request is a string or an integer, and not null.",
-      "malformed", stage=FORM, fix="Give each request an id that is a string or an integer.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/index#requests-1", "malformed", stage=FORM)
 def request_id(message: Message) -> Verdict:
+    """The id of a request is a string or an integer, and not null."""
     if kind_of_fault(message) != "id" or type(message.raw) is not dict:
         return None
     method, id = message.raw.get("method"), message.raw.get("id")
     return f"the request {quoted(method)} has the id {'null' if id is None else quoted(id)}"
 
 
-@rule(MUST, "2026-07-28/basic/index#notifications-2", "A notification has no id.", "malformed request", stage=FORM,
-      fix="Leave out the id of the notification.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/index#notifications-2", "malformed request", stage=FORM)
 def notification_without_id(message: Message) -> Verdict:
+    """A notification has no id."""
     if message.kind == "malformed":
         is_wrong = kind_of_fault(message) == "notification"
     else:
@@ -81,9 +80,9 @@ def notification_without_id(message: Message) -> Verdict:
     return "a notification is sent with an id, as if it were a request" if is_wrong else None
 
 
-@rule(MUST, "2025-06-18/basic/index#responses-2", "A response has a result (an object) or an error, and not both.",
-      "malformed", stage=FORM, fix="Send a result or an error.")  # fmt: skip
+@rule(MUST, "2025-06-18/basic/index#responses-2", "malformed", stage=FORM)
 def result_or_error(message: Message) -> Verdict:
+    """A response has a result (an object) or an error, and not both."""
     kind = kind_of_fault(message)
     if kind == "both":
         return "the response has both a result and an error"
@@ -92,18 +91,17 @@ def result_or_error(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/index#error-responses-2", "An error has an integer code and a message (a string).",
-      "malformed", stage=FORM, fix="Send an error with an integer code and a message.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/index#error-responses-2", "malformed", stage=FORM)
 def error_object(message: Message) -> Verdict:
+    """An error has an integer code and a message (a string)."""
     if kind_of_fault(message) != "error" or type(message.raw) is not dict:
         return None
     return f"the error of the response is {quoted(message.raw['error'], 120)}"
 
 
-@rule(MUST, "2026-07-28/basic/index#result-responses-1", "A response has the id of a request that waits for it.",
-      "malformed result error", stage=FORM, fix="Send one response to each request, with the request's id, and none to "
-          "a notification.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/index#result-responses-1", "malformed result error", stage=FORM)
 def response_id(message: Message) -> Verdict:
+    """A response has the id of a request that waits for it."""
     if message.kind == "malformed":
         return "the response has no id" if kind_of_fault(message) == "response id" else None
     if message.id is None or message.call is not None or message.id in message.receiver.calls:
@@ -128,9 +126,9 @@ def _unknown_id(message: Message) -> Verdict:
     return f"no request of this conversation has the id {quoted(message.id)}" if is_unknown else None
 
 
-@rule(MUST, "2025-11-25/basic/index#requests-3", "An id is used for one request of a session.", "request",
-      until=R2026_07_28, fix="Use a new id for each request, for example a counter.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/index#requests-3", "request", until=R2026_07_28)
 def id_used_once(message: Message) -> Verdict:
+    """An id is used for one request of a session."""
     earlier = message.sender.finished.get(message.id or 0) or message.sender.calls.get(message.id or 0)
     if earlier is None or message.method == "initialize" or message.dialogue.is_shared or earlier.id != message.id:
         return None
@@ -138,9 +136,9 @@ def id_used_once(message: Message) -> Verdict:
     return Fault(text, (earlier.event,))
 
 
-@rule(MUST, "2026-07-28/basic/index#requests-3", "The id of a request is not that of another request that still waits.",
-      "request", since=R2026_07_28, fix="Use an id that no unfinished request has.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/index#requests-3", "request", since=R2026_07_28)
 def id_in_flight(message: Message) -> Verdict:
+    """The id of a request is not that of another request that still waits."""
     earlier = message.sender.calls.get(message.id if message.id is not None else "")
     if earlier is None or message.dialogue.is_shared or earlier.cancelled is not None:
         return None
@@ -149,19 +147,18 @@ def id_in_flight(message: Message) -> Verdict:
 
 
 @rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-1",
-      "In this revision, a frame is one message, not a batch.", "malformed", stage=FORM, should_until=R2025_06_18,
-      fix="Send each message in a frame or a POST of its own.")  # fmt: skip
+      "malformed", should_until=R2025_06_18, stage=FORM)  # fmt: skip
 def no_batch(message: Message) -> Verdict:
+    """In this revision, a frame is one message, not a batch."""
     if kind_of_fault(message) != "batch":
         return None
     revision = message.revision
     return f"{message.fault}, but revision {revision} has no batches" if revision else message.fault
 
 
-@rule(MUST, "2026-07-28/basic/index#error-codes-4", "Only codes that the specification defines are in -32020 to "
-      "-32099.", "error", since=R2026_07_28, fix="Use a code outside -32768 to -32000, or one that the specification "
-          "defines.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/index#error-codes-4", "error", since=R2026_07_28)
 def specified_code(message: Message) -> Verdict:
+    """Only codes that the specification defines are in -32020 to -32099."""
     code = message.body.get("code")
     is_defined = code in MODERN_ERROR_CODES or code in REPLACED_CODES
     if isinstance(code, int) and code in range(-32099, -32019) and not is_defined:
@@ -169,19 +166,18 @@ def specified_code(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/index#error-codes-6", "The codes -32002 and -32042 of earlier revisions are not sent.",
-      "error", since=R2026_07_28, fix="Send -32602 for an unknown resource, and an input_required result for a URL to "
-          "visit.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/index#error-codes-6", "error", since=R2026_07_28)
 def replaced_code(message: Message) -> Verdict:
+    """The codes -32002 and -32042 of earlier revisions are not sent."""
     code = message.body.get("code")
     if not isinstance(code, int) or code not in REPLACED_CODES:
         return None
     return Fault(f"the {message.sent} has the code {code} of an earlier revision", key=str(code))
 
 
-@rule(SHOULD, "2026-07-28/basic/index#error-codes-2", "Other codes of an application are outside -32768 to -32000.",
-      "error", since=R2026_07_28, fix="Use a code outside -32768 to -32000 for errors of your own.")  # fmt: skip
+@rule(SHOULD, "2026-07-28/basic/index#error-codes-2", "error", since=R2026_07_28)
 def reserved_code(message: Message) -> Verdict:
+    """Other codes of an application are outside -32768 to -32000."""
     code = message.body.get("code")
     if not isinstance(code, int) or code in REPLACED_CODES or code in range(-32099, -32019):
         return None
@@ -190,17 +186,17 @@ def reserved_code(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/index#result-responses-3", "Each result has a resultType.", "result", since=R2026_07_28,
-      fix='Add "resultType": "complete" to the result.')  # fmt: skip
+@rule(MUST, "2026-07-28/basic/index#result-responses-3", "result", since=R2026_07_28)
 def result_type(message: Message) -> Verdict:
+    """Each result has a resultType."""
     if message.side == "client" or type(message.body.get("resultType")) is str:
         return None
     return f"the {message.sent} has no resultType"
 
 
-@rule(MUST, "2026-07-28/basic/index#resulttype-1", "A resultType is that of the protocol, or of a declared extension.",
-      "result", since=R2026_07_28, fix="Use a resultType that the client knows.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/index#resulttype-1", "result", since=R2026_07_28)
 def known_result_type(message: Message) -> Verdict:
+    """A resultType is that of the protocol, or of a declared extension."""
     kind = message.body.get("resultType")
     if type(kind) is not str or kind in ("complete", "input_required") or message.side == "client":
         return None
@@ -211,23 +207,23 @@ def known_result_type(message: Message) -> Verdict:
     return f"the {message.sent} has the resultType {quoted(kind)}, which no declared extension has"
 
 
-@rule(MUST, "2026-07-28/basic/patterns/index#intro-1", "A server sends no requests in the modern era.", "request",
-      since=R2026_07_28, stage=ORDER, fix="Ask for input with an input_required result.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/patterns/index#intro-1", "request", since=R2026_07_28, stage=ORDER)
 def no_request_of_server(message: Message) -> Verdict:
+    """A server sends no requests in the modern era."""
     return f"the server sends the request {message.method[:80]}" if message.side == "server" else None
 
 
-@rule(MUST, "2026-07-28/basic/transports/stdio#sending-messages-1", "A client sends no responses in the modern era.",
-      "result error", stage=FORM, fix="Send input with the retry of the request.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/transports/stdio#sending-messages-1", "result error", stage=FORM)
 def no_response_of_client(message: Message) -> Verdict:
+    """A client sends no responses in the modern era."""
     is_modern = message.dialogue.revision is None and message.dialogue.modern is not None
     is_wrong = message.side == "client" and message.call is None and is_modern
     return f"the client sends a response with the id {quoted(message.id)}" if is_wrong else None
 
 
-@rule(ADVICE, "schema/JSONRPCResponse", "Each request gets a response.", "close",
-      fix="Respond to each request, also if it fails.")  # fmt: skip
+@rule(ADVICE, "schema/JSONRPCResponse", "close")
 def never_answered(dialogue: Dialogue) -> Verdict:
+    """Each request gets a response."""
     waiting = [
         call
         for call in dialogue.client.calls.values()

@@ -21,19 +21,18 @@ MAX_JUDGED_KEY = 256
 """Maximum length of a key that is judged, in characters. Longer keys are not parsed."""
 
 
-@rule(MUST, "2026-07-28/basic/index#meta-2", "A key of _meta is a name with an optional prefix.",
-      "request notification result", since=R2025_06_18, fix="Write keys as name or com.example/name.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/index#meta-2", "request notification result", since=R2025_06_18)
 def meta_keys(message: Message) -> Verdict:
+    """A key of _meta is a name with an optional prefix."""
     for key in message.meta:
         if len(key) <= MAX_JUDGED_KEY and not is_meta_key(key):
             return Fault(f"the _meta of the {message.sent} has the key {quoted(key)}", key=key[:80])
     return None
 
 
-@rule(MUST, "2026-07-28/basic/index#meta-17", "traceparent has the format of W3C Trace Context.",
-      "request notification result", since=R2026_07_28, fix="Write traceparent as "
-          "VERSION-TRACE-PARENT-FLAGS.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/index#meta-17", "request notification result", since=R2026_07_28)
 def trace_context(message: Message) -> Verdict:
+    """traceparent has the format of W3C Trace Context."""
     value = message.meta.get("traceparent")
     if value is None or (isinstance(value, str) and _TRACE_PARENT.fullmatch(value)):
         return None
@@ -53,17 +52,16 @@ def missing_meta(params: Object) -> str | None:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/index#meta-6", "A stateless request has its revision and the client's capabilities in "
-      "_meta.", "request", since=R2026_07_28, stage=ORDER,
-      fix=f'Add {PROTOCOL_VERSION} and {CLIENT_CAPABILITIES} to the _meta of each request.')  # fmt: skip
+@rule(MUST, "2026-07-28/basic/index#meta-6", "request", since=R2026_07_28, stage=ORDER)
 def required_meta(message: Message) -> Verdict:
+    """A stateless request has its revision and the client's capabilities in _meta."""
     fault = missing_meta(message.body) if message.side == "client" and message.method != "initialize" else None
     return f"the request {message.method[:80]} is malformed: {fault}" if fault is not None else None
 
 
-@rule(MUST, "2026-07-28/basic/index#meta-7", "A server refuses a request without the required fields of _meta.",
-      "result error", since=R2026_07_28, fix="Respond with the error -32602 to such a request.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/index#meta-7", "result error", since=R2026_07_28)
 def malformed_request_is_refused(message: Message) -> Verdict:
+    """A server refuses a request without the required fields of _meta."""
     call = message.call
     if call is None or not call.is_known or call.sender == "server" or call.method == "initialize":
         return None
@@ -75,29 +73,29 @@ def malformed_request_is_refused(message: Message) -> Verdict:
     return None if is_other else Fault(f"the request {call.method} gets {got}, although {fault}", (call.event,))
 
 
-@rule(ADVICE, "2026-07-28/basic/index#meta-9", "A client names itself in each request.", "request", since=R2026_07_28,
-      fix=f'Add {CLIENT_INFO} to _meta.')  # fmt: skip
+@rule(ADVICE, "2026-07-28/basic/index#meta-9", "request", since=R2026_07_28)
 def client_info(message: Message) -> Verdict:
+    """A client names itself in each request."""
     is_missing = message.side == "client" and CLIENT_INFO not in message.meta
     return Fault(f"the request {message.method} has no {CLIENT_INFO}", key="") if is_missing else None
 
 
-@rule(SHOULD, "2026-07-28/server/discover#discoverresult-1", "A server names itself in its DiscoverResult.", "result",
-      since=R2026_07_28, methods="server/discover", fix=f'Add {SERVER_INFO} to _meta.')  # fmt: skip
+@rule(SHOULD, "2026-07-28/server/discover#discoverresult-1", "result", methods="server/discover", since=R2026_07_28)
 def server_info_of_discover(message: Message) -> Verdict:
+    """A server names itself in its DiscoverResult."""
     return None if SERVER_INFO in message.meta else f"the result of server/discover has no {SERVER_INFO} in its _meta"
 
 
-@rule(ADVICE, "2026-07-28/basic/index#meta-13", "A server names itself in each result.", "result", since=R2026_07_28,
-      fix=f'Add {SERVER_INFO} to _meta.')  # fmt: skip
+@rule(ADVICE, "2026-07-28/basic/index#meta-13", "result", since=R2026_07_28)
 def server_info(message: Message) -> Verdict:
+    """A server names itself in each result."""
     is_missing = message.side == "server" and SERVER_INFO not in message.meta and message.method != "server/discover"
     return Fault(f"the {message.sent} has no {SERVER_INFO} in its _meta", key="") if is_missing else None
 
 
-@rule(ADVICE, "2026-07-28/basic/index#meta-4", "A prefix of a key of _meta begins with a reversed domain name.",
-      "request notification result", since=R2025_06_18, fix="Use a prefix such as com.example/.")  # fmt: skip
+@rule(ADVICE, "2026-07-28/basic/index#meta-4", "request notification result", since=R2025_06_18)
 def reverse_dns(message: Message) -> Verdict:
+    """A prefix of a key of _meta begins with a reversed domain name."""
     for key in message.meta:
         prefix, slash, _ = key.partition("/")
         if slash and is_meta_key(key) and not _REVERSE_DNS.match(prefix):
@@ -119,10 +117,9 @@ def extension_faults(capabilities: JSON) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/versioning#extension-negotiation-1",
-      "The name of an extension has a prefix, as in com.example/name.", "request result", since=R2026_07_28,
-      fix="Name the extension com.example/name.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/versioning#extension-negotiation-1", "request result", since=R2026_07_28)
 def extension_names(message: Message) -> Verdict:
+    """The name of an extension has a prefix, as in com.example/name."""
     if message.kind == "request":
         return extension_faults(message.meta.get(CLIENT_CAPABILITIES))
     return extension_faults(message.body.get("capabilities")) if message.method == "server/discover" else None

@@ -18,27 +18,24 @@ def asks_for_input(message: Message) -> bool:
     return message.body.get("resultType") == "input_required"
 
 
-@rule(MUST, "2026-07-28/basic/patterns/mrtr#supported-requests-1",
-      "Only tools/call, prompts/get and resources/read ask for input.", "result", since=R2026_07_28,
-      fix="Ask for input only while you serve one of these requests.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/patterns/mrtr#supported-requests-1", "result", since=R2026_07_28)
 def input_of_method(message: Message) -> Verdict:
+    """Only tools/call, prompts/get and resources/read ask for input."""
     is_wrong = asks_for_input(message) and message.method not in INPUT_METHODS and message.method != ""
     return f"the {message.sent} is input_required" if is_wrong else None
 
 
-@rule(MUST, "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-10",
-      "An input_required result has inputRequests or requestState.", "result", since=R2026_07_28,
-      fix="Add inputRequests, requestState or both.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-10", "result", since=R2026_07_28)
 def input_or_state(message: Message) -> Verdict:
+    """An input_required result has inputRequests or requestState."""
     if not asks_for_input(message) or "inputRequests" in message.body or "requestState" in message.body:
         return None
     return f"the {message.sent} has neither inputRequests nor requestState"
 
 
-@rule(MUST, "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-2",
-      "An input request is an elicitation, a sampling request or a roots request.", "result", since=R2026_07_28,
-      fix="Send a request with one of these methods, and params by the schema.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-2", "result", since=R2026_07_28)
 def input_requests(message: Message) -> Verdict:
+    """An input request is an elicitation, a sampling request or a roots request."""
     for key, request in _requests(message):
         method = request.get("method")
         if not isinstance(method, str) or method not in INPUT_REQUESTS:
@@ -56,10 +53,9 @@ def _requests(message: Message) -> list[tuple[str, Object]]:
     return [(key, an_object(value)) for key, value in requests.items()]
 
 
-@rule(MUST, "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-11",
-      "A server asks only for input that the client declared to support.", "result", since=R2026_07_28,
-      fix="Check the capabilities in the _meta of the request, and respond with -32021 if one is missing.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-11", "result", since=R2026_07_28)
 def input_is_declared(message: Message) -> Verdict:
+    """A server asks only for input that the client declared to support."""
     for key, request in _requests(message):
         method = INPUT_REQUESTS.get(str(request.get("method")))
         capability = method.capability if method is not None else None
@@ -70,19 +66,18 @@ def input_is_declared(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-5", "A retry has a new id.", "request",
-      since=R2026_07_28, fix="Use a new id for the retry.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-5", "request", since=R2026_07_28)
 def retry_has_new_id(message: Message) -> Verdict:
+    """A retry has a new id."""
     first = message.dialogue.states.get(str(message.body.get("requestState")))
     if first is None or first.id != message.id:
         return None
     return Fault(f"the retry of {message.method} has the id {quoted(message.id)} of the first request", (first.event,))
 
 
-@rule(MUST, "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-6",
-      "A requestState belongs to one request.", "request", since=R2026_07_28,
-      fix="Repeat the method and the params of the first request.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-6", "request", since=R2026_07_28)
 def state_of_request(message: Message) -> Verdict:
+    """A requestState belongs to one request."""
     first = message.dialogue.states.get(str(message.body.get("requestState")))
     if first is None or not first.is_known:
         return None
@@ -91,10 +86,9 @@ def state_of_request(message: Message) -> Verdict:
     return Fault(f"the requestState of {first.method} comes with {message.method} and other params", (first.event,))
 
 
-@rule(MUST, "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-2",
-      "A retry has the requestState of the result, unchanged.", "request", since=R2026_07_28,
-      fix="Send the requestState exactly as you got it.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-2", "request", since=R2026_07_28)
 def state_is_returned(message: Message) -> Verdict:
+    """A retry has the requestState of the result, unchanged."""
     state, dialogue = message.body.get("requestState"), message.dialogue
     if not dialogue.is_whole or message.side != "client" or dialogue.states.forgot or dialogue.is_shared:
         return None
@@ -109,10 +103,9 @@ def state_is_returned(message: Message) -> Verdict:
     return Fault(f"the retry of {message.method} lacks the requestState of the result", (first[0],))
 
 
-@rule(MUST, "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-1",
-      "A retry brings all the input that was asked for.", "request", since=R2026_07_28,
-      fix="Send a response for each key of inputRequests.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-1", "request", since=R2026_07_28)
 def input_is_complete(message: Message) -> Verdict:
+    """A retry brings all the input that was asked for."""
     first = message.dialogue.states.get(str(message.body.get("requestState")))
     if first is None:
         return None

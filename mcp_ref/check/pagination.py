@@ -23,18 +23,18 @@ def _unknown_cursor(call: Call | None, dialogue: Dialogue) -> str | None:
     return None if (call.method, cursor) in dialogue.cursors or dialogue.cursors.forgot else cursor
 
 
-@rule(MUST, "2026-07-28/server/utilities/pagination#implementation-guidelines-6", "A client sends cursors unchanged.",
-      "request", methods=_LISTS, until=R2026_07_28, fix="Send the nextCursor of the previous page, and nothing "
-          "else.")  # fmt: skip
+@rule(MUST, "2026-07-28/server/utilities/pagination#implementation-guidelines-6",
+      "request", methods=_LISTS, until=R2026_07_28)  # fmt: skip
 def known_cursor(message: Message) -> Verdict:
+    """A client sends cursors unchanged."""
     cursor = _unknown_cursor(message.call, message.dialogue)
     return None if cursor is None else f"{message.method} has the cursor {quoted(cursor)}, which the server never gave"
 
 
-@rule(SHOULD, "2026-07-28/server/utilities/pagination#error-handling-1", "An invalid cursor gives the error -32602.",
-      "result error", methods=_LISTS, since=R2024_11_05, until=R2026_07_28,
-      fix="Respond with -32602 to a cursor that you did not give.")  # fmt: skip
+@rule(SHOULD, "2026-07-28/server/utilities/pagination#error-handling-1",
+      "result error", methods=_LISTS, since=R2024_11_05, until=R2026_07_28)  # fmt: skip
 def invalid_cursor_is_refused(message: Message) -> Verdict:
+    """An invalid cursor gives the error -32602."""
     cursor, code = _unknown_cursor(message.call, message.dialogue), message.body.get("code")
     if cursor is None or message.call is None or (message.kind == "error" and code in (-32602, -32601)):
         return None
@@ -44,10 +44,9 @@ def invalid_cursor_is_refused(message: Message) -> Verdict:
     )
 
 
-@rule(SHOULD, "2026-07-28/server/utilities/pagination#implementation-guidelines-1",
-      "The cursor of a page leads to the next page.", "result", methods=_LISTS,
-      fix="Send another nextCursor, or none after the last page.")  # fmt: skip
+@rule(SHOULD, "2026-07-28/server/utilities/pagination#implementation-guidelines-1", "result", methods=_LISTS)
 def cursor_moves(message: Message) -> Verdict:
+    """The cursor of a page leads to the next page."""
     cursor = message.call.params.get("cursor") if message.call is not None else None
     if message.call is None or not isinstance(cursor, str) or message.body.get("nextCursor") != cursor:
         return None

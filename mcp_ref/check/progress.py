@@ -14,10 +14,9 @@ from .state import Message, quoted
 _PROGRESS = "notifications/progress"
 
 
-@rule(MUST, "2026-07-28/basic/patterns/progress#behavior-requirements-1",
-      "Progress has the token of a request in flight.", "notification", methods=_PROGRESS,
-      fix="Send progress only with the token of a request that you are serving.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/patterns/progress#behavior-requirements-1", "notification", methods=_PROGRESS)
 def known_token(message: Message) -> Verdict:
+    """Progress has the token of a request in flight."""
     token, dialogue, exchange = message.body.get("progressToken"), message.dialogue, message.exchange
     if call_of_token(message) is not None or not isinstance(token, str | int):
         return None
@@ -30,9 +29,9 @@ def known_token(message: Message) -> Verdict:
     return f"no request has given the progress token {quoted(token)}"
 
 
-@rule(MUST, "2026-07-28/basic/patterns/progress#implementation-notes-3", "Progress stops when the request is complete.",
-      "notification", methods=_PROGRESS, fix="Send no progress after the response.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/patterns/progress#implementation-notes-3", "notification", methods=_PROGRESS)
 def after_response(message: Message) -> Verdict:
+    """Progress stops when the request is complete."""
     token, exchange = message.body.get("progressToken"), message.exchange
     call = message.receiver.finished_tokens.get(token) if isinstance(token, str | int) else None
     if call is None or call_of_token(message) is not None:
@@ -47,10 +46,9 @@ def after_response(message: Message) -> Verdict:
                  (call.event,))  # fmt: skip
 
 
-@rule(MUST, "2026-07-28/basic/patterns/progress#progress-flow-3", "The progress value grows with each notification.",
-      "notification", methods=_PROGRESS, fix="Send a larger value each time, also if the total is "
-          "unknown.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/patterns/progress#progress-flow-3", "notification", methods=_PROGRESS)
 def growing_value(message: Message) -> Verdict:
+    """The progress value grows with each notification."""
     call, value = call_of_token(message), message.body.get("progress")
     if call is None or call.progress is None or not isinstance(value, int | float) or value > call.progress:
         return None
@@ -59,10 +57,9 @@ def growing_value(message: Message) -> Verdict:
     return None if is_redelivery else Fault(text, (call.event,))
 
 
-@rule(MUST, "2026-07-28/basic/patterns/progress#progress-flow-2",
-      "A progress token is unique across the requests in flight.", "request",
-      fix="Use a new token for each request.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/patterns/progress#progress-flow-2", "request")
 def unique_token(message: Message) -> Verdict:
+    """A progress token is unique across the requests in flight."""
     token = message.call.token if message.call is not None else None
     other = message.sender.tokens.get(token) if token is not None and not message.dialogue.is_shared else None
     if other is None or other.id == message.id or other.cancelled is not None:

@@ -13,9 +13,9 @@ from .rules import MUST, Fault, Verdict, rule
 from .state import Message, an_object, objects
 
 
-@rule(MUST, "2026-07-28/client/roots#root-1", "A root is a file:// URI without '..'.", "request result",
-      fix="Offer absolute file:// URIs.")  # fmt: skip
+@rule(MUST, "2026-07-28/client/roots#root-1", "request result")
 def root_uris(message: Message) -> Verdict:
+    """A root is a file:// URI without '..'."""
     if message.kind == "result":
         holders: list[Object] = [message.body] if message.method == "roots/list" else []
     else:
@@ -29,9 +29,9 @@ def root_uris(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "schema/CompleteResult", "A completion has at most 100 values.", "result", methods="completion/complete",
-      fix='Send the best 100 values, with "hasMore": true.')  # fmt: skip
+@rule(MUST, "schema/CompleteResult", "result", methods="completion/complete")
 def completion_values(message: Message) -> Verdict:
+    """A completion has at most 100 values."""
     values = an_object(message.body.get("completion")).get("values")
     too_many = isinstance(values, list) and len(values) > MAX_VALUES
     return f"the completion has {len(values)} values" if too_many and isinstance(values, list) else None

@@ -1,13 +1,16 @@
 """Rules and findings: the demands of the specification as data, and the places where a conversation breaks them.
 
-A rule is a small function under the decorator `rule`. It gets a message, an HTTP exchange or a whole dialogue, and
-returns None, or a fault: a sentence with the values at hand. The decorator names a sentence of the specification by its
-id in the list of requirements, in the latest revision that has the sentence. An id that begins with `schema/` is a
-demand of the schema. `sentences.txt` lists all sentences that a rule decides.
+A rule is a small function under the decorator `rule`, and its docstring is the demand in one line. The function gets a
+message, an HTTP exchange, an event of a stream or a whole dialogue, and returns None, or a fault: a sentence with the
+values at hand. The decorator names a sentence of the specification by its id in the list of requirements, in the latest
+revision that has the sentence. An id that begins with `schema/` is a demand of the schema.
 
-    @rule(MUST, "2025-11-25/basic/index#requests-2", "The id of a request is not null.", "malformed", fix="Send ...")
-    def null_id(message: Message) -> Verdict:
-        return 'the request tools/list has "id": null' if ... else None
+    @rule(MUST, "2026-07-28/basic/index#notifications-2", "malformed request", by="client", stage=FORM)
+    def notification_without_id(message: Message) -> Verdict:
+        '''A notification has no id.'''
+        return "a notification is sent with an id, ..." if ... else None
+
+`sentences.txt` has the advice to a side that broke the rule, and all sentences that the rule decides.
 
 A rule belongs to a stage. If a message breaks a rule of an early stage, rules of a later stage do not judge it: one
 cause gives one finding.
@@ -19,6 +22,8 @@ Below: state.py
 from __future__ import annotations
 
 import functools
+import importlib.resources
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, TypeVar
@@ -61,25 +66,51 @@ Judge = Callable[[Any], Verdict]
 F = TypeVar("F", bound=Judge)
 
 
+NEEDS: Final[dict[str, Callable[[Any], bool]]] = {
+    "whole": lambda subject: subject.dialogue.is_whole,
+    "unshared": lambda subject: not subject.dialogue.is_shared,
+    "ordered": lambda subject: subject.dialogue.is_ordered,
+    "unmasked": lambda subject: not subject.masked,
+    "call": lambda message: message.call is not None and message.call.is_known,
+    "endpoint": lambda exchange: exchange.is_endpoint,
+    "mcp": lambda exchange: exchange.is_mcp,
+}
+"""Facts without which a rule cannot judge -> a function that returns True if they are known. See `state.py`."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
     """One demand on a conversation."""
 
-    name: str
+    level: Level
     id: str
     """The stable id: that of the sentence of the specification, or `schema/` and a type."""
-    level: Level
-    meaning: str
-    on: tuple[On, ...]
+    judge: Judge
+    on: frozenset[str]
     methods: frozenset[str]
-    """Methods whose messages the rule judges; empty for all."""
-    fix: str
+    """Methods whose messages or exchanges the rule judges; empty for all."""
+    needs: tuple[Callable[[Any], bool], ...]
+    by: Side | None
+    """The side whose messages the rule judges; None for both."""
     since: Revision | None
     until: Revision | None
     should_until: Revision | None
     """The first revision in which the demand is a MUST. Before, it is a SHOULD."""
     stage: int
-    judge: Judge
+
+    @property
+    def name(self) -> str:
+        return self.judge.__name__
+
+    @property
+    def meaning(self) -> str:
+        """The demand in one line. `python -OO` removes docstrings, so there it is the name."""
+        return self.judge.__doc__ or self.name
+
+    @property
+    def fix(self) -> str:
+        """The advice to a side that broke the rule."""
+        return _fixes()[self.name]
 
     @property
     def page(self) -> str:
@@ -120,28 +151,37 @@ RULES: Final[list[Rule]] = []
 """All rules, in the order of their modules."""
 
 
+@functools.cache
+def _fixes() -> dict[str, str]:
+    text = importlib.resources.files(__package__).joinpath("sentences.txt").read_text("utf-8")
+    return dict(re.findall(r"^\[rule (\w+)\] (.+)", text, re.MULTILINE))
+
+
 def rule(
-    level: Level, id: str, meaning: str, on: str, *, fix: str, methods: str = "", since: Revision | None = None,
-    until: Revision | None = None, should_until: Revision | None = None, stage: int = MEANING,
+    level: Level, id: str, on: str, *, methods: str = "", needs: str = "", by: Side | None = None,
+    since: Revision | None = None, until: Revision | None = None, should_until: Revision | None = None,
+    stage: int = MEANING,
 ) -> Callable[[F], F]:  # fmt: skip
-    """Register a function as a rule. `on` and `methods` are lists with spaces between their items."""
+    """Register a function as a rule. `on`, `methods` and `needs` are lists with spaces between their items."""
 
     def register(judge: F) -> F:
-        kinds: tuple[Any, ...] = tuple(on.split())
-        places = frozenset(methods.split())
-        RULES.append(Rule(judge.__name__, id, level, meaning, kinds, places, fix, since, until,
-                          should_until, stage, judge))  # fmt: skip
+        conditions = tuple(NEEDS[name] for name in needs.split())
+        RULES.append(Rule(level, id, judge, frozenset(on.split()), frozenset(methods.split()), conditions, by, since,
+                          until, should_until, stage))  # fmt: skip
         return judge
 
     return register
 
 
 @functools.lru_cache(maxsize=4096)
-def rules_for(on: On, method: str, revision: Revision | None) -> tuple[Rule, ...]:
-    """Return the rules that judge a kind of message, in the order of their stages."""
+def rules_for(on: On, method: str, revision: Revision | None, side: Side) -> tuple[Rule, ...]:
+    """Return the rules that judge a kind of message of a side, in the order of their stages."""
     found = [
         each
         for each in RULES
-        if on in each.on and (not each.methods or method in each.methods) and each.covers(revision)
+        if on in each.on
+        and (not each.methods or method in each.methods)
+        and each.by in (None, side)
+        and each.covers(revision)
     ]
     return tuple(sorted(found, key=lambda each: each.stage))

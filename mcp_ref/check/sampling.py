@@ -37,19 +37,18 @@ def client_declares(message: Message, path: str) -> bool | None:
     return message.receiver.declares(path) if message.kind == "request" else message.client_declares(path)
 
 
-@rule(MUST, "2026-07-28/client/sampling#tools-in-sampling-2", "Tools in sampling need the capability sampling.tools.",
-      "request result", methods=ASKING, since=R2025_11_25, fix="Leave out tools and toolChoice, or check the "
-          "capability.")  # fmt: skip
+@rule(MUST, "2026-07-28/client/sampling#tools-in-sampling-2", "request result", methods=ASKING, since=R2025_11_25)
 def tools_are_declared(message: Message) -> Verdict:
+    """Tools in sampling need the capability sampling.tools."""
     for params in asked(message, "sampling/createMessage"):
         if ("tools" in params or "toolChoice" in params) and client_declares(message, "sampling.tools") is False:
             return "a sampling request has tools, but the client did not declare sampling.tools"
     return None
 
 
-@rule(SHOULD, "2026-07-28/client/sampling#capabilities-3", "includeContext needs the capability sampling.context.",
-      "request result", methods=ASKING, since=R2025_11_25, fix="Leave out includeContext.")  # fmt: skip
+@rule(SHOULD, "2026-07-28/client/sampling#capabilities-3", "request result", methods=ASKING, since=R2025_11_25)
 def context_is_declared(message: Message) -> Verdict:
+    """includeContext needs the capability sampling.context."""
     for params in asked(message, "sampling/createMessage"):
         value = params.get("includeContext", "none")
         if value in ("thisServer", "allServers") and client_declares(message, "sampling.context") is False:
@@ -58,9 +57,9 @@ def context_is_declared(message: Message) -> Verdict:
 
 
 @rule(MUST, "2026-07-28/client/sampling#tool-use-and-result-balance-1",
-      "Each tool use is followed by its result, and by nothing else.", "request result", methods=ASKING,
-      since=R2025_11_25, fix="Send a user message with one tool_result for each tool_use.")  # fmt: skip
+      "request result", methods=ASKING, since=R2025_11_25)  # fmt: skip
 def tool_uses_have_results(message: Message) -> Verdict:
+    """Each tool use is followed by its result, and by nothing else."""
     for params in asked(message, "sampling/createMessage"):
         assert message.revision is not None
         try:
@@ -72,10 +71,10 @@ def tool_uses_have_results(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/client/sampling#tool-choice-modes-2", 'With toolChoice "none", the model uses no tools.',
-      "result", methods="sampling/createMessage", since=R2025_11_25,
-      fix="Pass toolChoice on to the model.")  # fmt: skip
+@rule(MUST, "2026-07-28/client/sampling#tool-choice-modes-2",
+      "result", methods="sampling/createMessage", since=R2025_11_25)  # fmt: skip
 def tool_choice(message: Message) -> Verdict:
+    """With toolChoice "none", the model uses no tools."""
     params = message.call.params if message.call is not None else {}
     mode, used = an_object(params.get("toolChoice")).get("mode"), _uses_tool(message.body)
     if mode == "none" and used:

@@ -65,9 +65,9 @@ def _types_in(hint: object) -> Iterator[type]:
 _META_TYPES: Final = {CLIENT_INFO: Implementation, SERVER_INFO: Implementation, CLIENT_CAPABILITIES: ClientCapabilities}
 
 
-@rule(MUST, "schema/RequestMetaObject", "The names and capabilities in _meta fit the schema.", "request result",
-      since=R2026_07_28, stage=SHAPE, fix="Send name and version, and objects as capabilities.")  # fmt: skip
+@rule(MUST, "schema/RequestMetaObject", "request result", since=R2026_07_28, stage=SHAPE)
 def meta_fits(message: Message) -> Verdict:
+    """The names and capabilities in _meta fit the schema."""
     assert message.revision is not None
     for key, cls in _META_TYPES.items():
         if key in message.meta:
@@ -78,16 +78,15 @@ def meta_fits(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#initialization-2", "The params of a message fit the schema of the revision.",
-      "request notification", stage=SHAPE, fix="Send the params as the schema of the revision defines "
-          "them.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/lifecycle#initialization-2", "request notification", stage=SHAPE)
 def params_fit(message: Message) -> Verdict:
+    """The params of a message fit the schema of the revision."""
     return _decode(message, message.row.params, message.body, "params") if message.row is not None else None
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#initialization-5", "The result of a request fits the schema of the revision.",
-      "result", stage=SHAPE, fix="Send the result as the schema of the revision defines it.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/lifecycle#initialization-5", "result", stage=SHAPE)
 def result_fits(message: Message) -> Verdict:
+    """The result of a request fits the schema of the revision."""
     row, call = message.row, message.call
     if row is None or row.result is None or call is None or message.revision is None:
         return None
@@ -98,9 +97,9 @@ def result_fits(message: Message) -> Verdict:
     return _decode(message, row.result, message.body, "result")
 
 
-@rule(MUST, "2026-07-28/basic/patterns/progress#progress-flow-1", "A progress token is a string or an integer.",
-      "request", stage=SHAPE, fix="Use a string or an integer as progressToken.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/patterns/progress#progress-flow-1", "request", stage=SHAPE)
 def progress_token_type(message: Message) -> Verdict:
+    """A progress token is a string or an integer."""
     token = message.meta.get("progressToken", 0)
     is_valid = is_request_id(token) or type(token) is str or (type(token) is float and token.is_integer())
     return None if is_valid or message.masked else f"the progressToken of {message.method} is {quoted(token)}"
@@ -115,9 +114,9 @@ def _foreign_members(path: str, revision: Revision) -> frozenset[str]:
     )
 
 
-@rule(ADVICE, "schema/Result", "A message has only members of its revision.", "request notification result",
-      fix="Leave out members that the revision does not have.")  # fmt: skip
+@rule(ADVICE, "schema/Result", "request notification result")
 def members_of_revision(message: Message) -> Verdict:
+    """A message has only members of its revision."""
     row, revision = message.row, message.revision
     if row is None or revision is None:
         return None

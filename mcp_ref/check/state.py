@@ -50,6 +50,10 @@ class Bounded(OrderedDict[K, V], Generic[K, V]):
         self.forgot = False
         """True if an item was forgotten. A missing key then proves nothing."""
 
+    def lacks(self, key: K) -> bool:
+        """Return True if the key surely was never set."""
+        return key not in self and not self.forgot
+
     def __setitem__(self, key: K, value: V) -> None:
         super().__setitem__(key, value)
         if len(self) > self._limit:
@@ -241,6 +245,25 @@ class Message:
         return self.dialogue.party(OTHER_SIDE[self.side])
 
     @property
+    def request(self) -> Call:
+        """The `call` of a message, for rules that have declared that they need it."""
+        assert self.call is not None
+        return self.call
+
+    @property
+    def capability(self) -> str | None:
+        """The capability that the method needs in its revision, or None."""
+        if self.row is None or self.revision is None:
+            return None
+        is_free = self.row.capability == "completions" and not self.revision.completions_are_declared
+        return None if is_free else self.row.capability
+
+    @property
+    def is_replay(self) -> bool:
+        """True if the server can have sent the message before, on a stream that broke."""
+        return self.exchange is not None and self.exchange.method == "GET"
+
+    @property
     def sent(self) -> str:
         """The message in two or three words, for a sentence."""
         name = self.method[:80] or "a request that was not recorded"
@@ -302,6 +325,12 @@ class Exchange:
 
     def response_header(self, name: str) -> str | None:
         return self.response_headers.get(name, [None])[0]
+
+    @property
+    def is_mcp(self) -> bool:
+        """True for Streamable HTTP: not OPTIONS or HEAD, which browsers and proxies send for themselves."""
+        is_ours = self.method in ("POST", "GET", "DELETE")
+        return is_ours and self.is_endpoint and self.dialogue.transport == "http"
 
     @property
     def content_type(self) -> str:

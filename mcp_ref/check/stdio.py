@@ -21,23 +21,23 @@ _DEPRECATED: Final = {
 }
 
 
-@rule(MUST, "2026-07-28/basic/transports/stdio#intro-3", "Each line of standard output is a message.", "malformed",
-      stage=FORM, fix="Write logs to standard error, and each message as one line of JSON.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/transports/stdio#intro-3", "malformed", stage=FORM)
 def output_is_messages(message: Message) -> Verdict:
+    """Each line of standard output is a message."""
     is_wrong = message.dialogue.transport == "stdio" and message.side == "server" and kind_of_fault(message) == "text"
     return f"a line of standard output is not a message: {message.fault}" if is_wrong else None
 
 
-@rule(MUST, "2026-07-28/basic/transports/stdio#intro-4", "Each line of standard input is a message.", "malformed",
-      stage=FORM, fix="Write each message as one line of JSON.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/transports/stdio#intro-4", "malformed", stage=FORM)
 def input_is_messages(message: Message) -> Verdict:
+    """Each line of standard input is a message."""
     is_wrong = message.dialogue.transport == "stdio" and message.side == "client" and kind_of_fault(message) == "text"
     return f"a line of standard input is not a message: {message.fault}" if is_wrong else None
 
 
-@rule(ADVICE, "2026-07-28/deprecated#intro-1", "Deprecated features are not adopted.", "request result",
-      since=R2026_07_28, fix="Move away from the feature before a later revision removes it.")  # fmt: skip
+@rule(ADVICE, "2026-07-28/deprecated#intro-1", "request result", since=R2026_07_28)
 def deprecated(message: Message) -> Verdict:
+    """Deprecated features are not adopted."""
     if message.kind == "request":
         declared = an_object(message.meta.get(CLIENT_CAPABILITIES))
     else:

@@ -50,37 +50,37 @@ def _is_opening(exchange: Exchange) -> bool:
     return any(message.method == "initialize" for message in exchange.messages)
 
 
-@rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-2", "Messages are sent with POST.",
-      "exchange", fix="Send each message as the body of a POST request.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-2", "exchange")
 def post_only(exchange: Exchange) -> Verdict:
+    """Messages are sent with POST."""
     is_wrong = exchange.method not in ("POST", "GET", "DELETE", "OPTIONS") and b'"jsonrpc"' in exchange.body
     return f"a message is sent with {exchange.method}" if is_wrong else None
 
 
-@rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-3", "A POST accepts JSON and event streams.",
-      "exchange", since=R2025_03_26, fix="Send Accept: application/json, text/event-stream.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-3", "exchange", since=R2025_03_26)
 def post_accepts_both(exchange: Exchange) -> Verdict:
+    """A POST accepts JSON and event streams."""
     return _accept_fault(exchange, "POST", "application/json", "text/event-stream")
 
 
-@rule(MUST, "2025-11-25/basic/transports#listening-for-messages-from-the-server-1", "A GET accepts event streams.",
-      "exchange", since=R2025_03_26, until=R2026_07_28, fix="Send Accept: text/event-stream.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/transports#listening-for-messages-from-the-server-1",
+      "exchange", since=R2025_03_26, until=R2026_07_28)  # fmt: skip
 def get_accepts_events(exchange: Exchange) -> Verdict:
+    """A GET accepts event streams."""
     return _accept_fault(exchange, "GET", "text/event-stream")
 
 
-@rule(SHOULD, "schema/http#content-type", "The body of a POST is application/json.", "exchange",
-      fix="Send Content-Type: application/json.")  # fmt: skip
+@rule(SHOULD, "schema/http#content-type", "exchange")
 def post_is_json(exchange: Exchange) -> Verdict:
+    """The body of a POST is application/json."""
     kind = (exchange.header("content-type") or "").partition(";")[0].strip().lower()
     is_wrong = exchange.is_endpoint and exchange.method == "POST" and exchange.messages and kind != "application/json"
     return f"the Content-Type of a POST is {quoted(kind)}" if is_wrong else None
 
 
-@rule(MUST, "2025-11-25/basic/transports#protocol-version-header-1",
-      "After the handshake, each request names the revision in a header.", "exchange", since=R2025_06_18,
-      until=R2026_07_28, fix="Send MCP-Protocol-Version with the negotiated revision.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/transports#protocol-version-header-1", "exchange", since=R2025_06_18, until=R2026_07_28)
 def version_header(exchange: Exchange) -> Verdict:
+    """After the handshake, each request names the revision in a header."""
     dialogue = exchange.dialogue
     is_negotiated = dialogue.negotiated is not None and dialogue.revision is not None and not dialogue.is_shared
     if not _is_mcp(exchange) or _is_opening(exchange) or not is_negotiated or _VERSION in exchange.headers:
@@ -88,10 +88,9 @@ def version_header(exchange: Exchange) -> Verdict:
     return f"a {exchange.method} has no MCP-Protocol-Version, after revision {dialogue.revision} was negotiated"
 
 
-@rule(SHOULD, "2025-11-25/basic/transports#protocol-version-header-2",
-      "MCP-Protocol-Version is the negotiated revision.", "exchange", since=R2025_06_18, until=R2026_07_28,
-      fix="Send the revision that the server chose in initialize.")  # fmt: skip
+@rule(SHOULD, "2025-11-25/basic/transports#protocol-version-header-2", "exchange", since=R2025_06_18, until=R2026_07_28)
 def negotiated_header(exchange: Exchange) -> Verdict:
+    """MCP-Protocol-Version is the negotiated revision."""
     dialogue, name = exchange.dialogue, exchange.header(_VERSION)
     if dialogue.negotiated is None or dialogue.revision is None or dialogue.is_shared or name is None:
         return None
@@ -117,10 +116,9 @@ def _header_fault(exchange: Exchange, message: Message) -> str | None:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/transports/streamable-http#protocol-version-header-1",
-      "The headers of a stateless request mirror its body.", "exchange", since=R2026_07_28,
-      fix="Send MCP-Protocol-Version, Mcp-Method, Mcp-Name and Mcp-Param-* with the values of the body.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/transports/streamable-http#protocol-version-header-1", "exchange", since=R2026_07_28)
 def mirrored_headers(exchange: Exchange) -> Verdict:
+    """The headers of a stateless request mirror its body."""
     if not _is_mcp(exchange) or len(exchange.messages) != 1 or exchange.messages[0].kind != "request":
         return None
     message = exchange.messages[0]
@@ -132,18 +130,17 @@ def mirrored_headers(exchange: Exchange) -> Verdict:
     return Fault(exchange.header_fault, key=exchange.header_fault[:40]) if exchange.header_fault else None
 
 
-@rule(MUST, "2026-07-28/basic/transports/streamable-http#server-validation-1",
-      "A server refuses a request whose headers differ from its body.", "head", since=R2026_07_28,
-      fix="Respond with 400 and the error -32020.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/transports/streamable-http#server-validation-1", "head", since=R2026_07_28)
 def mismatch_is_refused(exchange: Exchange) -> Verdict:
+    """A server refuses a request whose headers differ from its body."""
     is_wrong = exchange.header_fault is not None and 200 <= exchange.status < 300
     text = f"the status is {exchange.status}, although {exchange.header_fault}"
     return Fault(text, (exchange.event,)) if is_wrong else None
 
 
-@rule(MUST, "2025-11-25/basic/transports#session-management-4", "All requests of a session have its Mcp-Session-Id.",
-      "exchange", fix="Send the Mcp-Session-Id that the response to initialize had.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/transports#session-management-4", "exchange")
 def session_header(exchange: Exchange) -> Verdict:
+    """All requests of a session have its Mcp-Session-Id."""
     known = exchange.known_session
     is_message = exchange.method in ("GET", "DELETE") or bool(exchange.messages)
     is_legacy = exchange.dialogue.modern is None and not any(m.method == "server/discover" for m in exchange.messages)
@@ -153,10 +150,9 @@ def session_header(exchange: Exchange) -> Verdict:
     return Fault(text, (known.initialize.event,))
 
 
-@rule(MUST, "2025-11-25/basic/transports#session-management-7",
-      "A session that has ended is not used, and initialize has no session id.", "exchange",
-      fix="Begin a new session: send initialize without Mcp-Session-Id.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/transports#session-management-7", "exchange")
 def ended_session(exchange: Exchange) -> Verdict:
+    """A session that has ended is not used, and initialize has no session id."""
     dialogue = exchange.dialogue
     if _is_opening(exchange) and _SESSION in exchange.headers and _is_mcp(exchange):
         return "initialize has an Mcp-Session-Id"
@@ -171,34 +167,33 @@ def ended_session(exchange: Exchange) -> Verdict:
     return Fault(f"a {exchange.method} uses a session that has ended", (dialogue.ended,)) if is_causal else None
 
 
-@rule(MUST, "2025-11-25/basic/transports#session-management-6", "A request of a session that has ended gets 404.",
-      "head", fix="Respond with 404.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/transports#session-management-6", "head")
 def ended_session_is_404(exchange: Exchange) -> Verdict:
+    """A request of a session that has ended gets 404."""
     dialogue = exchange.dialogue
     if dialogue.ended is None or dialogue.session is None or exchange.event < dialogue.ended or exchange.status >= 300:
         return None
     return Fault(f"the status is {exchange.status}, although the session has ended", (dialogue.ended, exchange.event))
 
 
-@rule(MUST, "2025-11-25/basic/transports#session-management-2", "A session id has only visible ASCII characters.",
-      "head", fix="Use a random id of letters and digits.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/transports#session-management-2", "head")
 def visible_session_id(exchange: Exchange) -> Verdict:
+    """A session id has only visible ASCII characters."""
     id = exchange.response_header(_SESSION)
     is_wrong = id is not None and re.fullmatch("[!-~]+", id) is None
     return f"the session id is {quoted(id)}" if is_wrong and not exchange.masked else None
 
 
-@rule(SHOULD, "2025-11-25/basic/transports#session-management-5", "A request without a session id is refused with 400.",
-      "head", until=R2026_07_28, fix="Respond with 400.")  # fmt: skip
+@rule(SHOULD, "2025-11-25/basic/transports#session-management-5", "head", until=R2026_07_28)
 def missing_session_is_400(exchange: Exchange) -> Verdict:
+    """A request without a session id is refused with 400."""
     is_refused = exchange.known_session is not None and exchange.messages and exchange.status in (402, 404, 405, 422)
     return f"the status is {exchange.status} for a request without a session id" if is_refused else None
 
 
-@rule(MUST, "2025-11-25/basic/transports#protocol-version-header-4",
-      "An invalid MCP-Protocol-Version is refused with 400.", "head", since=R2025_06_18, until=R2026_07_28,
-      fix="Respond with 400.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/transports#protocol-version-header-4", "head", since=R2025_06_18, until=R2026_07_28)
 def invalid_version_is_refused(exchange: Exchange) -> Verdict:
+    """An invalid MCP-Protocol-Version is refused with 400."""
     name = exchange.header(_VERSION)
     if name is None or find_revision(name) is not None or not _is_mcp(exchange) or exchange.status >= 300:
         return None
@@ -207,10 +202,9 @@ def invalid_version_is_refused(exchange: Exchange) -> Verdict:
     return Fault(text, (exchange.event,)) if is_invalid else None
 
 
-@rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-7",
-      "A POST of notifications or responses gets 202 without a body.", "head end", since=R2025_03_26,
-      fix="Respond with 202 Accepted and an empty body.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-7", "head end", since=R2025_03_26)
 def accepted(exchange: Exchange) -> Verdict:
+    """A POST of notifications or responses gets 202 without a body."""
     if not _is_mcp(exchange) or exchange.method != "POST" or not exchange.messages or exchange.requests:
         return None
     if exchange.status == 202 and exchange.response_body:
@@ -220,10 +214,9 @@ def accepted(exchange: Exchange) -> Verdict:
     return Fault(text, (exchange.event,)) if is_wrong else None
 
 
-@rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-9",
-      "The response to a request is JSON or an event stream.", "head end", since=R2025_03_26,
-      fix="Respond with application/json, or with text/event-stream.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-9", "head end", since=R2025_03_26)
 def response_type(exchange: Exchange) -> Verdict:
+    """The response to a request is JSON or an event stream."""
     if not _is_mcp(exchange) or not exchange.requests or not 200 <= exchange.status < 300:
         return None
     is_json = exchange.content_type == "application/json"
@@ -237,27 +230,25 @@ def response_type(exchange: Exchange) -> Verdict:
 
 
 @rule(MUST, "2025-11-25/basic/transports#listening-for-messages-from-the-server-2",
-      "A GET gets an event stream, or 405.", "head", since=R2025_03_26, until=R2026_07_28,
-      fix="Respond with text/event-stream, or with 405.")  # fmt: skip
+      "head", since=R2025_03_26, until=R2026_07_28)  # fmt: skip
 def get_is_stream(exchange: Exchange) -> Verdict:
+    """A GET gets an event stream, or 405."""
     is_wrong = _is_mcp(exchange) and exchange.method == "GET" and 200 <= exchange.status < 300
     if not is_wrong or exchange.is_stream or not _accepts(exchange, "text/event-stream"):
         return None
     return Fault(f"the response to a GET is {quoted(exchange.content_type)}", (exchange.event,))
 
 
-@rule(ADVICE, "2026-07-28/basic/transports/streamable-http#receiving-messages-4",
-      "The head of a stream forbids buffering.", "head", since=R2026_07_28,
-      fix="Send X-Accel-Buffering: no.")  # fmt: skip
+@rule(ADVICE, "2026-07-28/basic/transports/streamable-http#receiving-messages-4", "head", since=R2026_07_28)
 def buffering(exchange: Exchange) -> Verdict:
+    """The head of a stream forbids buffering."""
     is_missing = _is_mcp(exchange) and exchange.is_stream and exchange.response_header("x-accel-buffering") != "no"
     return Fault("the event stream has no X-Accel-Buffering: no", key="") if is_missing else None
 
 
-@rule(MUST, "2026-07-28/basic/transports/streamable-http#protocol-version-header-5",
-      "An error has the HTTP status of its code.", "end", since=R2026_07_28,
-      fix="Respond with 404 to -32601, and with 400 to -32020, -32021, -32022 and a malformed _meta.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/transports/streamable-http#protocol-version-header-5", "end", since=R2026_07_28)
 def status_of_error(exchange: Exchange) -> Verdict:
+    """An error has the HTTP status of its code."""
     if not _is_mcp(exchange) or exchange.is_stream or len(exchange.responses) != 1 or len(exchange.requests) != 1:
         return None
     code, request = exchange.responses[0].body.get("code"), exchange.requests[0]
@@ -270,10 +261,9 @@ def status_of_error(exchange: Exchange) -> Verdict:
     return Fault(f"the error {code} has the status {exchange.status}, not {wanted}", (exchange.event,), key=str(code))
 
 
-@rule(SHOULD, "2025-11-25/basic/transports#sending-messages-to-the-server-13",
-      "The stream of a request brings its response.", "end", since=R2025_03_26,
-      fix="Send the response before you close the stream.")  # fmt: skip
+@rule(SHOULD, "2025-11-25/basic/transports#sending-messages-to-the-server-13", "end", since=R2025_03_26)
 def stream_brings_response(exchange: Exchange) -> Verdict:
+    """The stream of a request brings its response."""
     waiting = [request for request in exchange.requests if request.method != "subscriptions/listen"]
     is_silent = exchange.end == "complete" and exchange.is_stream and exchange.answered < len(waiting)
     if not is_silent or not _is_mcp(exchange) or exchange.last_id is not None or not exchange.is_whole:
@@ -284,9 +274,9 @@ def stream_brings_response(exchange: Exchange) -> Verdict:
 
 
 @rule(SHOULD, "2025-11-25/basic/transports#sending-messages-to-the-server-11",
-      "Before a server closes a stream, it sends retry.", "end", since=R2025_11_25, until=R2026_07_28,
-      fix="Send an event with retry before you close the connection.")  # fmt: skip
+      "end", since=R2025_11_25, until=R2026_07_28)  # fmt: skip
 def retry_before_close(exchange: Exchange) -> Verdict:
+    """Before a server closes a stream, it sends retry."""
     is_polled = exchange.end == "complete" and exchange.is_stream and exchange.answered < len(exchange.requests)
     is_unclear = exchange.last_id is None or not exchange.is_whole
     if not is_polled or is_unclear or exchange.retry is not None or not _is_mcp(exchange):
@@ -295,9 +285,9 @@ def retry_before_close(exchange: Exchange) -> Verdict:
 
 
 @rule(MUST, "2025-11-25/basic/transports#sending-messages-to-the-server-12",
-      "A client waits for retry before it reconnects.", "exchange", since=R2025_11_25, until=R2026_07_28,
-      fix="Wait for the milliseconds of retry.")  # fmt: skip
+      "exchange", since=R2025_11_25, until=R2026_07_28)  # fmt: skip
 def waits_for_retry(exchange: Exchange) -> Verdict:
+    """A client waits for retry before it reconnects."""
     before = exchange.dialogue.last_stream.get(exchange.header("last-event-id") or "")
     if before is None or before.ended_at is None or before.retry is None or exchange.method != "GET":
         return None
@@ -307,10 +297,9 @@ def waits_for_retry(exchange: Exchange) -> Verdict:
     return Fault(f"the client reconnects after {waited:.3f} seconds, but retry is {before.retry} ms", (before.event,))
 
 
-@rule(SHOULD, "2025-11-25/basic/transports#sending-messages-to-the-server-15",
-      "The response ends the stream of its request.", "event", since=R2025_03_26,
-      fix="Close the stream after the response.")  # fmt: skip
+@rule(SHOULD, "2025-11-25/basic/transports#sending-messages-to-the-server-15", "event", since=R2025_03_26)
 def response_is_last(event: StreamEvent) -> Verdict:
+    """The response ends the stream of its request."""
     exchange = event.exchange
     waiting = len(exchange.requests)
     is_after = waiting and exchange.answered >= waiting and bool(event.messages) and exchange.method == "POST"
@@ -318,9 +307,9 @@ def response_is_last(event: StreamEvent) -> Verdict:
 
 
 @rule(MUST, "2025-11-25/basic/transports#listening-for-messages-from-the-server-4",
-      "A stream of GET has no responses, unless it resumes the stream of a request.", "event", since=R2025_03_26,
-      until=R2026_07_28, fix="Send the response on the stream of its request.")  # fmt: skip
+      "event", since=R2025_03_26, until=R2026_07_28)  # fmt: skip
 def no_response_on_get(event: StreamEvent) -> Verdict:
+    """A stream of GET has no responses, unless it resumes the stream of a request."""
     exchange = event.exchange
     is_resumed = "last-event-id" in exchange.headers or exchange.dialogue.transport != "http"
     if exchange.method != "GET" or is_resumed:
@@ -335,9 +324,9 @@ def _stream_of(dialogue: Dialogue, id: str | None) -> Exchange | None:
     return dialogue.event_ids.get(id) if id and not dialogue.is_shared else None
 
 
-@rule(MUST, "2025-11-25/basic/transports#resumability-and-redelivery-1", "The id of an event is unique in its session.",
-      "event", until=R2026_07_28, fix="Use ids that no other stream of the session uses.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/transports#resumability-and-redelivery-1", "event", until=R2026_07_28)
 def unique_event_id(event: StreamEvent) -> Verdict:
+    """The id of an event is unique in its session."""
     exchange = event.exchange
     other = _stream_of(exchange.dialogue, event.id)
     if other is None or "last-event-id" in exchange.headers or exchange.dialogue.transport != "http":
@@ -347,10 +336,9 @@ def unique_event_id(event: StreamEvent) -> Verdict:
     return Fault(f"the event id {quoted(event.id)} was used before", (other.event,))
 
 
-@rule(MUST, "2025-11-25/basic/transports#resumability-and-redelivery-4",
-      "A resumed stream has only events of that stream.", "event", until=R2026_07_28,
-      fix="Replay only the events of the stream that the Last-Event-ID names.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/transports#resumability-and-redelivery-4", "event", until=R2026_07_28)
 def events_of_stream(event: StreamEvent) -> Verdict:
+    """A resumed stream has only events of that stream."""
     exchange = event.exchange
     other = _stream_of(exchange.dialogue, event.id)
     if other is None or exchange.resumes is None or other in (exchange.resumes, exchange):
@@ -358,10 +346,9 @@ def events_of_stream(event: StreamEvent) -> Verdict:
     return Fault(f"the event {quoted(event.id)} belongs to another stream", (other.event, exchange.event))
 
 
-@rule(SHOULD, "2025-11-25/basic/transports#resumability-and-redelivery-3",
-      "Last-Event-ID is the id of an event of the session.", "exchange", until=R2026_07_28,
-      fix="Send the id of the last event that you received.")  # fmt: skip
+@rule(SHOULD, "2025-11-25/basic/transports#resumability-and-redelivery-3", "exchange", until=R2026_07_28)
 def known_event_id(exchange: Exchange) -> Verdict:
+    """Last-Event-ID is the id of an event of the session."""
     id, dialogue = exchange.header("last-event-id"), exchange.dialogue
     is_unknown = id is not None and id not in dialogue.event_ids and dialogue.is_whole and not dialogue.event_ids.forgot
     if not is_unknown or exchange.method != "GET" or dialogue.is_shared:
@@ -370,15 +357,15 @@ def known_event_id(exchange: Exchange) -> Verdict:
 
 
 @rule(ADVICE, "2025-11-25/basic/transports#sending-messages-to-the-server-9",
-      "A stream begins with an event id and empty data.", "event", since=R2025_11_25, until=R2026_07_28,
-      fix="Send an event with an id and without data first.")  # fmt: skip
+      "event", since=R2025_11_25, until=R2026_07_28)  # fmt: skip
 def priming_event(event: StreamEvent) -> Verdict:
+    """A stream begins with an event id and empty data."""
     # Advice, although it is a SHOULD: most servers cannot resume a stream, and a warning for each would hide others.
     is_first = event.exchange.events == 1 and event.exchange.method == "POST" and _is_mcp(event.exchange)
     return Fault("the stream begins with a message", key="") if is_first and not (event.is_empty and event.id) else None
 
 
-@rule(ADVICE, "2026-07-28/basic/transports/streamable-http#httpsse-transport-2024-11-05-1", "HTTP+SSE is deprecated.",
-      "event", fix="Serve Streamable HTTP.")  # fmt: skip
+@rule(ADVICE, "2026-07-28/basic/transports/streamable-http#httpsse-transport-2024-11-05-1", "event")
 def http_sse(event: StreamEvent) -> Verdict:
+    """HTTP+SSE is deprecated."""
     return Fault("the server uses HTTP+SSE", key="") if event.exchange.dialogue.transport == "sse" else None

@@ -25,10 +25,10 @@ _SUBSCRIBED: Final = " ".join(_FILTERS)
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 
-@rule(MUST, "2026-07-28/basic/index#meta-16", "A notification of a subscription has its subscriptionId in _meta.",
-      "notification", methods=f'{_SUBSCRIBED} {_ACKNOWLEDGED}', since=R2026_07_28,
-      fix=f'Add {SUBSCRIPTION_ID}, the id of the request.')  # fmt: skip
+@rule(MUST, "2026-07-28/basic/index#meta-16",
+      "notification", methods=f'{_SUBSCRIBED} {_ACKNOWLEDGED}', since=R2026_07_28)  # fmt: skip
 def subscription_id(message: Message) -> Verdict:
+    """A notification of a subscription has its subscriptionId in _meta."""
     id, call = message.meta.get(SUBSCRIPTION_ID), subscription_of(message)
     if id is None:
         return f"{message.method} has no {SUBSCRIPTION_ID} in its _meta"
@@ -41,9 +41,9 @@ def subscription_id(message: Message) -> Verdict:
 
 
 @rule(MUST, "2026-07-28/basic/patterns/subscriptions#acknowledgment-1",
-      "The first message of a subscription acknowledges it.", "notification", methods=_SUBSCRIBED, since=R2026_07_28,
-      fix=f'Send {_ACKNOWLEDGED} first.')  # fmt: skip
+      "notification", methods=_SUBSCRIBED, since=R2026_07_28)  # fmt: skip
 def acknowledged_first(message: Message) -> Verdict:
+    """The first message of a subscription acknowledges it."""
     call = subscription_of(message)
     if call is None or call.acknowledged is not None:
         return None
@@ -51,10 +51,9 @@ def acknowledged_first(message: Message) -> Verdict:
 
 
 @rule(MUST, "2026-07-28/basic/patterns/subscriptions#opening-a-stream-1",
-      "A subscription has only notifications that its client asked for.", "notification",
-      methods=f'{_SUBSCRIBED} {_ACKNOWLEDGED}', since=R2026_07_28,
-      fix="Send only the notifications that the filter of the request names.")  # fmt: skip
+      "notification", methods=f'{_SUBSCRIBED} {_ACKNOWLEDGED}', since=R2026_07_28)  # fmt: skip
 def only_requested(message: Message) -> Verdict:
+    """A subscription has only notifications that its client asked for."""
     call = subscription_of(message)
     if call is None or not call.is_known:
         return None
@@ -78,10 +77,10 @@ def _unwanted_update(message: Message, uris: object, event: int) -> Verdict:
     return Fault(f"{message.method} comes for {quoted(uri)}, which the client did not subscribe to", (event,))
 
 
-@rule(SHOULD, "schema/ResourceUpdatedNotification", "Updates come for resources that the client subscribed to.",
-      "notification", methods="notifications/resources/updated", until=R2026_07_28,
-      fix="Send updates only to clients that subscribed.")  # fmt: skip
+@rule(SHOULD, "schema/ResourceUpdatedNotification",
+      "notification", methods="notifications/resources/updated", until=R2026_07_28)  # fmt: skip
 def subscribed_resource(message: Message) -> Verdict:
+    """Updates come for resources that the client subscribed to."""
     dialogue = message.dialogue
     is_unclear = not dialogue.is_whole or dialogue.is_shared or dialogue.subscribed.forgot
     if is_unclear or dialogue.initialize is None:
@@ -89,10 +88,9 @@ def subscribed_resource(message: Message) -> Verdict:
     return _unwanted_update(message, [*dialogue.subscribed], dialogue.initialize.event)
 
 
-@rule(SHOULD, "2026-07-28/basic/patterns/subscriptions#graceful-closure-1",
-      "A subscription that the server ends gets a result.", "end", since=R2026_07_28,
-      fix="Send the result of subscriptions/listen before you close the stream.")  # fmt: skip
+@rule(SHOULD, "2026-07-28/basic/patterns/subscriptions#graceful-closure-1", "end", since=R2026_07_28)
 def graceful_end(exchange: Exchange) -> Verdict:
+    """A subscription that the server ends gets a result."""
     is_listening = any(request.method == "subscriptions/listen" for request in exchange.requests)
     is_graceful = exchange.answered > 0 or not exchange.is_whole or not exchange.is_stream
     if not is_listening or exchange.end != "complete" or is_graceful:

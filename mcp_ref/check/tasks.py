@@ -6,6 +6,7 @@ Used by: conversation.py
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Final
 
@@ -20,7 +21,12 @@ from .tools import tool_of
 _AUGMENTED: Final = "tools/call sampling/createMessage elicitation/create"
 _OPERATIONS: Final = "tasks/get tasks/result tasks/cancel"
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d:?\d\d)?")
+_SHOWN: Final = "tasks/get tasks/cancel tasks/list notifications/tasks/status"
+"""The methods whose results and notifications show tasks."""
 _OVER: Final = TERMINAL_STATUSES | {"over"}
+
+task_rule = functools.partial(rule, since=R2025_11_25, until=R2026_07_28)
+"""A rule of the revision whose core has tasks. Later, they are an extension."""
 
 
 def _tasks_in(message: Message) -> list[Object]:
@@ -34,26 +40,25 @@ def _tasks_in(message: Message) -> list[Object]:
     return [body] if "taskId" in body and "status" in body else []
 
 
-@rule(MUST, "2025-11-25/basic/utilities/tasks#task-status-lifecycle-1", "A new task is working.", "result",
-      methods=_AUGMENTED, since=R2025_11_25, until=R2026_07_28, fix='Begin with the status "working".')  # fmt: skip
+@task_rule(MUST, "2025-11-25/basic/utilities/tasks#task-status-lifecycle-1", "result", methods=_AUGMENTED)
 def begins_working(message: Message) -> Verdict:
+    """A new task is working."""
     status = an_object(message.body.get("task")).get("status", "working")
     return None if status == "working" else f"the new task has the status {quoted(status)}"
 
 
-@rule(MUST, "2025-11-25/basic/utilities/tasks#task-id-requirements-3", "Each task has an id of its own.", "result",
-      methods=_AUGMENTED, since=R2025_11_25, until=R2026_07_28, fix="Make a new random id for each task.")  # fmt: skip
+@task_rule(MUST, "2025-11-25/basic/utilities/tasks#task-id-requirements-3", "result", methods=_AUGMENTED)
 def unique_task_id(message: Message) -> Verdict:
+    """Each task has an id of its own."""
     id = an_object(message.body.get("task")).get("taskId")
     known = message.dialogue.created_tasks.get(id) if isinstance(id, str) else None
     return None if known is None else Fault(f"the new task has the id {quoted(id)} of another task", (known,))
 
 
 @rule(MUST, "2025-11-25/basic/utilities/tasks#task-status-lifecycle-4",
-      "The status of a task that is over does not change.", "result notification",
-      methods="tasks/get tasks/cancel tasks/list notifications/tasks/status notifications/tasks", since=R2025_11_25,
-      fix="Keep the first terminal status.")  # fmt: skip
+      "result notification", methods=f"{_SHOWN} notifications/tasks", since=R2025_11_25)  # fmt: skip
 def terminal_status(message: Message) -> Verdict:
+    """The status of a task that is over does not change."""
     for task in _tasks_in(message):
         event, before = message.dialogue.tasks.get(str(task.get("taskId")), (0, ""))
         now = task.get("status")
@@ -65,10 +70,10 @@ def terminal_status(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2025-11-25/basic/utilities/tasks#ttl-and-resource-management-1", "The times of a task are ISO 8601.",
-      "result notification", methods=f'{_AUGMENTED} tasks/get tasks/cancel tasks/list notifications/tasks/status',
-      since=R2025_11_25, fix="Write times as 2025-11-25T10:30:00Z.")  # fmt: skip
+@rule(MUST, "2025-11-25/basic/utilities/tasks#ttl-and-resource-management-1",
+      "result notification", methods=f"{_AUGMENTED} {_SHOWN}", since=R2025_11_25)  # fmt: skip
 def task_times(message: Message) -> Verdict:
+    """The times of a task are ISO 8601."""
     for task in _tasks_in(message):
         for name in ("createdAt", "lastUpdatedAt"):
             if not _TIME.fullmatch(str(task.get(name, "2000-01-01T00:00Z"))):
@@ -76,9 +81,9 @@ def task_times(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2025-11-25/basic/utilities/tasks#tool-level-negotiation-1", "A task needs the capability of its receiver.",
-      "request", methods=_AUGMENTED, since=R2025_11_25, until=R2026_07_28, fix="Leave out task.")  # fmt: skip
+@task_rule(MUST, "2025-11-25/basic/utilities/tasks#tool-level-negotiation-1", "request", methods=_AUGMENTED)
 def task_is_declared(message: Message) -> Verdict:
+    """A task needs the capability of its receiver."""
     path = f"tasks.requests.{message.method.replace('/', '.')}"
     if "task" not in message.body or message.receiver.declares(path) is not False:
         return None
@@ -93,10 +98,9 @@ def _support(message: Message) -> tuple[str | None, int]:
     return str(an_object(tool.definition.get("execution")).get("taskSupport", "forbidden")), tool.event
 
 
-@rule(MUST, "2025-11-25/basic/utilities/tasks#tool-level-negotiation-4",
-      "A tool is called as a task if, and only if, it allows it.", "request", methods="tools/call", since=R2025_11_25,
-      until=R2026_07_28, fix="Look at execution.taskSupport of the tool.")  # fmt: skip
+@task_rule(MUST, "2025-11-25/basic/utilities/tasks#tool-level-negotiation-4", "request", methods="tools/call")
 def tool_allows_task(message: Message) -> Verdict:
+    """A tool is called as a task if, and only if, it allows it."""
     (support, event), is_task = _support(message), "task" in message.body
     is_declared = message.receiver.declares("tasks.requests.tools.call")
     if not is_declared or support is None or (support == "optional") or (support == "required") == is_task:
@@ -105,10 +109,9 @@ def tool_allows_task(message: Message) -> Verdict:
     return Fault(f"the tool is called {how}, but its taskSupport is {support}", (event,))
 
 
-@rule(MUST, "2025-11-25/basic/utilities/tasks#tool-level-negotiation-5",
-      "A call that the tool's taskSupport excludes gets -32601.", "result error", methods="tools/call",
-      since=R2025_11_25, until=R2026_07_28, fix="Respond with -32601.")  # fmt: skip
+@task_rule(MUST, "2025-11-25/basic/utilities/tasks#tool-level-negotiation-5", "result error", methods="tools/call")
 def wrong_call_is_refused(message: Message) -> Verdict:
+    """A call that the tool's taskSupport excludes gets -32601."""
     (support, event), call = _support(message), message.call
     is_declared = message.sender.declares("tasks.requests.tools.call")
     if call is None or not is_declared or support in (None, "optional") or not call.is_known:
@@ -119,10 +122,9 @@ def wrong_call_is_refused(message: Message) -> Verdict:
     return Fault(f"a call that the taskSupport {support} excludes gets {got}", (call.event, event))
 
 
-@rule(MUST, "2025-11-25/basic/utilities/tasks#result-retrieval-1",
-      "A request that is accepted as a task returns the task.", "result", methods="tools/call", since=R2025_11_25,
-      until=R2026_07_28, fix="Return a CreateTaskResult.")  # fmt: skip
+@task_rule(MUST, "2025-11-25/basic/utilities/tasks#result-retrieval-1", "result", methods="tools/call")
 def task_is_returned(message: Message) -> Verdict:
+    """A request that is accepted as a task returns the task."""
     call, (support, event) = message.call, _support(message)
     is_declared = message.sender.declares("tasks.requests.tools.call")
     if call is None or "task" not in call.params or "task" in message.body or not is_declared:
@@ -132,27 +134,25 @@ def task_is_returned(message: Message) -> Verdict:
     return Fault("the tool allows tasks, but the call returns no task", (call.event, event))
 
 
-@rule(MUST, "2025-11-25/basic/utilities/tasks#related-task-metadata-3",
-      "The result of tasks/result names its task in _meta.", "result", methods="tasks/result", since=R2025_11_25,
-      until=R2026_07_28, fix=f'Add {RELATED_TASK} to _meta.')  # fmt: skip
+@task_rule(MUST, "2025-11-25/basic/utilities/tasks#related-task-metadata-3", "result", methods="tasks/result")
 def related_task(message: Message) -> Verdict:
+    """The result of tasks/result names its task in _meta."""
     related = an_object(message.meta.get(RELATED_TASK)).get("taskId")
     wanted = message.call.params.get("taskId") if message.call is not None else related
     text = f"the _meta of the result names the task {quoted(related)}, not {quoted(wanted)}"
     return None if related == wanted else text
 
 
-@rule(SHOULD, "2025-11-25/basic/utilities/tasks#related-task-metadata-2",
-      "Messages with a taskId do not name the task in _meta too.", "request result notification",
-      methods="tasks/get tasks/list tasks/cancel notifications/tasks/status", since=R2025_11_25, until=R2026_07_28,
-      fix=f'Leave out {RELATED_TASK}.')  # fmt: skip
+@task_rule(SHOULD, "2025-11-25/basic/utilities/tasks#related-task-metadata-2",
+           "request result notification", methods=_SHOWN)  # fmt: skip
 def no_related_task(message: Message) -> Verdict:
+    """Messages with a taskId do not name the task in _meta too."""
     return f"the {message.sent} has {RELATED_TASK} in its _meta" if RELATED_TASK in message.meta else None
 
 
-@rule(MUST, "2025-11-25/basic/utilities/tasks#protocol-errors-1", "An unknown task gives the error -32602.", "error",
-      methods=_OPERATIONS, since=R2025_11_25, until=R2026_07_28, fix="Respond with -32602.")  # fmt: skip
+@task_rule(MUST, "2025-11-25/basic/utilities/tasks#protocol-errors-1", "error", methods=_OPERATIONS)
 def unknown_task(message: Message) -> Verdict:
+    """An unknown task gives the error -32602."""
     dialogue, call, code = message.dialogue, message.call, message.body.get("code")
     is_known = dialogue.tasks.forgot or not dialogue.is_whole or dialogue.is_shared or dialogue.transport == "http"
     if is_known or call is None or str(call.params.get("taskId")) in dialogue.tasks or not call.is_known:
@@ -163,9 +163,9 @@ def unknown_task(message: Message) -> Verdict:
                  (call.event,))  # fmt: skip
 
 
-@rule(MUST, "2025-11-25/basic/utilities/tasks#task-cancellation-1", "A task that is over is not cancelled.", "result",
-      methods="tasks/cancel", since=R2025_11_25, until=R2026_07_28, fix="Respond with -32602.")  # fmt: skip
+@task_rule(MUST, "2025-11-25/basic/utilities/tasks#task-cancellation-1", "result", methods="tasks/cancel")
 def over_is_not_cancelled(message: Message) -> Verdict:
+    """A task that is over is not cancelled."""
     call = message.call
     event, status = message.dialogue.tasks.get(str(call.params.get("taskId")) if call else "", (0, ""))
     if call is None or status not in _OVER or call.event < event:
@@ -173,17 +173,15 @@ def over_is_not_cancelled(message: Message) -> Verdict:
     return Fault(f"tasks/cancel gets a result, although the task was {status}", (event, call.event))
 
 
-@rule(MUST, "2025-11-25/basic/utilities/tasks#task-cancellation-3", "The result of tasks/cancel is a cancelled task.",
-      "result", methods="tasks/cancel", since=R2025_11_25, until=R2026_07_28,
-      fix="Set the status before you respond.")  # fmt: skip
+@task_rule(MUST, "2025-11-25/basic/utilities/tasks#task-cancellation-3", "result", methods="tasks/cancel")
 def cancelled_status(message: Message) -> Verdict:
+    """The result of tasks/cancel is a cancelled task."""
     status = message.body.get("status")
     return None if status == "cancelled" else f"the task in the result of tasks/cancel is {quoted(status)}"
 
 
-@rule(SHOULD, "2025-11-25/basic/utilities/tasks#task-execution-errors-1", "A failed task has a statusMessage.",
-      "result", methods="tasks/get", since=R2025_11_25, until=R2026_07_28,
-      fix="Say in statusMessage why the task failed.")  # fmt: skip
+@task_rule(SHOULD, "2025-11-25/basic/utilities/tasks#task-execution-errors-1", "result", methods="tasks/get")
 def failure_has_message(message: Message) -> Verdict:
+    """A failed task has a statusMessage."""
     is_silent = message.body.get("status") == "failed" and not message.body.get("statusMessage")
     return "the failed task has no statusMessage" if is_silent else None

@@ -50,9 +50,9 @@ def _definitions(message: Message) -> list[tuple[str, Object]]:
     return [(str(tool.get("name")), tool) for tool in objects(message.body.get("tools"))]
 
 
-@rule(MUST, "2026-07-28/server/tools#tool-1", "The schemas of a tool are legal JSON Schema.", "result",
-      methods="tools/list", fix="Correct the schema.")  # fmt: skip
+@rule(MUST, "2026-07-28/server/tools#tool-1", "result", methods="tools/list")
 def legal_schemas(message: Message) -> Verdict:
+    """The schemas of a tool are legal JSON Schema."""
     for name, tool in _definitions(message):
         for member in ("inputSchema", "outputSchema"):
             found = _compile(json.dumps(tool[member])) if isinstance(tool.get(member), dict) else None
@@ -61,26 +61,25 @@ def legal_schemas(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "schema/Tool", 'The inputSchema of a tool has "type": "object".', "result", methods="tools/list",
-      fix='Add "type": "object" to the inputSchema.')  # fmt: skip
+@rule(MUST, "schema/Tool", "result", methods="tools/list")
 def object_schema(message: Message) -> Verdict:
+    """The inputSchema of a tool has "type": "object"."""
     for name, tool in _definitions(message):
         if not is_object_schema(tool.get("inputSchema")):
             return Fault(f"the inputSchema of tool {quoted(name)} does not have the type object", key=name)
     return None
 
 
-@rule(SHOULD, "2026-07-28/server/tools#tool-names-1", "A tool's name has 1 to 128 of the characters A-Z a-z 0-9 _ - "
-      "and dot.", "result", methods="tools/list", since=R2025_11_25,
-      fix="Rename the tool. Some hosts refuse such names.")  # fmt: skip
+@rule(SHOULD, "2026-07-28/server/tools#tool-names-1", "result", methods="tools/list", since=R2025_11_25)
 def tool_names(message: Message) -> Verdict:
+    """A tool's name has 1 to 128 of the characters A-Z a-z 0-9 _ - and dot."""
     wrong = [name for name, _ in _definitions(message) if not TOOL_NAME.fullmatch(name)]
     return Fault(f"the name of tool {quoted(wrong[0])} is not portable", key=wrong[0]) if wrong else None
 
 
-@rule(SHOULD, "2026-07-28/server/tools#tool-names-5", "The names of a server's tools are unique.", "result",
-      methods="tools/list", since=R2025_11_25, fix="Rename one of the tools.")  # fmt: skip
+@rule(SHOULD, "2026-07-28/server/tools#tool-names-5", "result", methods="tools/list", since=R2025_11_25)
 def unique_tool_names(message: Message) -> Verdict:
+    """The names of a server's tools are unique."""
     seen = set[str]()
     for name, _ in _definitions(message):
         if name in seen:
@@ -89,10 +88,9 @@ def unique_tool_names(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/server/tools#x-mcp-header-1", "An x-mcp-header is a unique header name on a primitive "
-      "parameter.", "result", methods="tools/list", since=R2026_07_28,
-      fix="Correct the x-mcp-header. Clients must leave out such a tool.")  # fmt: skip
+@rule(MUST, "2026-07-28/server/tools#x-mcp-header-1", "result", methods="tools/list", since=R2026_07_28)
 def parameter_header_names(message: Message) -> Verdict:
+    """An x-mcp-header is a unique header name on a primitive parameter."""
     for name, tool in _definitions(message):
         try:
             parameter_headers(tool.get("inputSchema"))
@@ -101,10 +99,9 @@ def parameter_header_names(message: Message) -> Verdict:
     return None
 
 
-@rule(SHOULD, "2026-07-28/server/tools#capabilities-4", "Equal lists of tools have the same order.", "result",
-      methods="tools/list", since=R2026_07_28, fix="Sort the tools, so that caches of clients and models stay "
-          "valid.")  # fmt: skip
+@rule(SHOULD, "2026-07-28/server/tools#capabilities-4", "result", methods="tools/list", since=R2026_07_28)
 def stable_order(message: Message) -> Verdict:
+    """Equal lists of tools have the same order."""
     dialogue, call = message.dialogue, message.call
     before, now = list(dialogue.tools), [name for name, _ in _definitions(message)]
     is_whole = dialogue.tools_are_complete and "nextCursor" not in message.body and call is not None
@@ -113,10 +110,9 @@ def stable_order(message: Message) -> Verdict:
     return Fault(f"{len(now)} tools come in another order than before", (dialogue.tools[now[0]].event,))
 
 
-@rule(MUST, "2026-07-28/server/tools#output-schema-1", "The structured content of a result fits the tool's "
-      "outputSchema.", "result", methods="tools/call", since=R2025_06_18,
-      fix="Return structuredContent that fits the schema, or correct the schema.")  # fmt: skip
+@rule(MUST, "2026-07-28/server/tools#output-schema-1", "result", methods="tools/call", since=R2025_06_18)
 def structured_content_fits(message: Message) -> Verdict:
+    """The structured content of a result fits the tool's outputSchema."""
     tool, value = tool_of(message), message.value
     if tool is None or not isinstance(value, CallToolResult) or value.is_error or message.masked:
         return None
@@ -126,19 +122,17 @@ def structured_content_fits(message: Message) -> Verdict:
     return None if fault is None else Fault(text[:500], (tool.event,), key=name)
 
 
-@rule(SHOULD, "2026-07-28/server/tools#structured-content-1", "Structured content comes also as a text block.",
-      "result", methods="tools/call", since=R2025_06_18, fix="Add a text block with the JSON of "
-          "structuredContent.")  # fmt: skip
+@rule(SHOULD, "2026-07-28/server/tools#structured-content-1", "result", methods="tools/call", since=R2025_06_18)
 def structured_content_as_text(message: Message) -> Verdict:
+    """Structured content comes also as a text block."""
     has_text = any(block.get("type") == "text" for block in objects(message.body.get("content")))
     is_missing = message.body.get("structuredContent") is not None and not has_text
     return "the result has structuredContent, but no text block with its JSON" if is_missing else None
 
 
-@rule(ADVICE, "2026-07-28/server/tools#security-considerations-1",
-      "A server refuses arguments that do not fit the inputSchema.", "result", methods="tools/call",
-      fix="Validate the arguments, or describe the values that the tool accepts.")  # fmt: skip
+@rule(ADVICE, "2026-07-28/server/tools#security-considerations-1", "result", methods="tools/call")
 def arguments_fit(message: Message) -> Verdict:
+    """A server refuses arguments that do not fit the inputSchema."""
     tool, call = tool_of(message), message.call
     if tool is None or call is None or not call.is_known or message.body.get("isError") or message.masked:
         return None
@@ -151,19 +145,17 @@ def arguments_fit(message: Message) -> Verdict:
     return Fault(text[:500], (call.event, tool.event), key=name)
 
 
-@rule(SHOULD, "2026-07-28/server/tools#embedded-resources-1",
-      "A server whose tools embed resources declares resources.", "result", methods="tools/call", since=R2025_06_18,
-      fix="Declare the capability resources.")  # fmt: skip
+@rule(SHOULD, "2026-07-28/server/tools#embedded-resources-1", "result", methods="tools/call", since=R2025_06_18)
 def embedded_resources(message: Message) -> Verdict:
+    """A server whose tools embed resources declares resources."""
     has_one = any(block.get("type") == "resource" for block in objects(message.body.get("content")))
     is_declared = message.sender.declares("resources") is not False
     return "a tool embeds a resource, but the server did not declare resources" if has_one and not is_declared else None
 
 
-@rule(MUST, "2026-07-28/server/tools#capabilities-2", "A server that declares a feature serves its list.", "error",
-      methods="tools/list prompts/list resources/list", fix="Serve the list, or do not declare the "
-          "capability.")  # fmt: skip
+@rule(MUST, "2026-07-28/server/tools#capabilities-2", "error", methods="tools/list prompts/list resources/list")
 def declared_list_is_served(message: Message) -> Verdict:
+    """A server that declares a feature serves its list."""
     row = message.row
     is_declared = row is not None and row.capability is not None and message.sender.declares(row.capability)
     if not is_declared or message.body.get("code") != -32601 or message.dialogue.is_shared:
@@ -171,10 +163,9 @@ def declared_list_is_served(message: Message) -> Verdict:
     return f"the server declares {row.capability if row else ''}, but {message.method} is unknown to it"
 
 
-@rule(MUST, "2026-07-28/server/tools#x-mcp-header-9", "A client over HTTP leaves out tools with an invalid "
-      "x-mcp-header.", "request", methods="tools/call", since=R2026_07_28,
-      fix="Do not offer the tool to the model.")  # fmt: skip
+@rule(MUST, "2026-07-28/server/tools#x-mcp-header-9", "request", methods="tools/call", since=R2026_07_28)
 def excluded_tool(message: Message) -> Verdict:
+    """A client over HTTP leaves out tools with an invalid x-mcp-header."""
     tool = tool_of(message)
     if tool is None or message.exchange is None:
         return None

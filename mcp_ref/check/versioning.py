@@ -19,10 +19,9 @@ from .rules import MUST, SHOULD, Fault, Verdict, rule
 from .state import Message, an_object, quoted
 
 
-@rule(MUST, "2026-07-28/basic/versioning#protocol-version-negotiation-1",
-      "The error -32022 lists the revisions that the server supports.", "error",
-      fix='Add "supported", a list of revisions, and "requested" to the data of the error.')  # fmt: skip
+@rule(MUST, "2026-07-28/basic/versioning#protocol-version-negotiation-1", "error")
 def supported_is_listed(message: Message) -> Verdict:
+    """The error -32022 lists the revisions that the server supports."""
     if message.body.get("code") != UNSUPPORTED_PROTOCOL_VERSION:
         return None
     data = an_object(message.body.get("data"))
@@ -37,9 +36,9 @@ def supported_is_listed(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/index#meta-11", "The error -32021 lists the capabilities that the client lacks.", "error",
-      since=R2026_07_28, fix='Add "requiredCapabilities", an object, to the data of the error.')  # fmt: skip
+@rule(MUST, "2026-07-28/basic/index#meta-11", "error", since=R2026_07_28)
 def required_capabilities_are_listed(message: Message) -> Verdict:
+    """The error -32021 lists the capabilities that the client lacks."""
     if message.body.get("code") != MISSING_REQUIRED_CLIENT_CAPABILITY:
         return None
     required = an_object(message.body.get("data")).get("requiredCapabilities")
@@ -48,9 +47,9 @@ def required_capabilities_are_listed(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/versioning#protocol-version-negotiation-3", "A modern server has server/discover.",
-      "result error", since=R2026_07_28, fix="Implement server/discover.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/versioning#protocol-version-negotiation-3", "result error", since=R2026_07_28)
 def discover_is_served(message: Message) -> Verdict:
+    """A modern server has server/discover."""
     dialogue = message.dialogue
     if message.kind == "error":
         is_refused = message.method == "server/discover" and message.body.get("code") == -32601
@@ -63,10 +62,9 @@ def discover_is_served(message: Message) -> Verdict:
     return Fault(text, (dialogue.discover_refused,), key="")
 
 
-@rule(SHOULD, "2026-07-28/basic/transports/stdio#backward-compatibility-1",
-      "A client of both eras sends server/discover before any other request.", "request", methods="initialize",
-      fix="Probe with server/discover first.")  # fmt: skip
+@rule(SHOULD, "2026-07-28/basic/transports/stdio#backward-compatibility-1", "request", methods="initialize")
 def probe_comes_first(message: Message) -> Verdict:
+    """A client of both eras sends server/discover before any other request."""
     dialogue = message.dialogue
     if not dialogue.is_whole or not dialogue.is_ordered or dialogue.modern is None or dialogue.discover is not None:
         return None
@@ -76,9 +74,9 @@ def probe_comes_first(message: Message) -> Verdict:
                  (dialogue.first,))  # fmt: skip
 
 
-@rule(MUST, "schema/DiscoverResult", "server/discover lists the revision in which it was served.", "result",
-      since=R2026_07_28, methods="server/discover", fix="List the revisions of the server.")  # fmt: skip
+@rule(MUST, "schema/DiscoverResult", "result", methods="server/discover", since=R2026_07_28)
 def discover_names_modern(message: Message) -> Verdict:
+    """server/discover lists the revision in which it was served."""
     versions = message.body.get("supportedVersions")
     asked = message.revision.name if message.revision is not None else ""
     if isinstance(versions, list) and versions and asked not in versions:
@@ -87,9 +85,9 @@ def discover_names_modern(message: Message) -> Verdict:
 
 
 @rule(SHOULD, "2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-2",
-      "A modern server that refuses initialize names its revisions.", "error", methods="initialize",
-      fix="Name the supported revisions in the message or the data of the error.")  # fmt: skip
+      "error", methods="initialize")  # fmt: skip
 def refusal_names_revisions(message: Message) -> Verdict:
+    """A modern server that refuses initialize names its revisions."""
     names_one = re.search(r"\d{4}-\d\d-\d\d", str(message.body)) is not None
     if message.dialogue.served_modern is None or message.call is None or names_one:
         return None
