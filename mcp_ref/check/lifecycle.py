@@ -6,8 +6,8 @@ Used by: conversation.py
 
 from __future__ import annotations
 
-from ..basic.lifecycle import declares
 from ..basic.versioning import is_stateless
+from ..jsonrpc.messages import METHOD_NOT_FOUND
 from ..revisions import R2025_06_18, R2026_07_28, SPECIFIED, find_revision
 from .rules import MUST, ORDER, SHOULD, Fault, Verdict, rule
 from .state import Dialogue, Message
@@ -15,14 +15,13 @@ from .state import Dialogue, Message
 _OPENING = ("initialize", "ping", "server/discover")
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#initialization-1", "request", stage=ORDER)
+@rule(MUST, "2025-11-25/basic/lifecycle#initialization-1", "request", needs="whole", by="client", stage=ORDER)
 def initialize_first(message: Message) -> Verdict:
     """The first request of a session is initialize."""
     dialogue = message.dialogue
-    is_first = dialogue.is_whole and dialogue.first is None and dialogue.initialize is None
-    if not is_first or message.side != "client" or message.method in _OPENING or is_stateless(message.body):
-        return None
-    return f"the first request is {message.method[:80]}"
+    is_first = dialogue.first is None and dialogue.initialize is None
+    is_legal = not is_first or message.method in _OPENING or is_stateless(message.body)
+    return None if is_legal else f"the first request is {message.method[:80]}"
 
 
 @rule(MUST, "2025-03-26/basic/lifecycle#initialization-5", "request", methods="initialize", stage=ORDER)
@@ -31,29 +30,25 @@ def initialize_alone(message: Message) -> Verdict:
     return f"initialize is in a batch of {message.batch} messages" if message.batch else None
 
 
-@rule(SHOULD, "2025-11-25/basic/lifecycle#initialization-7", "request")
+@rule(SHOULD, "2025-11-25/basic/lifecycle#initialization-7", "request", by="client")
 def client_waits_for_initialize(message: Message) -> Verdict:
     """Before the response to initialize, a client sends only pings."""
-    dialogue = message.dialogue
-    opening = dialogue.initialize
-    is_early = opening is not None and dialogue.client.calls.get(opening.id) is opening
-    if opening is not None and opening.exchange is not None and opening.exchange.status:
+    opening = message.dialogue.initialize
+    if opening is None or message.dialogue.client.calls.get(opening.id) is not opening:
+        return None
+    if opening.exchange is not None and opening.exchange.status:
         return None  # the response has come, although not as one
-    if is_stateless(message.body):
+    if is_stateless(message.body) or message.dialogue.negotiated is not None or message.method in _OPENING:
         return None
-    if message.side != "client" or not is_early or dialogue.negotiated is not None or message.method in _OPENING:
-        return None
-    assert opening is not None
     text = f"the client sends {message.method[:80]} before the server has responded to initialize"
     return Fault(text, (opening.event,), key="")
 
 
-@rule(SHOULD, "2025-11-25/basic/lifecycle#initialization-8", "request", until=R2026_07_28)
+@rule(SHOULD, "2025-11-25/basic/lifecycle#initialization-8",
+      "request", needs="whole unshared", by="server", until=R2026_07_28)  # fmt: skip
 def server_waits_for_initialized(message: Message) -> Verdict:
     """Before notifications/initialized, a server sends only pings and log messages."""
-    dialogue = message.dialogue
-    is_early = dialogue.is_whole and dialogue.initialized is None and not dialogue.is_shared
-    if message.side != "server" or message.method == "ping" or not is_early:
+    if message.method == "ping" or message.dialogue.initialized is not None:
         return None
     text = f"the server sends {message.method[:80]} before the client has sent notifications/initialized"
     return Fault(text, key="")
@@ -88,42 +83,33 @@ def method_of_revision(message: Message) -> Verdict:
 
 
 @rule(MUST, "2025-11-25/basic/lifecycle#operation-2",
-      "request", until=R2026_07_28, should_until=R2025_06_18, stage=ORDER)  # fmt: skip
+      "request", needs="unshared", until=R2026_07_28, should_until=R2025_06_18, stage=ORDER)  # fmt: skip
 def capability_of_receiver(message: Message) -> Verdict:
     """A request needs a capability that its receiver declared."""
-    row = message.row
-    if row is None or row.capability is None or message.dialogue.is_shared or message.revision is None:
+    capability = message.capability
+    if capability is None or message.receiver.declares(capability) is not False:
         return None
-    if row.capability == "completions" and not message.revision.completions_are_declared:
-        return None
-    if message.receiver.declares(row.capability) is not False:
-        return None
-    who = "client" if message.side == "server" else "server"
-    return f"the {message.side} sends {message.method}, but the {who} did not declare {row.capability}"
+    who = message.receiver.side
+    return f"the {message.side} sends {message.method}, but the {who} did not declare {capability}"
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#operation-2", "notification", should_until=R2025_06_18, stage=ORDER)
+@rule(MUST, "2025-11-25/basic/lifecycle#operation-2",
+      "notification", needs="unshared", should_until=R2025_06_18, stage=ORDER)  # fmt: skip
 def capability_of_sender(message: Message) -> Verdict:
     """A notification needs a capability that its sender declared."""
-    row = message.row
-    if row is None or row.capability is None or row.name.startswith("notifications/tasks"):
+    capability = message.capability
+    if capability is None or message.method.startswith("notifications/tasks"):
         return None
-    if message.dialogue.is_shared or message.sender.declares(row.capability) is not False:
+    if message.sender.declares(capability) is not False:
         return None
-    return f"the {message.side} sends {message.method}, but did not declare {row.capability}"
+    return f"the {message.side} sends {message.method}, but did not declare {capability}"
 
 
-@rule(MUST, "2026-07-28/server/tools#capabilities-1", "result")
+@rule(MUST, "2026-07-28/server/tools#capabilities-1", "result", needs="unshared")
 def feature_is_declared(message: Message) -> Verdict:
     """A side that serves a feature declares its capability."""
-    row, sender = message.row, message.sender
-    if row is None or row.capability is None or message.revision is None or sender.capabilities is None:
-        return None
-    is_elsewhere = row.capability.startswith("extensions") or message.dialogue.is_shared
-    if is_elsewhere or (row.capability == "completions" and not message.revision.completions_are_declared):
-        return None
-    feature = row.capability.partition(".")[0]
-    if declares(sender.capabilities, feature):
+    feature = (message.capability or "extensions").partition(".")[0]
+    if feature == "extensions" or message.sender.declares(feature) is not False:
         return None
     return Fault(f"the {message.side} serves {message.method}, but did not declare {feature}", key=feature)
 
@@ -132,12 +118,10 @@ def feature_is_declared(message: Message) -> Verdict:
       "error", methods="completion/complete roots/list")  # fmt: skip
 def code_for_undeclared_feature(message: Message) -> Verdict:
     """A request for a feature that is not declared gets the error -32601."""
-    row, code = message.row, message.body.get("code")
-    if row is None or row.capability is None or message.sender.declares(row.capability) is not False:
+    capability, code = message.capability, message.body.get("code")
+    if capability is None or message.sender.declares(capability) is not False or code == METHOD_NOT_FOUND:
         return None
-    if row.capability == "completions" and message.revision and not message.revision.completions_are_declared:
-        return None
-    return f"the error for {message.method}, which is not declared, has the code {code}" if code != -32601 else None
+    return f"the error for {message.method}, which is not declared, has the code {code}"
 
 
 @rule(MUST, "2025-11-25/basic/utilities/ping#behavior-requirements-1", "result", methods="ping")

@@ -109,38 +109,33 @@ def response_id(message: Message) -> Verdict:
     exchange, dialogue = message.exchange, message.dialogue
     if message.side == "client" and dialogue.revision is None and dialogue.modern is not None:
         return None  # another rule
-    if exchange is not None and exchange.dialogue.is_shared:
+    if exchange is not None and dialogue.is_shared:
         ids = [request.id for request in exchange.requests if exchange.method == "POST"]
         text = f"the response has the id {quoted(message.id)}, the request in this POST has {quoted(ids[:1])}"
         return text if ids else None
-    return _unknown_id(message)
-
-
-def _unknown_id(message: Message) -> Verdict:
-    asked, exchange, dialogue = message.receiver, message.exchange, message.dialogue
-    if message.id is not None and message.id in asked.finished:
-        is_redelivery = exchange is not None and exchange.method == "GET"
+    asked = message.receiver
+    if message.id in asked.finished:
         text = f"the request with the id {quoted(message.id)} already has a response"
-        return None if is_redelivery else Fault(text, (asked.finished[message.id].event,))
-    is_unknown = dialogue.is_whole and not (asked.calls.forgot or asked.finished.forgot)
+        return None if message.is_replay else Fault(text, (asked.finished[message.id].event,))
+    is_unknown = dialogue.is_whole and asked.never_sent(message.id)
     return f"no request of this conversation has the id {quoted(message.id)}" if is_unknown else None
 
 
-@rule(MUST, "2025-11-25/basic/index#requests-3", "request", until=R2026_07_28)
+@rule(MUST, "2025-11-25/basic/index#requests-3", "request", needs="unshared", until=R2026_07_28)
 def id_used_once(message: Message) -> Verdict:
     """An id is used for one request of a session."""
-    earlier = message.sender.finished.get(message.id or 0) or message.sender.calls.get(message.id or 0)
-    if earlier is None or message.method == "initialize" or message.dialogue.is_shared or earlier.id != message.id:
+    earlier = message.sender.finished.get(message.request.id) or message.sender.calls.get(message.request.id)
+    if earlier is None or message.method == "initialize" or earlier.id != message.id:
         return None
     text = f"the id {quoted(message.id)} of {message.method} was used before, for {earlier.method or 'a request'}"
     return Fault(text, (earlier.event,))
 
 
-@rule(MUST, "2026-07-28/basic/index#requests-3", "request", since=R2026_07_28)
+@rule(MUST, "2026-07-28/basic/index#requests-3", "request", needs="unshared", since=R2026_07_28)
 def id_in_flight(message: Message) -> Verdict:
     """The id of a request is not that of another request that still waits."""
-    earlier = message.sender.calls.get(message.id if message.id is not None else "")
-    if earlier is None or message.dialogue.is_shared or earlier.cancelled is not None:
+    earlier = message.sender.calls.get(message.request.id)
+    if earlier is None or earlier.cancelled is not None:
         return None
     text = f"the id {quoted(message.id)} of {message.method} is that of {earlier.method}, which still waits"
     return Fault(text, (earlier.event,))
@@ -186,49 +181,44 @@ def reserved_code(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/index#result-responses-3", "result", since=R2026_07_28)
+@rule(MUST, "2026-07-28/basic/index#result-responses-3", "result", by="server", since=R2026_07_28)
 def result_type(message: Message) -> Verdict:
     """Each result has a resultType."""
-    if message.side == "client" or type(message.body.get("resultType")) is str:
-        return None
-    return f"the {message.sent} has no resultType"
+    has_type = type(message.body.get("resultType")) is str
+    return None if has_type else f"the {message.sent} has no resultType"
 
 
-@rule(MUST, "2026-07-28/basic/index#resulttype-1", "result", since=R2026_07_28)
+@rule(MUST, "2026-07-28/basic/index#resulttype-1", "result", by="server", since=R2026_07_28)
 def known_result_type(message: Message) -> Verdict:
     """A resultType is that of the protocol, or of a declared extension."""
     kind = message.body.get("resultType")
-    if type(kind) is not str or kind in ("complete", "input_required") or message.side == "client":
+    if type(kind) is not str or kind in ("complete", "input_required"):
         return None
-    if kind == "task" and message.client_declares(EXTENSION_CAPABILITY) is not False:
-        return None
-    if message.client_declares("extensions") is not False and kind != "task":
+    capability = EXTENSION_CAPABILITY if kind == "task" else "extensions"
+    if message.client_declares(capability) is not False:
         return None
     return f"the {message.sent} has the resultType {quoted(kind)}, which no declared extension has"
 
 
-@rule(MUST, "2026-07-28/basic/patterns/index#intro-1", "request", since=R2026_07_28, stage=ORDER)
+@rule(MUST, "2026-07-28/basic/patterns/index#intro-1", "request", by="server", since=R2026_07_28, stage=ORDER)
 def no_request_of_server(message: Message) -> Verdict:
     """A server sends no requests in the modern era."""
-    return f"the server sends the request {message.method[:80]}" if message.side == "server" else None
+    return f"the server sends the request {message.method[:80]}"
 
 
-@rule(MUST, "2026-07-28/basic/transports/stdio#sending-messages-1", "result error", stage=FORM)
+@rule(MUST, "2026-07-28/basic/transports/stdio#sending-messages-1", "result error", by="client", stage=FORM)
 def no_response_of_client(message: Message) -> Verdict:
     """A client sends no responses in the modern era."""
     is_modern = message.dialogue.revision is None and message.dialogue.modern is not None
-    is_wrong = message.side == "client" and message.call is None and is_modern
+    is_wrong = message.call is None and is_modern
     return f"the client sends a response with the id {quoted(message.id)}" if is_wrong else None
 
 
 @rule(ADVICE, "schema/JSONRPCResponse", "close")
 def never_answered(dialogue: Dialogue) -> Verdict:
     """Each request gets a response."""
-    waiting = [
-        call
-        for call in dialogue.client.calls.values()
-        if call.cancelled is None and call.method != "subscriptions/listen"
-    ]
+    waiting = [call for call in dialogue.client.calls.values()
+               if call.cancelled is None and call.method != "subscriptions/listen"]  # fmt: skip
     if not waiting or not dialogue.is_whole:
         return None
     some = ", ".join(f"{call.method or 'a request'} (id {call.id!r})" for call in waiting[:3])

@@ -10,7 +10,7 @@ import re
 
 from ..basic.meta import is_meta_key
 from ..basic.versioning import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO
-from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
+from ..jsonrpc.messages import INTERNAL_ERROR, JSON, Object
 from ..revisions import R2025_06_18, R2026_07_28
 from .rules import ADVICE, MUST, ORDER, SHOULD, Fault, Verdict, rule
 from .state import Message, an_object, quoted
@@ -52,31 +52,28 @@ def missing_meta(params: Object) -> str | None:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/index#meta-6", "request", since=R2026_07_28, stage=ORDER)
+@rule(MUST, "2026-07-28/basic/index#meta-6", "request", by="client", since=R2026_07_28, stage=ORDER)
 def required_meta(message: Message) -> Verdict:
     """A stateless request has its revision and the client's capabilities in _meta."""
-    fault = missing_meta(message.body) if message.side == "client" and message.method != "initialize" else None
+    fault = missing_meta(message.body) if message.method != "initialize" else None
     return f"the request {message.method[:80]} is malformed: {fault}" if fault is not None else None
 
 
-@rule(MUST, "2026-07-28/basic/index#meta-7", "result error", since=R2026_07_28)
+@rule(MUST, "2026-07-28/basic/index#meta-7", "result error", needs="call", by="server", since=R2026_07_28)
 def malformed_request_is_refused(message: Message) -> Verdict:
     """A server refuses a request without the required fields of _meta."""
-    call = message.call
-    if call is None or not call.is_known or call.sender == "server" or call.method == "initialize":
-        return None
-    fault = missing_meta(call.params)
-    if fault is None or (message.kind == "error" and message.body.get("code") == INVALID_PARAMS):
-        return None
-    got = "a result" if message.kind == "result" else f"the error {message.body.get('code')}"
-    is_other = message.kind == "error" and message.body.get("code") != -32603
-    return None if is_other else Fault(f"the request {call.method} gets {got}, although {fault}", (call.event,))
+    call, code = message.request, message.body.get("code")
+    fault = missing_meta(call.params) if call.method != "initialize" else None
+    if fault is None or (message.kind == "error" and code != INTERNAL_ERROR):
+        return None  # another error can have another cause
+    got = "a result" if message.kind == "result" else f"the error {code}"
+    return Fault(f"the request {call.method} gets {got}, although {fault}", (call.event,))
 
 
-@rule(ADVICE, "2026-07-28/basic/index#meta-9", "request", since=R2026_07_28)
+@rule(ADVICE, "2026-07-28/basic/index#meta-9", "request", by="client", since=R2026_07_28)
 def client_info(message: Message) -> Verdict:
     """A client names itself in each request."""
-    is_missing = message.side == "client" and CLIENT_INFO not in message.meta
+    is_missing = CLIENT_INFO not in message.meta
     return Fault(f"the request {message.method} has no {CLIENT_INFO}", key="") if is_missing else None
 
 
@@ -86,10 +83,10 @@ def server_info_of_discover(message: Message) -> Verdict:
     return None if SERVER_INFO in message.meta else f"the result of server/discover has no {SERVER_INFO} in its _meta"
 
 
-@rule(ADVICE, "2026-07-28/basic/index#meta-13", "result", since=R2026_07_28)
+@rule(ADVICE, "2026-07-28/basic/index#meta-13", "result", by="server", since=R2026_07_28)
 def server_info(message: Message) -> Verdict:
     """A server names itself in each result."""
-    is_missing = message.side == "server" and SERVER_INFO not in message.meta and message.method != "server/discover"
+    is_missing = SERVER_INFO not in message.meta and message.method != "server/discover"
     return Fault(f"the {message.sent} has no {SERVER_INFO} in its _meta", key="") if is_missing else None
 
 

@@ -119,6 +119,10 @@ class Party:
     finished_tokens: Bounded[RequestId, Call] = field(default_factory=Bounded)
     """The progress tokens of the latest finished requests."""
 
+    def never_sent(self, id: RequestId) -> bool:
+        """Return True if the side surely sent no request with this id since the dialogue is observed."""
+        return self.calls.lacks(id) and self.finished.lacks(id)
+
     def declares(self, path: str) -> bool | None:
         """Return True if the side declared a capability, None if its capabilities are unknown."""
         return None if self.capabilities is None else declares(self.capabilities, path)

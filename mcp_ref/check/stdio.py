@@ -21,17 +21,17 @@ _DEPRECATED: Final = {
 }
 
 
-@rule(MUST, "2026-07-28/basic/transports/stdio#intro-3", "malformed", stage=FORM)
+@rule(MUST, "2026-07-28/basic/transports/stdio#intro-3", "malformed", by="server", stage=FORM)
 def output_is_messages(message: Message) -> Verdict:
     """Each line of standard output is a message."""
-    is_wrong = message.dialogue.transport == "stdio" and message.side == "server" and kind_of_fault(message) == "text"
+    is_wrong = message.dialogue.transport == "stdio" and kind_of_fault(message) == "text"
     return f"a line of standard output is not a message: {message.fault}" if is_wrong else None
 
 
-@rule(MUST, "2026-07-28/basic/transports/stdio#intro-4", "malformed", stage=FORM)
+@rule(MUST, "2026-07-28/basic/transports/stdio#intro-4", "malformed", by="client", stage=FORM)
 def input_is_messages(message: Message) -> Verdict:
     """Each line of standard input is a message."""
-    is_wrong = message.dialogue.transport == "stdio" and message.side == "client" and kind_of_fault(message) == "text"
+    is_wrong = message.dialogue.transport == "stdio" and kind_of_fault(message) == "text"
     return f"a line of standard input is not a message: {message.fault}" if is_wrong else None
 
 

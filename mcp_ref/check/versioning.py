@@ -14,6 +14,7 @@ from ..basic.versioning import (
     UNSUPPORTED_PROTOCOL_VERSION,
     is_stateless,
 )
+from ..jsonrpc.messages import METHOD_NOT_FOUND
 from ..revisions import R2026_07_28, find_revision
 from .rules import MUST, SHOULD, Fault, Verdict, rule
 from .state import Message, an_object, quoted
@@ -47,31 +48,33 @@ def required_capabilities_are_listed(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/versioning#protocol-version-negotiation-3", "result error", since=R2026_07_28)
+@rule(MUST, "2026-07-28/basic/versioning#protocol-version-negotiation-3",
+      "result error", needs="unshared", since=R2026_07_28)  # fmt: skip
 def discover_is_served(message: Message) -> Verdict:
     """A modern server has server/discover."""
     dialogue = message.dialogue
     if message.kind == "error":
-        is_refused = message.method == "server/discover" and message.body.get("code") == -32601
-        if not is_refused or dialogue.served_modern is None or dialogue.is_shared:
+        is_refused = message.method == "server/discover" and message.body.get("code") == METHOD_NOT_FOUND
+        if not is_refused or dialogue.served_modern is None:
             return None
         return Fault("the server serves stateless requests, but not server/discover", (dialogue.served_modern,), key="")
-    if dialogue.discover_refused is None or message.method == "server/discover" or dialogue.is_shared:
+    if dialogue.discover_refused is None or message.method == "server/discover":
         return None
     text = f"the server serves {message.method} as a stateless request, but not server/discover"
     return Fault(text, (dialogue.discover_refused,), key="")
 
 
-@rule(SHOULD, "2026-07-28/basic/transports/stdio#backward-compatibility-1", "request", methods="initialize")
+@rule(SHOULD, "2026-07-28/basic/transports/stdio#backward-compatibility-1",
+      "request", methods="initialize", needs="whole ordered")  # fmt: skip
 def probe_comes_first(message: Message) -> Verdict:
     """A client of both eras sends server/discover before any other request."""
     dialogue = message.dialogue
-    if not dialogue.is_whole or not dialogue.is_ordered or dialogue.modern is None or dialogue.discover is not None:
+    if dialogue.transport != "stdio" or dialogue.modern is None or dialogue.discover is not None:
         return None
-    if dialogue.transport != "stdio" or dialogue.first is None or is_stateless(message.body):
+    if dialogue.first is None or is_stateless(message.body):
         return None
-    return Fault("the client sends stateless requests and then initialize, but never probed with server/discover",
-                 (dialogue.first,))  # fmt: skip
+    text = "the client sends stateless requests and then initialize, but never probed with server/discover"
+    return Fault(text, (dialogue.first,))
 
 
 @rule(MUST, "schema/DiscoverResult", "result", methods="server/discover", since=R2026_07_28)
@@ -85,10 +88,10 @@ def discover_names_modern(message: Message) -> Verdict:
 
 
 @rule(SHOULD, "2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-2",
-      "error", methods="initialize")  # fmt: skip
+      "error", methods="initialize", needs="call")  # fmt: skip
 def refusal_names_revisions(message: Message) -> Verdict:
     """A modern server that refuses initialize names its revisions."""
     names_one = re.search(r"\d{4}-\d\d-\d\d", str(message.body)) is not None
-    if message.dialogue.served_modern is None or message.call is None or names_one:
+    if message.dialogue.served_modern is None or names_one:
         return None
-    return Fault("the error for initialize names no revision", (message.call.event,))
+    return Fault("the error for initialize names no revision", (message.request.event,))
