@@ -14,37 +14,40 @@ from .state import Message, quoted
 _CANCELLED = "notifications/cancelled"
 
 
-@rule(MUST, "2025-11-25/basic/utilities/cancellation#behavior-requirements-3", "notification", methods=_CANCELLED)
+@rule(MUST, "2025-11-25/basic/utilities/cancellation#behavior-requirements-3",
+      "notification", methods=_CANCELLED, by="client")  # fmt: skip
 def initialize_is_not_cancelled(message: Message) -> Verdict:
     """A client does not cancel initialize."""
     opening = message.dialogue.initialize
-    if opening is None or message.side != "client" or message.body.get("requestId") != opening.id:
+    if opening is None or message.body.get("requestId") != opening.id:
         return None
     is_open = message.dialogue.client.calls.get(opening.id) is opening
     return Fault("the client cancels initialize", (opening.event,)) if is_open else None
 
 
-@rule(MUST, "2025-11-25/basic/utilities/cancellation#behavior-requirements-1", "notification", methods=_CANCELLED)
+@rule(MUST, "2025-11-25/basic/utilities/cancellation#behavior-requirements-1",
+      "notification", methods=_CANCELLED, needs="unshared")  # fmt: skip
 def own_request(message: Message) -> Verdict:
     """A cancellation names a request of its sender."""
     id, ours = message.body.get("requestId"), message.sender
-    if not isinstance(id, str | int) or id in ours.calls or id in ours.finished or message.dialogue.is_shared:
+    if not isinstance(id, str | int) or id in ours.calls or id in ours.finished:
         return None
     if message.side == "server" and (message.dialogue.modern is not None or SUBSCRIPTION_ID in message.meta):
         return None  # another rule
     if id in message.receiver.calls:
         text = f"the {message.side} cancels the request {quoted(id)}, which the other side has sent"
         return Fault(text, (message.receiver.calls[id].event,))
-    is_unknown = message.dialogue.is_whole and not (ours.calls.forgot or ours.finished.forgot)
+    is_unknown = message.dialogue.is_whole and ours.never_sent(id)
     return f"the {message.side} cancels the request {quoted(id)}, which it never sent" if is_unknown else None
 
 
-@rule(MUST, "2026-07-28/basic/patterns/cancellation#intro-3", "notification", methods=_CANCELLED, since=R2026_07_28)
+@rule(MUST, "2026-07-28/basic/patterns/cancellation#intro-3",
+      "notification", methods=_CANCELLED, by="server", since=R2026_07_28)  # fmt: skip
 def server_cancels_subscription(message: Message) -> Verdict:
     """A server cancels only subscriptions/listen."""
     id = message.body.get("requestId")
     call = message.receiver.calls.get(id) if isinstance(id, str | int) else None
-    if message.side != "server" or call is None or call.method == "subscriptions/listen" or not call.is_known:
+    if call is None or call.method == "subscriptions/listen" or not call.is_known:
         return None
     return Fault(f"the server cancels {call.method}", (call.event,))
 
@@ -66,5 +69,5 @@ def no_response_after_cancellation(message: Message) -> Verdict:
     call = message.call
     if call is None or call.cancelled is None or call.overtaken is None or call.method == "subscriptions/listen":
         return None
-    text = f"{call.method} gets a response after its cancellation, which its receiver had read: it responded to a later request"  # noqa: E501
+    text = f"{call.method} gets a response after its cancellation, although its receiver had answered a later request"
     return Fault(text, (call.event, call.cancelled, call.overtaken))

@@ -118,7 +118,7 @@ class Conversation:
         dialogue = self._pipes.get(event.connection)
         if dialogue is None:
             dialogue = self._pipes[event.connection] = self._new_pipe(event)
-        self._reader.read(event.content, Source(event.sender, dialogue, self._number, event.masked))
+        self._reader.read(Source(event, self._number, event.sender, dialogue))
 
     def _new_pipe(self, event: Frame) -> Dialogue:
         transport = self._head.transport if self._head is not None else "messages"

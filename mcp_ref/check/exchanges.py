@@ -56,8 +56,7 @@ class Exchanges:
         exchange.resumes = exchange.dialogue.event_ids.get(exchange.header("last-event-id") or "")
         self.open[event.number] = exchange
         if exchange.is_endpoint and event.method == "POST" and body:
-            source = Source("client", exchange.dialogue, number, event.masked, exchange)
-            exchange.messages = self._reader.read(event.content, source)
+            exchange.messages = self._reader.read(Source(event, number, "client", exchange.dialogue, exchange))
             if exchange.requests and exchange.requests[0].revision is not None:
                 exchange.revision = exchange.requests[0].revision
         self._latest = exchange.revision or self._latest
@@ -92,8 +91,7 @@ class Exchanges:
         is_message = 200 <= exchange.status < 300 or b'"jsonrpc"' in event.content.data
         is_json = exchange.content_type == "application/json" and event.content.size > 0
         if exchange.is_endpoint and is_json and is_message:
-            source = Source("server", exchange.dialogue, number, event.masked, exchange)
-            exchange.responses += self._reader.read(event.content, source)
+            exchange.responses += self._reader.read(Source(event, number, "server", exchange.dialogue, exchange))
             exchange.answered += _responses_in(exchange.responses)
 
     def event(self, event: HttpEvent, number: int) -> None:
@@ -106,8 +104,7 @@ class Exchanges:
         if event.type == "endpoint" and exchange.events == 1:
             self._begin_sse(exchange, event.content)
         elif event.type == "message" and event.content.size and exchange.is_endpoint:
-            source = Source("server", exchange.dialogue, number, event.masked, exchange)
-            messages = self._reader.read(event.content, source)
+            messages = self._reader.read(Source(event, number, "server", exchange.dialogue, exchange))
         stream_event = StreamEvent(number, exchange, event.id, event.retry, not event.content.size, messages)
         if exchange.is_endpoint:
             revision = exchange.revision or exchange.dialogue.known_revision

@@ -26,6 +26,7 @@ def new_call(message: Message, exchange: Exchange | None) -> Call:
     return Call(
         message.event, message.id, message.method, message.body, message.side, message.revision,
         capabilities if isinstance(capabilities, dict) else None, exchange, progress_token(message.meta),
+        size=message.size,
     )  # fmt: skip
 
 
@@ -59,6 +60,8 @@ def remember(message: Message, is_broken: bool = False) -> None:
     update = _UPDATES.get((message.kind, message.method))
     if update is not None:
         update(message)
+    if message.kind in ("result", "error") and message.call is not None:
+        message.call.shrink()
 
 
 def forget(dialogue: Dialogue) -> None:
@@ -250,13 +253,13 @@ def _input_required(message: Message) -> None:
     if message.body.get("resultType") != "input_required" or call is None:
         return
     call.asked = tuple(an_object(message.body.get("inputRequests")))
-    digest = request_digest(call.method, call.params)
+    call.digest = request_digest(call.method, call.params)
     if isinstance(state, str):
         earlier = dialogue.states.get(state, call)
-        is_same = earlier is not None and request_digest(earlier.method, earlier.params) == digest
+        is_same = earlier is not None and earlier.digest == call.digest
         dialogue.states[state] = call if is_same else None
-    if not dialogue.is_shared and call.is_known:
-        dialogue.rounds[digest] = message.event, isinstance(state, str)
+    if not dialogue.is_shared:
+        dialogue.rounds[call.digest] = message.event, isinstance(state, str)
 
 
 def _task_seen(message: Message) -> None:

@@ -11,7 +11,7 @@ from ..codec import ShapeError, codec_for
 from ..jsonrpc.messages import Object
 from ..revisions import R2026_07_28, load_type
 from .rules import MUST, Fault, Verdict, rule
-from .state import Message, an_object, quoted
+from .state import Call, Message, an_object, quoted
 
 
 def asks_for_input(message: Message) -> bool:
@@ -66,10 +66,15 @@ def input_is_declared(message: Message) -> Verdict:
     return None
 
 
+def _first_round(message: Message) -> Call | None:
+    """Return the request whose result gave the `requestState` that a retry has."""
+    return message.dialogue.states.get(str(message.body.get("requestState")))
+
+
 @rule(MUST, "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-5", "request", since=R2026_07_28)
 def retry_has_new_id(message: Message) -> Verdict:
     """A retry has a new id."""
-    first = message.dialogue.states.get(str(message.body.get("requestState")))
+    first = _first_round(message)
     if first is None or first.id != message.id:
         return None
     return Fault(f"the retry of {message.method} has the id {quoted(message.id)} of the first request", (first.event,))
@@ -78,26 +83,23 @@ def retry_has_new_id(message: Message) -> Verdict:
 @rule(MUST, "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-6", "request", since=R2026_07_28)
 def state_of_request(message: Message) -> Verdict:
     """A requestState belongs to one request."""
-    first = message.dialogue.states.get(str(message.body.get("requestState")))
-    if first is None or not first.is_known:
-        return None
-    if request_digest(message.method, message.body) == request_digest(first.method, first.params):
+    first = _first_round(message)
+    if first is None or request_digest(message.method, message.body) == first.digest:
         return None
     return Fault(f"the requestState of {first.method} comes with {message.method} and other params", (first.event,))
 
 
-@rule(MUST, "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-2", "request", since=R2026_07_28)
+@rule(MUST, "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-2",
+      "request", needs="whole unshared", by="client", since=R2026_07_28)  # fmt: skip
 def state_is_returned(message: Message) -> Verdict:
     """A retry has the requestState of the result, unchanged."""
     state, dialogue = message.body.get("requestState"), message.dialogue
-    if not dialogue.is_whole or message.side != "client" or dialogue.states.forgot or dialogue.is_shared:
-        return None
     first = dialogue.rounds.get(request_digest(message.method, message.body))
     if first is None:  # any process can serve a retry, so another connection can have had the first round
         return None
     if isinstance(state, str):
-        is_known = state in dialogue.states or message.masked
-        return None if is_known else f"{message.method} has a requestState that no result has given"
+        is_unknown = dialogue.states.lacks(state) and not message.masked
+        return f"{message.method} has a requestState that no result has given" if is_unknown else None
     if "inputResponses" not in message.body or not first[1]:
         return None
     return Fault(f"the retry of {message.method} lacks the requestState of the result", (first[0],))
@@ -106,11 +108,8 @@ def state_is_returned(message: Message) -> Verdict:
 @rule(MUST, "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-1", "request", since=R2026_07_28)
 def input_is_complete(message: Message) -> Verdict:
     """A retry brings all the input that was asked for."""
-    first = message.dialogue.states.get(str(message.body.get("requestState")))
-    if first is None:
+    first, given = _first_round(message), an_object(message.body.get("inputResponses"))
+    missing = [key for key in first.asked if key not in given] if first is not None else []
+    if first is None or not missing:
         return None
-    given = an_object(message.body.get("inputResponses"))
-    for key in first.asked:
-        if key not in given:
-            return Fault(f"the retry of {message.method} lacks the input {quoted(key)}", (first.event,))
-    return None
+    return Fault(f"the retry of {message.method} lacks the input {quoted(missing[0])}", (first.event,))

@@ -24,9 +24,8 @@ def known_token(message: Message) -> Verdict:
         is_wrong = exchange.method == "POST" and bool(exchange.requests)
         return f"the request of this stream did not give the progress token {quoted(token)}" if is_wrong else None
     known = message.receiver
-    if token in known.finished_tokens or not dialogue.is_whole or known.tokens.forgot or known.finished_tokens.forgot:
-        return None
-    return f"no request has given the progress token {quoted(token)}"
+    is_unknown = dialogue.is_whole and known.tokens.lacks(token) and known.finished_tokens.lacks(token)
+    return f"no request has given the progress token {quoted(token)}" if is_unknown else None
 
 
 @rule(MUST, "2026-07-28/basic/patterns/progress#implementation-notes-3", "notification", methods=_PROGRESS)
@@ -52,17 +51,16 @@ def growing_value(message: Message) -> Verdict:
     call, value = call_of_token(message), message.body.get("progress")
     if call is None or call.progress is None or not isinstance(value, int | float) or value > call.progress:
         return None
-    is_redelivery = message.exchange is not None and message.exchange.method == "GET"
     text = f"the progress of {call.method} goes from {call.progress} to {value}"
-    return None if is_redelivery else Fault(text, (call.event,))
+    return None if message.is_replay else Fault(text, (call.event,))
 
 
-@rule(MUST, "2026-07-28/basic/patterns/progress#progress-flow-2", "request")
+@rule(MUST, "2026-07-28/basic/patterns/progress#progress-flow-2", "request", needs="unshared")
 def unique_token(message: Message) -> Verdict:
     """A progress token is unique across the requests in flight."""
-    token = message.call.token if message.call is not None else None
-    other = message.sender.tokens.get(token) if token is not None and not message.dialogue.is_shared else None
+    token = message.request.token
+    other = message.sender.tokens.get(token) if token is not None else None
     if other is None or other.id == message.id or other.cancelled is not None:
         return None
-    return Fault(f"{message.method} has the progress token {quoted(token)} of {other.method}, which is unfinished",
-                 (other.event,))  # fmt: skip
+    text = f"{message.method} has the progress token {quoted(token)} of {other.method}, which is unfinished"
+    return Fault(text, (other.event,))

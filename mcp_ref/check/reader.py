@@ -28,7 +28,7 @@ from ..jsonrpc.outline import search_members
 from ..revisions import LATEST_LEGACY, REVISIONS, Revision, find_method, find_revision
 from .findings import FindingTable
 from .memory import find_call, new_call, remember
-from .recording import Content, Side
+from .recording import Frame, HttpBody, HttpEvent, HttpRequest, Side
 from .state import Call, Dialogue, Exchange, Message, an_object
 
 
@@ -46,13 +46,18 @@ def opens_session(data: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The origin of a frame, a body or an event: its sender, its dialogue, and over HTTP its exchange."""
+    """The event that has messages, its number, its sender and its dialogue, and over HTTP its exchange."""
 
+    event: Frame | HttpRequest | HttpBody | HttpEvent
+    number: int
     side: Side
     dialogue: Dialogue
-    event: int
-    masked: bool = False
     exchange: Exchange | None = None
+
+    def message(self, raw: JSON, batch: int = 0) -> Message:
+        """Return a message of the source, of which nothing but the whole is known."""
+        return Message(self.number, self.event.at, self.side, self.dialogue, raw, self.event.content.size,
+                       exchange=self.exchange, masked=self.event.masked, batch=batch)  # fmt: skip
 
     @property
     def revision(self) -> Revision | None:
@@ -66,8 +71,9 @@ class Reader:
     def __init__(self, findings: FindingTable) -> None:
         self._findings = findings
 
-    def read(self, content: Content, source: Source) -> list[Message]:
-        """Read, judge and remember the messages in a content. Return them, without malformed ones."""
+    def read(self, source: Source) -> list[Message]:
+        """Read, judge and remember the messages in an event. Return them, without malformed ones."""
+        content = source.event.content
         if not content.is_whole:
             _remember_unread(content.data, source)
             return []
@@ -95,9 +101,9 @@ class Reader:
         return [message for message in messages if message is not None]
 
     def _malformed(self, fault: str, raw: JSON, source: Source, id: object = None) -> None:
-        message = Message(source.event, source.side, "malformed", "", None, {}, raw, source.dialogue, source.revision,
-                          exchange=source.exchange, fault=fault)  # fmt: skip
-        self._findings.judge("malformed", message, "", source.revision, source.side, source.event)
+        message = source.message(raw)
+        message.fault, message.revision = fault, source.revision
+        self._findings.judge("malformed", message, "", source.revision, source.side, source.number)
         _remember_malformed(raw, id, source)
 
     def _message(self, value: JSON, source: Source, batch: int = 0) -> Message | None:
@@ -111,15 +117,12 @@ class Reader:
             else:
                 self._malformed(found.error.message, value, source, found.id)
             return None
-        message = Message(source.event, source.side, "request", "", None, {}, value, source.dialogue, None,
-                          exchange=source.exchange, masked=source.masked, batch=batch)  # fmt: skip
+        message = source.message(value, batch)
         match found:
             case Request() | Notification():
+                message.kind = "request" if type(found) is Request else "notification"
+                message.id = found.id if type(found) is Request else None
                 message.method, message.body = found.method, found.params
-                if type(found) is Request:
-                    message.id = found.id
-                else:
-                    message.kind = "notification"
                 message.revision = _revision_of_sent(message, source.revision)
             case Response() | ErrorResponse():
                 message.id = found.id
@@ -198,6 +201,7 @@ def _remember_malformed(raw: JSON, id: object, source: Source) -> None:
         call = find_call(dialogue, source.side, id, source.exchange)
         if call is not None and dialogue.party(call.sender).calls.pop(id, None) is not None:
             dialogue.party(call.sender).finished[id] = call
+            call.shrink()
     else:
         _remember_request(id, source)
 
@@ -205,7 +209,7 @@ def _remember_malformed(raw: JSON, id: object, source: Source) -> None:
 def _remember_request(id: object, source: Source) -> None:
     """Remember an unreadable request, because the other side can respond to its id."""
     if isinstance(id, str | int) and not isinstance(id, bool):
-        call = Call(source.event, id, "", {}, source.side, None, None, source.exchange, is_known=False)
+        call = Call(source.number, id, "", {}, source.side, None, None, source.exchange, is_known=False)
         source.dialogue.party(source.side).calls[id] = call
 
 

@@ -27,6 +27,8 @@ V = TypeVar("V")
 
 MAX_REMEMBERED: Final = 2000
 """Maximum number of finished ids, cursors, tools, tasks and event ids that a dialogue remembers."""
+MAX_KEPT_PARAMS: Final = 8192
+"""Maximum size of a finished request whose params are remembered, in bytes."""
 MAX_IN_FLIGHT: Final = 10_000
 """Maximum number of requests without a response that a dialogue remembers."""
 
@@ -87,10 +89,19 @@ class Call:
     """Number of further requests in flight with the same id."""
     task_id: str | None = None
     """The id of the task, if the response was a task."""
+    digest: str = ""
+    """The digest of the method and the params, of a call whose result asks for input."""
     asked: tuple[str, ...] = ()
     """The keys of the input requests in the result."""
     is_known: bool = True
-    """False if the params are unknown, because the recording has only the start of the message."""
+    """False if the params are unknown: the recording has only the start of the message, or they were forgotten."""
+    size: int = 0
+    """Size of the message or its batch, in bytes."""
+
+    def shrink(self) -> None:
+        """Forget the params of a request that has its response, if they are large."""
+        if self.size > MAX_KEPT_PARAMS:
+            self.params, self.is_known = {}, False
 
 
 @dataclass(slots=True)
@@ -211,17 +222,21 @@ class Message:
     """A message under judgment."""
 
     event: int
+    at: float
+    """Time since the start of the recording, in seconds; 0 if the recording has no times."""
     side: Side
-    kind: Kind
-    method: str
-    """The method; of a response, the method of its request, or "" if unknown."""
-    id: RequestId | None
-    body: Object
-    """The params, the result, or the error object."""
+    dialogue: Dialogue
     raw: JSON
     """The whole message as JSON."""
-    dialogue: Dialogue
-    revision: Revision | None
+    size: int
+    """Size of the frame, body or event that has the message, in bytes."""
+    kind: Kind = "malformed"
+    method: str = ""
+    """The method; of a response, the method of its request, or "" if unknown."""
+    id: RequestId | None = None
+    body: Object = field(default_factory=dict)
+    """The params, the result, or the error object."""
+    revision: Revision | None = None
     row: Method | None = None
     call: Call | None = None
     """Of a response: its request. Of a request: itself."""
@@ -343,6 +358,15 @@ class Exchange:
     @property
     def is_stream(self) -> bool:
         return self.content_type == "text/event-stream"
+
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def ends_stream(self) -> bool:
+        """True if the server has ended an event stream, all of which is known."""
+        return self.end == "complete" and self.is_stream and self.is_whole
 
     @property
     def requests(self) -> list[Message]:

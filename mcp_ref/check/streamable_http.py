@@ -11,7 +11,7 @@ from typing import Final
 
 from ..basic.headers import check_headers, check_parameters, mirrored_fields, parameter_headers
 from ..jsonrpc.errors import ProtocolError
-from ..jsonrpc.messages import Request
+from ..jsonrpc.messages import INVALID_PARAMS, Request
 from ..lib.http.message import Headers
 from ..revisions import R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28, REVISIONS, find_revision
 from .meta import missing_meta
@@ -29,21 +29,15 @@ STATUS_OF: Final = {-32601: 404, -32020: 400, -32021: 400, -32022: 400}
 """Error code -> the HTTP status of its response in the modern era."""
 
 
-def _is_mcp(exchange: Exchange) -> bool:
-    # not OPTIONS or HEAD, which browsers and proxies send for themselves
-    is_ours = exchange.method in ("POST", "GET", "DELETE")
-    return is_ours and exchange.is_endpoint and exchange.dialogue.transport == "http"
-
-
 def _accepts(exchange: Exchange, *types: str) -> bool:
     accepted = ",".join(exchange.headers.get("accept", [])).lower()
     return all(each in accepted or "*/*" in accepted or f"{each.partition('/')[0]}/*" in accepted for each in types)
 
 
-def _accept_fault(exchange: Exchange, method: str, *types: str) -> str | None:
-    if not _is_mcp(exchange) or exchange.method != method or _accepts(exchange, *types):
+def _accept_fault(exchange: Exchange, *types: str) -> str | None:
+    if _accepts(exchange, *types):
         return None
-    return f"the header Accept of a {method} is {quoted(', '.join(exchange.headers.get('accept', [])))}"
+    return f"the header Accept of a {exchange.method} is {quoted(', '.join(exchange.headers.get('accept', [])))}"
 
 
 def _is_opening(exchange: Exchange) -> bool:
@@ -57,46 +51,47 @@ def post_only(exchange: Exchange) -> Verdict:
     return f"a message is sent with {exchange.method}" if is_wrong else None
 
 
-@rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-3", "exchange", since=R2025_03_26)
+@rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-3",
+      "exchange", methods="POST", needs="mcp", since=R2025_03_26)  # fmt: skip
 def post_accepts_both(exchange: Exchange) -> Verdict:
     """A POST accepts JSON and event streams."""
-    return _accept_fault(exchange, "POST", "application/json", "text/event-stream")
+    return _accept_fault(exchange, "application/json", "text/event-stream")
 
 
 @rule(MUST, "2025-11-25/basic/transports#listening-for-messages-from-the-server-1",
-      "exchange", since=R2025_03_26, until=R2026_07_28)  # fmt: skip
+      "exchange", methods="GET", needs="mcp", since=R2025_03_26, until=R2026_07_28)  # fmt: skip
 def get_accepts_events(exchange: Exchange) -> Verdict:
     """A GET accepts event streams."""
-    return _accept_fault(exchange, "GET", "text/event-stream")
+    return _accept_fault(exchange, "text/event-stream")
 
 
-@rule(SHOULD, "schema/http#content-type", "exchange")
+@rule(SHOULD, "schema/http#content-type", "exchange", methods="POST", needs="endpoint")
 def post_is_json(exchange: Exchange) -> Verdict:
     """The body of a POST is application/json."""
     kind = (exchange.header("content-type") or "").partition(";")[0].strip().lower()
-    is_wrong = exchange.is_endpoint and exchange.method == "POST" and exchange.messages and kind != "application/json"
+    is_wrong = bool(exchange.messages) and kind != "application/json"
     return f"the Content-Type of a POST is {quoted(kind)}" if is_wrong else None
 
 
-@rule(MUST, "2025-11-25/basic/transports#protocol-version-header-1", "exchange", since=R2025_06_18, until=R2026_07_28)
+@rule(MUST, "2025-11-25/basic/transports#protocol-version-header-1",
+      "exchange", needs="mcp unshared", since=R2025_06_18, until=R2026_07_28)  # fmt: skip
 def version_header(exchange: Exchange) -> Verdict:
     """After the handshake, each request names the revision in a header."""
-    dialogue = exchange.dialogue
-    is_negotiated = dialogue.negotiated is not None and dialogue.revision is not None and not dialogue.is_shared
-    if not _is_mcp(exchange) or _is_opening(exchange) or not is_negotiated or _VERSION in exchange.headers:
+    revision = exchange.dialogue.revision if exchange.dialogue.negotiated is not None else None
+    if _is_opening(exchange) or revision is None or _VERSION in exchange.headers:
         return None
-    return f"a {exchange.method} has no MCP-Protocol-Version, after revision {dialogue.revision} was negotiated"
+    return f"a {exchange.method} has no MCP-Protocol-Version, after revision {revision} was negotiated"
 
 
-@rule(SHOULD, "2025-11-25/basic/transports#protocol-version-header-2", "exchange", since=R2025_06_18, until=R2026_07_28)
+@rule(SHOULD, "2025-11-25/basic/transports#protocol-version-header-2",
+      "exchange", needs="unshared", since=R2025_06_18, until=R2026_07_28)  # fmt: skip
 def negotiated_header(exchange: Exchange) -> Verdict:
     """MCP-Protocol-Version is the negotiated revision."""
     dialogue, name = exchange.dialogue, exchange.header(_VERSION)
-    if dialogue.negotiated is None or dialogue.revision is None or dialogue.is_shared or name is None:
+    if dialogue.negotiated is None or dialogue.revision is None or name in (None, dialogue.revision.name):
         return None
-    is_wrong = name != dialogue.revision.name and not _is_opening(exchange)
     text = f"MCP-Protocol-Version is {quoted(name)}, but the session has revision {dialogue.revision}"
-    return Fault(text, (dialogue.negotiated,)) if is_wrong else None
+    return None if _is_opening(exchange) else Fault(text, (dialogue.negotiated,))
 
 
 def _header_fault(exchange: Exchange, message: Message) -> str | None:
@@ -116,10 +111,11 @@ def _header_fault(exchange: Exchange, message: Message) -> str | None:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/transports/streamable-http#protocol-version-header-1", "exchange", since=R2026_07_28)
+@rule(MUST, "2026-07-28/basic/transports/streamable-http#protocol-version-header-1",
+      "exchange", needs="mcp", since=R2026_07_28)  # fmt: skip
 def mirrored_headers(exchange: Exchange) -> Verdict:
     """The headers of a stateless request mirror its body."""
-    if not _is_mcp(exchange) or len(exchange.messages) != 1 or exchange.messages[0].kind != "request":
+    if len(exchange.messages) != 1 or exchange.messages[0].kind != "request":
         return None
     message = exchange.messages[0]
     if message.method == "initialize" or missing_meta(message.body) is not None:
@@ -138,13 +134,13 @@ def mismatch_is_refused(exchange: Exchange) -> Verdict:
     return Fault(text, (exchange.event,)) if is_wrong else None
 
 
-@rule(MUST, "2025-11-25/basic/transports#session-management-4", "exchange")
+@rule(MUST, "2025-11-25/basic/transports#session-management-4", "exchange", needs="mcp")
 def session_header(exchange: Exchange) -> Verdict:
     """All requests of a session have its Mcp-Session-Id."""
     known = exchange.known_session
     is_message = exchange.method in ("GET", "DELETE") or bool(exchange.messages)
     is_legacy = exchange.dialogue.modern is None and not any(m.method == "server/discover" for m in exchange.messages)
-    if known is None or known.initialize is None or not _is_mcp(exchange) or not is_message or not is_legacy:
+    if known is None or known.initialize is None or not is_message or not is_legacy:
         return None
     text = f"a {exchange.method} has no Mcp-Session-Id, although this server gives one to its clients"
     return Fault(text, (known.initialize.event,))
@@ -154,7 +150,7 @@ def session_header(exchange: Exchange) -> Verdict:
 def ended_session(exchange: Exchange) -> Verdict:
     """A session that has ended is not used, and initialize has no session id."""
     dialogue = exchange.dialogue
-    if _is_opening(exchange) and _SESSION in exchange.headers and _is_mcp(exchange):
+    if _is_opening(exchange) and _SESSION in exchange.headers and exchange.is_mcp:
         return "initialize has an Mcp-Session-Id"
     if dialogue.session is None or exchange.method == "DELETE":
         return None
@@ -176,12 +172,12 @@ def ended_session_is_404(exchange: Exchange) -> Verdict:
     return Fault(f"the status is {exchange.status}, although the session has ended", (dialogue.ended, exchange.event))
 
 
-@rule(MUST, "2025-11-25/basic/transports#session-management-2", "head")
+@rule(MUST, "2025-11-25/basic/transports#session-management-2", "head", needs="unmasked")
 def visible_session_id(exchange: Exchange) -> Verdict:
     """A session id has only visible ASCII characters."""
     id = exchange.response_header(_SESSION)
     is_wrong = id is not None and re.fullmatch("[!-~]+", id) is None
-    return f"the session id is {quoted(id)}" if is_wrong and not exchange.masked else None
+    return f"the session id is {quoted(id)}" if is_wrong else None
 
 
 @rule(SHOULD, "2025-11-25/basic/transports#session-management-5", "head", until=R2026_07_28)
@@ -191,82 +187,82 @@ def missing_session_is_400(exchange: Exchange) -> Verdict:
     return f"the status is {exchange.status} for a request without a session id" if is_refused else None
 
 
-@rule(MUST, "2025-11-25/basic/transports#protocol-version-header-4", "head", since=R2025_06_18, until=R2026_07_28)
+@rule(MUST, "2025-11-25/basic/transports#protocol-version-header-4",
+      "head", needs="mcp", since=R2025_06_18, until=R2026_07_28)  # fmt: skip
 def invalid_version_is_refused(exchange: Exchange) -> Verdict:
     """An invalid MCP-Protocol-Version is refused with 400."""
     name = exchange.header(_VERSION)
-    if name is None or find_revision(name) is not None or not _is_mcp(exchange) or exchange.status >= 300:
+    if name is None or find_revision(name) is not None or exchange.status >= 300:
         return None
     is_invalid = not _DATE.fullmatch(name[:10]) or name < REVISIONS[0].name
     text = f"the status is {exchange.status} for the revision {quoted(name)}"
     return Fault(text, (exchange.event,)) if is_invalid else None
 
 
-@rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-7", "head end", since=R2025_03_26)
+@rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-7",
+      "head end", methods="POST", needs="mcp", since=R2025_03_26)  # fmt: skip
 def accepted(exchange: Exchange) -> Verdict:
     """A POST of notifications or responses gets 202 without a body."""
-    if not _is_mcp(exchange) or exchange.method != "POST" or not exchange.messages or exchange.requests:
+    if not exchange.messages or exchange.requests:
         return None
     if exchange.status == 202 and exchange.response_body:
         return Fault("the response 202 has a body", (exchange.event,), key="body")
-    is_wrong = exchange.end == "" and exchange.status != 202 and 200 <= exchange.status < 300
+    is_wrong = exchange.end == "" and exchange.is_success and exchange.status != 202
     text = f"the status for {exchange.messages[0].sent} is {exchange.status}"
     return Fault(text, (exchange.event,)) if is_wrong else None
 
 
-@rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-9", "head end", since=R2025_03_26)
+@rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-9",
+      "head end", needs="mcp", since=R2025_03_26)  # fmt: skip
 def response_type(exchange: Exchange) -> Verdict:
     """The response to a request is JSON or an event stream."""
-    if not _is_mcp(exchange) or not exchange.requests or not 200 <= exchange.status < 300:
+    if not exchange.requests or not exchange.is_success:
         return None
-    is_json = exchange.content_type == "application/json"
+    is_json, kind = exchange.content_type == "application/json", quoted(exchange.content_type)
     if exchange.end == "" and not is_json and not exchange.is_stream:
-        return Fault(
-            f"the status is {exchange.status}, the Content-Type {quoted(exchange.content_type)}", (exchange.event,)
-        )
+        return Fault(f"the status is {exchange.status}, the Content-Type {kind}", (exchange.event,))
     if exchange.end == "complete" and is_json and exchange.response_body == b"":
         return Fault("the response is JSON, but has no body", (exchange.event,), key="body")
     return None
 
 
 @rule(MUST, "2025-11-25/basic/transports#listening-for-messages-from-the-server-2",
-      "head", since=R2025_03_26, until=R2026_07_28)  # fmt: skip
+      "head", methods="GET", needs="mcp", since=R2025_03_26, until=R2026_07_28)  # fmt: skip
 def get_is_stream(exchange: Exchange) -> Verdict:
     """A GET gets an event stream, or 405."""
-    is_wrong = _is_mcp(exchange) and exchange.method == "GET" and 200 <= exchange.status < 300
-    if not is_wrong or exchange.is_stream or not _accepts(exchange, "text/event-stream"):
+    if not exchange.is_success or exchange.is_stream or not _accepts(exchange, "text/event-stream"):
         return None
     return Fault(f"the response to a GET is {quoted(exchange.content_type)}", (exchange.event,))
 
 
-@rule(ADVICE, "2026-07-28/basic/transports/streamable-http#receiving-messages-4", "head", since=R2026_07_28)
+@rule(ADVICE, "2026-07-28/basic/transports/streamable-http#receiving-messages-4",
+      "head", needs="mcp", since=R2026_07_28)  # fmt: skip
 def buffering(exchange: Exchange) -> Verdict:
     """The head of a stream forbids buffering."""
-    is_missing = _is_mcp(exchange) and exchange.is_stream and exchange.response_header("x-accel-buffering") != "no"
+    is_missing = exchange.is_stream and exchange.response_header("x-accel-buffering") != "no"
     return Fault("the event stream has no X-Accel-Buffering: no", key="") if is_missing else None
 
 
-@rule(MUST, "2026-07-28/basic/transports/streamable-http#protocol-version-header-5", "end", since=R2026_07_28)
+@rule(MUST, "2026-07-28/basic/transports/streamable-http#protocol-version-header-5",
+      "end", needs="mcp", since=R2026_07_28)  # fmt: skip
 def status_of_error(exchange: Exchange) -> Verdict:
     """An error has the HTTP status of its code."""
-    if not _is_mcp(exchange) or exchange.is_stream or len(exchange.responses) != 1 or len(exchange.requests) != 1:
+    if exchange.is_stream or len(exchange.responses) != 1 or len(exchange.requests) != 1:
         return None
     code, request = exchange.responses[0].body.get("code"), exchange.requests[0]
     if exchange.responses[0].kind != "error" or not isinstance(code, int) or request.method == "initialize":
         return None
-    is_malformed = code == -32602 and missing_meta(request.body) is not None
-    wanted = 400 if is_malformed else STATUS_OF.get(code)
-    if wanted is None or exchange.status == wanted:
-        return None
-    return Fault(f"the error {code} has the status {exchange.status}, not {wanted}", (exchange.event,), key=str(code))
+    is_malformed = code == INVALID_PARAMS and missing_meta(request.body) is not None
+    wanted = 400 if is_malformed else STATUS_OF.get(code, exchange.status)
+    text = f"the error {code} has the status {exchange.status}, not {wanted}"
+    return None if exchange.status == wanted else Fault(text, (exchange.event,), key=str(code))
 
 
-@rule(SHOULD, "2025-11-25/basic/transports#sending-messages-to-the-server-13", "end", since=R2025_03_26)
+@rule(SHOULD, "2025-11-25/basic/transports#sending-messages-to-the-server-13", "end", needs="mcp", since=R2025_03_26)
 def stream_brings_response(exchange: Exchange) -> Verdict:
     """The stream of a request brings its response."""
     waiting = [request for request in exchange.requests if request.method != "subscriptions/listen"]
-    is_silent = exchange.end == "complete" and exchange.is_stream and exchange.answered < len(waiting)
-    if not is_silent or not _is_mcp(exchange) or exchange.last_id is not None or not exchange.is_whole:
+    if not exchange.ends_stream or exchange.answered >= len(waiting) or exchange.last_id is not None:
         return None  # with an id, the client can resume the stream
     if any(request.call is not None and request.call.cancelled is not None for request in waiting):
         return None
@@ -274,25 +270,24 @@ def stream_brings_response(exchange: Exchange) -> Verdict:
 
 
 @rule(SHOULD, "2025-11-25/basic/transports#sending-messages-to-the-server-11",
-      "end", since=R2025_11_25, until=R2026_07_28)  # fmt: skip
+      "end", needs="mcp", since=R2025_11_25, until=R2026_07_28)  # fmt: skip
 def retry_before_close(exchange: Exchange) -> Verdict:
     """Before a server closes a stream, it sends retry."""
-    is_polled = exchange.end == "complete" and exchange.is_stream and exchange.answered < len(exchange.requests)
-    is_unclear = exchange.last_id is None or not exchange.is_whole
-    if not is_polled or is_unclear or exchange.retry is not None or not _is_mcp(exchange):
+    is_polled = exchange.ends_stream and exchange.answered < len(exchange.requests)
+    if not is_polled or exchange.last_id is None or exchange.retry is not None:
         return None
     return Fault("the server closes the stream of an unfinished request without retry", (exchange.event,))
 
 
 @rule(MUST, "2025-11-25/basic/transports#sending-messages-to-the-server-12",
-      "exchange", since=R2025_11_25, until=R2026_07_28)  # fmt: skip
+      "exchange", methods="GET", since=R2025_11_25, until=R2026_07_28)  # fmt: skip
 def waits_for_retry(exchange: Exchange) -> Verdict:
     """A client waits for retry before it reconnects."""
     before = exchange.dialogue.last_stream.get(exchange.header("last-event-id") or "")
-    if before is None or before.ended_at is None or before.retry is None or exchange.method != "GET":
+    if before is None or before.ended_at is None or before.retry is None or before.end != "complete":
         return None
     waited = exchange.at - before.ended_at
-    if waited >= before.retry / 1000 * _EARLY or before.end != "complete":
+    if waited >= before.retry / 1000 * _EARLY:
         return None
     return Fault(f"the client reconnects after {waited:.3f} seconds, but retry is {before.retry} ms", (before.event,))
 
@@ -312,12 +307,10 @@ def no_response_on_get(event: StreamEvent) -> Verdict:
     """A stream of GET has no responses, unless it resumes the stream of a request."""
     exchange = event.exchange
     is_resumed = "last-event-id" in exchange.headers or exchange.dialogue.transport != "http"
-    if exchange.method != "GET" or is_resumed:
+    responses = [message for message in event.messages if message.kind in ("result", "error")]
+    if exchange.method != "GET" or is_resumed or not responses:
         return None
-    for message in event.messages:
-        if message.kind in ("result", "error"):
-            return Fault(f"{message.sent} comes on the stream of a GET", (exchange.event,))
-    return None
+    return Fault(f"{responses[0].sent} comes on the stream of a GET", (exchange.event,))
 
 
 def _stream_of(dialogue: Dialogue, id: str | None) -> Exchange | None:
@@ -346,14 +339,13 @@ def events_of_stream(event: StreamEvent) -> Verdict:
     return Fault(f"the event {quoted(event.id)} belongs to another stream", (other.event, exchange.event))
 
 
-@rule(SHOULD, "2025-11-25/basic/transports#resumability-and-redelivery-3", "exchange", until=R2026_07_28)
+@rule(SHOULD, "2025-11-25/basic/transports#resumability-and-redelivery-3",
+      "exchange", methods="GET", needs="whole unshared", until=R2026_07_28)  # fmt: skip
 def known_event_id(exchange: Exchange) -> Verdict:
     """Last-Event-ID is the id of an event of the session."""
-    id, dialogue = exchange.header("last-event-id"), exchange.dialogue
-    is_unknown = id is not None and id not in dialogue.event_ids and dialogue.is_whole and not dialogue.event_ids.forgot
-    if not is_unknown or exchange.method != "GET" or dialogue.is_shared:
-        return None
-    return f"Last-Event-ID is {quoted(id)}, which no event had"
+    id = exchange.header("last-event-id")
+    is_unknown = id is not None and exchange.dialogue.event_ids.lacks(id)
+    return f"Last-Event-ID is {quoted(id)}, which no event had" if is_unknown else None
 
 
 @rule(ADVICE, "2025-11-25/basic/transports#sending-messages-to-the-server-9",
@@ -361,7 +353,8 @@ def known_event_id(exchange: Exchange) -> Verdict:
 def priming_event(event: StreamEvent) -> Verdict:
     """A stream begins with an event id and empty data."""
     # Advice, although it is a SHOULD: most servers cannot resume a stream, and a warning for each would hide others.
-    is_first = event.exchange.events == 1 and event.exchange.method == "POST" and _is_mcp(event.exchange)
+    exchange = event.exchange
+    is_first = exchange.events == 1 and exchange.method == "POST" and exchange.is_mcp
     return Fault("the stream begins with a message", key="") if is_first and not (event.is_empty and event.id) else None
 
 
