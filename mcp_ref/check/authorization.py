@@ -32,8 +32,10 @@ def _form(exchange: Exchange) -> dict[str, list[str]]:
     return parse_qs(exchange.body.decode("utf-8", "replace"), keep_blank_values=True) if is_form else {}
 
 
-def _is_authorization_request(exchange: Exchange) -> bool:
-    return not exchange.is_endpoint and exchange.method == "GET" and _query(exchange).get("response_type") == ["code"]
+def _authorization_request(exchange: Exchange) -> dict[str, list[str]]:
+    """Return the query of an authorization request, or {} for another request."""
+    query = {} if exchange.is_endpoint or exchange.method != "GET" else _query(exchange)
+    return query if query.get("response_type") == ["code"] else {}
 
 
 def _grant(exchange: Exchange) -> str:
@@ -42,11 +44,10 @@ def _grant(exchange: Exchange) -> str:
     return _form(exchange).get("grant_type", [""])[0]
 
 
-def _document(exchange: Exchange) -> Object | None:
-    """Return the JSON object in a successful response, or None."""
-    if exchange.status != 200 or exchange.response_body is None:
-        return None
-    return _json_object(exchange.response_body)
+def _document(exchange: Exchange, *paths: str) -> Object | None:
+    """Return the JSON object that is served at one of the well-known paths, or None."""
+    is_served = exchange.status == 200 and any(path in exchange.target for path in paths)
+    return _json_object(exchange.response_body or b"") if is_served else None
 
 
 def _json_object(data: bytes) -> Object | None:
@@ -68,62 +69,59 @@ def no_token_in_query(exchange: Exchange) -> Verdict:
     return "the query has an access_token" if "access_token" in _query(exchange) else None
 
 
-@rule(MUST, "2026-07-28/basic/authorization/index#token-requirements-3", "exchange", until=R2026_07_28)
+@rule(MUST, "2026-07-28/basic/authorization/index#token-requirements-3",
+      "exchange", needs="endpoint unshared", until=R2026_07_28)  # fmt: skip
 def authorization_in_each_request(exchange: Exchange) -> Verdict:
     """Each request of a session has the Authorization header."""
     dialogue = exchange.dialogue
     is_missing = dialogue.is_authorized and "authorization" not in exchange.headers and exchange.method != "OPTIONS"
-    if not is_missing or dialogue.is_shared or dialogue.session is None or not exchange.is_endpoint:
+    if not is_missing or dialogue.session is None:
         return None
     return f"a {exchange.method} has no Authorization header, unlike earlier requests of the session"
 
 
 @rule(MUST, "2025-06-18/basic/authorization#authorization-server-location-3",
-      "head", since=R2025_06_18, until=R2025_11_25)  # fmt: skip
+      "head", needs="endpoint", since=R2025_06_18, until=R2025_11_25)  # fmt: skip
 def challenge_of_401(exchange: Exchange) -> Verdict:
     """A 401 has the header WWW-Authenticate."""
-    if exchange.status != 401 or not exchange.is_endpoint:
-        return None
     challenge = _challenge(exchange)
-    if challenge is not None and challenge.resource_metadata:
+    if exchange.status != 401 or (challenge is not None and challenge.resource_metadata):
         return None
     return "the response 401 has no resource_metadata in WWW-Authenticate"
 
 
-@rule(MUST, "2026-07-28/basic/authorization/index#error-handling-1", "head", since=R2025_03_26)
+@rule(MUST, "2026-07-28/basic/authorization/index#error-handling-1", "head", needs="endpoint", since=R2025_03_26)
 def status_of_challenge(exchange: Exchange) -> Verdict:
     """Insufficient scope is 403, an invalid token 401."""
     challenge = _challenge(exchange)
     error = challenge.parameters.get("error", "") if challenge is not None else ""
-    wanted = {"insufficient_scope": 403, "invalid_token": 401}.get(error)
-    if wanted is None or exchange.status == wanted or not exchange.is_endpoint:
-        return None
-    return f"the challenge {error} has the status {exchange.status}"
+    wanted = {"insufficient_scope": 403, "invalid_token": 401}.get(error, exchange.status)
+    return None if exchange.status == wanted else f"the challenge {error} has the status {exchange.status}"
 
 
-@rule(SHOULD, "2026-07-28/basic/authorization/index#runtime-insufficient-scope-errors-2", "head", since=R2025_11_25)
+@rule(SHOULD, "2026-07-28/basic/authorization/index#runtime-insufficient-scope-errors-2",
+      "head", needs="endpoint", since=R2025_11_25)  # fmt: skip
 def insufficient_scope(exchange: Exchange) -> Verdict:
     """A challenge of insufficient scope names the scopes and the metadata."""
     challenge = _challenge(exchange)
-    if challenge is None or exchange.status != 403 or not exchange.is_endpoint:
-        return None
-    missing = [name for name in ("error", "scope", "resource_metadata") if not challenge.parameters.get(name)]
+    given = challenge.parameters if challenge is not None and exchange.status == 403 else None
+    missing = [name for name in ("error", "scope", "resource_metadata") if given is not None and not given.get(name)]
     return f"the challenge of the response 403 has no {missing[0]}" if missing else None
 
 
-@rule(ADVICE, "2026-07-28/basic/authorization/index#scope-selection-strategy-1", "head", since=R2025_11_25)
+@rule(ADVICE, "2026-07-28/basic/authorization/index#scope-selection-strategy-1",
+      "head", needs="endpoint", since=R2025_11_25)  # fmt: skip
 def scope_of_401(exchange: Exchange) -> Verdict:
     """A challenge names the scopes of the resource."""
     challenge = _challenge(exchange)
-    is_missing = exchange.status == 401 and exchange.is_endpoint and challenge is not None and not challenge.scopes
+    is_missing = exchange.status == 401 and challenge is not None and not challenge.scopes
     return "the challenge has no scope" if is_missing else None
 
 
 @rule(SHOULD, "2026-07-28/basic/authorization/index#refresh-tokens-4", "head end", since=R2026_07_28)
 def no_offline_access(exchange: Exchange) -> Verdict:
     """A resource does not ask for offline_access."""
-    challenge = _challenge(exchange)
-    document = _document(exchange) if _RESOURCE_METADATA in exchange.target else None
+    challenge, document = _challenge(exchange), _document(exchange, _RESOURCE_METADATA)
     scopes = an_object(document).get("scopes_supported")
     named = [*(challenge.scopes if challenge is not None else ()), *(scopes if isinstance(scopes, list) else [])]
     return Fault("the server asks for the scope offline_access", key="") if "offline_access" in named else None
@@ -132,7 +130,7 @@ def no_offline_access(exchange: Exchange) -> Verdict:
 @rule(MUST, "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location-2", "end")
 def resource_metadata(exchange: Exchange) -> Verdict:
     """Protected resource metadata names the resource and an authorization server."""
-    document = _document(exchange) if _RESOURCE_METADATA in exchange.target else None
+    document = _document(exchange, _RESOURCE_METADATA)
     if document is None:
         return None
     servers = document.get("authorization_servers")
@@ -149,8 +147,8 @@ def _is_insecure(url: object) -> bool:
 @rule(MUST, "2026-07-28/basic/authorization/security-considerations#communication-security-2", "end")
 def secure_endpoints(exchange: Exchange) -> Verdict:
     """The endpoints of an authorization server begin with https."""
-    document = _document(exchange) if any(path in exchange.target for path in _SERVER_METADATA) else None
-    insecure = [name for name, url in (document or {}).items() if name.endswith("_endpoint") and _is_insecure(url)]
+    document = an_object(_document(exchange, *_SERVER_METADATA))
+    insecure = [name for name, url in document.items() if name.endswith("_endpoint") and _is_insecure(url)]
     return f"the {insecure[0]} of the metadata does not begin with https" if insecure else None
 
 
@@ -158,7 +156,7 @@ def secure_endpoints(exchange: Exchange) -> Verdict:
       "end", since=R2025_11_25)  # fmt: skip
 def pkce_in_metadata(exchange: Exchange) -> Verdict:
     """OpenID metadata names the methods of PKCE."""
-    document = _document(exchange) if _SERVER_METADATA[1] in exchange.target else None
+    document = _document(exchange, _SERVER_METADATA[1])
     if document is None or "code_challenge_methods_supported" in document:
         return None
     return "the metadata have no code_challenge_methods_supported"
@@ -170,52 +168,42 @@ def pkce(exchange: Exchange) -> Verdict:
     """The authorization flow is protected by PKCE, with S256."""
     if _grant(exchange) == "authorization_code":
         return None if "code_verifier" in _form(exchange) else "the token request has no code_verifier"
-    if not _is_authorization_request(exchange):
-        return None
-    query = _query(exchange)
-    if "code_challenge" not in query:
+    query = _authorization_request(exchange)
+    if query and "code_challenge" not in query:
         return "the authorization request has no code_challenge"
     method = query.get("code_challenge_method", ["plain"])[0]
-    return None if method in ("S256", "***") else f"the code_challenge_method is {quoted(method)}"
+    return None if not query or method in ("S256", "***") else f"the code_challenge_method is {quoted(method)}"
 
 
 @rule(MUST, "2026-07-28/basic/authorization/index#resource-parameter-implementation-2", "exchange", since=R2025_06_18)
 def resource_parameter(exchange: Exchange) -> Verdict:
     """Authorization and token requests name the MCP server as their resource."""
-    if _is_authorization_request(exchange):
-        found = _query(exchange).get("resource")
-    elif _grant(exchange) in ("authorization_code", "refresh_token"):
-        found = _form(exchange).get("resource")
-    else:
-        return None
-    if found is None:
+    is_grant = _grant(exchange) in ("authorization_code", "refresh_token")
+    fields = _form(exchange) if is_grant else _authorization_request(exchange)
+    if fields and "resource" not in fields:
         return f"the request to {url_parts(exchange.target).path} has no resource"
-    is_valid = ("#" not in found[0] and "://" in found[0]) or found[0] == "***"
-    return None if is_valid else f"the resource is {quoted(found[0])}"
+    resource = fields.get("resource", ["***"])[0]
+    is_valid = ("#" not in resource and "://" in resource) or resource == "***"
+    return None if is_valid else f"the resource is {quoted(resource)}"
 
 
 @rule(SHOULD, "2026-07-28/basic/authorization/security-considerations#open-redirection-3",
       "exchange", since=R2025_06_18)  # fmt: skip
 def state_parameter(exchange: Exchange) -> Verdict:
     """An authorization request has a state."""
-    is_missing = _is_authorization_request(exchange) and "state" not in _query(exchange)
-    return "the authorization request has no state" if is_missing else None
+    query = _authorization_request(exchange)
+    return "the authorization request has no state" if query and "state" not in query else None
 
 
 @rule(MUST, "2026-07-28/basic/authorization/security-considerations#communication-security-3",
       "exchange", since=R2025_03_26)  # fmt: skip
 def redirect_uri(exchange: Exchange) -> Verdict:
     """A redirect URI is on localhost, or begins with https."""
-    uris: list[object] = []
-    if _is_authorization_request(exchange):
-        uris = [*_query(exchange).get("redirect_uri", [])]
-    else:
-        registered = an_object(_registration(exchange)).get("redirect_uris")
-        uris = [*registered] if isinstance(registered, list) else []
-    for uri in uris:
-        if _is_insecure(uri):
-            return f"the redirect URI {quoted(uri)} is neither local nor https"
-    return None
+    registered = an_object(_registration(exchange)).get("redirect_uris")
+    uris: list[object] = [*_authorization_request(exchange).get("redirect_uri", [])]
+    uris += registered if isinstance(registered, list) else []
+    wrong = [uri for uri in uris if _is_insecure(uri)]
+    return f"the redirect URI {quoted(wrong[0])} is neither local nor https" if wrong else None
 
 
 def _registration(exchange: Exchange) -> Object | None:
@@ -250,7 +238,7 @@ def refresh_grant(exchange: Exchange) -> Verdict:
       "exchange", since=R2025_11_25)  # fmt: skip
 def client_id_url(exchange: Exchange) -> Verdict:
     """A client_id that is a URL begins with https, and has a path."""
-    id = _query(exchange).get("client_id", [""])[0] if _is_authorization_request(exchange) else ""
+    id = _authorization_request(exchange).get("client_id", [""])[0]
     parts = url_parts(id if "://" in id else "https://client/id")
     is_valid = parts.scheme == "https" and parts.path not in ("", "/")
     return None if is_valid else f"the client_id is {quoted(id)}"

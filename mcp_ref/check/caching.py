@@ -37,14 +37,11 @@ def negative_ttl(message: Message) -> Verdict:
 
 
 @rule(MUST, "2026-07-28/server/utilities/caching#interaction-with-pagination-4",
-      "result", methods=_METHODS, since=R2026_07_28)  # fmt: skip
+      "result", methods=_METHODS, needs="call", since=R2026_07_28)  # fmt: skip
 def scope_of_pages(message: Message) -> Verdict:
     """All pages of a list have one cacheScope."""
-    cursor = message.call.params.get("cursor") if message.call is not None else None
-    before = message.dialogue.cursors.get((message.method, cursor)) if isinstance(cursor, str) else None
-    scope = message.body.get("cacheScope")
-    if before is None or before[1] is None or scope is None or before[1] == scope:
+    cursor, scope = message.request.params.get("cursor"), message.body.get("cacheScope")
+    event, before = message.dialogue.cursors.get((message.method, str(cursor)), (0, None))
+    if before is None or scope is None or before == scope:
         return None
-    return Fault(
-        f"the cacheScope of this page is {quoted(scope)}, that of the page before {quoted(before[1])}", (before[0],)
-    )
+    return Fault(f"the cacheScope of this page is {quoted(scope)}, that of the page before {quoted(before)}", (event,))

@@ -6,14 +6,15 @@ Used by: conversation.py
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from ..basic.content import check_media
-from ..jsonrpc.messages import JSON, Object
+from ..jsonrpc.messages import Object
 from ..lib.uri import check_uri
 from ..lib.uritemplate import TemplateError, parse
 from ..revisions import R2025_06_18, R2025_11_25
-from .rules import ADVICE, MUST, Fault, Verdict, rule
+from .rules import ADVICE, MUST, Verdict, rule
 from .state import Message, an_object, objects, quoted
 
 _WITH_ICONS = "tools/list resources/list resources/templates/list prompts/list initialize server/discover"
@@ -29,15 +30,14 @@ def _blocks(body: Object) -> Iterator[Object]:
 
 
 @rule(MUST, "2026-07-28/server/prompts#image-content-1",
-      "result", methods="tools/call prompts/get resources/read sampling/createMessage")  # fmt: skip
+      "result", methods="tools/call prompts/get resources/read sampling/createMessage", needs="unmasked")  # fmt: skip
 def media(message: Message) -> Verdict:
     """Images, sounds and blobs are Base64, with a valid MIME type."""
     for block in _blocks(message.body):
         holder = an_object(block.get("resource")) if block.get("type") == "resource" else block
-        data = holder.get("blob") if "blob" in holder else holder.get("data")
-        if not isinstance(data, str) or message.masked:
+        data, mime_type = holder.get("blob", holder.get("data")), holder.get("mimeType")
+        if not isinstance(data, str):
             continue
-        mime_type = holder.get("mimeType")
         try:
             check_media(data, mime_type if isinstance(mime_type, str) else None)
         except ValueError as error:
@@ -50,17 +50,19 @@ def media(message: Message) -> Verdict:
 def embedded_resource(message: Message) -> Verdict:
     """An embedded resource has a valid URI and a MIME type."""
     for block in _blocks(message.body):
+        if block.get("type") != "resource":
+            continue
         resource = an_object(block.get("resource"))
-        if block.get("type") == "resource" and message.method == "prompts/get" and "mimeType" not in resource:
+        if message.method == "prompts/get" and "mimeType" not in resource:
             return f"the embedded resource {quoted(resource.get('uri'))} has no mimeType"
-        if block.get("type") == "resource" and (fault := _uri_fault(resource.get("uri"))) is not None:
+        if (fault := _uri_fault(resource)) is not None:
             return fault
     return None
 
 
-def _uri_fault(uri: JSON) -> str | None:
+def _uri_fault(resource: Object) -> str | None:
     try:
-        check_uri(str(uri))
+        check_uri(str(resource.get("uri")))
     except ValueError as error:
         return str(error)
     return None
@@ -69,11 +71,8 @@ def _uri_fault(uri: JSON) -> str | None:
 @rule(MUST, "2026-07-28/server/resources#custom-uri-schemes-1", "result", methods="resources/list", since=R2025_06_18)
 def resource_uris(message: Message) -> Verdict:
     """The URIs of resources follow RFC 3986."""
-    for each in objects(message.body.get("resources")):
-        fault = _uri_fault(each.get("uri"))
-        if fault is not None:
-            return fault
-    return None
+    faults = map(_uri_fault, objects(message.body.get("resources")))
+    return next(filter(None, faults), None)
 
 
 @rule(MUST, "schema/ResourceTemplate", "result", methods="resources/templates/list")
@@ -91,11 +90,10 @@ def templates(message: Message) -> Verdict:
       "result", methods=_WITH_ICONS, since=R2025_11_25)  # fmt: skip
 def icons(message: Message) -> Verdict:
     """The URI of an icon begins with https: or data:."""
-    holders: list[Object] = [an_object(message.body.get("serverInfo"))]
+    holders = [an_object(message.body.get("serverInfo"))]
     for name in ("tools", "resources", "resourceTemplates", "prompts"):
         holders += objects(message.body.get(name))
-    for holder in holders:
-        for icon in objects(holder.get("icons")):
-            if not str(icon.get("src")).lower().startswith(("https:", "data:", "http:")):
-                return Fault(f"an icon has the URI {quoted(icon.get('src'))}")
+    for icon in itertools.chain.from_iterable(objects(holder.get("icons")) for holder in holders):
+        if not str(icon.get("src")).lower().startswith(("https:", "data:", "http:")):
+            return f"an icon has the URI {quoted(icon.get('src'))}"
     return None

@@ -40,16 +40,15 @@ def declared_mode(message: Message) -> Verdict:
 
 
 @rule(MUST, "2025-11-25/client/elicitation#error-handling-2",
-      "result error", methods="elicitation/create", since=R2025_11_25, until=R2026_07_28)  # fmt: skip
+      "result error", methods="elicitation/create", needs="call", since=R2025_11_25, until=R2026_07_28)  # fmt: skip
 def undeclared_mode_is_refused(message: Message) -> Verdict:
     """A mode that was not declared is refused with -32602."""
-    capability = an_object(message.sender.capabilities).get("elicitation")
-    if message.call is None or not isinstance(capability, dict) or not message.call.is_known:
+    capability, mode = an_object(message.sender.capabilities).get("elicitation"), message.request.params.get("mode")
+    if not isinstance(capability, dict) or message.body.get("code") == INVALID_PARAMS:
         return None
-    mode = message.call.params.get("mode") or "form"
-    if not isinstance(mode, str) or mode in supported_modes(capability) or message.body.get("code") == INVALID_PARAMS:
+    if not isinstance(mode, str | None) or (mode or "form") in supported_modes(capability):
         return None
-    return Fault(f"the mode {quoted(mode)}, which was not declared, is not refused", (message.call.event,))
+    return Fault(f"the mode {quoted(mode)}, which was not declared, is not refused", (message.request.event,))
 
 
 def _schema_fault(schema: Object, has_arrays: bool) -> str | None:
@@ -101,20 +100,18 @@ def https_url(message: Message) -> Verdict:
     return None
 
 
-@rule(SHOULD, "2026-07-28/client/elicitation#form-mode-security-2", "result", methods="elicitation/create")
+@rule(SHOULD, "2026-07-28/client/elicitation#form-mode-security-2",
+      "result", methods="elicitation/create", needs="call unmasked")  # fmt: skip
 def content_fits(message: Message) -> Verdict:
     """Accepted values fit the schema of the form."""
-    call, content = message.call, message.body.get("content")
-    if call is None or not call.is_known or message.body.get("action") != "accept" or message.masked:
-        return None
-    schema = call.params.get("requestedSchema")
-    if not isinstance(schema, dict) or not isinstance(content, dict):
-        return None
+    schema, content = message.request.params.get("requestedSchema"), message.body.get("content")
+    is_form = isinstance(schema, dict) and isinstance(content, dict) and message.body.get("action") == "accept"
     try:
-        errors = content_errors(schema, content)
+        errors = content_errors(an_object(schema), an_object(content)) if is_form else []
     except SchemaError:
         return None
-    return Fault(f"the accepted values do not fit the form: {errors[0]}"[:500], (call.event,)) if errors else None
+    text = f"the accepted values do not fit the form: {errors[0]}"[:500] if errors else ""
+    return Fault(text, (message.request.event,)) if errors else None
 
 
 @rule(MUST, "2025-11-25/client/elicitation#url-elicitation-required-error-3",
@@ -131,10 +128,10 @@ def required_elicitations(message: Message) -> Verdict:
 
 
 @rule(MUST, "2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation-2",
-      "notification", methods="notifications/elicitation/complete", until=R2026_07_28)  # fmt: skip
+      "notification", methods="notifications/elicitation/complete", needs="whole unshared",
+      until=R2026_07_28)  # fmt: skip
 def known_elicitation(message: Message) -> Verdict:
     """A completion names an elicitation that the server has requested."""
-    id, dialogue = message.body.get("elicitationId"), message.dialogue
-    if not dialogue.is_whole or dialogue.is_shared or dialogue.elicitations.forgot or str(id) in dialogue.elicitations:
-        return None
-    return f"the elicitationId {quoted(id)} was in no request"
+    id = message.body.get("elicitationId")
+    is_unknown = message.dialogue.elicitations.lacks(str(id))
+    return f"the elicitationId {quoted(id)} was in no request" if is_unknown else None

@@ -17,12 +17,13 @@ from .state import Call, Message, an_object, quoted
 _LOG: Final = "notifications/message"
 
 
-@rule(SHOULD, "schema/SetLevelRequest", "notification", methods=_LOG, until=R2026_07_28)
+@rule(SHOULD, "schema/SetLevelRequest", "notification", methods=_LOG, needs="ordered", until=R2026_07_28)
 def level_of_session(message: Message) -> Verdict:
     """Log messages have at least the level that the client chose."""
     dialogue, level = message.dialogue, message.body.get("level")
-    is_mixed = dialogue.modern is not None  # the message can belong to a stateless request
-    is_unknown = is_mixed or dialogue.log_level not in LEVELS or dialogue.log_level_pending or not dialogue.is_ordered
+    if dialogue.modern is not None:
+        return None  # the message can belong to a stateless request
+    is_unknown = dialogue.log_level not in LEVELS or dialogue.log_level_pending
     if is_unknown or level not in LEVELS or is_wanted(level, dialogue.log_level):
         return None
     return f"a log message has the level {level}, but the client chose {dialogue.log_level}"
@@ -38,11 +39,11 @@ def asked_for_logs(message: Message) -> Verdict:
     """Log messages belong to a request that asked for them."""
     if message.exchange is not None:
         calls = [request.call for request in message.exchange.requests if request.call is not None]
+    elif message.dialogue.is_whole and not message.receiver.calls.forgot:
+        calls = list(message.receiver.calls.values())
     else:
-        calls = list(message.receiver.calls.values()) if message.dialogue.is_whole else []
-    if any(_level_of(call) is not None or not call.is_known for call in calls):
         return None
-    if message.exchange is None and (not message.dialogue.is_whole or message.receiver.calls.forgot):
+    if any(_level_of(call) is not None or not call.is_known for call in calls):
         return None
     text = "a log message is sent, but no request in flight asked for log messages"
     return Fault(text, tuple(call.event for call in calls[:1]))
@@ -57,14 +58,12 @@ def not_on_subscription(message: Message) -> Verdict:
     return "a log message is part of a subscription" if is_listening or SUBSCRIPTION_ID in message.meta else None
 
 
-@rule(SHOULD, "2026-07-28/server/utilities/logging#error-handling-1", "result")
+@rule(SHOULD, "2026-07-28/server/utilities/logging#error-handling-1", "result", needs="call", by="server")
 def unknown_level_is_refused(message: Message) -> Verdict:
     """An unknown log level is refused with -32602."""
-    call = message.call
-    if call is None or call.sender != "client" or message.revision is None:
-        return None
-    is_modern = message.revision.era == "modern"
-    level = _level_of(call) if is_modern else call.params.get("level", LEVELS[0])
+    call = message.request
+    is_modern = message.revision is not None and message.revision.era == "modern"
+    level = _level_of(call) if is_modern else call.params.get("level")
     if level is None or level in LEVELS or not (is_modern or call.method == "logging/setLevel"):
         return None
     return Fault(f"{call.method} with the log level {quoted(level)} gets a result", (call.event,))

@@ -36,7 +36,7 @@ def input_or_state(message: Message) -> Verdict:
 @rule(MUST, "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-2", "result", since=R2026_07_28)
 def input_requests(message: Message) -> Verdict:
     """An input request is an elicitation, a sampling request or a roots request."""
-    for key, request in _requests(message):
+    for key, request in input_requests_of(message):
         method = request.get("method")
         if not isinstance(method, str) or method not in INPUT_REQUESTS:
             return f"the input request {quoted(key)} has the method {quoted(method)}"
@@ -48,7 +48,7 @@ def input_requests(message: Message) -> Verdict:
     return None
 
 
-def _requests(message: Message) -> list[tuple[str, Object]]:
+def input_requests_of(message: Message) -> list[tuple[str, Object]]:
     requests = an_object(message.body.get("inputRequests")) if asks_for_input(message) else {}
     return [(key, an_object(value)) for key, value in requests.items()]
 
@@ -56,7 +56,7 @@ def _requests(message: Message) -> list[tuple[str, Object]]:
 @rule(MUST, "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-11", "result", since=R2026_07_28)
 def input_is_declared(message: Message) -> Verdict:
     """A server asks only for input that the client declared to support."""
-    for key, request in _requests(message):
+    for key, request in input_requests_of(message):
         method = INPUT_REQUESTS.get(str(request.get("method")))
         capability = method.capability if method is not None else None
         if capability is not None and message.client_declares(capability) is False:

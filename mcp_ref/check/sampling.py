@@ -12,7 +12,7 @@ from ..codec import ShapeError, codec_for
 from ..features.sampling import CreateMessageRequestParams, tool_use_fault
 from ..jsonrpc.messages import Object
 from ..revisions import R2025_11_25
-from .mrtr import asks_for_input
+from .mrtr import input_requests_of
 from .rules import MUST, SHOULD, Verdict, rule
 from .state import Message, an_object, objects, quoted
 
@@ -24,12 +24,8 @@ def asked(message: Message, method: str) -> list[Object]:
     """Return the params of the requests with a method: the message itself, or the input requests of a result."""
     if message.kind == "request":
         return [message.body] if message.method == method else []
-    requests = an_object(message.body.get("inputRequests")) if asks_for_input(message) else {}
-    return [
-        an_object(an_object(each).get("params"))
-        for each in requests.values()
-        if an_object(each).get("method") == method
-    ]
+    requests = [request for _, request in input_requests_of(message)]
+    return [an_object(request.get("params")) for request in requests if request.get("method") == method]
 
 
 def client_declares(message: Message, path: str) -> bool | None:
@@ -72,11 +68,11 @@ def tool_uses_have_results(message: Message) -> Verdict:
 
 
 @rule(MUST, "2026-07-28/client/sampling#tool-choice-modes-2",
-      "result", methods="sampling/createMessage", since=R2025_11_25)  # fmt: skip
+      "result", methods="sampling/createMessage", needs="call", since=R2025_11_25)  # fmt: skip
 def tool_choice(message: Message) -> Verdict:
     """With toolChoice "none", the model uses no tools."""
-    params = message.call.params if message.call is not None else {}
-    mode, used = an_object(params.get("toolChoice")).get("mode"), _uses_tool(message.body)
+    params, used = message.request.params, _uses_tool(message.body)
+    mode = an_object(params.get("toolChoice")).get("mode")
     if mode == "none" and used:
         return 'the model uses a tool, although toolChoice is "none"'
     is_first = not any(_uses_tool(each) for each in objects(params.get("messages")))
@@ -87,6 +83,5 @@ def tool_choice(message: Message) -> Verdict:
 
 def _uses_tool(message: Object) -> bool:
     content = message.get("content")
-    return any(
-        block.get("type") == "tool_use" for block in objects([content] if isinstance(content, dict) else content)
-    )
+    blocks = objects([content] if isinstance(content, dict) else content)
+    return any(block.get("type") == "tool_use" for block in blocks)

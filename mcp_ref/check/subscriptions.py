@@ -78,12 +78,11 @@ def _unwanted_update(message: Message, uris: object, event: int) -> Verdict:
 
 
 @rule(SHOULD, "schema/ResourceUpdatedNotification",
-      "notification", methods="notifications/resources/updated", until=R2026_07_28)  # fmt: skip
+      "notification", methods="notifications/resources/updated", needs="whole unshared", until=R2026_07_28)  # fmt: skip
 def subscribed_resource(message: Message) -> Verdict:
     """Updates come for resources that the client subscribed to."""
     dialogue = message.dialogue
-    is_unclear = not dialogue.is_whole or dialogue.is_shared or dialogue.subscribed.forgot
-    if is_unclear or dialogue.initialize is None:
+    if dialogue.initialize is None or dialogue.subscribed.forgot:
         return None
     return _unwanted_update(message, [*dialogue.subscribed], dialogue.initialize.event)
 
@@ -92,7 +91,6 @@ def subscribed_resource(message: Message) -> Verdict:
 def graceful_end(exchange: Exchange) -> Verdict:
     """A subscription that the server ends gets a result."""
     is_listening = any(request.method == "subscriptions/listen" for request in exchange.requests)
-    is_graceful = exchange.answered > 0 or not exchange.is_whole or not exchange.is_stream
-    if not is_listening or exchange.end != "complete" or is_graceful:
+    if not is_listening or not exchange.ends_stream or exchange.answered:
         return None
     return "the server ends the stream of subscriptions/listen without a result"

@@ -109,36 +109,35 @@ def tool_allows_task(message: Message) -> Verdict:
     return Fault(f"the tool is called {how}, but its taskSupport is {support}", (event,))
 
 
-@task_rule(MUST, "2025-11-25/basic/utilities/tasks#tool-level-negotiation-5", "result error", methods="tools/call")
+@task_rule(MUST, "2025-11-25/basic/utilities/tasks#tool-level-negotiation-5",
+           "result error", methods="tools/call", needs="call")  # fmt: skip
 def wrong_call_is_refused(message: Message) -> Verdict:
     """A call that the tool's taskSupport excludes gets -32601."""
-    (support, event), call = _support(message), message.call
+    (support, event), call, code = _support(message), message.request, message.body.get("code")
     is_declared = message.sender.declares("tasks.requests.tools.call")
-    if call is None or not is_declared or support in (None, "optional") or not call.is_known:
+    is_right = support in (None, "optional") or (support == "required") == ("task" in call.params)
+    if not is_declared or is_right or code == METHOD_NOT_FOUND:
         return None
-    if (support == "required") == ("task" in call.params) or message.body.get("code") == METHOD_NOT_FOUND:
-        return None
-    got = "a result" if message.kind == "result" else f"the error {message.body.get('code')}"
+    got = "a result" if message.kind == "result" else f"the error {code}"
     return Fault(f"a call that the taskSupport {support} excludes gets {got}", (call.event, event))
 
 
-@task_rule(MUST, "2025-11-25/basic/utilities/tasks#result-retrieval-1", "result", methods="tools/call")
+@task_rule(MUST, "2025-11-25/basic/utilities/tasks#result-retrieval-1", "result", methods="tools/call", needs="call")
 def task_is_returned(message: Message) -> Verdict:
     """A request that is accepted as a task returns the task."""
-    call, (support, event) = message.call, _support(message)
-    is_declared = message.sender.declares("tasks.requests.tools.call")
-    if call is None or "task" not in call.params or "task" in message.body or not is_declared:
+    call, (support, event) = message.request, _support(message)
+    if "task" not in call.params or "task" in message.body or support not in ("optional", "required"):
         return None
-    if support not in ("optional", "required"):
+    if not message.sender.declares("tasks.requests.tools.call"):
         return None
     return Fault("the tool allows tasks, but the call returns no task", (call.event, event))
 
 
-@task_rule(MUST, "2025-11-25/basic/utilities/tasks#related-task-metadata-3", "result", methods="tasks/result")
+@task_rule(MUST, "2025-11-25/basic/utilities/tasks#related-task-metadata-3",
+           "result", methods="tasks/result", needs="call")  # fmt: skip
 def related_task(message: Message) -> Verdict:
     """The result of tasks/result names its task in _meta."""
-    related = an_object(message.meta.get(RELATED_TASK)).get("taskId")
-    wanted = message.call.params.get("taskId") if message.call is not None else related
+    related, wanted = an_object(message.meta.get(RELATED_TASK)).get("taskId"), message.request.params.get("taskId")
     text = f"the _meta of the result names the task {quoted(related)}, not {quoted(wanted)}"
     return None if related == wanted else text
 
@@ -150,25 +149,24 @@ def no_related_task(message: Message) -> Verdict:
     return f"the {message.sent} has {RELATED_TASK} in its _meta" if RELATED_TASK in message.meta else None
 
 
-@task_rule(MUST, "2025-11-25/basic/utilities/tasks#protocol-errors-1", "error", methods=_OPERATIONS)
+@task_rule(MUST, "2025-11-25/basic/utilities/tasks#protocol-errors-1",
+           "error", methods=_OPERATIONS, needs="whole unshared call")  # fmt: skip
 def unknown_task(message: Message) -> Verdict:
     """An unknown task gives the error -32602."""
-    dialogue, call, code = message.dialogue, message.call, message.body.get("code")
-    is_known = dialogue.tasks.forgot or not dialogue.is_whole or dialogue.is_shared or dialogue.transport == "http"
-    if is_known or call is None or str(call.params.get("taskId")) in dialogue.tasks or not call.is_known:
+    dialogue, call, code = message.dialogue, message.request, message.body.get("code")
+    is_known = dialogue.transport == "http" or not dialogue.tasks.lacks(str(call.params.get("taskId")))
+    if is_known or code in (INVALID_PARAMS, METHOD_NOT_FOUND):
         return None
-    if code in (INVALID_PARAMS, METHOD_NOT_FOUND):
-        return None
-    return Fault(f"{call.method} for the unknown task {quoted(call.params.get('taskId'))} gets the error {code}",
-                 (call.event,))  # fmt: skip
+    text = f"{call.method} for the unknown task {quoted(call.params.get('taskId'))} gets the error {code}"
+    return Fault(text, (call.event,))
 
 
-@task_rule(MUST, "2025-11-25/basic/utilities/tasks#task-cancellation-1", "result", methods="tasks/cancel")
+@task_rule(MUST, "2025-11-25/basic/utilities/tasks#task-cancellation-1", "result", methods="tasks/cancel", needs="call")
 def over_is_not_cancelled(message: Message) -> Verdict:
     """A task that is over is not cancelled."""
-    call = message.call
-    event, status = message.dialogue.tasks.get(str(call.params.get("taskId")) if call else "", (0, ""))
-    if call is None or status not in _OVER or call.event < event:
+    call = message.request
+    event, status = message.dialogue.tasks.get(str(call.params.get("taskId")), (0, ""))
+    if status not in _OVER or call.event < event:
         return None
     return Fault(f"tasks/cancel gets a result, although the task was {status}", (event, call.event))
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 import json
+from collections import Counter
 
 from ..basic.headers import parameter_headers
 from ..features.registered_tools import TOOL_NAME
 from ..features.tools import CallToolResult, is_object_schema, result_fault
-from ..jsonrpc.messages import Object
+from ..jsonrpc.messages import METHOD_NOT_FOUND, Object
 from ..lib.jsonschema import SchemaError, Validator, compile_schema
 from ..revisions import R2025_06_18, R2025_11_25, R2026_07_28
 from .rules import ADVICE, MUST, SHOULD, Fault, Verdict, rule
@@ -39,9 +40,9 @@ def validator_of(tool: Tool, member: str) -> Validator | None:
 
 def tool_of(message: Message) -> Tool | None:
     """Return the tool that a call, or the result of a call, is about."""
-    params = message.call.params if message.call is not None else message.body
-    tool = message.dialogue.tools.get(str(params.get("name")))
-    if tool is not None and message.call is not None and message.call.event < tool.event:
+    call = message.call
+    tool = message.dialogue.tools.get(str(call.params.get("name"))) if call is not None else None
+    if tool is not None and call is not None and call.event < tool.event:
         return None  # the server can have served the call by an earlier definition
     return tool
 
@@ -80,12 +81,9 @@ def tool_names(message: Message) -> Verdict:
 @rule(SHOULD, "2026-07-28/server/tools#tool-names-5", "result", methods="tools/list", since=R2025_11_25)
 def unique_tool_names(message: Message) -> Verdict:
     """The names of a server's tools are unique."""
-    seen = set[str]()
-    for name, _ in _definitions(message):
-        if name in seen:
-            return Fault(f"two tools have the name {quoted(name)}", key=name)
-        seen.add(name)
-    return None
+    names = [name for name, _ in _definitions(message)]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    return Fault(f"two tools have the name {quoted(twice[0])}", key=twice[0]) if twice else None
 
 
 @rule(MUST, "2026-07-28/server/tools#x-mcp-header-1", "result", methods="tools/list", since=R2026_07_28)
@@ -99,25 +97,25 @@ def parameter_header_names(message: Message) -> Verdict:
     return None
 
 
-@rule(SHOULD, "2026-07-28/server/tools#capabilities-4", "result", methods="tools/list", since=R2026_07_28)
+@rule(SHOULD, "2026-07-28/server/tools#capabilities-4", "result", methods="tools/list", needs="call", since=R2026_07_28)
 def stable_order(message: Message) -> Verdict:
     """Equal lists of tools have the same order."""
-    dialogue, call = message.dialogue, message.call
+    dialogue = message.dialogue
     before, now = list(dialogue.tools), [name for name, _ in _definitions(message)]
-    is_whole = dialogue.tools_are_complete and "nextCursor" not in message.body and call is not None
-    if not is_whole or before == now or set(before) != set(now) or "cursor" in (call.params if call else {}):
+    is_whole = dialogue.tools_are_complete and "nextCursor" not in message.body
+    if not is_whole or before == now or set(before) != set(now) or "cursor" in message.request.params:
         return None
     return Fault(f"{len(now)} tools come in another order than before", (dialogue.tools[now[0]].event,))
 
 
-@rule(MUST, "2026-07-28/server/tools#output-schema-1", "result", methods="tools/call", since=R2025_06_18)
+@rule(MUST, "2026-07-28/server/tools#output-schema-1",
+      "result", methods="tools/call", needs="unmasked", since=R2025_06_18)  # fmt: skip
 def structured_content_fits(message: Message) -> Verdict:
     """The structured content of a result fits the tool's outputSchema."""
     tool, value = tool_of(message), message.value
-    if tool is None or not isinstance(value, CallToolResult) or value.is_error or message.masked:
+    if tool is None or not isinstance(value, CallToolResult) or value.is_error:
         return None
-    fault = result_fault(validator_of(tool, "outputSchema"), value)
-    name = str(tool.definition.get("name"))
+    fault, name = result_fault(validator_of(tool, "outputSchema"), value), str(tool.definition.get("name"))
     text = f"the result of tool {quoted(name)} does not fit its outputSchema: {fault}"
     return None if fault is None else Fault(text[:500], (tool.event,), key=name)
 
@@ -130,15 +128,14 @@ def structured_content_as_text(message: Message) -> Verdict:
     return "the result has structuredContent, but no text block with its JSON" if is_missing else None
 
 
-@rule(ADVICE, "2026-07-28/server/tools#security-considerations-1", "result", methods="tools/call")
+@rule(ADVICE, "2026-07-28/server/tools#security-considerations-1",
+      "result", methods="tools/call", needs="call unmasked")  # fmt: skip
 def arguments_fit(message: Message) -> Verdict:
     """A server refuses arguments that do not fit the inputSchema."""
-    tool, call = tool_of(message), message.call
-    if tool is None or call is None or not call.is_known or message.body.get("isError") or message.masked:
-        return None
-    validator = validator_of(tool, "inputSchema")
+    tool, call = tool_of(message), message.request
+    validator = validator_of(tool, "inputSchema") if tool is not None and not message.body.get("isError") else None
     arguments = call.params.get("arguments", {})
-    if validator is None or validator.is_valid(arguments):
+    if tool is None or validator is None or validator.is_valid(arguments):
         return None
     name, error = str(tool.definition.get("name")), validator.errors(arguments)[:1]
     text = f"tool {quoted(name)} accepts arguments that do not fit its inputSchema: {''.join(map(str, error))}"
@@ -153,14 +150,15 @@ def embedded_resources(message: Message) -> Verdict:
     return "a tool embeds a resource, but the server did not declare resources" if has_one and not is_declared else None
 
 
-@rule(MUST, "2026-07-28/server/tools#capabilities-2", "error", methods="tools/list prompts/list resources/list")
+@rule(MUST, "2026-07-28/server/tools#capabilities-2",
+      "error", methods="tools/list prompts/list resources/list", needs="unshared")  # fmt: skip
 def declared_list_is_served(message: Message) -> Verdict:
     """A server that declares a feature serves its list."""
-    row = message.row
-    is_declared = row is not None and row.capability is not None and message.sender.declares(row.capability)
-    if not is_declared or message.body.get("code") != -32601 or message.dialogue.is_shared:
+    capability = message.capability
+    is_declared = capability is not None and message.sender.declares(capability)
+    if not is_declared or message.body.get("code") != METHOD_NOT_FOUND:
         return None
-    return f"the server declares {row.capability if row else ''}, but {message.method} is unknown to it"
+    return f"the server declares {capability}, but {message.method} is unknown to it"
 
 
 @rule(MUST, "2026-07-28/server/tools#x-mcp-header-9", "request", methods="tools/call", since=R2026_07_28)
