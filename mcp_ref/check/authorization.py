@@ -152,6 +152,34 @@ def secure_endpoints(exchange: Exchange) -> Verdict:
     return f"the {insecure[0]} of the metadata does not begin with https" if insecure else None
 
 
+@rule(MUST, "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery-4",
+      "end", since=R2026_07_28)  # fmt: skip
+def issuer(exchange: Exchange) -> Verdict:
+    """The issuer in metadata is the URL from which the well-known URL was made."""
+    document = _document(exchange, *_SERVER_METADATA)
+    if document is None or document.get("issuer") == "***":
+        return None
+    path = url_parts(exchange.target).path
+    for each in _SERVER_METADATA:
+        path = path.replace(each, "")
+    found = url_parts(str(document.get("issuer")))
+    # only the paths are compared, because a proxy such as the recorder has another host
+    is_right = found.scheme != "" and found.path.rstrip("/") == path.rstrip("/")
+    text = f"the metadata at {url_parts(exchange.target).path} have the issuer {quoted(document.get('issuer'))}"
+    return None if is_right else text
+
+
+@rule(SHOULD, "2026-07-28/basic/authorization/index#authorization-response-validation-2", "head", since=R2026_07_28)
+def iss_parameter(exchange: Exchange) -> Verdict:
+    """An authorization response has the parameter iss, the issuer of its server."""
+    location, uris = exchange.response_header("location") or "", _authorization_request(exchange).get("redirect_uri")
+    if not uris or not location.startswith(uris[0]):
+        return None
+    query = parse_qs(url_parts(location).query)
+    is_missing = ("code" in query or "error" in query) and "iss" not in query
+    return "the authorization response has no iss" if is_missing else None
+
+
 @rule(MUST, "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-8",
       "end", since=R2025_11_25)  # fmt: skip
 def pkce_in_metadata(exchange: Exchange) -> Verdict:

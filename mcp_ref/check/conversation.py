@@ -68,7 +68,7 @@ class Conversation:
     def __init__(self, revision: Revision | str | None = None, head: Head | None = None) -> None:
         self._given = revision_named(revision) if isinstance(revision, str) else revision
         self._head = head
-        self._number = 0
+        self._number = self._unread = 0
         self._table = FindingTable()
         self._reader = Reader(self._table)
         self._exchanges = Exchanges(self._table, self._reader, head.url if head is not None else "", self._given)
@@ -110,6 +110,9 @@ class Conversation:
             self._close_dialogue(dialogue)
         self._pipes.clear()
         self._exchanges.dialogues.clear()
+        if self._unread:
+            text = "messages are cut, or beyond a limit of this judge: neither they nor what depends on them is judged"
+            self.unverified[f"{self._unread} {text}"] = None
         return self._table.take()
 
     def _receive_frame(self, event: Frame) -> None:
@@ -142,3 +145,4 @@ class Conversation:
         if dialogue is not None:
             side: Side = "server"
             self._table.judge("close", dialogue, "", dialogue.known_revision, side, self._number)
+            self._unread += dialogue.unread

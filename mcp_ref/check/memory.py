@@ -14,9 +14,9 @@ from ..basic.mrtr import request_digest
 from ..basic.progress import progress_token
 from ..basic.versioning import CLIENT_CAPABILITIES, SUBSCRIPTION_ID, is_stateless
 from ..features.elicitation import URL_ELICITATION_REQUIRED
-from ..jsonrpc.messages import METHOD_NOT_FOUND, RequestId
+from ..jsonrpc.messages import METHOD_NOT_FOUND, Object, RequestId
 from ..revisions import find_revision
-from .state import LISTS, OTHER_SIDE, Call, Dialogue, Exchange, Message, Tool, an_object, objects
+from .state import LISTS, OTHER_SIDE, Call, Dialogue, Exchange, Message, SeenTask, Tool, an_object, objects
 
 
 def new_call(message: Message, exchange: Exchange | None) -> Call:
@@ -139,15 +139,18 @@ def _initialize(message: Message) -> None:
         dialogue.initialized = dialogue.negotiated = dialogue.revision = dialogue.server.capabilities = None
         forget(dialogue)  # responses of the first session can still come
     dialogue.initialize = message.call
-    capabilities = message.body.get("capabilities")
-    dialogue.client.capabilities = capabilities if isinstance(capabilities, dict) else None
+    dialogue.client.capabilities = _capabilities(message)
 
 
 def _negotiated(message: Message) -> None:
     dialogue = message.dialogue
     dialogue.revision, dialogue.negotiated = find_revision(message.body.get("protocolVersion")), message.event
-    capabilities = message.body.get("capabilities")
-    dialogue.server.capabilities = capabilities if isinstance(capabilities, dict) else None
+    dialogue.server.capabilities = _capabilities(message)
+
+
+def _capabilities(message: Message) -> Object | None:
+    declared = message.body.get("capabilities")
+    return declared if isinstance(declared, dict) else None
 
 
 def _initialized(message: Message) -> None:
@@ -164,9 +167,9 @@ def _discover_refused(message: Message) -> None:
 
 
 def _discovered(message: Message) -> None:
-    dialogue, capabilities = message.dialogue, message.body.get("capabilities")
-    if dialogue.revision is None and isinstance(capabilities, dict):
-        dialogue.server.capabilities = capabilities
+    capabilities = _capabilities(message)
+    if message.dialogue.revision is None and capabilities is not None:
+        message.dialogue.server.capabilities = capabilities
 
 
 def _cancelled(message: Message) -> None:
@@ -263,13 +266,30 @@ def _input_required(message: Message) -> None:
 
 
 def _task_seen(message: Message) -> None:
-    if isinstance(message.body.get("task"), dict) and message.kind == "result":
-        message.dialogue.created_tasks[str(an_object(message.body["task"]).get("taskId"))] = message.event
     task = message.body.get("task") if message.method not in _TASK_MESSAGES else message.body
     for each in (*objects(message.body.get("tasks")), an_object(task)):
-        id, status = each.get("taskId"), each.get("status")
-        if isinstance(id, str) and isinstance(status, str):
-            message.dialogue.tasks[id] = message.event, status
+        seen = _remember_task(message, each)
+        if seen is not None and each is message.body.get("task") and message.kind == "result":
+            seen.created = message.event
+
+
+def _remember_task(message: Message, task: Object) -> SeenTask | None:
+    id, status, interval = task.get("taskId"), task.get("status"), task.get("pollInterval")
+    if not isinstance(id, str) or not isinstance(status, str):
+        return None
+    seen = message.dialogue.tasks.get(id)
+    if seen is None:
+        seen = message.dialogue.tasks[id] = SeenTask()
+    seen.event, seen.status = message.event, status
+    if isinstance(interval, int | float):
+        seen.poll_interval = interval / 1000
+    return seen
+
+
+def _polled(message: Message) -> None:
+    seen = message.dialogue.tasks.get(str(message.body.get("taskId")))
+    if seen is not None:
+        seen.polls = seen.polls[1], message.at
 
 
 _TASK_MESSAGES = ("tasks/get", "tasks/cancel", "notifications/tasks/status", "notifications/tasks")
@@ -281,8 +301,8 @@ def _called(message: Message) -> None:
         created = message.body if message.body.get("resultType") == "task" else an_object(message.body.get("task"))
         task_id = created.get("taskId")
         message.call.task_id = task_id if isinstance(task_id, str) else None
-    if message.body.get("resultType") == "task" and isinstance(id := message.body.get("taskId"), str):
-        message.dialogue.tasks[id] = message.event, str(message.body.get("status"))
+    if message.body.get("resultType") == "task":
+        _remember_task(message, message.body)
     elif "task" in message.body:
         _task_seen(message)
 
@@ -294,8 +314,9 @@ def _elicitation(message: Message) -> None:
 
 def _task_result(message: Message) -> None:
     id = message.call.params.get("taskId") if message.call is not None else None
-    if isinstance(id, str) and id in message.dialogue.tasks:
-        message.dialogue.tasks[id] = message.event, "over"
+    seen = message.dialogue.tasks.get(str(id))
+    if seen is not None:
+        seen.event, seen.status = message.event, "over"
 
 
 _UPDATES: dict[tuple[str, str], Callable[[Message], None]] = {
@@ -319,6 +340,7 @@ _UPDATES: dict[tuple[str, str], Callable[[Message], None]] = {
     **{("result", method): _task_seen for method in ("tasks/get", "tasks/cancel")},
     **{("notification", method): _task_seen for method in ("notifications/tasks/status", "notifications/tasks")},
     ("result", "tasks/result"): _task_result,
+    ("request", "tasks/get"): _polled,
     ("request", "elicitation/create"): _elicitation,
 }
 """Kind and method of a message -> the function that remembers it."""

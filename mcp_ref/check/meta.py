@@ -10,7 +10,7 @@ import re
 
 from ..basic.meta import is_meta_key
 from ..basic.versioning import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO
-from ..jsonrpc.messages import INTERNAL_ERROR, JSON, Object
+from ..jsonrpc.messages import INTERNAL_ERROR, Object
 from ..revisions import R2025_06_18, R2026_07_28
 from .rules import ADVICE, MUST, ORDER, SHOULD, Fault, Verdict, rule
 from .state import Message, an_object, quoted
@@ -104,19 +104,12 @@ _OFFICIAL_DRAFTS = "io.modelcontextprotocol/auth/"
 """The start of the official names of two drafts (SEP-1932, SEP-1933), which have a slash too many for the rule."""
 
 
-def extension_faults(capabilities: JSON) -> Verdict:
-    """Return the fault of an extension's name in capabilities, or None."""
-    for name in an_object(an_object(capabilities).get("extensions")):
+@rule(MUST, "2026-07-28/basic/versioning#extension-negotiation-1", "request result", since=R2026_07_28)
+def extension_names(message: Message) -> Verdict:
+    """The name of an extension has a prefix, as in com.example/name."""
+    for name in an_object(message.declared.get("extensions")):
         if name.startswith(_OFFICIAL_DRAFTS):
             continue
         if len(name) <= MAX_JUDGED_KEY and ("/" not in name or not is_meta_key(name)):
             return Fault(f"the extension {quoted(name)} is not named like com.example/name", key=name[:80])
     return None
-
-
-@rule(MUST, "2026-07-28/basic/versioning#extension-negotiation-1", "request result", since=R2026_07_28)
-def extension_names(message: Message) -> Verdict:
-    """The name of an extension has a prefix, as in com.example/name."""
-    if message.kind == "request":
-        return extension_faults(message.meta.get(CLIENT_CAPABILITIES))
-    return extension_faults(message.body.get("capabilities")) if message.method == "server/discover" else None

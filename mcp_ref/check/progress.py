@@ -36,9 +36,9 @@ def after_response(message: Message) -> Verdict:
     if call is None or call_of_token(message) is not None:
         return None
     if call.task_id is not None or "task" in call.params:  # the token is valid until the task is over
-        event, status = message.dialogue.tasks.get(call.task_id or "", (0, ""))
-        is_over = status in TERMINAL_STATUSES and message.dialogue.is_ordered
-        return Fault(f"progress comes after the task was {status}", (event,)) if is_over else None
+        task = message.dialogue.tasks.get(call.task_id or "")
+        is_over = task is not None and task.status in TERMINAL_STATUSES and message.dialogue.is_ordered
+        return Fault(f"progress comes after the task was {task.status}", (task.event,)) if task and is_over else None
     if not message.dialogue.is_ordered and (exchange is None or call.exchange is not exchange):
         return None
     return Fault(f"progress {quoted(message.body.get('progress'))} comes after the response to {call.method}",

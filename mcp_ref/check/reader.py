@@ -178,6 +178,7 @@ def _remember_unread(data: bytes, source: Source) -> None:
     keys, id = search_members(data.decode("utf-8", "replace"))
     dialogue = source.dialogue
     dialogue.is_whole = False
+    dialogue.unread += 1
     if source.exchange is not None and source.side == "server":
         source.exchange.is_whole = False
     if "method" in keys:

@@ -20,9 +20,9 @@ from ..basic.lifecycle import ClientCapabilities, Implementation
 from ..basic.versioning import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO
 from ..codec import ShapeError, codec_for, members_of
 from ..jsonrpc.messages import Object, is_request_id
-from ..revisions import PYTHON_ONLY, R2026_07_28, Revision, load_type
+from ..revisions import PYTHON_ONLY, R2025_11_25, R2026_07_28, Availability, Revision, load_type
 from .rules import ADVICE, MUST, SHAPE, Fault, Verdict, rule
-from .state import Message, objects, quoted
+from .state import Message, an_object, objects, quoted
 
 
 def _decode(message: Message, path: str, body: Object, part: str) -> Verdict:
@@ -75,6 +75,40 @@ def meta_fits(message: Message) -> Verdict:
                 codec_for(message.revision).decode(cls, message.meta[key])
             except ShapeError as error:
                 return Fault(f"the {key} of the {message.sent} does not fit the schema: {error}", key=key)
+    return None
+
+
+_EARLIER: Final = Availability(until=R2026_07_28)
+_LATER: Final = Availability(since=R2025_11_25)
+_TASKS: Final = Availability(since=R2025_11_25, until=R2026_07_28)
+_MEMBERS: Final[dict[str, tuple[type, Availability]]] = {
+    **{f"{feature}.listChanged": (bool, Availability()) for feature in ("tools", "prompts", "resources")},
+    "resources.subscribe": (bool, Availability()),
+    "roots.listChanged": (bool, _EARLIER),
+    **dict.fromkeys(("sampling.context", "sampling.tools", "elicitation.form", "elicitation.url"), (dict, _LATER)),
+    **{f"tasks.{path}": (dict, _TASKS) for path in ("list", "cancel", "requests")},
+    **{f"tasks.requests.{path}": (dict, _TASKS) for path in ("tools", "tools.call", "sampling",
+       "sampling.createMessage", "elicitation", "elicitation.create")},
+}  # fmt: skip
+"""Path of a member of the capabilities -> its type, and the revisions that define it."""
+
+
+@rule(MUST, "schema/ServerCapabilities", "request result", stage=SHAPE)
+def capability_members(message: Message) -> Verdict:
+    """The members of a capability have the types of the schema."""
+    declared, revision = message.declared, message.revision
+    if not declared or revision is None:
+        return None
+    for path, (kind, availability) in _MEMBERS.items():
+        value: object = declared
+        for name in path.split("."):
+            value = an_object(value).get(name)
+        if value is not None and type(value) is not kind and availability.covers(revision):
+            return Fault(f"the capability {path} of the {message.side} is {quoted(value)}", key=path)
+    for path in ("experimental", "extensions"):
+        for name, value in an_object(declared.get(path)).items():
+            if type(value) is not dict and (path == "experimental" or revision.era == "modern"):
+                return Fault(f"the settings of {quoted(name)} in {path} are {quoted(value)}", key=name[:80])
     return None
 
 

@@ -10,6 +10,7 @@ Below: recording.py
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from typing import Final, Generic, Literal, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from ..basic.lifecycle import declares
+from ..basic.versioning import CLIENT_CAPABILITIES
 from ..jsonrpc.messages import JSON, Object, RequestId
 from ..lib.jsonschema import Validator
 from ..revisions import Method, Revision
@@ -115,6 +117,21 @@ class Tool:
 
 
 @dataclass(slots=True)
+class SeenTask:
+    """A task whose id was seen."""
+
+    event: int = 0
+    """The event with the latest status."""
+    status: str = ""
+    created: int | None = None
+    """The event with the result that created the task."""
+    poll_interval: float = 0.0
+    """The latest `pollInterval`, in seconds; 0 without one."""
+    polls: tuple[float, float] = (-math.inf, -math.inf)
+    """Times of the latest two `tasks/get`, in seconds since the start of the recording."""
+
+
+@dataclass(slots=True)
 class Party:
     """One side of a dialogue."""
 
@@ -150,6 +167,8 @@ class Dialogue:
     """The negotiated revision, or None if unknown or in the modern era."""
     modern: Revision | None = None
     """The revision of the latest stateless request."""
+    unread: int = 0
+    """Number of messages that are not judged, because they are cut or beyond a limit of ours."""
     is_whole: bool = False
     """True if the dialogue was seen from its beginning, and nothing of it was lost."""
     is_shared: bool = False
@@ -187,10 +206,7 @@ class Dialogue:
     tools_are_complete: bool = False
     cursors: Bounded[tuple[str, str], tuple[int, JSON]] = field(default_factory=Bounded)
     """Method and cursor -> the event that gave the cursor, and the `cacheScope` of that page."""
-    tasks: Bounded[str, tuple[int, str]] = field(default_factory=Bounded)
-    """Task id -> the event with its latest status, and this status."""
-    created_tasks: Bounded[str, int] = field(default_factory=Bounded)
-    """Task id -> the event with the result that created the task."""
+    tasks: Bounded[str, SeenTask] = field(default_factory=Bounded)
     subscribed: Bounded[str, int] = field(default_factory=Bounded)
     """URI of a resource -> the event that subscribed to it."""
     elicitations: Bounded[str, int] = field(default_factory=Bounded)
@@ -254,6 +270,13 @@ class Message:
     def meta(self) -> Object:
         """The `_meta` of the params or the result, or {}."""
         return an_object(self.body.get("_meta"))
+
+    @property
+    def declared(self) -> Object:
+        """The capabilities that the message declares for its sender, or {}."""
+        if self.method in ("initialize", "server/discover") and (self.kind == "result" or self.method == "initialize"):
+            return an_object(self.body.get("capabilities"))
+        return an_object(self.meta.get(CLIENT_CAPABILITIES)) if self.kind == "request" else {}
 
     @property
     def sender(self) -> Party:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..basic.versioning import CLIENT_CAPABILITIES
 from ..revisions import R2026_07_28
 from .messages import kind_of_fault
 from .rules import ADVICE, FORM, MUST, Fault, Verdict, rule
-from .state import Message, an_object
+from .state import Message
 
 _DEPRECATED: Final = {
     "roots": "tool parameters, resource URIs or the server's configuration",
@@ -38,11 +37,7 @@ def input_is_messages(message: Message) -> Verdict:
 @rule(ADVICE, "2026-07-28/deprecated#intro-1", "request result", since=R2026_07_28)
 def deprecated(message: Message) -> Verdict:
     """Deprecated features are not adopted."""
-    if message.kind == "request":
-        declared = an_object(message.meta.get(CLIENT_CAPABILITIES))
-    else:
-        declared = an_object(message.body.get("capabilities")) if message.method == "server/discover" else {}
     for feature, replacement in _DEPRECATED.items():
-        if feature in declared:
+        if feature in message.declared:
             return Fault(f"the {message.side} declares {feature}, which is deprecated: use {replacement}", key=feature)
     return None

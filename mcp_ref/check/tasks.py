@@ -15,11 +15,13 @@ from ..features.task_augmentation import RELATED_TASK
 from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Object
 from ..revisions import R2025_11_25, R2026_07_28
 from .rules import MUST, SHOULD, Fault, Verdict, rule
-from .state import Message, an_object, objects, quoted
+from .state import Message, SeenTask, an_object, objects, quoted
 from .tools import tool_of
 
 _AUGMENTED: Final = "tools/call sampling/createMessage elicitation/create"
 _OPERATIONS: Final = "tasks/get tasks/result tasks/cancel"
+_EARLY: Final = 0.9
+"""Part of the poll interval after which a third poll is not early, because clocks and recorders are not exact."""
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d:?\d\d)?")
 _SHOWN: Final = "tasks/get tasks/cancel tasks/list notifications/tasks/status"
 """The methods whose results and notifications show tasks."""
@@ -51,8 +53,10 @@ def begins_working(message: Message) -> Verdict:
 def unique_task_id(message: Message) -> Verdict:
     """Each task has an id of its own."""
     id = an_object(message.body.get("task")).get("taskId")
-    known = message.dialogue.created_tasks.get(id) if isinstance(id, str) else None
-    return None if known is None else Fault(f"the new task has the id {quoted(id)} of another task", (known,))
+    known = message.dialogue.tasks.get(str(id))
+    if known is None or known.created is None:
+        return None
+    return Fault(f"the new task has the id {quoted(id)} of another task", (known.created,))
 
 
 @rule(MUST, "2025-11-25/basic/utilities/tasks#task-status-lifecycle-4",
@@ -60,13 +64,12 @@ def unique_task_id(message: Message) -> Verdict:
 def terminal_status(message: Message) -> Verdict:
     """The status of a task that is over does not change."""
     for task in _tasks_in(message):
-        event, before = message.dialogue.tasks.get(str(task.get("taskId")), (0, ""))
-        now = task.get("status")
-        is_later = message.dialogue.is_ordered or (message.call is not None and message.call.event > event)
-        if before in _OVER and now != before and is_later:
-            if before == "over" and now in TERMINAL_STATUSES:
-                continue
-            return Fault(f"a task goes from {before} to {quoted(now)}", (event,))
+        seen = message.dialogue.tasks.get(str(task.get("taskId")), SeenTask())
+        before, now = seen.status, task.get("status")
+        is_later = message.dialogue.is_ordered or (message.call is not None and message.call.event > seen.event)
+        is_end = before == "over" and now in TERMINAL_STATUSES
+        if before in _OVER and now != before and is_later and not is_end:
+            return Fault(f"a task goes from {before} to {quoted(now)}", (seen.event,))
     return None
 
 
@@ -165,10 +168,10 @@ def unknown_task(message: Message) -> Verdict:
 def over_is_not_cancelled(message: Message) -> Verdict:
     """A task that is over is not cancelled."""
     call = message.request
-    event, status = message.dialogue.tasks.get(str(call.params.get("taskId")), (0, ""))
-    if status not in _OVER or call.event < event:
+    task = message.dialogue.tasks.get(str(call.params.get("taskId")))
+    if task is None or task.status not in _OVER or call.event < task.event:
         return None
-    return Fault(f"tasks/cancel gets a result, although the task was {status}", (event, call.event))
+    return Fault(f"tasks/cancel gets a result, although the task was {task.status}", (task.event, call.event))
 
 
 @task_rule(MUST, "2025-11-25/basic/utilities/tasks#task-cancellation-3", "result", methods="tasks/cancel")
@@ -183,3 +186,14 @@ def failure_has_message(message: Message) -> Verdict:
     """A failed task has a statusMessage."""
     is_silent = message.body.get("status") == "failed" and not message.body.get("statusMessage")
     return "the failed task has no statusMessage" if is_silent else None
+
+
+@task_rule(SHOULD, "2025-11-25/basic/utilities/tasks#getting-tasks-2", "request", methods="tasks/get", needs="unshared")
+def poll_interval(message: Message) -> Verdict:
+    """A task is polled as often as its pollInterval says."""
+    task = message.dialogue.tasks.get(str(message.body.get("taskId")), SeenTask())
+    waited = message.at - task.polls[0]  # since the poll before the last, because one early poll can have a reason
+    is_timed = task.polls[1] > 0  # other programs can write recordings without times
+    if not is_timed or waited >= task.poll_interval * _EARLY:
+        return None
+    return f"a third tasks/get comes after {waited:.3f} seconds, but the pollInterval is {task.poll_interval:g} seconds"

@@ -156,6 +156,9 @@ CASES: dict[str, Case] = {
     "never_answered": old([c(1, "ping")], [c(1, "ping"), s(1, result={})]),
     # ---------------------------------------------------------------------------------------------- lifecycle
     "initialize_first": raw([c(1, "tools/list"), s(1, **error(-32600))], [c(1, "ping"), s(1, result={}), *handshake()]),
+    "capability_members": raw(
+        handshake(server={"tools": {"listChanged": "yes"}}), handshake("2025-06-18", client={"sampling": {"tools": True}})
+    ),
     "initialize_alone": raw([("client", [handshake("2025-03-26")[0][1]])], handshake("2025-03-26")),
     "client_waits_for_initialize": raw(
         [handshake()[0], c(1, "tools/list"), *handshake()[1:], s(1, result={"tools": []})],
@@ -512,12 +515,34 @@ WELL_KNOWN = "/.well-known/oauth-protected-resource"
 AUTHORIZE = (
     "/authorize?response_type=code&client_id=x&code_challenge=y&code_challenge_method=S256&state=z&resource=https://a/"
 )
+OAUTH_SERVER = "/.well-known/oauth-authorization-server"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 STREAMED = [{"sse": None, "id": "1"}, {"sse": PONG, "id": "2"}]
 
 
 def _auth(target: str = AUTHORIZE, **more: Any) -> Web:
     return Web().open().exchange("GET", target=target, status=302, headers={"Mcp-Session-Id": None}, **more)
+
+
+def _redirected(more: str) -> Web:
+    """Return an authorization of the modern era, whose redirect has a code and `more`."""
+    location = {"Location": "http://localhost:1/back?code=z" + more}
+    web = Web().post(LIST, reply=EMPTY)
+    return web.get(target=AUTHORIZE + "&redirect_uri=http://localhost:1/back", status=302, answer=location)
+
+
+def _described(path: str, issuer: str) -> Web:
+    return Web().post(LIST, reply=EMPTY).get(target=OAUTH_SERVER + path, reply={"issuer": issuer})
+
+
+def _polled(*times: float) -> Web:
+    """Return a task with a pollInterval of a second, and `tasks/get` at some times, in seconds."""
+    web = Web().open()
+    task = {**TASK, "pollInterval": 1000}
+    web.post(BEGIN[0][1], reply=BEGIN[1][1]).post(BEGIN[2][1], reply=s(2, result={"task": task})[1])
+    for id, web.at in enumerate(times, 3):
+        web.post(c(id, "tasks/get", {"taskId": "T"})[1], reply=s(id, result=task)[1])
+    return web
 
 
 def _token(body: str) -> Web:
@@ -602,6 +627,9 @@ WEB_CASES: dict[str, Case] = {
         Web().get(target="/.well-known/oauth-authorization-server", reply={"token_endpoint": "http://a/"}),
         Web().get(target="/.well-known/oauth-authorization-server", reply={"token_endpoint": "http://localhost/"}),
     ),
+    "issuer": web(_described("/a", "https://b.example/"), _described("/a", "https://b.example/a")),
+    "iss_parameter": web(_redirected(""), _redirected("&iss=https://b.example")),
+    "poll_interval": web(_polled(1, 1.3, 1.6), _polled(1, 1.3, 2.3, 3.3)),
     "pkce_in_metadata": web(
         _post(PING, reply=PONG).get(target="/.well-known/openid-configuration", reply={"issuer": "https://a"}),
         _post(PING, reply=PONG).get(target="/.well-known/openid-configuration", reply={"code_challenge_methods_supported": ["S256"]}),

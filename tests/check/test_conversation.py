@@ -157,6 +157,24 @@ def test_facts_in_a_message_that_was_cut_are_unknown(events: list[Event]) -> Non
     assert broken([*frames(handshake()), *events]) == []
 
 
+def test_messages_that_were_cut_are_counted_in_the_parts_that_were_not_verified() -> None:
+    conversation = Conversation(head=STARTED)
+    for event in [*frames(handshake()), cut(c(9, "ping")), cut(s(9, result={}))]:
+        conversation.receive(event)
+    conversation.close()
+    assert [note.partition(":")[0] for note in conversation.unverified] == [
+        "2 messages are cut, or beyond a limit of this judge"
+    ]
+
+
+def test_finished_requests_do_not_keep_large_params() -> None:
+    conversation = Conversation(head=STARTED)
+    large = {"name": "t", "arguments": {"text": "x" * 100_000}}
+    for event in frames([*handshake(), c(1, "tools/call", large), s(1, result={"content": TEXT})]):
+        conversation.receive(event)
+    assert conversation._pipes[1].client.finished[1].params == {}
+
+
 def test_tool_that_is_listed_again_after_a_call_does_not_judge_the_call() -> None:
     relisted = [CALL, c(9, "tools/list"), s(9, result={"tools": [STRICT]}), LOOSE_RESULT]
     assert broken(frames([*handshake(), *listed(TOOL), *relisted])) == []
