@@ -27,7 +27,8 @@ def _modes(message: Message) -> set[str] | None:
     return supported_modes(an_object(an_object(known).get("elicitation")))
 
 
-@rule(MUST, "2026-07-28/client/elicitation#capabilities-3", "request result", methods=ASKING, since=R2025_11_25)
+@rule(MUST, "2026-07-28/client/elicitation#capabilities-3",
+      "request result", methods=ASKING, by="server", since=R2025_11_25)  # fmt: skip
 def declared_mode(message: Message) -> Verdict:
     """An elicitation has a mode that the client declared."""
     requests = asked(message, "elicitation/create")
@@ -63,7 +64,7 @@ def _schema_fault(schema: Object, has_arrays: bool) -> str | None:
     return None
 
 
-@rule(MUST, "schema/ElicitRequestFormParams", "request result", methods=ASKING, since=R2025_06_18)
+@rule(MUST, "schema/ElicitRequestFormParams", "request result", methods=ASKING, by="server", since=R2025_06_18)
 def flat_schema(message: Message) -> Verdict:
     """The schema of a form is a flat object of primitive values."""
     for params in asked(message, "elicitation/create"):
@@ -76,7 +77,7 @@ def flat_schema(message: Message) -> Verdict:
 
 
 @rule(MUST, "2026-07-28/client/elicitation#url-mode-elicitation-requests-2",
-      "request result", methods=ASKING, since=R2025_11_25)  # fmt: skip
+      "request result", methods=ASKING, by="server", since=R2025_11_25)  # fmt: skip
 def valid_url(message: Message) -> Verdict:
     """The URL of an elicitation is valid."""
     for params in asked(message, "elicitation/create"):
@@ -90,7 +91,8 @@ def valid_url(message: Message) -> Verdict:
     return None
 
 
-@rule(SHOULD, "2026-07-28/client/elicitation#safe-url-handling-4", "request result", methods=ASKING, since=R2025_11_25)
+@rule(SHOULD, "2026-07-28/client/elicitation#safe-url-handling-4",
+      "request result", methods=ASKING, by="server", since=R2025_11_25)  # fmt: skip
 def https_url(message: Message) -> Verdict:
     """The URL of an elicitation begins with https."""
     for params in asked(message, "elicitation/create"):

@@ -40,9 +40,7 @@ class FindingTable:
         for rule in rules_for(on, method, revision, side):
             if rule.stage > broken_stage:
                 break
-            if rule.needs and not all(is_known(subject) for is_known in rule.needs):
-                continue
-            verdict = rule.judge(subject)
+            verdict = rule.judge(subject) if not rule.needs or rule.applies(subject) else None
             if verdict is None:
                 continue
             fault = verdict if type(verdict) is Fault else Fault(str(verdict))

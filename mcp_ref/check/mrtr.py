@@ -18,14 +18,15 @@ def asks_for_input(message: Message) -> bool:
     return message.body.get("resultType") == "input_required"
 
 
-@rule(MUST, "2026-07-28/basic/patterns/mrtr#supported-requests-1", "result", since=R2026_07_28)
+@rule(MUST, "2026-07-28/basic/patterns/mrtr#supported-requests-1", "result", by="server", since=R2026_07_28)
 def input_of_method(message: Message) -> Verdict:
     """Only tools/call, prompts/get and resources/read ask for input."""
     is_wrong = asks_for_input(message) and message.method not in INPUT_METHODS and message.method != ""
     return f"the {message.sent} is input_required" if is_wrong else None
 
 
-@rule(MUST, "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-10", "result", since=R2026_07_28)
+@rule(MUST, "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-10",
+      "result", by="server", since=R2026_07_28)  # fmt: skip
 def input_or_state(message: Message) -> Verdict:
     """An input_required result has inputRequests or requestState."""
     if not asks_for_input(message) or "inputRequests" in message.body or "requestState" in message.body:
@@ -33,7 +34,8 @@ def input_or_state(message: Message) -> Verdict:
     return f"the {message.sent} has neither inputRequests nor requestState"
 
 
-@rule(MUST, "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-2", "result", since=R2026_07_28)
+@rule(MUST, "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-2",
+      "result", by="server", since=R2026_07_28)  # fmt: skip
 def input_requests(message: Message) -> Verdict:
     """An input request is an elicitation, a sampling request or a roots request."""
     for key, request in input_requests_of(message):
@@ -53,7 +55,8 @@ def input_requests_of(message: Message) -> list[tuple[str, Object]]:
     return [(key, an_object(value)) for key, value in requests.items()]
 
 
-@rule(MUST, "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-11", "result", since=R2026_07_28)
+@rule(MUST, "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-11",
+      "result", by="server", since=R2026_07_28)  # fmt: skip
 def input_is_declared(message: Message) -> Verdict:
     """A server asks only for input that the client declared to support."""
     for key, request in input_requests_of(message):

@@ -123,11 +123,13 @@ class Reader:
                 message.kind = "request" if type(found) is Request else "notification"
                 message.id = found.id if type(found) is Request else None
                 message.method, message.body = found.method, found.params
+                message.meta = an_object(message.body.get("_meta"))
                 message.revision = _revision_of_sent(message, source.revision)
             case Response() | ErrorResponse():
                 message.id = found.id
                 message.kind = "result" if type(found) is Response else "error"
                 message.body = found.result if type(found) is Response else an_object(value["error"])
+                message.meta = an_object(message.body.get("_meta"))
                 if found.id is not None:
                     message.call = find_call(source.dialogue, source.side, found.id, source.exchange)
                 message.method = message.call.method if message.call is not None else ""

@@ -112,6 +112,13 @@ class Rule:
         """The advice to a side that broke the rule."""
         return _fixes()[self.name]
 
+    def applies(self, subject: object) -> bool:
+        """Return True if all facts are known that the rule needs. (`all` would make a generator for each message.)"""
+        for is_known in self.needs:  # noqa: SIM110
+            if not is_known(subject):
+                return False
+        return True
+
     @property
     def page(self) -> str:
         """The page of the specification, without its revision."""

@@ -33,7 +33,8 @@ def client_declares(message: Message, path: str) -> bool | None:
     return message.receiver.declares(path) if message.kind == "request" else message.client_declares(path)
 
 
-@rule(MUST, "2026-07-28/client/sampling#tools-in-sampling-2", "request result", methods=ASKING, since=R2025_11_25)
+@rule(MUST, "2026-07-28/client/sampling#tools-in-sampling-2",
+      "request result", methods=ASKING, by="server", since=R2025_11_25)  # fmt: skip
 def tools_are_declared(message: Message) -> Verdict:
     """Tools in sampling need the capability sampling.tools."""
     for params in asked(message, "sampling/createMessage"):
@@ -42,7 +43,8 @@ def tools_are_declared(message: Message) -> Verdict:
     return None
 
 
-@rule(SHOULD, "2026-07-28/client/sampling#capabilities-3", "request result", methods=ASKING, since=R2025_11_25)
+@rule(SHOULD, "2026-07-28/client/sampling#capabilities-3",
+      "request result", methods=ASKING, by="server", since=R2025_11_25)  # fmt: skip
 def context_is_declared(message: Message) -> Verdict:
     """includeContext needs the capability sampling.context."""
     for params in asked(message, "sampling/createMessage"):
@@ -53,7 +55,7 @@ def context_is_declared(message: Message) -> Verdict:
 
 
 @rule(MUST, "2026-07-28/client/sampling#tool-use-and-result-balance-1",
-      "request result", methods=ASKING, since=R2025_11_25)  # fmt: skip
+      "request result", methods=ASKING, by="server", since=R2025_11_25)  # fmt: skip
 def tool_uses_have_results(message: Message) -> Verdict:
     """Each tool use is followed by its result, and by nothing else."""
     for params in asked(message, "sampling/createMessage"):

@@ -78,19 +78,20 @@ def meta_fits(message: Message) -> Verdict:
     return None
 
 
-_EARLIER: Final = Availability(until=R2026_07_28)
-_LATER: Final = Availability(since=R2025_11_25)
+_MODES: Final = Availability(since=R2025_11_25)
 _TASKS: Final = Availability(since=R2025_11_25, until=R2026_07_28)
-_MEMBERS: Final[dict[str, tuple[type, Availability]]] = {
-    **{f"{feature}.listChanged": (bool, Availability()) for feature in ("tools", "prompts", "resources")},
-    "resources.subscribe": (bool, Availability()),
-    "roots.listChanged": (bool, _EARLIER),
-    **dict.fromkeys(("sampling.context", "sampling.tools", "elicitation.form", "elicitation.url"), (dict, _LATER)),
-    **{f"tasks.{path}": (dict, _TASKS) for path in ("list", "cancel", "requests")},
-    **{f"tasks.requests.{path}": (dict, _TASKS) for path in ("tools", "tools.call", "sampling",
-       "sampling.createMessage", "elicitation", "elicitation.create")},
-}  # fmt: skip
-"""Path of a member of the capabilities -> its type, and the revisions that define it."""
+_LISTS: Final[dict[str, tuple[type, Availability]]] = {"listChanged": (bool, Availability())}
+_KINDS: Final = ("tools.call", "sampling.createMessage", "elicitation.create")
+_MEMBERS: Final[dict[str, dict[str, tuple[type, Availability]]]] = {
+    "tools": _LISTS,
+    "prompts": _LISTS,
+    "resources": {**_LISTS, "subscribe": (bool, Availability())},
+    "roots": {"listChanged": (bool, Availability(until=R2026_07_28))},
+    "sampling": {"context": (dict, _MODES), "tools": (dict, _MODES)},
+    "elicitation": {"form": (dict, _MODES), "url": (dict, _MODES)},
+    "tasks": dict.fromkeys(("list", "cancel", *(f"requests.{kind}" for kind in _KINDS)), (dict, _TASKS)),
+}
+"""Capability -> the paths of its members, with their types and the revisions that define them."""
 
 
 @rule(MUST, "schema/ServerCapabilities", "request result", stage=SHAPE)
@@ -99,12 +100,13 @@ def capability_members(message: Message) -> Verdict:
     declared, revision = message.declared, message.revision
     if not declared or revision is None:
         return None
-    for path, (kind, availability) in _MEMBERS.items():
-        value: object = declared
-        for name in path.split("."):
-            value = an_object(value).get(name)
-        if value is not None and type(value) is not kind and availability.covers(revision):
-            return Fault(f"the capability {path} of the {message.side} is {quoted(value)}", key=path)
+    for feature in declared.keys() & _MEMBERS.keys():
+        for path, (kind, availability) in _MEMBERS[feature].items():
+            value: object = declared[feature]
+            for name in path.split("."):
+                value = value.get(name) if isinstance(value, dict) else value
+            if value is not None and type(value) is not kind and availability.covers(revision):
+                return Fault(f"the capability {feature}.{path} of the {message.side} is {quoted(value)}", key=path)
     for path in ("experimental", "extensions"):
         for name, value in an_object(declared.get(path)).items():
             if type(value) is not dict and (path == "experimental" or revision.era == "modern"):

@@ -252,6 +252,8 @@ class Message:
     id: RequestId | None = None
     body: Object = field(default_factory=dict)
     """The params, the result, or the error object."""
+    meta: Object = field(default_factory=dict)
+    """The `_meta` of the params or the result, or {}."""
     revision: Revision | None = None
     row: Method | None = None
     call: Call | None = None
@@ -265,11 +267,6 @@ class Message:
     """The fault of a malformed message."""
     batch: int = 0
     """Number of messages in the batch that has this message; 0 without a batch."""
-
-    @property
-    def meta(self) -> Object:
-        """The `_meta` of the params or the result, or {}."""
-        return an_object(self.body.get("_meta"))
 
     @property
     def declared(self) -> Object:
