@@ -70,4 +70,4 @@ def no_response_after_cancellation(message: Message) -> Verdict:
     if call is None or call.cancelled is None or call.overtaken is None or call.method == "subscriptions/listen":
         return None
     text = f"{call.method} gets a response after its cancellation, although its receiver had answered a later request"
-    return Fault(text, (call.event, call.cancelled, call.overtaken))
+    return Fault(text, (call.cancelled, call.overtaken))

@@ -11,7 +11,7 @@ from ..jsonrpc.messages import INVALID_PARAMS, Object
 from ..lib.jsonschema import SchemaError
 from ..lib.uri import check_uri
 from ..revisions import R2025_06_18, R2025_11_25, R2026_07_28
-from .rules import MUST, SHOULD, Fault, Verdict, rule
+from .rules import MUST, SHOULD, Verdict, rule
 from .sampling import ASKING, asked, client_declares
 from .state import LOOPBACK, Message, an_object, objects, quoted, url_parts
 
@@ -49,7 +49,7 @@ def undeclared_mode_is_refused(message: Message) -> Verdict:
         return None
     if not isinstance(mode, str | None) or (mode or "form") in supported_modes(capability):
         return None
-    return Fault(f"the mode {quoted(mode)}, which was not declared, is not refused", (message.request.event,))
+    return f"the mode {quoted(mode)}, which was not declared, is not refused"
 
 
 def _schema_fault(schema: Object, has_arrays: bool) -> str | None:
@@ -113,7 +113,7 @@ def content_fits(message: Message) -> Verdict:
     except SchemaError:
         return None
     text = f"the accepted values do not fit the form: {errors[0]}"[:500] if errors else ""
-    return Fault(text, (message.request.event,)) if errors else None
+    return text if errors else None
 
 
 @rule(MUST, "2025-11-25/client/elicitation#url-elicitation-required-error-3",

@@ -9,11 +9,12 @@ Below: rules.py, state.py
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Final
 
 from ..revisions import Revision
 from .recording import Side
 from .rules import ADVICE, MEANING, Fault, Finding, On, Rule, rules_for
+from .state import Dialogue, Exchange, Message, StreamEvent
 
 MAX_CAUSES: Final = 10_000
 """Maximum number of causes whose later occurrences are counted instead of reported."""
@@ -34,7 +35,10 @@ class FindingTable:
         found, self.new = self.new, []
         return found
 
-    def judge(self, on: On, subject: Any, method: str, revision: Revision | None, side: Side, event: int) -> bool:
+    def judge(
+        self, on: On, subject: Message | Exchange | StreamEvent | Dialogue, method: str, revision: Revision | None,
+        side: Side, event: int,
+    ) -> bool:  # fmt: skip
         """Apply the rules for a kind of subject, and return True if it breaks one of an early stage."""
         broken_stage = MEANING
         for rule in rules_for(on, method, revision, side):
@@ -44,22 +48,21 @@ class FindingTable:
             if verdict is None:
                 continue
             fault = verdict if type(verdict) is Fault else Fault(str(verdict))
-            self.add(rule, fault, fault.side or side, event, method, revision)
+            self._add(rule, fault, side, (*subject.proof, event), method, revision)
             if rule.level != ADVICE:
                 broken_stage = min(broken_stage, rule.stage)
         return broken_stage < MEANING
 
-    def add(
-        self, rule: Rule, fault: Fault, side: Side | Literal["unknown"], event: int, method: str,
-        revision: Revision | None,
-    ) -> None:  # fmt: skip
-        """Report a fault, or count it if its cause is known."""
+    def _add(
+        self, rule: Rule, fault: Fault, sender: Side, proof: tuple[int, ...], method: str, revision: Revision | None
+    ) -> None:
+        side = fault.side or sender
         key = rule.name, side, method if fault.key is None else fault.key
         known = self._known.get(key)
         if known is not None:
             known.times += 1
             return
-        events = tuple(sorted({*fault.events, event}))
+        events = tuple(sorted({*fault.events, *proof}))
         name = revision.name if revision is not None else ""
         finding = Finding(rule, rule.level_in(revision), side, events, fault.text, rule.fix, name)
         if len(self._known) < MAX_CAUSES:

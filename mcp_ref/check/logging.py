@@ -66,4 +66,4 @@ def unknown_level_is_refused(message: Message) -> Verdict:
     level = _level_of(call) if is_modern else call.params.get("level")
     if level is None or level in LEVELS or not (is_modern or call.method == "logging/setLevel"):
         return None
-    return Fault(f"{call.method} with the log level {quoted(level)} gets a result", (call.event,))
+    return f"{call.method} with the log level {quoted(level)} gets a result"

@@ -67,7 +67,7 @@ def malformed_request_is_refused(message: Message) -> Verdict:
     if fault is None or (message.kind == "error" and code != INTERNAL_ERROR):
         return None  # another error can have another cause
     got = "a result" if message.kind == "result" else f"the error {code}"
-    return Fault(f"the request {call.method} gets {got}, although {fault}", (call.event,))
+    return f"the request {call.method} gets {got}, although {fault}"
 
 
 @rule(ADVICE, "2026-07-28/basic/index#meta-9", "request", by="client", since=R2026_07_28)

@@ -10,7 +10,7 @@ from typing import Final
 
 from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND
 from ..revisions import R2024_11_05, R2026_07_28
-from .rules import MUST, SHOULD, Fault, Verdict, rule
+from .rules import MUST, SHOULD, Verdict, rule
 from .state import LISTS, Message, quoted
 
 _LISTS: Final = " ".join(LISTS)
@@ -40,7 +40,7 @@ def invalid_cursor_is_refused(message: Message) -> Verdict:
         return None
     got = f"the error {code}" if message.kind == "error" else "a result"
     text = f"{message.method} with the cursor {quoted(cursor)}, which no page had, gets {got}"
-    return Fault(text, (message.request.event,))
+    return text
 
 
 @rule(SHOULD, "2026-07-28/server/utilities/pagination#implementation-guidelines-1",
@@ -51,4 +51,4 @@ def cursor_moves(message: Message) -> Verdict:
     if not isinstance(cursor, str) or message.body.get("nextCursor") != cursor:
         return None
     text = f"the nextCursor of {message.method} is the cursor of the request, {quoted(cursor)}"
-    return Fault(text, (message.request.event,))
+    return text

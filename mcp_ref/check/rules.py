@@ -50,7 +50,7 @@ class Fault:
 
     Args:
         text: sentence that says what is wrong.
-        events: numbers of earlier events that prove the fault too.
+        events: numbers of earlier events that prove the fault too. The request of a response is always one.
         side: the side at fault; None for the sender of the message, or the side of the rule.
         key: distinguishes causes. The same rule, side and key are one finding, however often. Default: the method.
     """
@@ -143,7 +143,7 @@ class Finding:
 
     rule: Rule
     level: Level
-    side: Side | Literal["unknown"]
+    side: Side
     events: tuple[int, ...]
     """Numbers of the events that prove the fault, from 1. Event 1 is in line 2 of a recording."""
     text: str

@@ -220,6 +220,10 @@ class Dialogue:
     """Event id -> the exchange that sent the event last."""
 
     @property
+    def proof(self) -> tuple[int, ...]:
+        return ()
+
+    @property
     def known_revision(self) -> Revision | None:
         """The revision of messages that do not name one themselves."""
         return self.revision or self.given or self.modern
@@ -267,6 +271,11 @@ class Message:
     """The fault of a malformed message."""
     batch: int = 0
     """Number of messages in the batch that has this message; 0 without a batch."""
+
+    @property
+    def proof(self) -> tuple[int, ...]:
+        """The event of the request, if this is its response. It belongs to the proof of each fault."""
+        return (self.call.event,) if self.kind in ("result", "error") and self.call is not None else ()
 
     @property
     def declared(self) -> Object:
@@ -357,6 +366,11 @@ class Exchange:
     is_endpoint: bool = True
     """False for exchanges that are not at the MCP endpoint, such as those of authorization."""
 
+    @property
+    def proof(self) -> tuple[int, ...]:
+        """The event of the request."""
+        return (self.event,)
+
     def header(self, name: str) -> str | None:
         """Return the only value of a request's header, or None."""
         values = self.headers.get(name, [])
@@ -403,6 +417,11 @@ class StreamEvent:
     retry: int | None
     is_empty: bool
     messages: list[Message]
+
+    @property
+    def proof(self) -> tuple[int, ...]:
+        """The event of the request that opened the stream."""
+        return (self.exchange.event,)
 
 
 def url_parts(url: str) -> SplitResult:

@@ -131,7 +131,7 @@ def mismatch_is_refused(exchange: Exchange) -> Verdict:
     """A server refuses a request whose headers differ from its body."""
     is_wrong = exchange.header_fault is not None and 200 <= exchange.status < 300
     text = f"the status is {exchange.status}, although {exchange.header_fault}"
-    return Fault(text, (exchange.event,)) if is_wrong else None
+    return text if is_wrong else None
 
 
 @rule(MUST, "2025-11-25/basic/transports#session-management-4", "exchange", needs="mcp")
@@ -169,7 +169,7 @@ def ended_session_is_404(exchange: Exchange) -> Verdict:
     dialogue = exchange.dialogue
     if dialogue.ended is None or dialogue.session is None or exchange.event < dialogue.ended or exchange.status >= 300:
         return None
-    return Fault(f"the status is {exchange.status}, although the session has ended", (dialogue.ended, exchange.event))
+    return Fault(f"the status is {exchange.status}, although the session has ended", (dialogue.ended,))
 
 
 @rule(MUST, "2025-11-25/basic/transports#session-management-2", "head", needs="unmasked")
@@ -196,7 +196,7 @@ def invalid_version_is_refused(exchange: Exchange) -> Verdict:
         return None
     is_invalid = not _DATE.fullmatch(name[:10]) or name < REVISIONS[0].name
     text = f"the status is {exchange.status} for the revision {quoted(name)}"
-    return Fault(text, (exchange.event,)) if is_invalid else None
+    return text if is_invalid else None
 
 
 @rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-7",
@@ -206,10 +206,10 @@ def accepted(exchange: Exchange) -> Verdict:
     if not exchange.messages or exchange.requests:
         return None
     if exchange.status == 202 and exchange.response_body:
-        return Fault("the response 202 has a body", (exchange.event,), key="body")
+        return Fault("the response 202 has a body", key="body")
     is_wrong = exchange.end == "" and exchange.is_success and exchange.status != 202
     text = f"the status for {exchange.messages[0].sent} is {exchange.status}"
-    return Fault(text, (exchange.event,)) if is_wrong else None
+    return text if is_wrong else None
 
 
 @rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-9",
@@ -220,9 +220,9 @@ def response_type(exchange: Exchange) -> Verdict:
         return None
     is_json, kind = exchange.content_type == "application/json", quoted(exchange.content_type)
     if exchange.end == "" and not is_json and not exchange.is_stream:
-        return Fault(f"the status is {exchange.status}, the Content-Type {kind}", (exchange.event,))
+        return f"the status is {exchange.status}, the Content-Type {kind}"
     if exchange.end == "complete" and is_json and exchange.response_body == b"":
-        return Fault("the response is JSON, but has no body", (exchange.event,), key="body")
+        return Fault("the response is JSON, but has no body", key="body")
     return None
 
 
@@ -232,7 +232,7 @@ def get_is_stream(exchange: Exchange) -> Verdict:
     """A GET gets an event stream, or 405."""
     if not exchange.is_success or exchange.is_stream or not _accepts(exchange, "text/event-stream"):
         return None
-    return Fault(f"the response to a GET is {quoted(exchange.content_type)}", (exchange.event,))
+    return f"the response to a GET is {quoted(exchange.content_type)}"
 
 
 @rule(ADVICE, "2026-07-28/basic/transports/streamable-http#receiving-messages-4",
@@ -255,7 +255,7 @@ def status_of_error(exchange: Exchange) -> Verdict:
     is_malformed = code == INVALID_PARAMS and missing_meta(request.body) is not None
     wanted = 400 if is_malformed else STATUS_OF.get(code, exchange.status)
     text = f"the error {code} has the status {exchange.status}, not {wanted}"
-    return None if exchange.status == wanted else Fault(text, (exchange.event,), key=str(code))
+    return None if exchange.status == wanted else Fault(text, key=str(code))
 
 
 @rule(SHOULD, "2025-11-25/basic/transports#sending-messages-to-the-server-13", "end", needs="mcp", since=R2025_03_26)
@@ -266,7 +266,7 @@ def stream_brings_response(exchange: Exchange) -> Verdict:
         return None  # with an id, the client can resume the stream
     if any(request.call is not None and request.call.cancelled is not None for request in waiting):
         return None
-    return Fault(f"the stream ends without the response to {waiting[0].method}", (exchange.event,))
+    return f"the stream ends without the response to {waiting[0].method}"
 
 
 @rule(SHOULD, "2025-11-25/basic/transports#sending-messages-to-the-server-11",
@@ -276,7 +276,7 @@ def retry_before_close(exchange: Exchange) -> Verdict:
     is_polled = exchange.ends_stream and exchange.answered < len(exchange.requests)
     if not is_polled or exchange.last_id is None or exchange.retry is not None:
         return None
-    return Fault("the server closes the stream of an unfinished request without retry", (exchange.event,))
+    return "the server closes the stream of an unfinished request without retry"
 
 
 @rule(MUST, "2025-11-25/basic/transports#sending-messages-to-the-server-12",
@@ -298,7 +298,7 @@ def response_is_last(event: StreamEvent) -> Verdict:
     exchange = event.exchange
     waiting = len(exchange.requests)
     is_after = waiting and exchange.answered >= waiting and bool(event.messages) and exchange.method == "POST"
-    return Fault(f"{event.messages[0].sent} comes after the response", (exchange.event,)) if is_after else None
+    return f"{event.messages[0].sent} comes after the response" if is_after else None
 
 
 @rule(MUST, "2025-11-25/basic/transports#listening-for-messages-from-the-server-4",
@@ -310,7 +310,7 @@ def no_response_on_get(event: StreamEvent) -> Verdict:
     responses = [message for message in event.messages if message.kind in ("result", "error")]
     if exchange.method != "GET" or is_resumed or not responses:
         return None
-    return Fault(f"{responses[0].sent} comes on the stream of a GET", (exchange.event,))
+    return f"{responses[0].sent} comes on the stream of a GET"
 
 
 def _stream_of(dialogue: Dialogue, id: str | None) -> Exchange | None:
@@ -336,7 +336,7 @@ def events_of_stream(event: StreamEvent) -> Verdict:
     other = _stream_of(exchange.dialogue, event.id)
     if other is None or exchange.resumes is None or other in (exchange.resumes, exchange):
         return None
-    return Fault(f"the event {quoted(event.id)} belongs to another stream", (other.event, exchange.event))
+    return Fault(f"the event {quoted(event.id)} belongs to another stream", (other.event,))
 
 
 @rule(SHOULD, "2025-11-25/basic/transports#resumability-and-redelivery-3",

@@ -122,7 +122,7 @@ def wrong_call_is_refused(message: Message) -> Verdict:
     if not is_declared or is_right or code == METHOD_NOT_FOUND:
         return None
     got = "a result" if message.kind == "result" else f"the error {code}"
-    return Fault(f"a call that the taskSupport {support} excludes gets {got}", (call.event, event))
+    return Fault(f"a call that the taskSupport {support} excludes gets {got}", (event,))
 
 
 @task_rule(MUST, "2025-11-25/basic/utilities/tasks#result-retrieval-1", "result", methods="tools/call", needs="call")
@@ -133,7 +133,7 @@ def task_is_returned(message: Message) -> Verdict:
         return None
     if not message.sender.declares("tasks.requests.tools.call"):
         return None
-    return Fault("the tool allows tasks, but the call returns no task", (call.event, event))
+    return Fault("the tool allows tasks, but the call returns no task", (event,))
 
 
 @task_rule(MUST, "2025-11-25/basic/utilities/tasks#related-task-metadata-3",
@@ -161,7 +161,7 @@ def unknown_task(message: Message) -> Verdict:
     if is_known or code in (INVALID_PARAMS, METHOD_NOT_FOUND):
         return None
     text = f"{call.method} for the unknown task {quoted(call.params.get('taskId'))} gets the error {code}"
-    return Fault(text, (call.event,))
+    return text
 
 
 @task_rule(MUST, "2025-11-25/basic/utilities/tasks#task-cancellation-1", "result", methods="tasks/cancel", needs="call")
@@ -171,7 +171,7 @@ def over_is_not_cancelled(message: Message) -> Verdict:
     task = message.dialogue.tasks.get(str(call.params.get("taskId")))
     if task is None or task.status not in _OVER or call.event < task.event:
         return None
-    return Fault(f"tasks/cancel gets a result, although the task was {task.status}", (task.event, call.event))
+    return Fault(f"tasks/cancel gets a result, although the task was {task.status}", (task.event,))
 
 
 @task_rule(MUST, "2025-11-25/basic/utilities/tasks#task-cancellation-3", "result", methods="tasks/cancel")

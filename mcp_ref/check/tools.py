@@ -139,7 +139,7 @@ def arguments_fit(message: Message) -> Verdict:
         return None
     name, error = str(tool.definition.get("name")), validator.errors(arguments)[:1]
     text = f"tool {quoted(name)} accepts arguments that do not fit its inputSchema: {''.join(map(str, error))}"
-    return Fault(text[:500], (call.event, tool.event), key=name)
+    return Fault(text[:500], (tool.event,), key=name)
 
 
 @rule(SHOULD, "2026-07-28/server/tools#embedded-resources-1", "result", methods="tools/call", since=R2025_06_18)

@@ -94,4 +94,4 @@ def refusal_names_revisions(message: Message) -> Verdict:
     names_one = re.search(r"\d{4}-\d\d-\d\d", str(message.body)) is not None
     if message.dialogue.served_modern is None or names_one:
         return None
-    return Fault("the error for initialize names no revision", (message.request.event,))
+    return "the error for initialize names no revision"

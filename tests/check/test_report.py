@@ -30,7 +30,7 @@ def test_check_prints_findings_with_rule_proof_and_advice(recording: Path, capsy
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "talk.jsonl: 2 errors, 0 warnings in 7 events"
     assert lines[2].startswith("error: server: the result of prompts/list does not fit the schema: prompts[0].name: ")
-    assert lines[3].endswith("[2025-11-25/basic/lifecycle#initialization-5]") and "proof  event 5" in lines[4]
+    assert lines[3].endswith("[2025-11-25/basic/lifecycle#initialization-5]") and "proof  event 4, 5" in lines[4]
 
 
 def test_check_json_and_exit_code_0_without_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
