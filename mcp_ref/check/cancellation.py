@@ -63,11 +63,12 @@ def task_is_cancelled_as_task(message: Message) -> Verdict:
     return Fault(f"the {message.side} cancels {call.method}, which has become a task, by its id", (call.event,))
 
 
-@rule(MUST, "2026-07-28/basic/transports/stdio#cancellation-3", "result error", should_until=R2026_07_28)
+@rule(MUST, "2026-07-28/basic/transports/stdio#cancellation-3",
+      "result error", needs="ordered", should_until=R2026_07_28)  # fmt: skip
 def no_response_after_cancellation(message: Message) -> Verdict:
     """A cancelled request gets no response."""
-    call = message.call
-    if call is None or call.cancelled is None or call.overtaken is None or call.method == "subscriptions/listen":
+    call, (asked, answered) = message.call, message.receiver.latest_answered
+    if call is None or call.cancelled is None or call.method == "subscriptions/listen" or asked < call.cancelled:
         return None
     text = f"{call.method} gets a response after its cancellation, although its receiver had answered a later request"
-    return Fault(text, (call.cancelled, call.overtaken))
+    return Fault(text, (call.cancelled, answered))

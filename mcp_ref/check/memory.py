@@ -16,6 +16,7 @@ from ..basic.versioning import CLIENT_CAPABILITIES, SUBSCRIPTION_ID, is_stateles
 from ..features.elicitation import URL_ELICITATION_REQUIRED
 from ..jsonrpc.messages import METHOD_NOT_FOUND, Object, RequestId
 from ..revisions import find_revision
+from .recording import Side
 from .state import LISTS, OTHER_SIDE, Call, Dialogue, Exchange, Message, SeenTask, Tool, an_object, objects
 
 
@@ -30,7 +31,7 @@ def new_call(message: Message, exchange: Exchange | None) -> Call:
     )  # fmt: skip
 
 
-def find_call(dialogue: Dialogue, side: str, id: RequestId, exchange: Exchange | None) -> Call | None:
+def find_call(dialogue: Dialogue, side: Side, id: RequestId, exchange: Exchange | None) -> Call | None:
     """Return the request to which a response of `side` belongs."""
     if exchange is not None and side == "server":
         for request in exchange.requests:
@@ -38,7 +39,7 @@ def find_call(dialogue: Dialogue, side: str, id: RequestId, exchange: Exchange |
                 return request.call
         if exchange.dialogue.is_shared:
             return None
-    call = dialogue.party(OTHER_SIDE["client" if side == "client" else "server"]).calls.get(id)
+    call = dialogue.party(OTHER_SIDE[side]).calls.get(id)
     return None if call is not None and call.copies else call
 
 
@@ -47,21 +48,18 @@ def remember(message: Message, is_broken: bool = False) -> None:
 
     A notification that `is_broken`, which means that it does not fit its schema, has no effect.
     """
-    dialogue = message.dialogue
-    if dialogue.first is None:
-        dialogue.first = message.event
-    if message.kind == "request" and message.call is not None:
+    dialogue, call = message.dialogue, message.call
+    dialogue.first = dialogue.first or message.event
+    if message.kind == "request" and call is not None:
         if not (dialogue.is_shared and message.exchange is not None):
-            _begin(message, message.call)
+            _begin(message, call)
     elif message.kind in ("result", "error"):
-        _remember_response(message)
-    if is_broken and message.kind == "notification":
-        return
+        _finish(message)
     update = _UPDATES.get((message.kind, message.method))
-    if update is not None:
+    if update is not None and not (is_broken and message.kind == "notification"):
         update(message)
-    if message.kind in ("result", "error") and message.call is not None:
-        message.call.shrink()
+    if message.kind in ("result", "error") and call is not None:
+        call.shrink()
 
 
 def forget(dialogue: Dialogue) -> None:
@@ -92,19 +90,6 @@ def forget_refused(exchange: Exchange) -> None:
             del client.tokens[call.token]
 
 
-def _remember_response(message: Message) -> None:
-    dialogue, body, waiting = message.dialogue, message.body, message.receiver.calls
-    if message.call is not None:
-        _finish(message, message.call)
-        if message.kind == "result" and ("resultType" in body or "supportedVersions" in body):
-            dialogue.served_modern = message.event
-    elif message.id is not None and message.id in waiting:  # one of several requests with this id
-        waiting[message.id].copies -= 1
-    if message.kind == "error" and body.get("code") == URL_ELICITATION_REQUIRED:
-        for each in objects(an_object(body.get("data")).get("elicitations")):
-            dialogue.elicitations[str(each.get("elicitationId"))] = message.event
-
-
 def _begin(message: Message, call: Call) -> None:
     dialogue, earlier = message.dialogue, message.sender.calls.get(call.id)
     if earlier is not None and earlier.cancelled is None:  # the id is used twice, so the responses look the same
@@ -118,19 +103,23 @@ def _begin(message: Message, call: Call) -> None:
         dialogue.used_before_initialized = message.event
 
 
-def _finish(message: Message, call: Call) -> None:
-    waiting = message.receiver.calls
-    if waiting.get(call.id) is call:
-        del waiting[call.id]
-    if not message.dialogue.is_shared:
-        message.receiver.finished[call.id] = call
-        if call.token is not None and message.receiver.tokens.get(call.token) is call:
-            del message.receiver.tokens[call.token]
-            message.receiver.finished_tokens[call.token] = call
-    if message.dialogue.is_ordered:
-        for other in waiting.values():
-            if other.cancelled is not None and other.cancelled < call.event:
-                other.overtaken = message.event
+def _finish(message: Message) -> None:
+    dialogue, body, party, call = message.dialogue, message.body, message.receiver, message.call
+    if call is not None:
+        if party.calls.get(call.id) is call:
+            del party.calls[call.id]
+        if not dialogue.is_shared:
+            party.finished[call.id] = call
+            if call.token is not None and party.tokens.get(call.token) is call:
+                party.finished_tokens[call.token] = party.tokens.pop(call.token)
+        party.latest_answered = max(party.latest_answered, (call.event, message.event))
+        if message.kind == "result" and ("resultType" in body or "supportedVersions" in body):
+            dialogue.served_modern = message.event
+    elif message.id is not None and message.id in party.calls:  # one of several requests with this id
+        party.calls[message.id].copies -= 1
+    if message.kind == "error" and body.get("code") == URL_ELICITATION_REQUIRED:
+        for each in objects(an_object(body.get("data")).get("elicitations")):
+            dialogue.elicitations[str(each.get("elicitationId"))] = message.event
 
 
 def _initialize(message: Message) -> None:
@@ -182,8 +171,7 @@ def _cancelled(message: Message) -> None:
 
 
 def _progress(message: Message) -> None:
-    call = call_of_token(message)
-    progress = message.body.get("progress")
+    call, progress = call_of_token(message), message.body.get("progress")
     if call is not None and isinstance(progress, int | float):
         call.progress = progress
 

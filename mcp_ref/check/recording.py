@@ -42,7 +42,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from ..jsonrpc.messages import JSON
 
@@ -284,48 +284,42 @@ def parse_event(line: bytes) -> Event | None:
         raise RecordingError(f"not an event of a recording: {error!r:.200}") from None
 
 
-def _event(value: dict[str, JSON]) -> Event | None:
-    at, connection, masked = value.get("at", 0.0), value.get("connection", 0), value.get("masked") is True
+def _event(value: dict[str, Any]) -> Event | None:
+    at, connection = value.get("at", 0.0), value.get("connection", 0)
     if not isinstance(at, int | float) or not isinstance(connection, int):
         raise TypeError("at or connection is not a number")
+    common: dict[str, Any] = {"at": at, "connection": connection, "masked": value.get("masked") is True}
     if "gap" in value:
         return Gap(_number(value["gap"]), _number(value.get("bytes", 0)), str(value.get("because", "")), at=at)
     if "request" in value:
-        text = str(value["method"]), str(value["target"])
-        body = _parse_content("body", value)
-        number, headers = _number(value["request"]), _headers(value.get("headers"))
-        return HttpRequest(number, *text, headers, body, at=at, connection=connection, masked=masked)
+        number, headers, body = _number(value["request"]), _headers(value.get("headers")), _parse_content("body", value)
+        return HttpRequest(number, str(value["method"]), str(value["target"]), headers, body, **common)
     if "response" in value:
-        return _response_event(value, at, connection, masked)
+        return _response_event(_number(value["response"]), value, common)
     if "end" in value:
         code = value.get("exit")
-        return End(_side(value["end"]), code if isinstance(code, int) else None, at=at, connection=connection)
+        return End(_side(value["end"]), code if isinstance(code, int) else None, **common)
     if "stderr" in value or "stderr_base64" in value:
-        return ErrorOutput(_parse_content("stderr", value), at=at, connection=connection, masked=masked)
+        return ErrorOutput(_parse_content("stderr", value), **common)
     if "frame" in value or "frame_base64" in value:
-        sender, data, partial = _side(value["from"]), _parse_content("frame", value), value.get("partial") is True
-        return Frame(sender, data, partial, at=at, connection=connection, masked=masked)
+        return Frame(_side(value["from"]), _parse_content("frame", value), value.get("partial") is True, **common)
     return None
 
 
-def _response_event(value: dict[str, JSON], at: float, connection: int, masked: bool) -> Event | None:
-    number = _number(value["response"])
+def _response_event(number: int, value: dict[str, Any], common: dict[str, Any]) -> Event | None:
     if "status" in value:
-        status, headers = _number(value["status"]), _headers(value.get("headers"))
-        return HttpResponse(number, status, headers, at=at, connection=connection, masked=masked)
+        return HttpResponse(number, _number(value["status"]), _headers(value.get("headers")), **common)
     if "event" in value:
         fields, data = value["event"], _parse_content("data", value)
         if not isinstance(fields, dict):
             raise TypeError("event is not an object")
-        id, retry = fields.get("id"), fields.get("retry")
+        id, retry, kind = fields.get("id"), fields.get("retry"), str(fields.get("type", "message"))
         id, retry = id if isinstance(id, str) else None, retry if isinstance(retry, int) else None
-        kind = str(fields.get("type", "message"))
-        return HttpEvent(number, data, id, retry, kind, at=at, connection=connection, masked=masked)
+        return HttpEvent(number, data, id, retry, kind, **common)
     if "end" in value:
-        how: Ending = "complete" if value["end"] == "complete" else _side(value["end"])
-        return HttpEnd(number, how, at=at, connection=connection)
+        return HttpEnd(number, "complete" if value["end"] == "complete" else _side(value["end"]), **common)
     if "body" in value or "body_base64" in value:
-        return HttpBody(number, _parse_content("body", value), at=at, connection=connection, masked=masked)
+        return HttpBody(number, _parse_content("body", value), **common)
     return None
 
 

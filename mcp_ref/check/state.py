@@ -83,8 +83,6 @@ class Call:
     """The latest `progress` that was reported."""
     cancelled: int | None = None
     """The event that cancelled the request."""
-    overtaken: int | None = None
-    """An event that proves that the receiver has read the cancellation: its response to a later request."""
     acknowledged: Object | None = None
     """The filter that the server acknowledged (subscriptions/listen)."""
     copies: int = 0
@@ -146,6 +144,9 @@ class Party:
     """The progress tokens of `calls`."""
     finished_tokens: Bounded[RequestId, Call] = field(default_factory=Bounded)
     """The progress tokens of the latest finished requests."""
+
+    latest_answered: tuple[int, int] = 0, 0
+    """The events of the latest request of this side that has got its response, and of this response."""
 
     def never_sent(self, id: RequestId) -> bool:
         """Return True if the side surely sent no request with this id since the dialogue is observed."""
