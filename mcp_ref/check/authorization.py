@@ -59,8 +59,8 @@ def _json_object(data: bytes) -> Object | None:
 
 
 def _challenge(exchange: Exchange) -> Challenge | None:
-    fields = exchange.response_headers.get("www-authenticate", [])
-    return next((each for each in parse_challenges(fields) if each.scheme in ("bearer", "dpop")), None)
+    challenges = parse_challenges(exchange.response_headers.get_all("www-authenticate"))
+    return next((each for each in challenges if each.scheme in ("bearer", "dpop")), None)
 
 
 @rule(MUST, "2026-07-28/basic/authorization/index#token-requirements-4", "exchange")
@@ -172,8 +172,8 @@ def issuer(exchange: Exchange) -> Verdict:
 @rule(SHOULD, "2026-07-28/basic/authorization/index#authorization-response-validation-2", "head", since=R2026_07_28)
 def iss_parameter(exchange: Exchange) -> Verdict:
     """An authorization response has the parameter iss, the issuer of its server."""
-    location, uris = exchange.response_header("location") or "", _authorization_request(exchange).get("redirect_uri")
-    if not uris or not location.startswith(uris[0]):
+    uris, location = _authorization_request(exchange).get("redirect_uri"), exchange.response_headers.get("location")
+    if not uris or location is None or not location.startswith(uris[0]):
         return None
     query = parse_qs(url_parts(location).query)
     is_missing = ("code" in query or "error" in query) and "iss" not in query

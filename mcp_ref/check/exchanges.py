@@ -14,6 +14,7 @@ from typing import Final
 from urllib.parse import urljoin
 
 from ..basic.versioning import PROTOCOL_VERSION
+from ..lib.http.message import Headers
 from ..revisions import Revision, find_revision
 from .findings import FindingTable
 from .memory import forget, forget_refused
@@ -45,14 +46,15 @@ class Exchanges:
 
     def request(self, event: HttpRequest, number: int) -> None:
         """Check a request and the messages in its body."""
-        headers = _by_name(event.headers)
         body = event.content.data
-        exchange = Exchange(number, event.method, event.target, headers, Dialogue("http"), body)
+        exchange = Exchange(number, event.method, event.target, Headers(event.headers), Dialogue("http"), body)
         exchange.is_whole, exchange.masked = event.content.is_whole, event.masked
         exchange.at, exchange.connection = event.at, event.connection
         exchange.is_endpoint = self._is_endpoint(exchange)
         exchange.dialogue = self._dialogue_of(exchange)
         exchange.revision = exchange.dialogue.revision or find_revision(exchange.header(_VERSION)) or self._given
+        if not exchange.is_endpoint:  # of authorization, which the latest revision of this server demands
+            exchange.revision = self._latest
         exchange.resumes = exchange.dialogue.event_ids.get(exchange.header("last-event-id") or "")
         self.open[event.number] = exchange
         if exchange.is_endpoint and event.method == "POST" and body:
@@ -60,9 +62,8 @@ class Exchanges:
             if exchange.requests and exchange.requests[0].revision is not None:
                 exchange.revision = exchange.requests[0].revision
         self._latest = exchange.revision or self._latest
-        exchange.revision = exchange.revision if exchange.is_endpoint else self._latest
         self._judge("exchange", exchange, number)
-        if exchange.is_endpoint and "authorization" in headers:
+        if exchange.is_endpoint and "authorization" in exchange.headers:
             exchange.dialogue.is_authorized = True
 
     def response(self, event: HttpResponse, number: int) -> None:
@@ -71,7 +72,7 @@ class Exchanges:
         if exchange is None:
             return
         exchange.status = event.status
-        exchange.response_headers = _by_name(event.headers)
+        exchange.response_headers = Headers(event.headers)
         dialogue = exchange.dialogue
         if exchange.is_endpoint and any(each.method == "initialize" for each in exchange.messages):
             self._begin_session(exchange, dialogue)
@@ -89,7 +90,7 @@ class Exchanges:
         exchange.response_body = event.content.data if event.content.is_whole else None
         # a proxy or an authorization layer refuses a request with JSON of its own
         is_message = 200 <= exchange.status < 300 or b'"jsonrpc"' in event.content.data
-        is_json = exchange.content_type == "application/json" and event.content.size > 0
+        is_json = exchange.response_headers.media_type == "application/json" and event.content.size > 0
         if exchange.is_endpoint and is_json and is_message:
             exchange.responses += self._reader.read(Source(event, number, "server", exchange.dialogue, exchange))
             exchange.answered += _responses_in(exchange.responses)
@@ -155,8 +156,11 @@ class Exchanges:
             return self.dialogues[exchange.target]
         session = exchange.header(_SESSION)
         version = find_revision(exchange.header(_VERSION))
-        is_modern = version.era == "modern" if version is not None else session not in self.dialogues
-        if is_modern and (PROTOCOL_VERSION.encode() in exchange.body or version is not None):
+        if version is not None:
+            is_modern = version.era == "modern"
+        else:
+            is_modern = session not in self.dialogues and PROTOCOL_VERSION.encode() in exchange.body
+        if is_modern:
             dialogue = self._named(_MODERN)
             dialogue.is_shared = True
             return dialogue
@@ -177,7 +181,7 @@ class Exchanges:
 
     def _begin_session(self, exchange: Exchange, dialogue: Dialogue) -> None:
         """Give the dialogue of an `initialize` request the name that later requests will have."""
-        session = exchange.response_header(_SESSION)
+        session = exchange.response_headers.get(_SESSION)
         if session is not None:
             dialogue.session = session
             self.dialogues[session] = self._session = dialogue
@@ -203,10 +207,3 @@ _SESSIONLESS: Final = " sessionless"
 
 def _responses_in(messages: list[Message]) -> int:
     return sum(message.kind in ("result", "error") for message in messages)
-
-
-def _by_name(headers: tuple[tuple[str, str], ...]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name, value in headers:
-        found.setdefault(name.lower(), []).append(value)
-    return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from ..basic.meta import is_meta_key
-from ..basic.versioning import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO
+from ..basic.versioning import CLIENT_INFO, SERVER_INFO, MalformedRequest, read_required_meta
 from ..jsonrpc.messages import INTERNAL_ERROR, Object
 from ..revisions import R2025_06_18, R2026_07_28
 from .rules import ADVICE, MUST, ORDER, SHOULD, Fault, Verdict, rule
@@ -41,14 +41,10 @@ def trace_context(message: Message) -> Verdict:
 
 def missing_meta(params: Object) -> str | None:
     """Return the fault of a stateless request without a required field of `_meta`, or None."""
-    meta = params.get("_meta")
-    if not isinstance(meta, dict):
-        return "it has no _meta"
-    for name, kind, described in ((PROTOCOL_VERSION, str, "a string"), (CLIENT_CAPABILITIES, dict, "an object")):
-        if name not in meta:
-            return f"its _meta has no {name}"
-        if not isinstance(meta[name], kind):
-            return f"in its _meta, {name} is {quoted(meta[name])}, not {described}"
+    try:
+        read_required_meta(params)
+    except MalformedRequest as error:
+        return error.message.removeprefix("Invalid params: ")
     return None
 
 

@@ -97,15 +97,15 @@ def state_of_request(message: Message) -> Verdict:
 def state_is_returned(message: Message) -> Verdict:
     """A retry has the requestState of the result, unchanged."""
     state, dialogue = message.body.get("requestState"), message.dialogue
-    first = dialogue.rounds.get(request_digest(message.method, message.body))
-    if first is None:  # any process can serve a retry, so another connection can have had the first round
+    event, has_state = dialogue.rounds.get(request_digest(message.method, message.body), (0, False))
+    if event == 0:  # any process can serve a retry, so another connection can have had the first round
         return None
     if isinstance(state, str):
         is_unknown = dialogue.states.lacks(state) and not message.masked
         return f"{message.method} has a requestState that no result has given" if is_unknown else None
-    if "inputResponses" not in message.body or not first[1]:
+    if "inputResponses" not in message.body or not has_state:
         return None
-    return Fault(f"the retry of {message.method} lacks the requestState of the result", (first[0],))
+    return Fault(f"the retry of {message.method} lacks the requestState of the result", (event,))
 
 
 @rule(MUST, "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-1", "request", since=R2026_07_28)

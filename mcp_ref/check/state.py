@@ -20,6 +20,7 @@ from urllib.parse import SplitResult, urlsplit
 from ..basic.lifecycle import declares
 from ..basic.versioning import CLIENT_CAPABILITIES
 from ..jsonrpc.messages import JSON, Object, RequestId
+from ..lib.http.message import Headers
 from ..lib.jsonschema import Validator
 from ..revisions import Method, Revision
 from .recording import Side
@@ -332,8 +333,7 @@ class Exchange:
     event: int
     method: str
     target: str
-    headers: dict[str, list[str]]
-    """Name in lower case -> values."""
+    headers: Headers
     dialogue: Dialogue
     body: bytes = b""
     is_whole: bool = True
@@ -342,7 +342,7 @@ class Exchange:
     messages: list[Message] = field(default_factory=list)
     """The messages in the body of the request."""
     status: int = 0
-    response_headers: dict[str, list[str]] = field(default_factory=dict)
+    response_headers: Headers = field(default_factory=Headers)
     responses: list[Message] = field(default_factory=list)
     """The responses in the body or stream, at most one more than the requests."""
     answered: int = 0
@@ -374,11 +374,8 @@ class Exchange:
 
     def header(self, name: str) -> str | None:
         """Return the only value of a request's header, or None."""
-        values = self.headers.get(name, [])
+        values = self.headers.get_all(name)
         return values[0] if len(values) == 1 else None
-
-    def response_header(self, name: str) -> str | None:
-        return self.response_headers.get(name, [None])[0]
 
     @property
     def is_mcp(self) -> bool:
@@ -387,12 +384,8 @@ class Exchange:
         return is_ours and self.is_endpoint and self.dialogue.transport == "http"
 
     @property
-    def content_type(self) -> str:
-        return (self.response_header("content-type") or "").partition(";")[0].strip().lower()
-
-    @property
     def is_stream(self) -> bool:
-        return self.content_type == "text/event-stream"
+        return self.response_headers.media_type == "text/event-stream"
 
     @property
     def is_success(self) -> bool:

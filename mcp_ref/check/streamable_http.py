@@ -12,7 +12,6 @@ from typing import Final
 from ..basic.headers import check_headers, check_parameters, mirrored_fields, parameter_headers
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Request
-from ..lib.http.message import Headers
 from ..revisions import R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28, REVISIONS, find_revision
 from .meta import missing_meta
 from .rules import ADVICE, MUST, SHOULD, Fault, Verdict, rule
@@ -30,14 +29,14 @@ STATUS_OF: Final = {-32601: 404, -32020: 400, -32021: 400, -32022: 400}
 
 
 def _accepts(exchange: Exchange, *types: str) -> bool:
-    accepted = ",".join(exchange.headers.get("accept", [])).lower()
+    accepted = ",".join(exchange.headers.get_all("accept")).lower()
     return all(each in accepted or "*/*" in accepted or f"{each.partition('/')[0]}/*" in accepted for each in types)
 
 
 def _accept_fault(exchange: Exchange, *types: str) -> str | None:
     if _accepts(exchange, *types):
         return None
-    return f"the header Accept of a {exchange.method} is {quoted(', '.join(exchange.headers.get('accept', [])))}"
+    return f"the header Accept of a {exchange.method} is {quoted(', '.join(exchange.headers.get_all('accept')))}"
 
 
 def _is_opening(exchange: Exchange) -> bool:
@@ -68,9 +67,8 @@ def get_accepts_events(exchange: Exchange) -> Verdict:
 @rule(SHOULD, "schema/http#content-type", "exchange", methods="POST", needs="endpoint")
 def post_is_json(exchange: Exchange) -> Verdict:
     """The body of a POST is application/json."""
-    kind = (exchange.header("content-type") or "").partition(";")[0].strip().lower()
-    is_wrong = bool(exchange.messages) and kind != "application/json"
-    return f"the Content-Type of a POST is {quoted(kind)}" if is_wrong else None
+    kind = exchange.headers.media_type
+    return f"the Content-Type of a POST is {quoted(kind)}" if exchange.messages and kind != "application/json" else None
 
 
 @rule(MUST, "2025-11-25/basic/transports#protocol-version-header-1",
@@ -96,14 +94,13 @@ def negotiated_header(exchange: Exchange) -> Verdict:
 
 def _header_fault(exchange: Exchange, message: Message) -> str | None:
     """Return the difference between the headers of a stateless request and its body."""
-    headers = Headers((name, value) for name, values in exchange.headers.items() for value in values)
     request = Request(message.id or 0, message.method, message.body)
     try:
-        check_headers(headers, mirrored_fields(request))
+        check_headers(exchange.headers, mirrored_fields(request))
         tool = exchange.dialogue.tools.get(str(message.body.get("name"))) if message.method == "tools/call" else None
         if tool is not None and not exchange.masked:
             wanted = parameter_headers(tool.definition.get("inputSchema"))
-            check_parameters(headers, message.body.get("arguments"), wanted)
+            check_parameters(exchange.headers, message.body.get("arguments"), wanted)
     except ProtocolError as error:
         return error.message.removeprefix("Header mismatch: ")
     except ValueError:  # an invalid x-mcp-header
@@ -175,7 +172,7 @@ def ended_session_is_404(exchange: Exchange) -> Verdict:
 @rule(MUST, "2025-11-25/basic/transports#session-management-2", "head", needs="unmasked")
 def visible_session_id(exchange: Exchange) -> Verdict:
     """A session id has only visible ASCII characters."""
-    id = exchange.response_header(_SESSION)
+    id = exchange.response_headers.get(_SESSION)
     is_wrong = id is not None and re.fullmatch("[!-~]+", id) is None
     return f"the session id is {quoted(id)}" if is_wrong else None
 
@@ -218,10 +215,10 @@ def response_type(exchange: Exchange) -> Verdict:
     """The response to a request is JSON or an event stream."""
     if not exchange.requests or not exchange.is_success:
         return None
-    is_json, kind = exchange.content_type == "application/json", quoted(exchange.content_type)
-    if exchange.end == "" and not is_json and not exchange.is_stream:
-        return f"the status is {exchange.status}, the Content-Type {kind}"
-    if exchange.end == "complete" and is_json and exchange.response_body == b"":
+    kind = exchange.response_headers.media_type
+    if exchange.end == "" and kind not in ("application/json", "text/event-stream"):
+        return f"the status is {exchange.status}, the Content-Type {quoted(kind)}"
+    if exchange.end == "complete" and kind == "application/json" and exchange.response_body == b"":
         return Fault("the response is JSON, but has no body", key="body")
     return None
 
@@ -232,14 +229,14 @@ def get_is_stream(exchange: Exchange) -> Verdict:
     """A GET gets an event stream, or 405."""
     if not exchange.is_success or exchange.is_stream or not _accepts(exchange, "text/event-stream"):
         return None
-    return f"the response to a GET is {quoted(exchange.content_type)}"
+    return f"the response to a GET is {quoted(exchange.response_headers.media_type)}"
 
 
 @rule(ADVICE, "2026-07-28/basic/transports/streamable-http#receiving-messages-4",
       "head", needs="mcp", since=R2026_07_28)  # fmt: skip
 def buffering(exchange: Exchange) -> Verdict:
     """The head of a stream forbids buffering."""
-    is_missing = exchange.is_stream and exchange.response_header("x-accel-buffering") != "no"
+    is_missing = exchange.is_stream and exchange.response_headers.get("x-accel-buffering") != "no"
     return Fault("the event stream has no X-Accel-Buffering: no", key="") if is_missing else None
 
 
