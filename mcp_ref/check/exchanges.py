@@ -53,8 +53,8 @@ class Exchanges:
         exchange.is_endpoint = self._is_endpoint(exchange)
         exchange.dialogue = self._dialogue_of(exchange)
         exchange.revision = exchange.dialogue.revision or find_revision(exchange.header(_VERSION)) or self._given
-        if not exchange.is_endpoint:  # of authorization, which the latest revision of this server demands
-            exchange.revision = self._latest
+        if not exchange.is_endpoint:  # most requests of authorization name no revision
+            exchange.revision = exchange.revision or self._latest
         exchange.resumes = exchange.dialogue.event_ids.get(exchange.header("last-event-id") or "")
         self.open[event.number] = exchange
         if exchange.is_endpoint and event.method == "POST" and body:
