@@ -51,6 +51,7 @@ def input_requests(message: Message) -> Verdict:
 
 
 def input_requests_of(message: Message) -> list[tuple[str, Object]]:
+    """Return the keys and the requests for input in a result."""
     requests = an_object(message.body.get("inputRequests")) if asks_for_input(message) else {}
     return [(key, an_object(value)) for key, value in requests.items()]
 
@@ -63,9 +64,8 @@ def input_is_declared(message: Message) -> Verdict:
         method = INPUT_REQUESTS.get(str(request.get("method")))
         capability = method.capability if method is not None else None
         if capability is not None and message.client_declares(capability) is False:
-            event = message.call.event if message.call is not None else message.event
             text = f"the input request {quoted(key)} needs {capability}, which the client did not declare"
-            return Fault(text, (event,), key=capability)
+            return Fault(text, key=capability)
     return None
 
 

@@ -100,13 +100,14 @@ def capability_members(message: Message) -> Verdict:
     declared, revision = message.declared, message.revision
     if not declared or revision is None:
         return None
-    for feature in declared.keys() & _MEMBERS.keys():
-        for path, (kind, availability) in _MEMBERS[feature].items():
-            value: object = declared[feature]
+    for feature, value in declared.items():
+        for path, (kind, availability) in _MEMBERS.get(feature, {}).items():
+            found: object = value
             for name in path.split("."):
-                value = value.get(name) if isinstance(value, dict) else value
-            if value is not None and type(value) is not kind and availability.covers(revision):
-                return Fault(f"the capability {feature}.{path} of the {message.side} is {quoted(value)}", key=path)
+                found = found.get(name) if isinstance(found, dict) else found
+            if found is not None and type(found) is not kind and availability.covers(revision):
+                text = f"the capability {feature}.{path} of the {message.side} is {quoted(found)}"
+                return Fault(text, key=f"{feature}.{path}")
     for path in ("experimental", "extensions"):
         for name, value in an_object(declared.get(path)).items():
             if type(value) is not dict and (path == "experimental" or revision.era == "modern"):
