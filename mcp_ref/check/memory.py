@@ -253,25 +253,29 @@ def _input_required(message: Message) -> None:
         dialogue.rounds[call.digest] = message.event, isinstance(state, str)
 
 
+def tasks_in(message: Message) -> list[Object]:
+    """Return the tasks in a result or a notification."""
+    body, task = message.body, message.body.get("task")
+    if isinstance(body.get("tasks"), list):
+        return list(objects(body["tasks"]))
+    if isinstance(task, dict):
+        return [task]
+    return [body] if "taskId" in body and "status" in body else []
+
+
 def _task_seen(message: Message) -> None:
-    task = message.body.get("task") if message.method not in _TASK_MESSAGES else message.body
-    for each in (*objects(message.body.get("tasks")), an_object(task)):
-        seen = _remember_task(message, each)
-        if seen is not None and each is message.body.get("task") and message.kind == "result":
+    for task in tasks_in(message):
+        id, status, interval = task.get("taskId"), task.get("status"), task.get("pollInterval")
+        if not isinstance(id, str) or not isinstance(status, str):
+            continue
+        seen = message.dialogue.tasks.get(id)
+        if seen is None:
+            seen = message.dialogue.tasks[id] = SeenTask()
+        seen.event, seen.status = message.event, status
+        if isinstance(interval, int | float):
+            seen.poll_interval = interval / 1000
+        if task is message.body.get("task") and message.kind == "result":
             seen.created = message.event
-
-
-def _remember_task(message: Message, task: Object) -> SeenTask | None:
-    id, status, interval = task.get("taskId"), task.get("status"), task.get("pollInterval")
-    if not isinstance(id, str) or not isinstance(status, str):
-        return None
-    seen = message.dialogue.tasks.get(id)
-    if seen is None:
-        seen = message.dialogue.tasks[id] = SeenTask()
-    seen.event, seen.status = message.event, status
-    if isinstance(interval, int | float):
-        seen.poll_interval = interval / 1000
-    return seen
 
 
 def _polled(message: Message) -> None:
@@ -280,19 +284,12 @@ def _polled(message: Message) -> None:
         seen.polls = seen.polls[1], message.at
 
 
-_TASK_MESSAGES = ("tasks/get", "tasks/cancel", "notifications/tasks/status", "notifications/tasks")
-
-
 def _called(message: Message) -> None:
     _input_required(message)
-    if message.call is not None:
-        created = message.body if message.body.get("resultType") == "task" else an_object(message.body.get("task"))
-        task_id = created.get("taskId")
-        message.call.task_id = task_id if isinstance(task_id, str) else None
-    if message.body.get("resultType") == "task":
-        _remember_task(message, message.body)
-    elif "task" in message.body:
-        _task_seen(message)
+    _task_seen(message)
+    for task in tasks_in(message):
+        if message.call is not None and isinstance(id := task.get("taskId"), str):
+            message.call.task_id = id
 
 
 def _elicitation(message: Message) -> None:

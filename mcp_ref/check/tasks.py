@@ -12,10 +12,11 @@ from typing import Final
 
 from ..extensions.tasks.types import TERMINAL_STATUSES
 from ..features.task_augmentation import RELATED_TASK
-from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Object
+from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND
 from ..revisions import R2025_11_25, R2026_07_28
+from .memory import tasks_in
 from .rules import MUST, SHOULD, Fault, Verdict, rule
-from .state import Message, SeenTask, an_object, objects, quoted
+from .state import Message, SeenTask, an_object, quoted
 from .tools import tool_of
 
 _AUGMENTED: Final = "tools/call sampling/createMessage elicitation/create"
@@ -29,17 +30,6 @@ _OVER: Final = TERMINAL_STATUSES | {"over"}
 
 task_rule = functools.partial(rule, since=R2025_11_25, until=R2026_07_28)
 """A rule of the revision whose core has tasks. Later, they are an extension."""
-
-
-def _tasks_in(message: Message) -> list[Object]:
-    """Return the tasks in a result or a notification."""
-    body = message.body
-    if isinstance(body.get("tasks"), list):
-        return list(objects(body["tasks"]))
-    task = body.get("task")
-    if isinstance(task, dict):
-        return [task]
-    return [body] if "taskId" in body and "status" in body else []
 
 
 @task_rule(MUST, "2025-11-25/basic/utilities/tasks#task-status-lifecycle-1", "result", methods=_AUGMENTED)
@@ -63,7 +53,7 @@ def unique_task_id(message: Message) -> Verdict:
       "result notification", methods=f"{_SHOWN} notifications/tasks", since=R2025_11_25)  # fmt: skip
 def terminal_status(message: Message) -> Verdict:
     """The status of a task that is over does not change."""
-    for task in _tasks_in(message):
+    for task in tasks_in(message):
         seen = message.dialogue.tasks.get(str(task.get("taskId")), SeenTask())
         before, now = seen.status, task.get("status")
         is_later = message.dialogue.is_ordered or (message.call is not None and message.call.event > seen.event)
@@ -77,7 +67,7 @@ def terminal_status(message: Message) -> Verdict:
       "result notification", methods=f"{_AUGMENTED} {_SHOWN}", since=R2025_11_25)  # fmt: skip
 def task_times(message: Message) -> Verdict:
     """The times of a task are ISO 8601."""
-    for task in _tasks_in(message):
+    for task in tasks_in(message):
         for name in ("createdAt", "lastUpdatedAt"):
             if not _TIME.fullmatch(str(task.get(name, "2000-01-01T00:00Z"))):
                 return f"the {name} of a task is {quoted(task.get(name))}"
