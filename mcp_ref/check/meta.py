@@ -6,6 +6,7 @@ Used by: conversation.py
 
 from __future__ import annotations
 
+import functools
 import re
 
 from ..basic.meta import is_meta_key
@@ -21,11 +22,17 @@ MAX_JUDGED_KEY = 256
 """Maximum length of a key that is judged, in characters. Longer keys are not parsed."""
 
 
+@functools.lru_cache(maxsize=1024)
+def _is_key(name: str) -> bool:
+    """Return True for a legal name, and for one that is too long to be judged."""
+    return len(name) > MAX_JUDGED_KEY or is_meta_key(name)
+
+
 @rule(MUST, "2026-07-28/basic/index#meta-2", "request notification result", since=R2025_06_18)
 def meta_keys(message: Message) -> Verdict:
     """A key of _meta is a name with an optional prefix."""
     for key in message.meta:
-        if len(key) <= MAX_JUDGED_KEY and not is_meta_key(key):
+        if not _is_key(key):
             return Fault(f"the _meta of the {message.sent} has the key {quoted(key)}", key=key[:80])
     return None
 
@@ -91,7 +98,7 @@ def reverse_dns(message: Message) -> Verdict:
     """A prefix of a key of _meta begins with a reversed domain name."""
     for key in message.meta:
         prefix, slash, _ = key.partition("/")
-        if slash and is_meta_key(key) and not _REVERSE_DNS.match(prefix):
+        if slash and _is_key(key) and not _REVERSE_DNS.match(prefix):
             return Fault(f"the prefix of {quoted(key)} is not a reversed domain name", key=key[:80])
     return None
 
@@ -106,6 +113,6 @@ def extension_names(message: Message) -> Verdict:
     for name in an_object(message.declared.get("extensions")):
         if name.startswith(_OFFICIAL_DRAFTS):
             continue
-        if len(name) <= MAX_JUDGED_KEY and ("/" not in name or not is_meta_key(name)):
+        if "/" not in name or not _is_key(name):
             return Fault(f"the extension {quoted(name)} is not named like com.example/name", key=name[:80])
     return None

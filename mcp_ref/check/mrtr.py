@@ -52,7 +52,9 @@ def input_requests(message: Message) -> Verdict:
 
 def input_requests_of(message: Message) -> list[tuple[str, Object]]:
     """Return the keys and the requests for input in a result."""
-    requests = an_object(message.body.get("inputRequests")) if asks_for_input(message) else {}
+    if not asks_for_input(message):
+        return []
+    requests = an_object(message.body.get("inputRequests"))
     return [(key, an_object(value)) for key, value in requests.items()]
 
 
@@ -97,13 +99,15 @@ def state_of_request(message: Message) -> Verdict:
 def state_is_returned(message: Message) -> Verdict:
     """A retry has the requestState of the result, unchanged."""
     state, dialogue = message.body.get("requestState"), message.dialogue
+    if state is None and "inputResponses" not in message.body:
+        return None  # not a retry
     event, has_state = dialogue.rounds.get(request_digest(message.method, message.body), (0, False))
     if event == 0:  # any process can serve a retry, so another connection can have had the first round
         return None
     if isinstance(state, str):
         is_unknown = dialogue.states.lacks(state) and not message.masked
         return f"{message.method} has a requestState that no result has given" if is_unknown else None
-    if "inputResponses" not in message.body or not has_state:
+    if not has_state:
         return None
     return Fault(f"the retry of {message.method} lacks the requestState of the result", (event,))
 
