@@ -155,7 +155,7 @@ def secure_endpoints(exchange: Exchange) -> Verdict:
 @rule(MUST, "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery-4",
       "end", since=R2026_07_28)  # fmt: skip
 def issuer(exchange: Exchange) -> Verdict:
-    """The issuer in metadata is the URL from which the well-known URL was made."""
+    """Metadata names the issuer from whose URL its own well-known URL is made."""
     document = _document(exchange, *_SERVER_METADATA)
     if document is None or document.get("issuer") == "***":
         return None

@@ -172,7 +172,7 @@ def replaced_code(message: Message) -> Verdict:
 
 @rule(SHOULD, "2026-07-28/basic/index#error-codes-2", "error", since=R2026_07_28)
 def reserved_code(message: Message) -> Verdict:
-    """Other codes of an application are outside -32768 to -32000."""
+    """An application's own error codes are outside -32768 to -32000."""
     code = message.body.get("code")
     if not isinstance(code, int) or code in REPLACED_CODES or code in range(-32099, -32019):
         return None

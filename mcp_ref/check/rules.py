@@ -5,10 +5,10 @@ message, an HTTP exchange, an event of a stream or a whole dialogue, and returns
 values at hand. The decorator names a sentence of the specification by its id in the list of requirements, in the latest
 revision that has the sentence. An id that begins with `schema/` is a demand of the schema.
 
-    @rule(MUST, "2026-07-28/basic/index#notifications-2", "malformed request", by="client", stage=FORM)
-    def notification_without_id(message: Message) -> Verdict:
-        '''A notification has no id.'''
-        return "a notification is sent with an id, ..." if ... else None
+    @rule(MUST, "2026-07-28/basic/index#result-responses-3", "result", by="server", since=R2026_07_28)
+    def result_type(message: Message) -> Verdict:
+        '''Each result has a resultType.'''
+        return None if ... else f"the {message.sent} has no resultType"
 
 `sentences.txt` has the advice to a side that broke the rule, and all sentences that the rule decides.
 
@@ -67,15 +67,15 @@ F = TypeVar("F", bound=Judge)
 
 
 NEEDS: Final[dict[str, Callable[[Any], bool]]] = {
-    "whole": lambda subject: subject.dialogue.is_whole,
-    "unshared": lambda subject: not subject.dialogue.is_shared,
-    "ordered": lambda subject: subject.dialogue.is_ordered,
-    "unmasked": lambda subject: not subject.masked,
-    "call": lambda message: message.call is not None and message.call.is_known,
-    "endpoint": lambda exchange: exchange.is_endpoint,
-    "mcp": lambda exchange: exchange.is_mcp,
+    "whole": lambda subject: subject.dialogue.is_whole,  # a fact that was never seen is absent
+    "unshared": lambda subject: not subject.dialogue.is_shared,  # all messages are of one client
+    "ordered": lambda subject: subject.dialogue.is_ordered,  # a side has read a message before it sends the next
+    "unmasked": lambda subject: not subject.masked,  # all values are as they were sent
+    "call": lambda message: message.call is not None and message.call.is_known,  # the request of a response
+    "endpoint": lambda exchange: exchange.is_endpoint,  # not an exchange of authorization
+    "mcp": lambda exchange: exchange.is_mcp,  # Streamable HTTP: a POST, GET or DELETE
 }
-"""Facts without which a rule cannot judge -> a function that returns True if they are known. See `state.py`."""
+"""Names of conditions under which a rule can judge -> a function that returns True if the condition holds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +90,7 @@ class Rule:
     methods: frozenset[str]
     """Methods whose messages or exchanges the rule judges; empty for all."""
     needs: tuple[Callable[[Any], bool], ...]
+    """The conditions under which the rule can judge."""
     by: Side | None
     """The side whose messages the rule judges; None for both."""
     since: Revision | None
@@ -113,9 +114,9 @@ class Rule:
         return _fixes()[self.name]
 
     def applies(self, subject: object) -> bool:
-        """Return True if all facts are known that the rule needs. (`all` would make a generator for each message.)"""
-        for is_known in self.needs:  # noqa: SIM110
-            if not is_known(subject):
+        """Return True if the rule can judge the subject. (`all` would make a generator for each message.)"""
+        for holds in self.needs:  # noqa: SIM110
+            if not holds(subject):
                 return False
         return True
 

@@ -68,7 +68,7 @@ class Bounded(OrderedDict[K, V], Generic[K, V]):
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """A request without its response."""
+    """A request, before and after its response."""
 
     event: int
     id: RequestId
@@ -296,7 +296,7 @@ class Message:
 
     @property
     def request(self) -> Call:
-        """The `call` of a message, for rules that have declared that they need it."""
+        """The `call` of the message, for rules that declare that they need it."""
         assert self.call is not None
         return self.call
 

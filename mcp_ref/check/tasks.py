@@ -76,7 +76,7 @@ def task_times(message: Message) -> Verdict:
 
 @task_rule(MUST, "2025-11-25/basic/utilities/tasks#tool-level-negotiation-1", "request", methods=_AUGMENTED)
 def task_is_declared(message: Message) -> Verdict:
-    """A task needs the capability of its receiver."""
+    """A request becomes a task only if its receiver declared that."""
     path = f"tasks.requests.{message.method.replace('/', '.')}"
     if "task" not in message.body or message.receiver.declares(path) is not False:
         return None
