@@ -9,6 +9,7 @@ Below: state.py
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from ..basic.mrtr import request_digest
 from ..basic.progress import progress_token
@@ -18,6 +19,9 @@ from ..jsonrpc.messages import METHOD_NOT_FOUND, Object, RequestId
 from ..revisions import find_revision
 from .recording import Side
 from .state import LISTS, OTHER_SIDE, Call, Dialogue, Exchange, Message, SeenTask, Tool, an_object, objects
+
+MAX_POLL_INTERVAL: Final = 2**31
+"""Maximum `pollInterval` that is judged, in milliseconds, because JSON can have larger numbers than a float."""
 
 
 def new_call(message: Message, exchange: Exchange | None) -> Call:
@@ -273,7 +277,7 @@ def _task_seen(message: Message) -> None:
             seen = message.dialogue.tasks[id] = SeenTask()
         seen.event, seen.status = message.event, status
         if isinstance(interval, int | float):
-            seen.poll_interval = interval / 1000
+            seen.poll_interval = min(max(interval, 0), MAX_POLL_INTERVAL) / 1000
         if task is message.body.get("task") and message.kind == "result":
             seen.created = message.event
 

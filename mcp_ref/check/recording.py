@@ -280,7 +280,7 @@ def parse_event(line: bytes) -> Event | None:
     try:
         value = json.loads(line)
         return _event(value) if isinstance(value, dict) else None
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
         raise RecordingError(f"not an event of a recording: {error!r:.200}") from None
 
 
@@ -288,9 +288,9 @@ def _event(value: dict[str, Any]) -> Event | None:
     at, connection = value.get("at", 0.0), value.get("connection", 0)
     if not isinstance(at, int | float) or not isinstance(connection, int):
         raise TypeError("at or connection is not a number")
-    common: dict[str, Any] = {"at": at, "connection": connection, "masked": value.get("masked") is True}
+    common: dict[str, Any] = {"at": float(at), "connection": connection, "masked": value.get("masked") is True}
     if "gap" in value:
-        return Gap(_number(value["gap"]), _number(value.get("bytes", 0)), str(value.get("because", "")), at=at)
+        return Gap(_number(value["gap"]), _number(value.get("bytes", 0)), str(value.get("because", "")), at=float(at))
     if "request" in value:
         number, headers, body = _number(value["request"]), _headers(value.get("headers")), _parse_content("body", value)
         return HttpRequest(number, str(value["method"]), str(value["target"]), headers, body, **common)

@@ -284,7 +284,7 @@ def waits_for_retry(exchange: Exchange) -> Verdict:
     if before is None or before.ended_at is None or before.retry is None or before.end != "complete":
         return None
     waited = exchange.at - before.ended_at
-    if waited >= before.retry / 1000 * _EARLY:
+    if waited * 1000 / _EARLY >= before.retry:  # without a float of `retry`, which can be larger than a float
         return None
     return Fault(f"the client reconnects after {waited:.3f} seconds, but retry is {before.retry} ms", (before.event,))
 

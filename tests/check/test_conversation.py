@@ -12,7 +12,7 @@ import pytest
 from mcp_ref.check.conversation import Conversation
 from mcp_ref.check.masking import mask
 from mcp_ref.check.recording import Content, End, Event, Frame, Gap, Head, HttpEnd, HttpEvent, Side, content
-from tests.check.cases import CASES, PING, PONG, TEXT, TOOL, WEB_CASES, listed
+from tests.check.cases import BEGIN, CASES, PING, PONG, TEXT, TOOL, WEB_CASES, got, listed
 from tests.check.talk import HTTP, STARTED, Web, broken, c, error, findings, frames, handshake, m, page, s
 
 
@@ -229,8 +229,12 @@ def test_stream_with_a_response_that_cannot_be_read_is_complete() -> None:
         frames([*handshake(), s(1, "elicitation/create", {"mode": "url", "url": "http://[", "message": ""})]),
         frames([m(1, "tools/call", {"name": "t"}), s(1, result={"resultType": "input_required", "inputRequests": {
             "a": {"method": "elicitation/create", "params": {"mode": []}}}})]),
+        frames([*handshake(), *BEGIN, *got(3, "working", pollInterval=10**400)]),
+        frames([*handshake(), *BEGIN, *got(3, "working", pollInterval=-(10**400))]),
         Web().open().post(PING, target="//[", reply=PONG).events,
         Web().get(target="/.well-known/oauth-authorization-server", reply={"token_endpoint": "http://["}).events,
+        Web().open().post(PING, stream=[{"sse": None, "id": "1", "retry": 10**400}])
+            .get(headers={"Last-Event-ID": "1"}).events,
         [*Web().get(end="").events, HttpEvent(1, content(b"http://["), type="endpoint")],
     ],
 )  # fmt: skip

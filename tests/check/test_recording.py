@@ -80,9 +80,10 @@ def test_a_large_content_keeps_its_start_its_size_and_its_digest() -> None:
 
 def test_read_events_makes_a_gap_of_a_cut_line_and_skips_what_later_versions_add() -> None:
     lines = [b'{"at": 1, "weather": "fine"}', b'{"at": 2, "connection": 1, "from": "cli', b"\xff", b"",
+             b'{"at": 1%b, "connection": 1, "end": "client"}' % (b"0" * 400),
              b'{"at": 3, "connection": 1, "end": "client", "new": 1}']  # fmt: skip
     events = list(read_events(lines))
-    assert [type(event) for event in events] == [Gap, Gap, End]
+    assert [type(event) for event in events] == [Gap, Gap, Gap, End]
 
 
 @pytest.mark.parametrize(
