@@ -7,7 +7,7 @@ this room.
 - `recording.py`: the format of a recorded conversation, one JSON object a line
 - `masking.py`: the same events without their secrets
 - `state.py`: the declarations and the open requests of a conversation
-- `rules.py`: rules, faults and findings
+- `rules.py`: rules, faults and findings; `sentences.txt`: the advice of each rule, and the sentences that it decides
 - `findings.py`: the rules applied, and each cause reported once
 - `memory.py`, `reader.py`, `exchanges.py`, `conversation.py`: from events to findings
 - `report.py`: findings as text, JSON, JUnit and SARIF; `coverage.py`: the sentences that have a rule, and the others

@@ -68,7 +68,9 @@ class Conversation:
     def __init__(self, revision: Revision | str | None = None, head: Head | None = None) -> None:
         self._given = revision_named(revision) if isinstance(revision, str) else revision
         self._head = head
-        self._number = self._unread = 0
+        self._number = 0
+        self._unread = 0
+        """Number of messages in closed dialogues that are not judged, because they are cut or beyond a limit."""
         self._table = FindingTable()
         self._reader = Reader(self._table)
         self._exchanges = Exchanges(self._table, self._reader, head.url if head is not None else "", self._given)
@@ -111,8 +113,8 @@ class Conversation:
         self._pipes.clear()
         self._exchanges.dialogues.clear()
         if self._unread:
-            text = "messages are cut, or beyond a limit of this judge: neither they nor what depends on them is judged"
-            self.unverified[f"{self._unread} {text}"] = None
+            text = "messages that are cut, or beyond a limit of this judge, and facts that depend on them"
+            self.unverified[f"{text}: {self._unread}"] = None
         return self._table.take()
 
     def _receive_frame(self, event: Frame) -> None:

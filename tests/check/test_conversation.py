@@ -162,8 +162,8 @@ def test_messages_that_were_cut_are_counted_in_the_parts_that_were_not_verified(
     for event in [*frames(handshake()), cut(c(9, "ping")), cut(s(9, result={}))]:
         conversation.receive(event)
     conversation.close()
-    assert [note.partition(":")[0] for note in conversation.unverified] == [
-        "2 messages are cut, or beyond a limit of this judge"
+    assert [*conversation.unverified] == [
+        "messages that are cut, or beyond a limit of this judge, and facts that depend on them: 2"
     ]
 
 
