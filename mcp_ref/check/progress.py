@@ -37,12 +37,13 @@ def after_response(message: Message) -> Verdict:
         return None
     if call.task_id is not None or "task" in call.params:  # the token is valid until the task is over
         task = message.dialogue.tasks.get(call.task_id or "")
-        is_over = task is not None and task.status in TERMINAL_STATUSES and message.dialogue.is_ordered
-        return Fault(f"progress comes after the task was {task.status}", (task.event,)) if task and is_over else None
+        if task is None or task.status not in TERMINAL_STATUSES or not message.dialogue.is_ordered:
+            return None
+        return Fault(f"progress comes after the task was {task.status}", (task.event,))
     if not message.dialogue.is_ordered and (exchange is None or call.exchange is not exchange):
         return None
-    return Fault(f"progress {quoted(message.body.get('progress'))} comes after the response to {call.method}",
-                 (call.event,))  # fmt: skip
+    text = f"progress {quoted(message.body.get('progress'))} comes after the response to {call.method}"
+    return Fault(text, (call.event,))
 
 
 @rule(MUST, "2026-07-28/basic/patterns/progress#progress-flow-3", "notification", methods=_PROGRESS)
