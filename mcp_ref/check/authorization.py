@@ -104,8 +104,9 @@ def status_of_challenge(exchange: Exchange) -> Verdict:
 def insufficient_scope(exchange: Exchange) -> Verdict:
     """A challenge of insufficient scope names the scopes and the metadata."""
     challenge = _challenge(exchange)
-    given = challenge.parameters if challenge is not None and exchange.status == 403 else None
-    missing = [name for name in ("error", "scope", "resource_metadata") if given is not None and not given.get(name)]
+    if challenge is None or exchange.status != 403:
+        return None
+    missing = [name for name in ("error", "scope", "resource_metadata") if not challenge.parameters.get(name)]
     return f"the challenge of the response 403 has no {missing[0]}" if missing else None
 
 
