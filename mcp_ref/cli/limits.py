@@ -20,8 +20,6 @@ from . import show
 
 CONNECTION_COST = 8 * 1024
 """Memory of a connection without its data, in bytes."""
-UNCOUNTED_UNREAD = 64 * 1024
-"""Size up to which an unread response does not count, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,7 @@ def memory() -> list[Memory]:
     proof_bytes = 300  # a text of 43 characters, a time, and the place in a dict
     connections = found["HttpLimits.connections"]
     unfinished_bytes = connections * (found["MIN_COUNTED_SIZE"] + CONNECTION_COST) + found["HttpLimits.bodies_size"]
-    unread_bytes = connections * UNCOUNTED_UNREAD + found["HttpLimits.unread_size"]
+    unread_bytes = connections * found["MAX_UNCOUNTED"] + found["HttpLimits.unread_size"]
     return [
         Memory("subscriptions: URIs", found["MAX_SUBSCRIBED_BYTES_PER_CALLER"], found["MAX_SUBSCRIBED_BYTES"]),
         Memory("tasks", found["MAX_TASK_BYTES_PER_CALLER"], found["MAX_TASK_BYTES"]),

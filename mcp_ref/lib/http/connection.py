@@ -23,7 +23,7 @@ from enum import Enum
 from typing import Final, cast
 
 from ..turns import LARGE_MESSAGE
-from .connections import Connections, SlowReader
+from .connections import MAX_UNCOUNTED, Connections, SlowReader
 from .exchange import HttpExchange, HttpStreamingResponse
 from .framing import BadMessage
 from .message import CLIENT_DISCONNECTED, MIN_COUNTED_SIZE, SMALL_BODY, BodyError, HttpRequest, Rest
@@ -101,6 +101,8 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's class does not inherit from asyncio's
+        # asyncio's own 64 KiB (512 KiB with TLS) for each of 10,000 connections would be ten times `unread_size`
+        self._transport.set_write_buffer_limits(MAX_UNCOUNTED)
         peer = transport.get_extra_info("peername")
         self._client = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) else None
         self._enter_phase(IDLE, self._limits.head_time)

@@ -23,6 +23,9 @@ from .parser import MAX_SHARED_HEADS, parse_request_head
 
 log = logging.getLogger(__name__)
 
+MAX_UNCOUNTED: Final = 16 * 1024
+"""Size up to which a client's unread data do not count, in bytes (16 KiB). With TLS, asyncio keeps 64 KiB more."""
+
 FULL_WRITE_SECONDS: Final = 1.0
 """Seconds in which a client must read a part of its data if all clients together have over `unread_size` unread."""
 
@@ -44,7 +47,7 @@ class OpenConnection(Protocol):
 
 
 class SlowReader:
-    """A client that has more than 64 KiB (512 KiB with TLS) of unread data, until it has read most of them."""
+    """A client that has more than `MAX_UNCOUNTED` bytes of unread data, until it has read most of them."""
 
     def __init__(self, connections: Connections, transport: asyncio.Transport, client: object) -> None:
         self._connections, self._transport, self._client = connections, transport, client

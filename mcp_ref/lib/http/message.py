@@ -134,9 +134,9 @@ class HttpLimits(CheckedFields):
     """Size of the unread part of a streamed body at which a further piece ends the connection, in bytes."""
     unread_size: int = 64 * 1024 * 1024
     """Size of all unread responses at which large responses wait, and clients that read less than 1/16 of their unread
-    data in 1 s are disconnected, in bytes (64 MiB). Only unread parts over 64 KiB (512 KiB with TLS) count."""
+    data in 1 s are disconnected, in bytes (64 MiB). Only unread parts over 16 KiB count."""
     write_time: float = 30.0
-    """Seconds in which a client with over 64 KiB unread (512 KiB with TLS) must read some, or it is disconnected."""
+    """Seconds in which a client with over 16 KiB unread must read some, or it is disconnected."""
 
 
 class BodyError(Exception):

@@ -23,7 +23,7 @@ import mcp_ref.lib.http.connections as connections_module
 import mcp_ref.lib.http.server as server_module
 import mcp_ref.lib.turns as turns_module
 from mcp_ref.lib.http.connection import MAX_REFUSED, HttpConnection, Phase
-from mcp_ref.lib.http.connections import Connections, SlowReader
+from mcp_ref.lib.http.connections import MAX_UNCOUNTED, Connections, SlowReader
 from mcp_ref.lib.http.framing import MAX_RECEIVED_BYTES
 from mcp_ref.lib.http.message import Exchange, Handler, HeaderList, HttpLimits, StreamingResponse
 from mcp_ref.lib.http.parser import MAX_CACHED_HEAD_SIZE, MAX_SHARED_HEADS
@@ -837,6 +837,26 @@ async def test_stream_to_a_client_that_never_reads_is_cut_at_write_buffer() -> N
         await eventually(lambda: b.server.connections == 0)
         assert pieces * 10_000 < 20_000_000  # the buffers of the kernel, and one megabyte of the server
         await b.is_well()
+
+
+async def test_unread_data_of_a_client_counts_from_16_kib_on() -> None:
+    """Write to three clients that read nothing. With asyncio's own 64 KiB, 10,000 of them had 640 MB uncounted."""
+    sizes: list[int] = []
+
+    async def fill(exchange: Exchange) -> None:
+        stream = exchange.stream(200, OK)
+        while stream.has_room:
+            stream.write(b"x" * 1000)
+        connections = exchange._connection._connections  # type: ignore[attr-defined]
+        sizes.append(connections.unread_bytes)
+        await stream.ended
+
+    async with bench(fill) as b:
+        for _ in range(3):
+            await (await b.client(limit=1024)).send(GET)
+            await eventually(lambda: len(sizes) == len(b.server._connections.open))
+            assert sizes[-1] <= len(sizes) * (MAX_UNCOUNTED + 1100)
+        assert len(b.server._connections.slow) == 3
 
 
 async def test_response_to_a_client_that_stops_reading_is_cut_after_write_time() -> None:
