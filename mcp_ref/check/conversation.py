@@ -105,7 +105,8 @@ class Conversation:
 
     def close(self) -> list[Finding]:
         """Return the findings about messages that never came."""
-        if any(each.is_shared and each.modern is None for each in self._exchanges.dialogues.values()):
+        dialogues = self._exchanges.dialogues.values()
+        if any(each.is_shared and each.modern is None and each.first is not None for each in dialogues):
             text = "clients without a session cannot be told apart: their ids, order and capabilities are not judged"
             self.unverified[text] = None
         for dialogue in (*self._pipes.values(), *self._exchanges.dialogues.values()):

@@ -74,7 +74,8 @@ class Exchanges:
         exchange.status = event.status
         exchange.response_headers = Headers(event.headers)
         dialogue = exchange.dialogue
-        if exchange.is_endpoint and any(each.method == "initialize" for each in exchange.messages):
+        is_opening = any(each.method == "initialize" for each in exchange.messages)
+        if is_opening and dialogue.transport == "http":  # over HTTP+SSE, the stream has begun the dialogue
             self._begin_session(exchange, dialogue)
         self._judge("head", exchange, number)
         if event.status == 404 and dialogue.session is not None:
@@ -91,7 +92,7 @@ class Exchanges:
         # a proxy or an authorization layer refuses a request with JSON of its own
         is_message = 200 <= exchange.status < 300 or b'"jsonrpc"' in event.content.data
         is_json = exchange.response_headers.media_type == "application/json" and event.content.size > 0
-        if exchange.is_endpoint and is_json and is_message:
+        if exchange.is_endpoint and exchange.dialogue.transport == "http" and is_json and is_message:
             exchange.responses += self._reader.read(Source(event, number, "server", exchange.dialogue, exchange))
             exchange.answered += _responses_in(exchange.responses)
 

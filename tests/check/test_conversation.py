@@ -13,7 +13,9 @@ from mcp_ref.check.conversation import Conversation
 from mcp_ref.check.masking import mask
 from mcp_ref.check.recording import Content, End, Event, Frame, Gap, Head, HttpEnd, HttpEvent, Side, content
 from tests.check.cases import BEGIN, CASES, PING, PONG, TEXT, TOOL, WEB_CASES, got, listed
-from tests.check.talk import HTTP, STARTED, Web, broken, c, error, findings, frames, handshake, m, page, s
+from tests.check.talk import HTTP, STARTED, Messages, Web, broken, c, error, findings, frames, handshake, m, page, s
+
+SSE = Head("http", url="http://127.0.0.1:8000/sse")
 
 
 def test_conversation_that_begins_in_the_middle_has_no_findings_about_its_beginning() -> None:
@@ -287,3 +289,31 @@ def test_request_state_that_two_calls_got_belongs_to_both() -> None:
 def test_http_response_of_a_proxy_with_json_of_its_own_has_no_finding(status: int) -> None:
     answer = {"WWW-Authenticate": 'Bearer resource_metadata="u"'}
     assert broken(Web().open().post(PING, status=status, reply={"error": "x"}, answer=answer).events, HTTP) == []
+
+
+def over_http_sse(messages: Messages, reply: str = "Accepted") -> list[Event]:
+    """Return a conversation over HTTP+SSE, whose server responds to each POST with 202 and a text."""
+    web = Web().get(target="/sse", stream=[], end="")
+    web.events.append(HttpEvent(1, content(b"/messages?session=1"), type="endpoint"))
+    for side, message in messages:
+        if side == "client":
+            body = json.dumps(message) if reply == "echo" else reply
+            web.post(message, target="/messages?session=1", status=202, reply=body.encode())
+        else:
+            web.events.append(HttpEvent(1, content(json.dumps(message).encode())))
+    return web.events
+
+
+def test_conversation_over_http_sse_is_judged_by_the_declarations_of_its_handshake() -> None:
+    messages = [*handshake(server={}), s(None, "notifications/message", {"level": "info", "data": 1})]
+    assert broken(over_http_sse(messages), SSE) == ["capability_of_sender"]
+    conversation = Conversation(head=SSE)
+    for event in over_http_sse(messages):
+        conversation.receive(event)
+    conversation.close()
+    assert not conversation.unverified
+
+
+def test_http_sse_server_that_echoes_a_message_in_the_response_of_its_post_does_not_send_it() -> None:
+    events = over_http_sse([*handshake(), c(1, "ping"), s(1, result={})], reply="echo")
+    assert broken(events, SSE) == []
