@@ -65,6 +65,8 @@ class Exchanges:
         self._judge("exchange", exchange, number)
         if exchange.is_endpoint and "authorization" in exchange.headers:
             exchange.dialogue.is_authorized = True
+        if event.method == "DELETE":
+            exchange.dialogue.is_leaving = True
 
     def response(self, event: HttpResponse, number: int) -> None:
         """Check the head of a response."""

@@ -193,6 +193,8 @@ class Dialogue:
     first: int | None = None
     """The first event of the dialogue."""
     session: str | None = None
+    is_leaving: bool = False
+    """True once the client has sent a DELETE of the session, whose streams then end."""
     ended: int | None = None
     """The event in which the server accepted a DELETE of the session."""
     ended_at: float = 0.0

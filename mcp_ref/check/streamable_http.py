@@ -258,20 +258,26 @@ def status_of_error(exchange: Exchange) -> Verdict:
 @rule(SHOULD, "2025-11-25/basic/transports#sending-messages-to-the-server-13", "end", needs="mcp", since=R2025_03_26)
 def stream_brings_response(exchange: Exchange) -> Verdict:
     """The stream of a request brings its response."""
-    waiting = [request for request in exchange.requests if request.method != "subscriptions/listen"]
-    if not exchange.ends_stream or exchange.answered >= len(waiting) or exchange.last_id is not None:
+    unanswered = _unanswered(exchange)
+    if not unanswered or exchange.last_id is not None:
         return None  # with an id, the client can resume the stream
-    if any(request.call is not None and request.call.cancelled is not None for request in waiting):
-        return None
-    return f"the stream ends without the response to {waiting[0].method}"
+    return f"the stream ends without the response to {unanswered[0].method}"
+
+
+def _unanswered(exchange: Exchange) -> list[Message]:
+    """Return the requests of a stream, if the server has closed it although it still owes a response."""
+    waiting = [request for request in exchange.requests if request.method != "subscriptions/listen"]
+    if not exchange.ends_stream or exchange.answered >= len(waiting) or exchange.dialogue.is_leaving:
+        return []
+    is_cancelled = any(request.call is not None and request.call.cancelled is not None for request in waiting)
+    return [] if is_cancelled else waiting
 
 
 @rule(SHOULD, "2025-11-25/basic/transports#sending-messages-to-the-server-11",
       "end", needs="mcp", since=R2025_11_25, until=R2026_07_28)  # fmt: skip
 def retry_before_close(exchange: Exchange) -> Verdict:
     """Before a server closes a stream, it sends retry."""
-    is_polled = exchange.ends_stream and exchange.answered < len(exchange.requests)
-    if not is_polled or exchange.last_id is None or exchange.retry is not None:
+    if exchange.last_id is None or exchange.retry is not None or not _unanswered(exchange):
         return None
     return "the server closes the stream of an unfinished request without retry"
 

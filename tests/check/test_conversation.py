@@ -317,3 +317,15 @@ def test_conversation_over_http_sse_is_judged_by_the_declarations_of_its_handsha
 def test_http_sse_server_that_echoes_a_message_in_the_response_of_its_post_does_not_send_it() -> None:
     events = over_http_sse([*handshake(), c(1, "ping"), s(1, result={})], reply="echo")
     assert broken(events, SSE) == []
+
+
+@pytest.mark.parametrize("event_id", [None, "1"])
+def test_stream_that_ends_with_its_request_or_its_session_needs_neither_response_nor_retry(
+    event_id: str | None,
+) -> None:
+    opened = [Web().open().post(PING, stream=[{"sse": None, "id": event_id}], end="") for _ in range(2)]
+    cancellation = c(None, "notifications/cancelled", {"requestId": PING["id"]})[1]
+    cancelled = opened[0].post(cancellation, status=202).events
+    deleted = opened[1].exchange("DELETE", end="").events[:-1]  # the streams end before the response to DELETE
+    for events in (cancelled, deleted):
+        assert broken([*events, HttpEnd(3, "complete")], HTTP) == []
