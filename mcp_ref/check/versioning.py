@@ -94,4 +94,6 @@ def refusal_names_revisions(message: Message) -> Verdict:
     names_one = re.search(r"\d{4}-\d\d-\d\d", str(message.body)) is not None
     if message.dialogue.served_modern is None or names_one:
         return None
+    if not isinstance(message.request.params.get("protocolVersion"), str):
+        return None  # not a legacy client's, so a server of both eras refuses it too
     return "the error for initialize names no revision"

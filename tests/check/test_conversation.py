@@ -13,7 +13,7 @@ from mcp_ref.check.conversation import Conversation
 from mcp_ref.check.masking import mask
 from mcp_ref.check.recording import Content, End, Event, Frame, Gap, Head, HttpEnd, HttpEvent, Side, content
 from tests.check.cases import BEGIN, CASES, PING, PONG, TEXT, TOOL, WEB_CASES, got, listed
-from tests.check.talk import HTTP, STARTED, Messages, Web, broken, c, error, findings, frames, handshake, m, page, s
+from tests.check.talk import HTTP, STARTED, Messages, Web, broken, c, error, findings, frames, handshake, m, meta, page, s
 
 SSE = Head("http", url="http://127.0.0.1:8000/sse")
 
@@ -329,3 +329,9 @@ def test_stream_that_ends_with_its_request_or_its_session_needs_neither_response
     deleted = opened[1].exchange("DELETE", end="").events[:-1]  # the streams end before the response to DELETE
     for events in (cancelled, deleted):
         assert broken([*events, HttpEnd(3, "complete")], HTTP) == []
+
+
+@pytest.mark.parametrize("params", [meta(), {"capabilities": {}}], ids=["stateless", "no version"])
+def test_refused_initialize_that_no_legacy_client_sends_needs_no_revision(params: dict[str, Any]) -> None:
+    messages = [m(1, "tools/list"), page(1, tools=[]), c(2, "initialize", params), s(2, **error(-32602))]
+    assert "refusal_names_revisions" not in broken(frames(messages))
