@@ -77,6 +77,7 @@ class Conversation:
         self._pipes: Bounded[int, Dialogue] = Bounded(MAX_PIPES)
         self._ended: Bounded[int, bool] = Bounded(MAX_PIPES)
         """The numbers of the pipes whose servers have ended. A line can still come after the end."""
+        self._has_lost_events = False
         self.unverified: Bounded[str, None] = Bounded()
         """The latest sentences about parts of the conversation that could not be judged, in order."""
 
@@ -131,7 +132,8 @@ class Conversation:
         dialogue = Dialogue("stdio" if transport == "stdio" else "messages", self._given)
         # a recorder has started the server's program, so nothing came before
         is_started = self._head is not None and bool(self._head.command) and event.connection not in self._ended
-        dialogue.is_whole = is_started or (event.sender == "client" and opens_session(event.content.data))
+        is_beginning = is_started or (event.sender == "client" and opens_session(event.content.data))
+        dialogue.is_whole = is_beginning and not self._has_lost_events
         if not dialogue.is_whole:
             text = "was not seen from its beginning: order, unknown ids and capabilities are not judged"
             self.unverified[f"connection {event.connection} {text}"] = None
@@ -141,6 +143,7 @@ class Conversation:
         because = gap.because or "unknown reason"
         self.unverified[f"{gap.events} events are lost at event {self._number}: {because}"] = None
         self._exchanges.lose()
+        self._has_lost_events = True
         for dialogue in self._pipes.values():
             forget(dialogue)
 

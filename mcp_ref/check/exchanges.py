@@ -158,6 +158,10 @@ class Exchanges:
         if exchange.target in self.dialogues:
             return self.dialogues[exchange.target]
         session = exchange.header(_SESSION)
+        if session is None and "session" in url_parts(exchange.target).query.lower():
+            # a message URL of HTTP+SSE; the recording lacks the event that named it
+            dialogue = self.dialogues[exchange.target] = Dialogue("sse", self._given)
+            return dialogue
         version = find_revision(exchange.header(_VERSION))
         if version is not None:
             is_modern = version.era == "modern"

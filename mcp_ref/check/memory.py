@@ -69,6 +69,8 @@ def remember(message: Message, is_broken: bool = False) -> None:
 def forget(dialogue: Dialogue) -> None:
     """Forget all of a dialogue that lost events could contradict."""
     dialogue.is_whole = False
+    if dialogue.revision is None:
+        dialogue.modern = None  # a client that found no modern server can have begun a session
     for party in (dialogue.client, dialogue.server):
         for table in (party.calls, party.finished, party.tokens, party.finished_tokens):
             table.clear()
@@ -131,7 +133,7 @@ def _initialize(message: Message) -> None:
     if dialogue.initialize is not None and dialogue.is_ordered:  # a new session on the same pipe
         dialogue.initialized = dialogue.negotiated = dialogue.revision = dialogue.server.capabilities = None
         forget(dialogue)  # responses of the first session can still come
-    dialogue.initialize = message.call
+    dialogue.initialize, dialogue.modern = message.call, None
     dialogue.client.capabilities = _capabilities(message)
 
 

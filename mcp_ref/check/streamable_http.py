@@ -78,6 +78,8 @@ def version_header(exchange: Exchange) -> Verdict:
     revision = exchange.dialogue.revision if exchange.dialogue.negotiated is not None else None
     if _is_opening(exchange) or revision is None or _VERSION in exchange.headers:
         return None
+    if exchange.method == "GET" and _SESSION not in exchange.headers:
+        return None  # it can be the first request of a client that speaks HTTP+SSE
     return f"a {exchange.method} has no MCP-Protocol-Version, after revision {revision} was negotiated"
 
 
@@ -135,7 +137,8 @@ def mismatch_is_refused(exchange: Exchange) -> Verdict:
 def session_header(exchange: Exchange) -> Verdict:
     """All requests of a session have its Mcp-Session-Id."""
     known = exchange.known_session
-    is_message = exchange.method in ("GET", "DELETE") or bool(exchange.messages)
+    # a GET without these headers can be the first request of a client that speaks HTTP+SSE
+    is_message = exchange.method == "DELETE" or _VERSION in exchange.headers or bool(exchange.messages)
     is_legacy = exchange.dialogue.modern is None and not any(m.method == "server/discover" for m in exchange.messages)
     if known is None or known.initialize is None or not is_message or not is_legacy:
         return None

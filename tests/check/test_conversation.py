@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sized
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -335,3 +336,29 @@ def test_stream_that_ends_with_its_request_or_its_session_needs_neither_response
 def test_refused_initialize_that_no_legacy_client_sends_needs_no_revision(params: dict[str, Any]) -> None:
     messages = [m(1, "tools/list"), page(1, tools=[]), c(2, "initialize", params), s(2, **error(-32602))]
     assert "refusal_names_revisions" not in broken(frames(messages))
+
+
+def test_clean_conversations_that_begin_anywhere_or_lose_events_have_no_findings() -> None:
+    for name, (_, events, head) in (CASES | WEB_CASES).items():
+        cut = replace(head, command=()) if head is not None else None  # which would mean that it began with its server
+        for position in range(1, len(events)):
+            assert (name, broken(events[position:], cut)) == (name, [])
+            for lost in (1, 3):
+                with_gap = [*events[:position], Gap(lost), *events[position + lost :]]
+                assert (name, broken(with_gap, head)) == (name, [])
+            assert (name, broken([Gap(position), *events[position:]], head)) == (name, [])
+
+
+def test_http_sse_conversation_that_begins_in_the_middle_is_not_judged_as_streamable_http() -> None:
+    messages = [m(9, "server/discover"), *handshake(), c(1, "ping"), c(None, "notifications/roots/list_changed")]
+    assert broken(over_http_sse(messages)[3:], SSE) == []
+
+
+def test_stream_of_an_http_sse_client_beside_sessions_needs_no_header() -> None:
+    assert (
+        broken(
+            Web().open().get(headers={"Mcp-Session-Id": None, "MCP-Protocol-Version": None}, status=405).events, HTTP
+        )
+        == []
+    )
+    assert broken(Web().open(session=None).get(headers={"MCP-Protocol-Version": None}, status=405).events, HTTP) == []
