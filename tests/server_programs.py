@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -60,7 +61,21 @@ class Program:
 @contextlib.contextmanager
 def serving(target: str | Path, *options: str, port: str = "0") -> Iterator[Program]:
     """Serve a file, or a module by its dotted name, until the block ends."""
-    command = [sys.executable, "-m", "mcp_ref", "run", str(target), "--http", "--port", port, *options]
+    with _listening("run", str(target), "--http", "--port", port, *options) as program:
+        yield program
+
+
+@contextlib.contextmanager
+def recording(file: Path, url: str) -> Iterator[str]:
+    """Record in front of a server until the block ends, and yield the URL for clients."""
+    with _listening("record", str(file), "--http", url) as program:
+        yield program.url
+        assert program.stop(signal.SIGTERM) == b""
+
+
+@contextlib.contextmanager
+def _listening(*arguments: str) -> Iterator[Program]:
+    command = [sys.executable, "-m", "mcp_ref", *arguments]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         try:
             program = Program(process)

@@ -11,6 +11,7 @@ import pytest
 
 from mcp_ref.check.coverage import read_coverage
 from mcp_ref.check.rules import RULES
+from tests.check.foreign import FAULTS
 from tests.settings import DATA, ROOT
 
 COUNTS = {"rules": 180, "sentences with a rule": 699, "sentences without": 1260}
@@ -55,6 +56,4 @@ def test_a_plain_server_and_a_plain_client_load_nothing_of_the_judge() -> None:
 
 
 def test_faults_of_other_programs_name_rules() -> None:
-    """Read `foreign_faults.json`, the findings on foreign traffic that a person has found true."""
-    faults = json.loads((ROOT / "tests/check/foreign_faults.json").read_text("utf-8"))
-    assert {fault["rule"] for fault in faults} <= {rule.name for rule in RULES}
+    assert {fault["rule"] for fault in FAULTS} <= {rule.name for rule in RULES}

@@ -3,10 +3,12 @@
     conformance client --command "python3 -m tests.conformance.client" --scenario tools_call
 
 The server's URL is the last argument. The scenario's name is in MCP_CONFORMANCE_SCENARIO, and further data for the
-client are in MCP_CONFORMANCE_CONTEXT, as JSON.
+client are in MCP_CONFORMANCE_CONTEXT, as JSON. With MCP_CONFORMANCE_RECORDING=FILE, the client records itself: the
+recorder stands between it and the suite's server.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -20,6 +22,8 @@ from mcp_ref import (
     ElicitRequestURLParams,
     ElicitResult,
 )
+from mcp_ref.recorder.proxy import record_http
+from mcp_ref.recorder.tape import MEGABYTE, TapeOptions
 from tests.conformance.authorization import SCENARIOS as AUTHORIZATION_SCENARIOS
 from tests.conformance.authorization import authorization
 
@@ -129,8 +133,12 @@ async def main(url: str) -> None:
     """Do what the scenario wants."""
     scenario = os.environ["MCP_CONFORMANCE_SCENARIO"]
     login = authorization(url) if scenario in AUTHORIZATION_SCENARIOS else None
-    async with Client(url, elicitation=user, sampling=model, roots=[], authorization=login) as client:
-        await SCENARIOS[scenario](client)
+    async with contextlib.AsyncExitStack() as stack:
+        if file := os.environ.get("MCP_CONFORMANCE_RECORDING"):
+            tape = TapeOptions(file, 10 * MEGABYTE)
+            url = await stack.enter_async_context(record_http(tape, url, "127.0.0.1", 0))
+        client = Client(url, elicitation=user, sampling=model, roots=[], authorization=login)
+        await SCENARIOS[scenario](await stack.enter_async_context(client))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """Our client against the suite: client.py does what each scenario asks for, and authorization.py signs in."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
+from tests.check.foreign import faults_in, known_faults
 from tests.conformance import authorization
 from tests.conformance.conftest import Suite
 
@@ -11,6 +13,13 @@ COMMAND = f"{sys.executable} -m tests.conformance.client"
 
 SKIPPED = {"http-standard-headers": 2}
 """Number of skipped checks, by scenario. They check the headers of a handshake, which the client does not send here."""
+
+TESTED = {
+    "request-metadata": {"server: supported_is_listed"},
+    "sep-2322-client-request-state": {"server: result_type"},
+    "http-invalid-tool-headers": {"server: parameter_header_names"},
+}
+"""Rules that the suite's server breaks on purpose, by scenario."""
 
 
 @pytest.mark.parametrize(
@@ -33,10 +42,15 @@ SKIPPED = {"http-standard-headers": 2}
         ("json-schema-2020-12-preservation", "2026-07-28", 9),
     ],
 )
-def test_the_client_passes_every_check(suite: Suite, scenario: str, revision: str, checks: int) -> None:
+def test_the_client_passes_every_check_with_a_recorder_in_between_and_breaks_no_rule(
+    suite: Suite, scenario: str, revision: str, checks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "talk.jsonl"
+    monkeypatch.setenv("MCP_CONFORMANCE_RECORDING", str(file))
     unmet = {scenario: SKIPPED[scenario]} if scenario in SKIPPED else {}
     outcome = suite("client", "--command", COMMAND, "--scenario", scenario, "--spec-version", revision, unmet=unmet)
     assert outcome.passed == {scenario: checks}, outcome.said
+    assert faults_in(file) - known_faults("@modelcontextprotocol/conformance") == TESTED.get(scenario, set())
 
 
 CHECKS = {

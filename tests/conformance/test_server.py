@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.check.foreign import faults_in, known_faults
 from tests.conformance.conftest import Suite
-from tests.server_programs import Program, serving
+from tests.server_programs import Program, recording, serving
 from tests.settings import ROOT
 
 EVERYTHING = "examples/everything.py"
@@ -63,19 +64,31 @@ def ended(program: Program) -> str:
     return said.decode()
 
 
-def test_our_own_http_server_passes_every_check(suite: Suite) -> None:
+def test_our_own_http_server_passes_every_check_with_a_recorder_in_between(suite: Suite, tmp_path: Path) -> None:
+    file = tmp_path / "talk.jsonl"
     with serving(EVERYTHING) as program:
-        outcome = suite("server", "--url", program.url, "--requirements", "2025-11-25")
+        with recording(file, program.url) as url:
+            outcome = suite("server", "--url", url, "--requirements", "2025-11-25")
         assert len(outcome.passed) == 33
         assert outcome.passed.total() == CHECKS, outcome.said
         assert program.stop(signal.SIGTERM) == b""
+    assert faults_in(file) <= known_faults("@modelcontextprotocol/conformance")
 
 
-def test_our_own_http_server_passes_every_check_of_the_modern_era(suite: Suite) -> None:
+def test_our_own_http_server_passes_every_check_of_the_modern_era(suite: Suite, tmp_path: Path) -> None:
+    file = tmp_path / "talk.jsonl"
     with serving(EVERYTHING) as program:
-        check_alone(suite, program.url)
+        with recording(file, program.url) as url:
+            check_alone(suite, url)
         said = program.stop(signal.SIGTERM).decode()
         assert all("this client cannot be asked" in line for line in said.splitlines()), said
+    tested = {
+        "required_meta",
+        "mirrored_headers",
+        "params_fit",
+        "method_of_revision",
+    }  # the suite breaks them on purpose
+    assert faults_in(file) == {f"client: {rule}" for rule in tested}
 
 
 def test_asgi_application_of_the_modern_era_passes_every_check(suite: Suite, peers: Path) -> None:

@@ -1,0 +1,29 @@
+"""Recordings of other projects' programs, and the true faults that they are known to have: `foreign_faults.json`.
+
+A person has read each of these findings, together with the source of the program where the messages left a doubt.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from mcp_ref.check.rules import ADVICE, Finding
+from mcp_ref.cli.check import judge_file
+
+FAULTS: list[dict[str, Any]] = json.loads(Path(__file__).with_name("foreign_faults.json").read_text("utf-8"))
+
+
+def known_faults(*programs: str) -> set[str]:
+    """Return the faults of these programs, such as "server: response_id"."""
+    return {f"{fault['side']}: {fault['rule']}" for fault in FAULTS if fault["program"] in programs}
+
+
+def faults_in(recording: Path) -> set[str]:
+    """Return the faults in a recording, in the same form."""
+    return names(judge_file(str(recording))[0])
+
+
+def names(findings: list[Finding]) -> set[str]:
+    return {f"{finding.side}: {finding.rule.name}" for finding in findings if finding.level != ADVICE}
