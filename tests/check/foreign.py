@@ -9,8 +9,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mcp_ref.check.rules import ADVICE, Finding
+from mcp_ref.check.rules import ADVICE
 from mcp_ref.cli.check import judge_file
+from tests.recorder.recordings import events_of
 
 FAULTS: list[dict[str, Any]] = json.loads(Path(__file__).with_name("foreign_faults.json").read_text("utf-8"))
 
@@ -21,9 +22,9 @@ def known_faults(*programs: str) -> set[str]:
 
 
 def faults_in(recording: Path) -> set[str]:
-    """Return the faults in a recording, in the same form."""
-    return names(judge_file(str(recording))[0])
-
-
-def names(findings: list[Finding]) -> set[str]:
-    return {f"{finding.side}: {finding.rule.name}" for finding in findings if finding.level != ADVICE}
+    """Return the faults in a recording, in the same form. A server that is started twice has two files."""
+    found: set[str] = set()
+    for file in recording.parent.glob(f"{recording.stem}*{recording.suffix}"):
+        events_of(file)  # waits until the recorder has written everything
+        found |= {f"{each.side}: {each.rule.name}" for each in judge_file(str(file))[0] if each.level != ADVICE}
+    return found

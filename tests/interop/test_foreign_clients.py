@@ -18,7 +18,9 @@ from typing import Any
 
 import pytest
 
+from tests.check.foreign import faults_in
 from tests.interop.recorded import Recorded
+from tests.server_programs import recording
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = Path(__file__).parent / "peers"
@@ -64,6 +66,8 @@ class Visit:
     transport: str
     report: dict[str, Any]
     server: Recorded
+    faults: set[str]
+    """The rules that the two sides broke, by the judge."""
 
     @property
     def modern(self) -> bool:
@@ -91,6 +95,7 @@ def visit(request: pytest.FixtureRequest, peers: Path, tmp_path_factory: pytest.
     client, transport = request.param.split()
     program, script, arguments = CLIENTS[client]
     server = Recorded(tmp_path_factory.mktemp(client))
+    talk = server.folder / "talk.jsonl"
 
     def report(target: Sequence[str]) -> dict[str, Any]:
         ran = subprocess.run(
@@ -108,8 +113,12 @@ def visit(request: pytest.FixtureRequest, peers: Path, tmp_path_factory: pytest.
         reported: dict[str, Any] = json.loads(ran.stdout)
         return reported
 
-    with served(peers, server, transport) as target:
-        return Visit(client, transport, report(target), server)
+    with served(peers, server, transport) as target, contextlib.ExitStack() as stack:
+        if transport == "stdio":
+            reported = report([sys.executable, "-m", "mcp_ref", "record", str(talk), "--", *target])
+        else:
+            reported = report([stack.enter_context(recording(talk, target[0]))])
+    return Visit(client, transport, reported, server, faults_in(talk))
 
 
 @contextlib.contextmanager
@@ -143,6 +152,10 @@ def text(result: dict[str, Any]) -> str:
     [block] = result["content"]
     assert block["type"] == "text"
     return str(block["text"])
+
+
+def test_neither_side_breaks_a_rule(visit: Visit) -> None:
+    assert visit.faults == set()
 
 
 def test_both_agree_on_a_revision(visit: Visit) -> None:
