@@ -1,7 +1,7 @@
 """The rules for every test of the suite.
 
 - It names the requirement that it holds: `@pytest.mark.spec("2025-11-25/basic/lifecycle#initialization-1")`, an id of
-  requirements.json.
+  requirements.json; `2024-11-05..2025-11-25/...` is the sentence with this id in each of these revisions.
 - It leaves nothing behind: no process, thread, file descriptor or unfinished task (`nothing_left_behind`), and no
   variable of the environment (`same_environment`).
 - It ends: each wait of a test, a fixture or a cleanup has a time limit (`settings.PHASE_SECONDS`).
@@ -80,7 +80,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     known = {row["id"] for row in json.loads((settings.DATA / "requirements.json").read_text("utf-8"))}
     for item in items:
         for marker in item.iter_markers("spec"):
-            unknown = [id for id in marker.args if id not in known]
+            unknown = [id for named in marker.args for id in settings.requirement_ids(named) if id not in known]
             if unknown or not marker.args:
                 raise pytest.UsageError(f"{item.nodeid}: no such requirement: {unknown}")
 

@@ -17,6 +17,9 @@ MODERN = "2026-07-28"
 META = "io.modelcontextprotocol/"
 """The prefix of the `_meta` keys of a stateless request."""
 
+REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+"""The revisions of the specification that requirements.json has, oldest first."""
+
 T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,6 +45,15 @@ def _find_data() -> Path | None:
 
 DATA = _find_data()
 """The specification's schemas and requirements. None if they are missing: tests that need them are skipped."""
+
+
+def requirement_ids(named: str) -> list[str]:
+    """Return the ids that a `spec` mark names: "2025-03-26..2025-11-25/server/tools#tool-1" are three ids."""
+    revisions, _, sentence = named.partition("/")
+    first, _, last = revisions.partition("..")
+    if not last:
+        return [named]
+    return [f"{each}/{sentence}" for each in REVISIONS[REVISIONS.index(first) : REVISIONS.index(last) + 1]]
 
 
 def run(test: Coroutine[object, object, T], seconds: float = 30.0) -> T:

@@ -1,7 +1,8 @@
 """Every MUST of the specification has a test that names it, or a reason why it has none.
 
 The ledger is requirements.json: one row for each normative sentence of each revision; sentences that did not change
-have the same hash. A test names the rows it holds with `@pytest.mark.spec("2025-11-25/basic/lifecycle#operation-1")`.
+have the same hash. A test names the rows it holds with `@pytest.mark.spec("2025-11-25/basic/lifecycle#operation-1")`,
+or, if the id is the same in revisions that follow each other, with `"2025-03-26..2025-11-25/basic/lifecycle#..."`.
 A sentence that no test can hold is in `tests/untested/<part>.py`, by its newest id, with the reason.
 
     python3 -m tests.toc      prints the counts, page by page
@@ -18,10 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.settings import DATA
+from tests.settings import DATA, REVISIONS, requirement_ids
 
 TESTS = Path(__file__).parent
-REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 COMPLETE_PAGES = ("basic/utilities/tasks",)
 """The pages of which the recommendations are held too."""
 
@@ -71,9 +71,10 @@ def named() -> dict[str, list[str]]:
     for path in sorted(TESTS.rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "spec":
-                for id in node.args:
-                    assert isinstance(id, ast.Constant), f"{path}:{node.lineno}: an id is a literal"
-                    found.setdefault(str(id.value), []).append(str(path.relative_to(TESTS)))
+                for named in node.args:
+                    assert isinstance(named, ast.Constant), f"{path}:{node.lineno}: an id is a literal"
+                    for id in requirement_ids(str(named.value)):
+                        found.setdefault(id, []).append(str(path.relative_to(TESTS)))
     return found
 
 

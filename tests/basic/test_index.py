@@ -44,12 +44,7 @@ def code_of(answer: JSON) -> JSON:
 # ------------------------------------------------------------------------------------------------ every implementation
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/index#intro-1",
-    "2025-06-18/basic/index#intro-1",
-    "2025-03-26/basic/index#intro-1",
-    "2024-11-05/basic/index#protocol-layers-1",
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/index#intro-1", "2024-11-05/basic/index#protocol-layers-1")
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
 async def test_initialize_and_ping_work_on_a_server_without_features(kind: str, revision: str) -> None:
@@ -62,12 +57,7 @@ async def test_initialize_and_ping_work_on_a_server_without_features(kind: str, 
         await wire.nothing_more()
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/index#intro-1",
-    "2025-06-18/basic/index#intro-1",
-    "2025-03-26/basic/index#intro-1",
-    "2024-11-05/basic/index#protocol-layers-1",
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/index#intro-1", "2024-11-05/basic/index#protocol-layers-1")
 @pytest.mark.parametrize("revision", NAMES)
 async def test_initialize_and_ping_work_on_a_client_without_features(revision: str) -> None:
     async with raw_server(plain) as (client, wire):
@@ -78,10 +68,7 @@ async def test_initialize_and_ping_work_on_a_client_without_features(revision: s
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/index#messages-1",
-    "2025-11-25/basic/index#messages-1",
-    "2025-06-18/basic/index#messages-1",
-    "2025-03-26/basic/index#messages-1",
+    "2025-03-26..2026-07-28/basic/index#messages-1",
     "2024-11-05/basic/index#intro-1",
     "2024-11-05/basic/messages#intro-1",
 )
@@ -120,13 +107,9 @@ async def test_invalid_json_rpc_gets_the_right_error_and_next_message_works(
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/index#requests-1",
-    "2025-06-18/basic/index#requests-1",
-    "2025-03-26/basic/index#requests-1",
+    "2025-03-26..2025-11-25/basic/index#requests-1",
     "2024-11-05/basic/messages#requests-1",
-    "2025-11-25/basic/index#requests-2",
-    "2025-06-18/basic/index#requests-2",
-    "2025-03-26/basic/index#requests-2",
+    "2025-03-26..2025-11-25/basic/index#requests-2",
     "2024-11-05/basic/messages#requests-2",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
@@ -144,17 +127,11 @@ async def test_request_id_is_a_string_or_integer(kind: str, revision: str) -> No
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/index#requests-1",
-    "2025-06-18/basic/index#requests-1",
-    "2025-03-26/basic/index#requests-1",
+    "2025-03-26..2025-11-25/basic/index#requests-1",
     "2024-11-05/basic/messages#requests-1",
-    "2025-11-25/basic/index#requests-2",
-    "2025-06-18/basic/index#requests-2",
-    "2025-03-26/basic/index#requests-2",
+    "2025-03-26..2025-11-25/basic/index#requests-2",
     "2024-11-05/basic/messages#requests-2",
-    "2025-11-25/basic/index#requests-3",
-    "2025-06-18/basic/index#requests-3",
-    "2025-03-26/basic/index#requests-3",
+    "2025-03-26..2025-11-25/basic/index#requests-3",
     "2024-11-05/basic/messages#requests-3",
 )
 @pytest.mark.parametrize("revision", NAMES)
@@ -180,17 +157,11 @@ async def test_request_id_is_never_reused_by_a_client(revision: str) -> None:
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/index#requests-1",
-    "2025-06-18/basic/index#requests-1",
-    "2025-03-26/basic/index#requests-1",
+    "2025-03-26..2025-11-25/basic/index#requests-1",
     "2024-11-05/basic/messages#requests-1",
-    "2025-11-25/basic/index#requests-2",
-    "2025-06-18/basic/index#requests-2",
-    "2025-03-26/basic/index#requests-2",
+    "2025-03-26..2025-11-25/basic/index#requests-2",
     "2024-11-05/basic/messages#requests-2",
-    "2025-11-25/basic/index#requests-3",
-    "2025-06-18/basic/index#requests-3",
-    "2025-03-26/basic/index#requests-3",
+    "2025-03-26..2025-11-25/basic/index#requests-3",
     "2024-11-05/basic/messages#requests-3",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
@@ -225,20 +196,15 @@ async def test_request_id_is_never_reused_by_a_server_beside_any_client_ids(kind
     "2025-11-25/basic/index#error-responses-1",
     "2025-11-25/basic/index#error-responses-2",
     "2025-11-25/basic/index#error-responses-3",
-    "2025-06-18/basic/index#responses-5",
-    "2025-03-26/basic/index#responses-5",
+    "2025-03-26..2025-06-18/basic/index#responses-5",
     "2024-11-05/basic/messages#responses-4",
-    "2025-06-18/basic/index#responses-1",
-    "2025-03-26/basic/index#responses-1",
+    "2025-03-26..2025-06-18/basic/index#responses-1",
     "2024-11-05/basic/messages#responses-1",
-    "2025-06-18/basic/index#responses-2",
-    "2025-03-26/basic/index#responses-2",
+    "2025-03-26..2025-06-18/basic/index#responses-2",
     "2024-11-05/basic/messages#responses-2",
-    "2025-06-18/basic/index#responses-3",
-    "2025-03-26/basic/index#responses-3",
+    "2025-03-26..2025-06-18/basic/index#responses-3",
     "2024-11-05/basic/messages#responses-3",
-    "2025-06-18/basic/index#responses-4",
-    "2025-03-26/basic/index#responses-4",
+    "2025-03-26..2025-06-18/basic/index#responses-4",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
@@ -287,8 +253,7 @@ async def test_request_to_server_gets_one_result_or_error(kind: str, revision: s
     "2025-11-25/basic/index#error-responses-1",
     "2025-11-25/basic/index#error-responses-2",
     "2025-11-25/basic/index#error-responses-3",
-    "2025-06-18/basic/index#responses-5",
-    "2025-03-26/basic/index#responses-5",
+    "2025-03-26..2025-06-18/basic/index#responses-5",
     "2024-11-05/basic/messages#responses-4",
 )
 @pytest.mark.parametrize("revision", NAMES)
@@ -304,19 +269,15 @@ async def test_request_to_client_gets_one_result_or_error(revision: str) -> None
 
 
 @pytest.mark.spec(
-    "2025-06-18/basic/index#responses-2",
-    "2025-03-26/basic/index#responses-2",
+    "2025-03-26..2025-06-18/basic/index#responses-2",
     "2024-11-05/basic/messages#responses-2",
-    "2025-06-18/basic/index#responses-3",
-    "2025-03-26/basic/index#responses-3",
+    "2025-03-26..2025-06-18/basic/index#responses-3",
     "2024-11-05/basic/messages#responses-3",
-    "2025-06-18/basic/index#responses-4",
-    "2025-03-26/basic/index#responses-4",
+    "2025-03-26..2025-06-18/basic/index#responses-4",
     "2025-11-25/basic/index#result-responses-2",
     "2025-11-25/basic/index#error-responses-2",
     "2025-11-25/basic/index#error-responses-3",
-    "2025-06-18/basic/index#responses-5",
-    "2025-03-26/basic/index#responses-5",
+    "2025-03-26..2025-06-18/basic/index#responses-5",
     "2024-11-05/basic/messages#responses-4",
 )
 @pytest.mark.parametrize(
@@ -389,12 +350,7 @@ STRANGE_NOTIFICATIONS: list[Object] = [
 ]
 
 
-@pytest.mark.spec(
-    "2026-07-28/basic/index#notifications-1",
-    "2025-11-25/basic/index#notifications-1",
-    "2025-06-18/basic/index#notifications-1",
-    "2025-03-26/basic/index#notifications-1",
-)
+@pytest.mark.spec("2025-03-26..2026-07-28/basic/index#notifications-1")
 @pytest.mark.parametrize("kind", CONNECTED_TRANSPORTS)  # a POST has its own answer, always
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
 async def test_notification_to_server_never_gets_a_response(kind: str, revision: str) -> None:
@@ -404,11 +360,7 @@ async def test_notification_to_server_never_gets_a_response(kind: str, revision:
         await wire.nothing_more()
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/index#notifications-1",
-    "2025-06-18/basic/index#notifications-1",
-    "2025-03-26/basic/index#notifications-1",
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/index#notifications-1")
 @pytest.mark.parametrize("revision", NAMES)
 async def test_notification_to_client_never_gets_a_response(revision: str) -> None:
     def fails() -> None:
@@ -421,12 +373,7 @@ async def test_notification_to_client_never_gets_a_response(revision: str) -> No
         await wire.nothing_more()
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/index#notifications-2",
-    "2025-06-18/basic/index#notifications-2",
-    "2025-03-26/basic/index#notifications-2",
-    "2024-11-05/basic/messages#notifications-1",
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/index#notifications-2", "2024-11-05/basic/messages#notifications-1")
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
 async def test_notification_from_server_has_no_id(kind: str, revision: str) -> None:
@@ -450,12 +397,7 @@ async def test_notification_from_server_has_no_id(kind: str, revision: str) -> N
         assert all("id" not in message for message in (log, progress, changed))
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/index#notifications-2",
-    "2025-06-18/basic/index#notifications-2",
-    "2025-03-26/basic/index#notifications-2",
-    "2024-11-05/basic/messages#notifications-1",
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/index#notifications-2", "2024-11-05/basic/messages#notifications-1")
 async def test_notification_from_client_has_no_id() -> None:
     async with raw_server(lambda t: Client(t, roots=[])) as (client, wire):
         await handshake(client, wire)
@@ -532,12 +474,9 @@ BAD: list[Object] = [{"pair": [1, "a"], "why": "x"}, {"pair": ["a", 1]}]
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/index#schema-dialect-1",
-    "2026-07-28/basic/index#implementation-requirements-1",
-    "2026-07-28/basic/index#implementation-requirements-2",
-    "2025-11-25/basic/index#schema-dialect-1",
-    "2025-11-25/basic/index#implementation-requirements-1",
-    "2025-11-25/basic/index#implementation-requirements-2",
+    "2025-11-25..2026-07-28/basic/index#schema-dialect-1",
+    "2025-11-25..2026-07-28/basic/index#implementation-requirements-1",
+    "2025-11-25..2026-07-28/basic/index#implementation-requirements-2",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize(
@@ -596,9 +535,7 @@ def test_output_schema_is_read_in_its_own_dialect_by_default_2020_12(schema: Obj
             run(_call_listed(schema, bad))
 
 
-@pytest.mark.spec(
-    "2026-07-28/basic/index#implementation-requirements-3", "2025-11-25/basic/index#implementation-requirements-3"
-)
+@pytest.mark.spec("2025-11-25..2026-07-28/basic/index#implementation-requirements-3")
 def test_add_tool_with_unknown_schema_dialect_is_refused_by_name() -> None:
     server = Server("s")
     schema: Object = {"$schema": "https://example.org/my-own-dialect", "type": "object"}
@@ -633,7 +570,7 @@ def test_schema_reference_to_the_network_is_never_followed() -> None:
             listening.accept()
 
 
-@pytest.mark.spec("2026-07-28/basic/index#schema-validation-1", "2025-11-25/basic/index#schema-validation-1")
+@pytest.mark.spec("2025-11-25..2026-07-28/basic/index#schema-validation-1")
 @pytest.mark.parametrize(
     "schema",
     [

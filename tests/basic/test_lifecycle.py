@@ -60,12 +60,7 @@ def member(value: JSON, *path: str) -> JSON:
 # ------------------------------------------------------------------------------------------------ the server
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#initialization-1",
-    "2025-06-18/basic/lifecycle#initialization-1",
-    "2025-03-26/basic/lifecycle#initialization-1",
-    "2024-11-05/basic/lifecycle#initialization-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#initialization-1")
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("method", ["resources/list", "prompts/list", "logging/setLevel", "no/such/method"])
 async def test_request_before_initialize_is_refused_and_initialize_still_works(kind: str, method: str) -> None:
@@ -78,10 +73,9 @@ async def test_request_before_initialize_is_refused_and_initialize_still_works(k
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#initialization-7",
-    "2025-06-18/basic/lifecycle#initialization-7",
-    "2025-03-26/basic/lifecycle#initialization-8",
+    "2025-06-18..2025-11-25/basic/lifecycle#initialization-7",
     "2024-11-05/basic/lifecycle#initialization-7",
+    "2025-03-26/basic/lifecycle#initialization-8",
 )
 @pytest.mark.parametrize("kind", CONNECTED_TRANSPORTS)
 async def test_ping_before_initialize_gets_a_response(kind: str) -> None:
@@ -91,12 +85,7 @@ async def test_ping_before_initialize_gets_a_response(kind: str) -> None:
         assert "result" in await wire.receive_object()
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#initialization-1",
-    "2025-06-18/basic/lifecycle#initialization-1",
-    "2025-03-26/basic/lifecycle#initialization-1",
-    "2024-11-05/basic/lifecycle#initialization-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#initialization-1")
 @pytest.mark.parametrize("kind", [kind for kind in SERVER_TRANSPORTS if "http" in kind or kind == "asgi"])
 async def test_initialize_comes_once_in_a_session_over_http(kind: str) -> None:
     async with connected_client(everything(), kind, "2024-11-05") as wire:
@@ -168,14 +157,10 @@ async def test_initialize_in_a_batch_is_refused_without_effect(kind: str) -> Non
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#initialization-5",
-    "2025-06-18/basic/lifecycle#initialization-5",
-    "2025-03-26/basic/lifecycle#initialization-6",
+    "2025-06-18..2025-11-25/basic/lifecycle#initialization-5",
     "2024-11-05/basic/lifecycle#initialization-5",
-    "2025-11-25/basic/lifecycle#version-negotiation-3",
-    "2025-06-18/basic/lifecycle#version-negotiation-3",
-    "2025-03-26/basic/lifecycle#version-negotiation-3",
-    "2024-11-05/basic/lifecycle#version-negotiation-3",
+    "2025-03-26/basic/lifecycle#initialization-6",
+    "2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-3",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
@@ -201,10 +186,9 @@ def test_initialize_result_has_same_revision_capabilities_and_server_info(kind: 
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#initialization-5",
-    "2025-06-18/basic/lifecycle#initialization-5",
-    "2025-03-26/basic/lifecycle#initialization-6",
+    "2025-06-18..2025-11-25/basic/lifecycle#initialization-5",
     "2024-11-05/basic/lifecycle#initialization-5",
+    "2025-03-26/basic/lifecycle#initialization-6",
 )
 async def test_initialize_result_declares_only_present_features() -> None:
     async with raw_client(Server("bare", "0", logging=False)) as wire:
@@ -213,18 +197,9 @@ async def test_initialize_result_declares_only_present_features() -> None:
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#version-negotiation-4",
-    "2025-06-18/basic/lifecycle#version-negotiation-4",
-    "2025-03-26/basic/lifecycle#version-negotiation-4",
-    "2024-11-05/basic/lifecycle#version-negotiation-4",
-    "2025-11-25/basic/lifecycle#version-negotiation-5",
-    "2025-06-18/basic/lifecycle#version-negotiation-5",
-    "2025-03-26/basic/lifecycle#version-negotiation-5",
-    "2024-11-05/basic/lifecycle#version-negotiation-5",
-    "2025-11-25/basic/lifecycle#error-handling-1",
-    "2025-06-18/basic/lifecycle#error-handling-1",
-    "2025-03-26/basic/lifecycle#error-handling-1",
-    "2024-11-05/basic/lifecycle#error-handling-1",
+    "2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-4",
+    "2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-5",
+    "2024-11-05..2025-11-25/basic/lifecycle#error-handling-1",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("asked", ["1.0.0", "", "v999", "2099-01-01", "2025-03-27", "2026-07-28"])
@@ -237,14 +212,8 @@ async def test_initialize_with_unknown_revision_gets_the_latest(kind: str, asked
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#version-negotiation-4",
-    "2025-06-18/basic/lifecycle#version-negotiation-4",
-    "2025-03-26/basic/lifecycle#version-negotiation-4",
-    "2024-11-05/basic/lifecycle#version-negotiation-4",
-    "2025-11-25/basic/lifecycle#version-negotiation-5",
-    "2025-06-18/basic/lifecycle#version-negotiation-5",
-    "2025-03-26/basic/lifecycle#version-negotiation-5",
-    "2024-11-05/basic/lifecycle#version-negotiation-5",
+    "2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-4",
+    "2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-5",
 )
 @pytest.mark.parametrize("asked", NAMES)
 async def test_initialize_on_a_server_of_some_revisions_gets_one_of_them(asked: str) -> None:
@@ -255,12 +224,7 @@ async def test_initialize_on_a_server_of_some_revisions_gets_one_of_them(asked: 
         assert offered == (asked if asked in ("2024-11-05", "2025-03-26") else "2025-03-26")
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#error-handling-1",
-    "2025-06-18/basic/lifecycle#error-handling-1",
-    "2025-03-26/basic/lifecycle#error-handling-1",
-    "2024-11-05/basic/lifecycle#error-handling-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#error-handling-1")
 @pytest.mark.parametrize(
     ("params", "fault"),
     [
@@ -281,10 +245,9 @@ async def test_initialize_without_its_members_is_invalid_params_and_may_be_repea
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#initialization-8",
-    "2025-06-18/basic/lifecycle#initialization-8",
-    "2025-03-26/basic/lifecycle#initialization-9",
+    "2025-06-18..2025-11-25/basic/lifecycle#initialization-8",
     "2024-11-05/basic/lifecycle#initialization-8",
+    "2025-03-26/basic/lifecycle#initialization-9",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 async def test_server_before_initialized_sends_only_responses_and_logs(kind: str) -> None:
@@ -326,30 +289,14 @@ def of(transport: MemoryTransport) -> Client:
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#initialization-1",
-    "2025-06-18/basic/lifecycle#initialization-1",
-    "2025-03-26/basic/lifecycle#initialization-1",
-    "2024-11-05/basic/lifecycle#initialization-1",
-    "2025-11-25/basic/lifecycle#initialization-2",
-    "2025-06-18/basic/lifecycle#initialization-2",
-    "2025-03-26/basic/lifecycle#initialization-2",
-    "2024-11-05/basic/lifecycle#initialization-2",
-    "2025-11-25/basic/lifecycle#initialization-3",
-    "2025-06-18/basic/lifecycle#initialization-3",
-    "2025-03-26/basic/lifecycle#initialization-3",
-    "2024-11-05/basic/lifecycle#initialization-3",
-    "2025-11-25/basic/lifecycle#initialization-4",
-    "2025-06-18/basic/lifecycle#initialization-4",
-    "2025-03-26/basic/lifecycle#initialization-4",
-    "2024-11-05/basic/lifecycle#initialization-4",
-    "2025-11-25/basic/lifecycle#initialization-6",
-    "2025-06-18/basic/lifecycle#initialization-6",
-    "2025-03-26/basic/lifecycle#initialization-7",
+    "2024-11-05..2025-11-25/basic/lifecycle#initialization-1",
+    "2024-11-05..2025-11-25/basic/lifecycle#initialization-2",
+    "2024-11-05..2025-11-25/basic/lifecycle#initialization-3",
+    "2024-11-05..2025-11-25/basic/lifecycle#initialization-4",
+    "2025-06-18..2025-11-25/basic/lifecycle#initialization-6",
     "2024-11-05/basic/lifecycle#initialization-6",
-    "2025-11-25/basic/lifecycle#version-negotiation-1",
-    "2025-06-18/basic/lifecycle#version-negotiation-1",
-    "2025-03-26/basic/lifecycle#version-negotiation-1",
-    "2024-11-05/basic/lifecycle#version-negotiation-1",
+    "2025-03-26/basic/lifecycle#initialization-7",
+    "2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-1",
     "2025-03-26/basic/lifecycle#initialization-5",
 )
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
@@ -383,14 +330,8 @@ def test_client_sends_initialize_waits_and_confirms(revision: Revision) -> None:
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#version-negotiation-1",
-    "2025-06-18/basic/lifecycle#version-negotiation-1",
-    "2025-03-26/basic/lifecycle#version-negotiation-1",
-    "2024-11-05/basic/lifecycle#version-negotiation-1",
-    "2025-11-25/basic/lifecycle#version-negotiation-2",
-    "2025-06-18/basic/lifecycle#version-negotiation-2",
-    "2025-03-26/basic/lifecycle#version-negotiation-2",
-    "2024-11-05/basic/lifecycle#version-negotiation-2",
+    "2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-1",
+    "2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-2",
 )
 @pytest.mark.parametrize("answered", NAMES)
 async def test_client_offers_its_latest_revision_and_accepts_any_that_it_knows(answered: str) -> None:
@@ -401,14 +342,8 @@ async def test_client_offers_its_latest_revision_and_accepts_any_that_it_knows(a
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#version-negotiation-6",
-    "2025-06-18/basic/lifecycle#version-negotiation-6",
-    "2025-03-26/basic/lifecycle#version-negotiation-6",
-    "2024-11-05/basic/lifecycle#version-negotiation-6",
-    "2025-11-25/basic/lifecycle#error-handling-1",
-    "2025-06-18/basic/lifecycle#error-handling-1",
-    "2025-03-26/basic/lifecycle#error-handling-1",
-    "2024-11-05/basic/lifecycle#error-handling-1",
+    "2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-6",
+    "2024-11-05..2025-11-25/basic/lifecycle#error-handling-1",
 )
 @pytest.mark.parametrize(
     ("only", "answered"), [(None, "2026-07-28"), (None, "1.0"), ("2024-11-05", "2025-11-25"), ("2025-06-18", "")]
@@ -426,12 +361,7 @@ async def test_client_disconnects_from_a_server_of_an_unknown_revision(only: str
         assert wire.frames.empty()  # no initialized, no cancellation
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#error-handling-1",
-    "2025-06-18/basic/lifecycle#error-handling-1",
-    "2025-03-26/basic/lifecycle#error-handling-1",
-    "2024-11-05/basic/lifecycle#error-handling-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#error-handling-1")
 async def test_client_raises_error_response_to_initialize_and_disconnects() -> None:
     async with raw_server(of) as (client, wire):
         connecting = asyncio.create_task(client.connect())
@@ -446,12 +376,7 @@ async def test_client_raises_error_response_to_initialize_and_disconnects() -> N
 # ------------------------------------------------------------------------------------------------ operation
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#operation-1",
-    "2025-06-18/basic/lifecycle#operation-1",
-    "2025-03-26/basic/lifecycle#operation-1",
-    "2024-11-05/basic/lifecycle#operation-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#operation-1")
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
 async def test_server_keeps_to_the_negotiated_revision(kind: str, revision: Revision) -> None:
@@ -474,12 +399,7 @@ async def test_server_keeps_to_the_negotiated_revision(kind: str, revision: Revi
         await wire.nothing_more()
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#operation-1",
-    "2025-06-18/basic/lifecycle#operation-1",
-    "2025-03-26/basic/lifecycle#operation-1",
-    "2024-11-05/basic/lifecycle#operation-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#operation-1")
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
 async def test_client_keeps_to_the_negotiated_revision(revision: Revision) -> None:
     async def elicitation(params: object) -> ElicitResult:
@@ -508,12 +428,7 @@ async def test_client_keeps_to_the_negotiated_revision(revision: Revision) -> No
             await wire.nothing_more()
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#operation-2",
-    "2025-06-18/basic/lifecycle#operation-2",
-    "2025-03-26/basic/lifecycle#operation-2",
-    "2024-11-05/basic/lifecycle#operation-2",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#operation-2")
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
 async def test_server_sends_no_request_that_the_client_did_not_declare(kind: str, revision: str) -> None:
@@ -538,12 +453,7 @@ async def test_server_sends_no_request_that_the_client_did_not_declare(kind: str
         assert str(answer).count("refused") == 4, answer
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#operation-2",
-    "2025-06-18/basic/lifecycle#operation-2",
-    "2025-03-26/basic/lifecycle#operation-2",
-    "2024-11-05/basic/lifecycle#operation-2",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#operation-2")
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
 async def test_server_without_a_feature_neither_serves_nor_announces_it(kind: str, revision: str) -> None:
@@ -566,14 +476,7 @@ async def test_server_without_a_feature_neither_serves_nor_announces_it(kind: st
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#operation-2",
-    "2025-06-18/basic/lifecycle#operation-2",
-    "2025-03-26/basic/lifecycle#operation-2",
-    "2024-11-05/basic/lifecycle#operation-2",
-    "2025-11-25/basic/lifecycle#error-handling-2",
-    "2025-06-18/basic/lifecycle#error-handling-2",
-    "2025-03-26/basic/lifecycle#error-handling-2",
-    "2024-11-05/basic/lifecycle#error-handling-2",
+    "2024-11-05..2025-11-25/basic/lifecycle#operation-2", "2024-11-05..2025-11-25/basic/lifecycle#error-handling-2"
 )
 @pytest.mark.parametrize("revision", NAMES)
 async def test_client_sends_no_request_that_the_server_did_not_declare(revision: str) -> None:
@@ -597,12 +500,7 @@ async def test_client_sends_no_request_that_the_server_did_not_declare(revision:
         await wire.nothing_more()
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#operation-2",
-    "2025-06-18/basic/lifecycle#operation-2",
-    "2025-03-26/basic/lifecycle#operation-2",
-    "2024-11-05/basic/lifecycle#operation-2",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#operation-2")
 @pytest.mark.parametrize("revision", NAMES)
 async def test_client_without_a_feature_does_not_serve_it(revision: str) -> None:
     async with raw_server(of) as (client, wire):
@@ -665,18 +563,10 @@ def test_choose_revision_looks_names_up_instead_of_comparing_them() -> None:
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#timeouts-1",
-    "2025-06-18/basic/lifecycle#timeouts-1",
-    "2025-03-26/basic/lifecycle#timeouts-1",
-    "2025-11-25/basic/lifecycle#timeouts-2",
-    "2025-06-18/basic/lifecycle#timeouts-2",
-    "2025-03-26/basic/lifecycle#timeouts-2",
-    "2025-11-25/basic/lifecycle#timeouts-3",
-    "2025-06-18/basic/lifecycle#timeouts-3",
-    "2025-03-26/basic/lifecycle#timeouts-3",
-    "2025-11-25/basic/lifecycle#error-handling-3",
-    "2025-06-18/basic/lifecycle#error-handling-3",
-    "2025-03-26/basic/lifecycle#error-handling-3",
+    "2025-03-26..2025-11-25/basic/lifecycle#timeouts-1",
+    "2025-03-26..2025-11-25/basic/lifecycle#timeouts-2",
+    "2025-03-26..2025-11-25/basic/lifecycle#timeouts-3",
+    "2025-03-26..2025-11-25/basic/lifecycle#error-handling-3",
     "2024-11-05/basic/lifecycle#error-handling-5",
 )
 @pytest.mark.parametrize("revision", NAMES[1:])
@@ -711,11 +601,7 @@ async def test_initialize_timeout_closes_the_connection() -> None:
         assert wire.frames.empty()
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#timeouts-4",
-    "2025-06-18/basic/lifecycle#timeouts-4",
-    "2025-03-26/basic/lifecycle#timeouts-4",
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/lifecycle#timeouts-4")
 async def test_progress_extends_a_request_but_not_beyond_its_maximum() -> None:
     async with raw_server(of) as (client, wire):
         await handshake(client, wire, capabilities={"tools": {}})

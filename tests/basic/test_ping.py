@@ -16,12 +16,7 @@ from tests.settings import CONNECTED_TRANSPORTS, SERVER_TRANSPORTS
 NAMES = [revision.name for revision in LEGACY]
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/utilities/ping#behavior-requirements-1",
-    "2025-06-18/basic/utilities/ping#behavior-requirements-1",
-    "2025-03-26/basic/utilities/ping#behavior-requirements-1",
-    "2024-11-05/basic/utilities/ping#behavior-requirements-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/ping#behavior-requirements-1")
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
 async def test_ping_to_server_gets_an_empty_result(kind: str, revision: str) -> None:
@@ -32,12 +27,7 @@ async def test_ping_to_server_gets_an_empty_result(kind: str, revision: str) -> 
             assert await wire.ask("ping", params, "123") == {"jsonrpc": "2.0", "id": "123", "result": {}}
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/utilities/ping#behavior-requirements-1",
-    "2025-06-18/basic/utilities/ping#behavior-requirements-1",
-    "2025-03-26/basic/utilities/ping#behavior-requirements-1",
-    "2024-11-05/basic/utilities/ping#behavior-requirements-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/ping#behavior-requirements-1")
 @pytest.mark.parametrize("revision", NAMES)
 async def test_ping_to_client_gets_an_empty_result(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
@@ -45,12 +35,7 @@ async def test_ping_to_client_gets_an_empty_result(revision: str) -> None:
         assert await wire.ask("ping", id=0) == {"jsonrpc": "2.0", "id": 0, "result": {}}
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/utilities/ping#behavior-requirements-1",
-    "2025-06-18/basic/utilities/ping#behavior-requirements-1",
-    "2025-03-26/basic/utilities/ping#behavior-requirements-1",
-    "2024-11-05/basic/utilities/ping#behavior-requirements-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/ping#behavior-requirements-1")
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 async def test_ping_gets_a_prompt_response_while_other_requests_are_served(kind: str) -> None:
     server = Server("s")
@@ -69,12 +54,7 @@ async def test_ping_gets_a_prompt_response_while_other_requests_are_served(kind:
         assert {str((await wire.receive_object())["id"]) for _ in range(20)} == {str(id) for id in range(20)}
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/utilities/ping#behavior-requirements-1",
-    "2025-06-18/basic/utilities/ping#behavior-requirements-1",
-    "2025-03-26/basic/utilities/ping#behavior-requirements-1",
-    "2024-11-05/basic/utilities/ping#behavior-requirements-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/ping#behavior-requirements-1")
 @pytest.mark.parametrize("kind", CONNECTED_TRANSPORTS)
 async def test_ping_gets_a_response_in_each_phase_of_the_handshake(kind: str) -> None:
     async with raw_client(Server("s"), kind) as wire:
@@ -95,12 +75,7 @@ async def test_ping_with_params_of_another_type_is_refused(kind: str) -> None:
         assert "_meta" in str(answer["error"])
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/utilities/ping#error-handling-1",
-    "2025-06-18/basic/utilities/ping#error-handling-1",
-    "2025-03-26/basic/utilities/ping#error-handling-1",
-    "2024-11-05/basic/utilities/ping#error-handling-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/ping#error-handling-1")
 async def test_ping_without_response_is_a_timeout() -> None:
     async with raw_server(Client) as (client, wire):
         await handshake(client, wire)

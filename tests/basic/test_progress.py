@@ -35,21 +35,10 @@ def progress(token: JSON, value: JSON, **more: JSON) -> Object:
     "2026-07-28/basic/patterns/progress#progress-flow-3",
     "2026-07-28/basic/patterns/progress#progress-flow-4",
     "2026-07-28/basic/patterns/progress#behavior-requirements-1",
-    "2025-11-25/basic/utilities/progress#progress-flow-1",
-    "2025-06-18/basic/utilities/progress#progress-flow-1",
-    "2025-03-26/basic/utilities/progress#progress-flow-1",
-    "2024-11-05/basic/utilities/progress#progress-flow-1",
-    "2025-11-25/basic/utilities/progress#progress-flow-3",
-    "2025-06-18/basic/utilities/progress#progress-flow-3",
-    "2025-03-26/basic/utilities/progress#progress-flow-3",
-    "2024-11-05/basic/utilities/progress#progress-flow-3",
-    "2025-11-25/basic/utilities/progress#progress-flow-4",
-    "2025-06-18/basic/utilities/progress#progress-flow-4",
-    "2025-03-26/basic/utilities/progress#progress-flow-4",
-    "2025-11-25/basic/utilities/progress#behavior-requirements-1",
-    "2025-06-18/basic/utilities/progress#behavior-requirements-1",
-    "2025-03-26/basic/utilities/progress#behavior-requirements-1",
-    "2024-11-05/basic/utilities/progress#behavior-requirements-1",
+    "2024-11-05..2025-11-25/basic/utilities/progress#progress-flow-1",
+    "2024-11-05..2025-11-25/basic/utilities/progress#progress-flow-3",
+    "2025-03-26..2025-11-25/basic/utilities/progress#progress-flow-4",
+    "2024-11-05..2025-11-25/basic/utilities/progress#behavior-requirements-1",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
@@ -85,12 +74,7 @@ def test_progress_from_server_has_the_token_of_the_request_and_increasing_values
     run(test())
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/utilities/progress#progress-flow-3",
-    "2025-06-18/basic/utilities/progress#progress-flow-3",
-    "2025-03-26/basic/utilities/progress#progress-flow-3",
-    "2024-11-05/basic/utilities/progress#progress-flow-3",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/progress#progress-flow-3")
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 async def test_progress_increases_without_a_total(kind: str) -> None:
     server = Server("s")
@@ -109,10 +93,7 @@ async def test_progress_increases_without_a_total(kind: str) -> None:
 
 @pytest.mark.spec(
     "2026-07-28/basic/patterns/progress#behavior-requirements-1",
-    "2025-11-25/basic/utilities/progress#behavior-requirements-1",
-    "2025-06-18/basic/utilities/progress#behavior-requirements-1",
-    "2025-03-26/basic/utilities/progress#behavior-requirements-1",
-    "2024-11-05/basic/utilities/progress#behavior-requirements-1",
+    "2024-11-05..2025-11-25/basic/utilities/progress#behavior-requirements-1",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
@@ -131,12 +112,7 @@ async def test_progress_is_not_sent_without_a_token(kind: str, revision: str) ->
             assert "done" in str(answer["result"])
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/utilities/progress#progress-flow-1",
-    "2025-06-18/basic/utilities/progress#progress-flow-1",
-    "2025-03-26/basic/utilities/progress#progress-flow-1",
-    "2024-11-05/basic/utilities/progress#progress-flow-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/progress#progress-flow-1")
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("token", [None, True, 1.5, [1], {}, "x" * 1001], ids=lambda token: repr(token)[:9])
 async def test_progress_token_of_another_type_or_too_long_is_ignored(kind: str, token: JSON) -> None:
@@ -157,18 +133,9 @@ async def test_progress_token_of_another_type_or_too_long_is_ignored(kind: str, 
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/utilities/progress#behavior-requirements-1",
-    "2025-06-18/basic/utilities/progress#behavior-requirements-1",
-    "2025-03-26/basic/utilities/progress#behavior-requirements-1",
-    "2024-11-05/basic/utilities/progress#behavior-requirements-1",
-    "2025-11-25/basic/utilities/progress#behavior-requirements-2",
-    "2025-06-18/basic/utilities/progress#behavior-requirements-2",
-    "2025-03-26/basic/utilities/progress#behavior-requirements-2",
-    "2024-11-05/basic/utilities/progress#behavior-requirements-2",
-    "2025-11-25/basic/utilities/progress#implementation-notes-1",
-    "2025-06-18/basic/utilities/progress#implementation-notes-1",
-    "2025-03-26/basic/utilities/progress#implementation-notes-1",
-    "2024-11-05/basic/utilities/progress#implementation-notes-1",
+    "2024-11-05..2025-11-25/basic/utilities/progress#behavior-requirements-1",
+    "2024-11-05..2025-11-25/basic/utilities/progress#behavior-requirements-2",
+    "2024-11-05..2025-11-25/basic/utilities/progress#implementation-notes-1",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 async def test_progress_of_concurrent_requests_has_their_own_tokens(kind: str) -> None:
@@ -195,14 +162,8 @@ async def test_progress_of_concurrent_requests_has_their_own_tokens(kind: str) -
 @pytest.mark.spec(
     "2026-07-28/basic/patterns/progress#implementation-notes-3",
     "2026-07-28/basic/patterns/progress#behavior-requirements-2",
-    "2025-11-25/basic/utilities/progress#implementation-notes-3",
-    "2025-06-18/basic/utilities/progress#implementation-notes-3",
-    "2025-03-26/basic/utilities/progress#implementation-notes-3",
-    "2024-11-05/basic/utilities/progress#implementation-notes-3",
-    "2025-11-25/basic/utilities/progress#behavior-requirements-2",
-    "2025-06-18/basic/utilities/progress#behavior-requirements-2",
-    "2025-03-26/basic/utilities/progress#behavior-requirements-2",
-    "2024-11-05/basic/utilities/progress#behavior-requirements-2",
+    "2024-11-05..2025-11-25/basic/utilities/progress#implementation-notes-3",
+    "2024-11-05..2025-11-25/basic/utilities/progress#behavior-requirements-2",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
@@ -249,12 +210,7 @@ def test_progress_stops_with_the_response(kind: str, revision: str, ending: str)
     run(test())
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/utilities/progress#implementation-notes-3",
-    "2025-06-18/basic/utilities/progress#implementation-notes-3",
-    "2025-03-26/basic/utilities/progress#implementation-notes-3",
-    "2024-11-05/basic/utilities/progress#implementation-notes-3",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/progress#implementation-notes-3")
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 async def test_progress_from_a_thread_that_outlives_its_request_is_dropped(kind: str) -> None:
     server = Server("s")
@@ -303,19 +259,10 @@ def result_of(revision: str) -> Object:
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/utilities/progress#progress-flow-1",
-    "2025-06-18/basic/utilities/progress#progress-flow-1",
-    "2025-03-26/basic/utilities/progress#progress-flow-1",
-    "2024-11-05/basic/utilities/progress#progress-flow-1",
-    "2025-11-25/basic/utilities/progress#progress-flow-2",
-    "2025-06-18/basic/utilities/progress#progress-flow-2",
-    "2025-03-26/basic/utilities/progress#progress-flow-2",
-    "2024-11-05/basic/utilities/progress#progress-flow-2",
+    "2024-11-05..2025-11-25/basic/utilities/progress#progress-flow-1",
+    "2024-11-05..2025-11-25/basic/utilities/progress#progress-flow-2",
     "2026-07-28/basic/patterns/progress#progress-flow-2",
-    "2025-11-25/basic/utilities/progress#implementation-notes-1",
-    "2025-06-18/basic/utilities/progress#implementation-notes-1",
-    "2025-03-26/basic/utilities/progress#implementation-notes-1",
-    "2024-11-05/basic/utilities/progress#implementation-notes-1",
+    "2024-11-05..2025-11-25/basic/utilities/progress#implementation-notes-1",
 )
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
 async def test_progress_token_of_a_client_is_unique_and_reports_reach_only_its_request(revision: str) -> None:
@@ -343,14 +290,8 @@ async def test_progress_token_of_a_client_is_unique_and_reports_reach_only_its_r
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/utilities/progress#behavior-requirements-1",
-    "2025-06-18/basic/utilities/progress#behavior-requirements-1",
-    "2025-03-26/basic/utilities/progress#behavior-requirements-1",
-    "2024-11-05/basic/utilities/progress#behavior-requirements-1",
-    "2025-11-25/basic/utilities/progress#behavior-requirements-2",
-    "2025-06-18/basic/utilities/progress#behavior-requirements-2",
-    "2025-03-26/basic/utilities/progress#behavior-requirements-2",
-    "2024-11-05/basic/utilities/progress#behavior-requirements-2",
+    "2024-11-05..2025-11-25/basic/utilities/progress#behavior-requirements-1",
+    "2024-11-05..2025-11-25/basic/utilities/progress#behavior-requirements-2",
 )
 async def test_progress_token_is_absent_without_a_progress_handler() -> None:
     async with raw_server(Client) as (client, wire):
@@ -364,14 +305,8 @@ async def test_progress_token_is_absent_without_a_progress_handler() -> None:
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/utilities/progress#behavior-requirements-2",
-    "2025-06-18/basic/utilities/progress#behavior-requirements-2",
-    "2025-03-26/basic/utilities/progress#behavior-requirements-2",
-    "2024-11-05/basic/utilities/progress#behavior-requirements-2",
-    "2025-11-25/basic/utilities/progress#implementation-notes-3",
-    "2025-06-18/basic/utilities/progress#implementation-notes-3",
-    "2025-03-26/basic/utilities/progress#implementation-notes-3",
-    "2024-11-05/basic/utilities/progress#implementation-notes-3",
+    "2024-11-05..2025-11-25/basic/utilities/progress#behavior-requirements-2",
+    "2024-11-05..2025-11-25/basic/utilities/progress#implementation-notes-3",
 )
 async def test_progress_with_unknown_finished_or_mistyped_token_is_ignored() -> None:
     async with raw_server(Client) as (client, wire):

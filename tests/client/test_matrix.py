@@ -144,12 +144,7 @@ async def use_every_feature(client: Client) -> None:
         assert not isinstance(second, Exception)
 
 
-@pytest.mark.spec(
-    "2024-11-05/basic/lifecycle#version-negotiation-1",
-    "2025-03-26/basic/lifecycle#version-negotiation-1",
-    "2025-06-18/basic/lifecycle#version-negotiation-1",
-    "2025-11-25/basic/lifecycle#version-negotiation-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-1")
 @pytest.mark.parametrize(("client_revision", "server_revision"), PAIRS, ids=NAMES)
 async def test_peers_of_one_revision_each_agree_if_it_is_the_same(
     client_revision: Revision, server_revision: Revision

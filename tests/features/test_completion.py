@@ -71,12 +71,7 @@ async def error_of(wire: Wire, params: JSON) -> Object:
 # ------------------------------------------------------------------------------------------------ the server
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/utilities/completion#capabilities-1",
-    "2025-11-25/server/utilities/completion#capabilities-1",
-    "2025-06-18/server/utilities/completion#capabilities-1",
-    "2025-03-26/server/utilities/completion#capabilities-1",
-)
+@pytest.mark.spec("2025-03-26..2026-07-28/server/utilities/completion#capabilities-1")
 @KINDS
 @EVERY
 async def test_completions_capability_is_declared_in_the_revisions_that_have_it(kind: str, revision: str) -> None:
@@ -94,12 +89,7 @@ async def test_completions_capability_is_declared_in_the_revisions_that_have_it(
                 assert await suggestions(wire, completing(PROMPT)) == {"values": ["python", "pytorch", "pyside"]}
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/utilities/completion#error-handling-1",
-    "2025-11-25/server/utilities/completion#error-handling-1",
-    "2025-06-18/server/utilities/completion#error-handling-1",
-    "2025-03-26/server/utilities/completion#error-handling-1",
-)
+@pytest.mark.spec("2025-03-26..2026-07-28/server/utilities/completion#error-handling-1")
 @KINDS
 @EVERY
 async def test_completion_complete_without_the_capability_is_method_not_found(kind: str, revision: str) -> None:
@@ -127,13 +117,7 @@ async def test_completion_complete_without_a_completer_has_no_values(kind: str, 
         assert await suggestions(wire, completing(RESOURCE, "owner")) == {"values": []}
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/utilities/completion#implementation-considerations-1",
-    "2025-11-25/server/utilities/completion#implementation-considerations-1",
-    "2025-06-18/server/utilities/completion#implementation-considerations-1",
-    "2025-03-26/server/utilities/completion#implementation-considerations-1",
-    "2024-11-05/server/utilities/completion#implementation-considerations-1",
-)
+@pytest.mark.spec("2024-11-05..2026-07-28/server/utilities/completion#implementation-considerations-1")
 @KINDS
 @EVERY
 async def test_completion_complete_sends_at_most_100_values_in_the_order_of_the_completer(
@@ -159,12 +143,7 @@ async def test_completion_complete_sends_at_most_100_values_in_the_order_of_the_
         assert told == {"values": ["a"] * 100, "total": 7000, "hasMore": True}
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/utilities/completion#error-handling-2",
-    "2025-11-25/server/utilities/completion#error-handling-2",
-    "2025-06-18/server/utilities/completion#error-handling-2",
-    "2025-03-26/server/utilities/completion#error-handling-2",
-)
+@pytest.mark.spec("2025-03-26..2026-07-28/server/utilities/completion#error-handling-2")
 @KINDS
 @EVERY
 async def test_completion_complete_unknown_prompt_or_template_is_invalid_params(kind: str, revision: str) -> None:
@@ -181,20 +160,9 @@ async def test_completion_complete_unknown_prompt_or_template_is_invalid_params(
 
 
 @pytest.mark.spec(
-    "2026-07-28/server/utilities/completion#security-1",
-    "2026-07-28/server/utilities/completion#error-handling-3",
-    "2026-07-28/server/utilities/completion#implementation-considerations-4",
-    "2025-11-25/server/utilities/completion#security-1",
-    "2025-06-18/server/utilities/completion#security-1",
-    "2025-03-26/server/utilities/completion#security-1",
-    "2024-11-05/server/utilities/completion#security-1",
-    "2025-11-25/server/utilities/completion#error-handling-3",
-    "2025-06-18/server/utilities/completion#error-handling-3",
-    "2025-03-26/server/utilities/completion#error-handling-3",
-    "2025-11-25/server/utilities/completion#implementation-considerations-4",
-    "2025-06-18/server/utilities/completion#implementation-considerations-4",
-    "2025-03-26/server/utilities/completion#implementation-considerations-4",
-    "2024-11-05/server/utilities/completion#implementation-considerations-4",
+    "2024-11-05..2026-07-28/server/utilities/completion#security-1",
+    "2025-03-26..2026-07-28/server/utilities/completion#error-handling-3",
+    "2024-11-05..2026-07-28/server/utilities/completion#implementation-considerations-4",
 )
 @KINDS
 @EVERY
@@ -237,16 +205,8 @@ async def test_completion_complete_missing_or_ill_typed_params_are_invalid_param
 
 
 @pytest.mark.spec(
-    "2026-07-28/server/utilities/completion#security-2",
-    "2026-07-28/server/utilities/completion#implementation-considerations-3",
-    "2025-11-25/server/utilities/completion#security-2",
-    "2025-06-18/server/utilities/completion#security-2",
-    "2025-03-26/server/utilities/completion#security-2",
-    "2024-11-05/server/utilities/completion#security-2",
-    "2025-11-25/server/utilities/completion#implementation-considerations-3",
-    "2025-06-18/server/utilities/completion#implementation-considerations-3",
-    "2025-03-26/server/utilities/completion#implementation-considerations-3",
-    "2024-11-05/server/utilities/completion#implementation-considerations-3",
+    "2024-11-05..2026-07-28/server/utilities/completion#security-2",
+    "2024-11-05..2026-07-28/server/utilities/completion#implementation-considerations-3",
 )
 @KINDS
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
@@ -280,15 +240,8 @@ def test_completion_complete_flood_runs_few_completers_at_a_time_and_refuses_the
 
 
 @pytest.mark.spec(
-    "2026-07-28/server/utilities/completion#security-4",
-    "2026-07-28/server/utilities/completion#error-handling-4",
-    "2025-11-25/server/utilities/completion#security-4",
-    "2025-06-18/server/utilities/completion#security-4",
-    "2025-03-26/server/utilities/completion#security-4",
-    "2024-11-05/server/utilities/completion#security-4",
-    "2025-11-25/server/utilities/completion#error-handling-4",
-    "2025-06-18/server/utilities/completion#error-handling-4",
-    "2025-03-26/server/utilities/completion#error-handling-4",
+    "2024-11-05..2026-07-28/server/utilities/completion#security-4",
+    "2025-03-26..2026-07-28/server/utilities/completion#error-handling-4",
 )
 @KINDS
 @EVERY
@@ -338,12 +291,7 @@ async def test_client_complete_sends_reference_argument_and_context(revision: st
             assert await asking == Completion(["python"], 10, True)
 
 
-@pytest.mark.spec(
-    "2025-11-25/server/utilities/completion#implementation-considerations-7",
-    "2025-06-18/server/utilities/completion#implementation-considerations-7",
-    "2025-03-26/server/utilities/completion#implementation-considerations-7",
-    "2024-11-05/server/utilities/completion#implementation-considerations-7",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/server/utilities/completion#implementation-considerations-7")
 @REVISIONS
 async def test_client_complete_takes_partial_results_and_refuses_invalid_ones(revision: str) -> None:
     async with raw_server(Client) as (client, wire):

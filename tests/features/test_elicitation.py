@@ -67,9 +67,7 @@ def error_of(answer: Object) -> Object:
 
 
 @pytest.mark.spec(
-    "2025-06-18/client/elicitation#capabilities-1",
-    "2025-11-25/client/elicitation#capabilities-1",
-    "2025-11-25/client/elicitation#capabilities-2",
+    "2025-06-18..2025-11-25/client/elicitation#capabilities-1", "2025-11-25/client/elicitation#capabilities-2"
 )
 @REVISIONS
 async def test_elicitation_capability_names_the_modes_of_the_client(revision: str) -> None:

@@ -53,12 +53,7 @@ async def levels(wire: Wire) -> list[JSON]:
 # ------------------------------------------------------------------------------------------------ capability
 
 
-@pytest.mark.spec(
-    "2025-11-25/server/utilities/logging#capabilities-1",
-    "2025-06-18/server/utilities/logging#capabilities-1",
-    "2025-03-26/server/utilities/logging#capabilities-1",
-    "2024-11-05/server/utilities/logging#capabilities-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/server/utilities/logging#capabilities-1")
 @KINDS
 @REVISIONS
 async def test_logging_capability_is_declared_and_without_it_no_message_is_sent(kind: str, revision: str) -> None:
@@ -103,12 +98,7 @@ async def test_logging_set_level_is_per_client_and_the_last_one_counts() -> None
         assert await levels(other) == list(LEVELS)
 
 
-@pytest.mark.spec(
-    "2025-11-25/server/utilities/logging#error-handling-1",
-    "2025-06-18/server/utilities/logging#error-handling-1",
-    "2025-03-26/server/utilities/logging#error-handling-1",
-    "2024-11-05/server/utilities/logging#error-handling-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/server/utilities/logging#error-handling-1")
 @KINDS
 @REVISIONS
 async def test_logging_set_level_invalid_level_is_invalid_params(kind: str, revision: str) -> None:
@@ -142,12 +132,7 @@ async def test_context_log_unknown_level_raises_in_the_handler() -> None:
 # ------------------------------------------------------------------------------------------------ messages
 
 
-@pytest.mark.spec(
-    "2025-11-25/server/utilities/logging#security-5",
-    "2025-06-18/server/utilities/logging#security-5",
-    "2025-03-26/server/utilities/logging#security-5",
-    "2024-11-05/server/utilities/logging#security-5",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/server/utilities/logging#security-5")
 @KINDS
 @REVISIONS
 async def test_notifications_message_data_is_any_json_unchanged(kind: str, revision: str) -> None:
@@ -180,21 +165,9 @@ async def test_notifications_message_data_is_any_json_unchanged(kind: str, revis
 
 
 @pytest.mark.spec(
-    "2026-07-28/server/utilities/logging#security-1",
-    "2026-07-28/server/utilities/logging#security-2",
-    "2026-07-28/server/utilities/logging#security-3",
-    "2025-11-25/server/utilities/logging#security-1",
-    "2025-06-18/server/utilities/logging#security-1",
-    "2025-03-26/server/utilities/logging#security-1",
-    "2024-11-05/server/utilities/logging#security-1",
-    "2025-11-25/server/utilities/logging#security-2",
-    "2025-06-18/server/utilities/logging#security-2",
-    "2025-03-26/server/utilities/logging#security-2",
-    "2024-11-05/server/utilities/logging#security-2",
-    "2025-11-25/server/utilities/logging#security-3",
-    "2025-06-18/server/utilities/logging#security-3",
-    "2025-03-26/server/utilities/logging#security-3",
-    "2024-11-05/server/utilities/logging#security-3",
+    "2024-11-05..2026-07-28/server/utilities/logging#security-1",
+    "2024-11-05..2026-07-28/server/utilities/logging#security-2",
+    "2024-11-05..2026-07-28/server/utilities/logging#security-3",
 )
 @KINDS
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
@@ -301,12 +274,7 @@ async def test_client_set_logging_level_and_log_handler(revision: str) -> None:
         assert (second.level, second.data, second.logger) == ("info", None, None)
 
 
-@pytest.mark.spec(
-    "2025-11-25/server/utilities/logging#security-5",
-    "2025-06-18/server/utilities/logging#security-5",
-    "2025-03-26/server/utilities/logging#security-5",
-    "2024-11-05/server/utilities/logging#security-5",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/server/utilities/logging#security-5")
 async def test_client_ignores_invalid_notifications_message() -> None:
     wrong: list[Object] = [
         {"level": "loud", "data": 1},

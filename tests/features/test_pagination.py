@@ -95,12 +95,7 @@ async def test_list_in_2024_10_07_has_no_pages(kind: str, method: str) -> None:
         assert await page(wire, method) == (named(0, 1, 2, 3, 4), None)
 
 
-@pytest.mark.spec(
-    "2025-11-25/server/utilities/pagination#implementation-guidelines-1",
-    "2025-06-18/server/utilities/pagination#implementation-guidelines-1",
-    "2025-03-26/server/utilities/pagination#implementation-guidelines-1",
-    "2024-11-05/server/utilities/pagination#implementation-guidelines-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/server/utilities/pagination#implementation-guidelines-1")
 @pytest.mark.parametrize("method", LISTS)
 async def test_cursor_stays_valid_while_the_list_changes(method: str) -> None:
     server = server_of(6, page_size=2)
@@ -132,16 +127,8 @@ async def test_cursor_at_the_removed_end_of_a_list_gives_an_empty_last_page(meth
 
 
 @pytest.mark.spec(
-    "2026-07-28/server/utilities/pagination#error-handling-1",
-    "2026-07-28/server/utilities/pagination#implementation-guidelines-2",
-    "2025-11-25/server/utilities/pagination#error-handling-1",
-    "2025-06-18/server/utilities/pagination#error-handling-1",
-    "2025-03-26/server/utilities/pagination#error-handling-1",
-    "2024-11-05/server/utilities/pagination#error-handling-1",
-    "2025-11-25/server/utilities/pagination#implementation-guidelines-2",
-    "2025-06-18/server/utilities/pagination#implementation-guidelines-2",
-    "2025-03-26/server/utilities/pagination#implementation-guidelines-2",
-    "2024-11-05/server/utilities/pagination#implementation-guidelines-2",
+    "2024-11-05..2026-07-28/server/utilities/pagination#error-handling-1",
+    "2024-11-05..2026-07-28/server/utilities/pagination#implementation-guidelines-2",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*PAGED, MODERN])
@@ -213,19 +200,9 @@ async def served(wire: Wire, pages: list[tuple[list[str], Object]]) -> list[JSON
 
 
 @pytest.mark.spec(
-    "2026-07-28/server/utilities/pagination#pagination-model-1",
-    "2025-11-25/server/utilities/pagination#pagination-model-1",
-    "2025-06-18/server/utilities/pagination#pagination-model-1",
-    "2025-03-26/server/utilities/pagination#pagination-model-1",
-    "2024-11-05/server/utilities/pagination#pagination-model-1",
-    "2025-11-25/server/utilities/pagination#implementation-guidelines-3",
-    "2025-06-18/server/utilities/pagination#implementation-guidelines-3",
-    "2025-03-26/server/utilities/pagination#implementation-guidelines-3",
-    "2024-11-05/server/utilities/pagination#implementation-guidelines-3",
-    "2025-11-25/server/prompts#implementation-considerations-2",
-    "2025-06-18/server/prompts#implementation-considerations-2",
-    "2025-03-26/server/prompts#implementation-considerations-2",
-    "2024-11-05/server/prompts#implementation-considerations-2",
+    "2024-11-05..2026-07-28/server/utilities/pagination#pagination-model-1",
+    "2024-11-05..2025-11-25/server/utilities/pagination#implementation-guidelines-3",
+    "2024-11-05..2025-11-25/server/prompts#implementation-considerations-2",
 )
 @pytest.mark.parametrize("revision", [*PAGED, MODERN])
 @LISTERS
@@ -244,12 +221,7 @@ async def test_client_follows_pages_of_any_size_until_next_cursor_is_missing(rev
         assert await listing == ["a", "b", "c", "d", "e"]
 
 
-@pytest.mark.spec(
-    "2025-11-25/server/utilities/pagination#implementation-guidelines-4",
-    "2025-06-18/server/utilities/pagination#implementation-guidelines-4",
-    "2025-03-26/server/utilities/pagination#implementation-guidelines-4",
-    "2024-11-05/server/utilities/pagination#implementation-guidelines-4",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/server/utilities/pagination#implementation-guidelines-4")
 @pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
 @LISTERS
 async def test_client_takes_a_list_without_pages(revision: str, lister: Lister) -> None:
@@ -262,17 +234,9 @@ async def test_client_takes_a_list_without_pages(revision: str, lister: Lister) 
 
 
 @pytest.mark.spec(
-    "2026-07-28/server/utilities/pagination#implementation-guidelines-5",
-    "2026-07-28/server/utilities/pagination#implementation-guidelines-6",
+    "2024-11-05..2026-07-28/server/utilities/pagination#implementation-guidelines-5",
+    "2024-11-05..2026-07-28/server/utilities/pagination#implementation-guidelines-6",
     "2026-07-28/server/utilities/pagination#implementation-guidelines-7",
-    "2025-11-25/server/utilities/pagination#implementation-guidelines-5",
-    "2025-06-18/server/utilities/pagination#implementation-guidelines-5",
-    "2025-03-26/server/utilities/pagination#implementation-guidelines-5",
-    "2024-11-05/server/utilities/pagination#implementation-guidelines-5",
-    "2025-11-25/server/utilities/pagination#implementation-guidelines-6",
-    "2025-06-18/server/utilities/pagination#implementation-guidelines-6",
-    "2025-03-26/server/utilities/pagination#implementation-guidelines-6",
-    "2024-11-05/server/utilities/pagination#implementation-guidelines-6",
 )
 @pytest.mark.parametrize("revision", [*PAGED, MODERN])
 @LISTERS
@@ -288,12 +252,7 @@ async def test_client_sends_every_cursor_back_unchanged(revision: str, lister: L
         assert len(await listing) == len(cursors) + 1
 
 
-@pytest.mark.spec(
-    "2025-11-25/server/utilities/pagination#implementation-guidelines-7",
-    "2025-06-18/server/utilities/pagination#implementation-guidelines-7",
-    "2025-03-26/server/utilities/pagination#implementation-guidelines-7",
-    "2024-11-05/server/utilities/pagination#implementation-guidelines-7",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/server/utilities/pagination#implementation-guidelines-7")
 @LISTERS
 async def test_client_starts_without_a_cursor_in_every_session(
     lister: Lister,

@@ -81,12 +81,7 @@ async def error_of(wire: Wire, params: JSON) -> Object:
 # ------------------------------------------------------------------------------------------------ capability
 
 
-@pytest.mark.spec(
-    "2025-11-25/server/prompts#capabilities-1",
-    "2025-06-18/server/prompts#capabilities-1",
-    "2025-03-26/server/prompts#capabilities-1",
-    "2024-11-05/server/prompts#capabilities-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/server/prompts#capabilities-1")
 @KINDS
 @EVERY
 async def test_prompts_capability_is_declared_and_without_it_the_methods_are_not_found(
@@ -108,12 +103,7 @@ async def test_prompts_capability_is_declared_and_without_it_the_methods_are_not
                     assert answer["error"]["code"] == METHOD_NOT_FOUND
 
 
-@pytest.mark.spec(
-    "2025-11-25/server/prompts#list-changed-notification-1",
-    "2025-06-18/server/prompts#list-changed-notification-1",
-    "2025-03-26/server/prompts#list-changed-notification-1",
-    "2024-11-05/server/prompts#list-changed-notification-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/server/prompts#list-changed-notification-1")
 @KINDS
 @REVISIONS
 async def test_prompts_list_changed_goes_to_every_client_on_every_change(kind: str, revision: str) -> None:
@@ -207,15 +197,7 @@ async def test_prompts_get_has_description_and_filled_in_arguments(kind: str, re
 
 
 @pytest.mark.spec(
-    "2026-07-28/server/prompts#image-content-1",
-    "2026-07-28/server/prompts#audio-content-1",
-    "2025-11-25/server/prompts#image-content-1",
-    "2025-06-18/server/prompts#image-content-1",
-    "2025-03-26/server/prompts#image-content-1",
-    "2024-11-05/server/prompts#image-content-1",
-    "2025-11-25/server/prompts#audio-content-1",
-    "2025-06-18/server/prompts#audio-content-1",
-    "2025-03-26/server/prompts#audio-content-1",
+    "2024-11-05..2026-07-28/server/prompts#image-content-1", "2025-03-26..2026-07-28/server/prompts#audio-content-1"
 )
 @KINDS
 @EVERY
@@ -235,13 +217,7 @@ async def test_prompts_get_images_and_audio_are_base64_with_a_mime_type(kind: st
 
 
 @pytest.mark.spec(
-    "2025-11-25/server/prompts#image-content-1",
-    "2025-06-18/server/prompts#image-content-1",
-    "2025-03-26/server/prompts#image-content-1",
-    "2024-11-05/server/prompts#image-content-1",
-    "2025-11-25/server/prompts#audio-content-1",
-    "2025-06-18/server/prompts#audio-content-1",
-    "2025-03-26/server/prompts#audio-content-1",
+    "2024-11-05..2025-11-25/server/prompts#image-content-1", "2025-03-26..2025-11-25/server/prompts#audio-content-1"
 )
 @KINDS
 @pytest.mark.parametrize("revision", NAMES[2:])  # audio came in 2025-03-26
@@ -268,21 +244,9 @@ async def test_prompts_get_invalid_base64_or_mime_type_is_not_sent(
 
 
 @pytest.mark.spec(
-    "2026-07-28/server/prompts#embedded-resources-1",
-    "2026-07-28/server/prompts#embedded-resources-2",
-    "2026-07-28/server/prompts#embedded-resources-3",
-    "2025-11-25/server/prompts#embedded-resources-1",
-    "2025-06-18/server/prompts#embedded-resources-1",
-    "2025-03-26/server/prompts#embedded-resources-1",
-    "2024-11-05/server/prompts#embedded-resources-1",
-    "2025-11-25/server/prompts#embedded-resources-2",
-    "2025-06-18/server/prompts#embedded-resources-2",
-    "2025-03-26/server/prompts#embedded-resources-2",
-    "2024-11-05/server/prompts#embedded-resources-2",
-    "2025-11-25/server/prompts#embedded-resources-3",
-    "2025-06-18/server/prompts#embedded-resources-3",
-    "2025-03-26/server/prompts#embedded-resources-3",
-    "2024-11-05/server/prompts#embedded-resources-3",
+    "2024-11-05..2026-07-28/server/prompts#embedded-resources-1",
+    "2024-11-05..2026-07-28/server/prompts#embedded-resources-2",
+    "2024-11-05..2026-07-28/server/prompts#embedded-resources-3",
 )
 @KINDS
 @EVERY
@@ -306,16 +270,8 @@ async def test_prompts_get_embedded_resource_has_uri_mime_type_and_text_or_base6
 
 
 @pytest.mark.spec(
-    "2026-07-28/server/prompts#embedded-resources-1",
-    "2026-07-28/server/prompts#embedded-resources-3",
-    "2025-11-25/server/prompts#embedded-resources-1",
-    "2025-06-18/server/prompts#embedded-resources-1",
-    "2025-03-26/server/prompts#embedded-resources-1",
-    "2024-11-05/server/prompts#embedded-resources-1",
-    "2025-11-25/server/prompts#embedded-resources-3",
-    "2025-06-18/server/prompts#embedded-resources-3",
-    "2025-03-26/server/prompts#embedded-resources-3",
-    "2024-11-05/server/prompts#embedded-resources-3",
+    "2024-11-05..2026-07-28/server/prompts#embedded-resources-1",
+    "2024-11-05..2026-07-28/server/prompts#embedded-resources-3",
 )
 @KINDS
 @EVERY
@@ -361,13 +317,7 @@ class Tone(Enum):
     GRAND = "grand"
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/prompts#implementation-considerations-1",
-    "2025-11-25/server/prompts#implementation-considerations-1",
-    "2025-06-18/server/prompts#implementation-considerations-1",
-    "2025-03-26/server/prompts#implementation-considerations-1",
-    "2024-11-05/server/prompts#implementation-considerations-1",
-)
+@pytest.mark.spec("2024-11-05..2026-07-28/server/prompts#implementation-considerations-1")
 @KINDS
 @EVERY
 async def test_prompts_get_argument_with_choices_must_be_one_of_them(kind: str, revision: str) -> None:
@@ -394,26 +344,10 @@ async def test_prompts_get_argument_with_choices_must_be_one_of_them(kind: str, 
 
 
 @pytest.mark.spec(
-    "2026-07-28/server/prompts#error-handling-1",
-    "2026-07-28/server/prompts#error-handling-2",
-    "2026-07-28/server/prompts#implementation-considerations-1",
-    "2026-07-28/server/prompts#security-1",
-    "2025-11-25/server/prompts#error-handling-1",
-    "2025-06-18/server/prompts#error-handling-1",
-    "2025-03-26/server/prompts#error-handling-1",
-    "2024-11-05/server/prompts#error-handling-1",
-    "2025-11-25/server/prompts#error-handling-2",
-    "2025-06-18/server/prompts#error-handling-2",
-    "2025-03-26/server/prompts#error-handling-2",
-    "2024-11-05/server/prompts#error-handling-2",
-    "2025-11-25/server/prompts#implementation-considerations-1",
-    "2025-06-18/server/prompts#implementation-considerations-1",
-    "2025-03-26/server/prompts#implementation-considerations-1",
-    "2024-11-05/server/prompts#implementation-considerations-1",
-    "2025-11-25/server/prompts#security-1",
-    "2025-06-18/server/prompts#security-1",
-    "2025-03-26/server/prompts#security-1",
-    "2024-11-05/server/prompts#security-1",
+    "2024-11-05..2026-07-28/server/prompts#error-handling-1",
+    "2024-11-05..2026-07-28/server/prompts#error-handling-2",
+    "2024-11-05..2026-07-28/server/prompts#implementation-considerations-1",
+    "2024-11-05..2026-07-28/server/prompts#security-1",
 )
 @KINDS
 @EVERY
@@ -460,16 +394,7 @@ async def test_prompts_get_unknown_name_or_invalid_arguments_are_invalid_params(
 
 
 @pytest.mark.spec(
-    "2026-07-28/server/prompts#security-1",
-    "2026-07-28/server/prompts#error-handling-3",
-    "2025-11-25/server/prompts#security-1",
-    "2025-06-18/server/prompts#security-1",
-    "2025-03-26/server/prompts#security-1",
-    "2024-11-05/server/prompts#security-1",
-    "2025-11-25/server/prompts#error-handling-3",
-    "2025-06-18/server/prompts#error-handling-3",
-    "2025-03-26/server/prompts#error-handling-3",
-    "2024-11-05/server/prompts#error-handling-3",
+    "2024-11-05..2026-07-28/server/prompts#security-1", "2024-11-05..2026-07-28/server/prompts#error-handling-3"
 )
 @KINDS
 @EVERY
@@ -484,13 +409,7 @@ async def test_prompts_get_invalid_message_is_not_sent(kind: str, revision: str,
         assert "result" in await wire.ask("prompts/list")
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/prompts#error-handling-3",
-    "2025-11-25/server/prompts#error-handling-3",
-    "2025-06-18/server/prompts#error-handling-3",
-    "2025-03-26/server/prompts#error-handling-3",
-    "2024-11-05/server/prompts#error-handling-3",
-)
+@pytest.mark.spec("2024-11-05..2026-07-28/server/prompts#error-handling-3")
 @KINDS
 @EVERY
 async def test_prompts_get_failing_function_is_internal_error_without_details(kind: str, revision: str) -> None:
@@ -545,12 +464,7 @@ async def test_client_get_prompt_fills_in_arguments(revision: str) -> None:
         )
 
 
-@pytest.mark.spec(
-    "2025-11-25/server/prompts#security-1",
-    "2025-06-18/server/prompts#security-1",
-    "2025-03-26/server/prompts#security-1",
-    "2024-11-05/server/prompts#security-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/server/prompts#security-1")
 @REVISIONS
 async def test_client_refuses_invalid_prompts_results_and_goes_on(revision: str) -> None:
     text: Object = {"type": "text", "text": "x"}
@@ -580,12 +494,7 @@ async def test_client_refuses_invalid_prompts_results_and_goes_on(revision: str)
                     await getting
 
 
-@pytest.mark.spec(
-    "2025-11-25/server/prompts#implementation-considerations-3",
-    "2025-06-18/server/prompts#implementation-considerations-3",
-    "2025-03-26/server/prompts#implementation-considerations-3",
-    "2024-11-05/server/prompts#implementation-considerations-3",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/server/prompts#implementation-considerations-3")
 @REVISIONS
 async def test_client_prompts_methods_are_refused_without_the_prompts_capability(revision: str) -> None:
     async with raw_server(Client) as (client, wire):

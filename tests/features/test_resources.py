@@ -68,13 +68,7 @@ async def error_of(wire: Wire, method: str, params: Object) -> Object:
 # ------------------------------------------------------------------------------------------------ capability
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/resources#capabilities-1",
-    "2025-11-25/server/resources#capabilities-1",
-    "2025-06-18/server/resources#capabilities-1",
-    "2025-03-26/server/resources#capabilities-1",
-    "2024-11-05/server/resources#capabilities-1",
-)
+@pytest.mark.spec("2024-11-05..2026-07-28/server/resources#capabilities-1")
 @KINDS
 @EVERY
 async def test_resources_capability_is_declared_and_without_it_the_methods_are_not_found(
@@ -99,12 +93,7 @@ async def test_resources_capability_is_declared_and_without_it_the_methods_are_n
                     assert answer["error"]["code"] == METHOD_NOT_FOUND
 
 
-@pytest.mark.spec(
-    "2025-11-25/server/resources#list-changed-notification-1",
-    "2025-06-18/server/resources#list-changed-notification-1",
-    "2025-03-26/server/resources#list-changed-notification-1",
-    "2024-11-05/server/resources#list-changed-notification-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/server/resources#list-changed-notification-1")
 @KINDS
 @REVISIONS
 async def test_resources_list_changed_goes_to_every_client_on_every_change(kind: str, revision: str) -> None:
@@ -177,13 +166,7 @@ async def test_resources_list_shows_the_members_that_the_revision_has(kind: str,
 # ------------------------------------------------------------------------------------------------ reading
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/resources#security-considerations-3",
-    "2025-11-25/server/resources#security-considerations-3",
-    "2025-06-18/server/resources#security-considerations-3",
-    "2025-03-26/server/resources#security-considerations-3",
-    "2024-11-05/server/resources#security-considerations-3",
-)
+@pytest.mark.spec("2024-11-05..2026-07-28/server/resources#security-considerations-3")
 @KINDS
 @EVERY
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 256, 100_000])
@@ -207,13 +190,7 @@ async def test_resources_read_bytes_are_base64_and_come_back_unchanged(kind: str
             assert contents == {"uri": uri, "mimeType": mime_type}, "and no text beside"
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/resources#security-considerations-3",
-    "2025-11-25/server/resources#security-considerations-3",
-    "2025-06-18/server/resources#security-considerations-3",
-    "2025-03-26/server/resources#security-considerations-3",
-    "2024-11-05/server/resources#security-considerations-3",
-)
+@pytest.mark.spec("2024-11-05..2026-07-28/server/resources#security-considerations-3")
 @KINDS
 @EVERY
 @pytest.mark.parametrize("blob", ["not base64!", "AAA", "AA==AA", "é", "AA\nAA", "_-8="])
@@ -278,12 +255,7 @@ async def test_resources_read_runs_def_in_a_worker_thread_and_async_def_on_the_l
 # ------------------------------------------------------------------------------------------------ which URIs
 
 
-@pytest.mark.spec(
-    "2025-11-25/server/resources#error-handling-1",
-    "2025-06-18/server/resources#error-handling-1",
-    "2025-03-26/server/resources#error-handling-1",
-    "2024-11-05/server/resources#error-handling-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/server/resources#error-handling-1")
 @KINDS
 @EVERY
 async def test_resources_read_unknown_uri_is_an_error_with_the_uri_as_data(kind: str, revision: str) -> None:
@@ -304,11 +276,7 @@ async def test_resources_read_unknown_uri_is_an_error_with_the_uri_as_data(kind:
 
 @pytest.mark.spec(
     "2026-07-28/server/resources#security-considerations-5",
-    "2026-07-28/server/resources#security-considerations-1",
-    "2025-11-25/server/resources#security-considerations-1",
-    "2025-06-18/server/resources#security-considerations-1",
-    "2025-03-26/server/resources#security-considerations-1",
-    "2024-11-05/server/resources#security-considerations-1",
+    "2024-11-05..2026-07-28/server/resources#security-considerations-1",
 )
 @KINDS
 @EVERY
@@ -380,13 +348,7 @@ async def test_resources_read_uri_must_be_registered_or_match_a_template(kind: s
         assert asked == ["read me.md", 42]
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/resources#security-considerations-1",
-    "2025-11-25/server/resources#security-considerations-1",
-    "2025-06-18/server/resources#security-considerations-1",
-    "2025-03-26/server/resources#security-considerations-1",
-    "2024-11-05/server/resources#security-considerations-1",
-)
+@pytest.mark.spec("2024-11-05..2026-07-28/server/resources#security-considerations-1")
 @KINDS
 @EVERY
 async def test_resources_read_uri_that_is_not_text_or_too_long_is_invalid_params(kind: str, revision: str) -> None:
@@ -401,11 +363,7 @@ async def test_resources_read_uri_that_is_not_text_or_too_long_is_invalid_params
             assert (await error_of(wire, method, {}))["code"] == INVALID_PARAMS
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/resources#custom-uri-schemes-1",
-    "2025-11-25/server/resources#custom-uri-schemes-1",
-    "2025-06-18/server/resources#custom-uri-schemes-1",
-)
+@pytest.mark.spec("2025-06-18..2026-07-28/server/resources#custom-uri-schemes-1")
 @pytest.mark.parametrize(
     "uri",
     [
@@ -424,11 +382,7 @@ def test_resources_add_uri_outside_rfc_3986_raises(uri: str) -> None:
         server.resources.add(uri, reader)
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/resources#custom-uri-schemes-1",
-    "2025-11-25/server/resources#custom-uri-schemes-1",
-    "2025-06-18/server/resources#custom-uri-schemes-1",
-)
+@pytest.mark.spec("2025-06-18..2026-07-28/server/resources#custom-uri-schemes-1")
 @KINDS
 @pytest.mark.parametrize(
     "uri",
@@ -445,12 +399,7 @@ async def test_resources_add_takes_every_scheme_of_rfc_3986(kind: str, uri: str,
         assert await read(wire, uri) == [{"uri": uri, "mimeType": "text/plain", "text": "here"}]
 
 
-@pytest.mark.spec(
-    "2025-11-25/server/resources#error-handling-2",
-    "2025-06-18/server/resources#error-handling-2",
-    "2025-03-26/server/resources#error-handling-2",
-    "2024-11-05/server/resources#error-handling-2",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/server/resources#error-handling-2")
 @KINDS
 @EVERY
 async def test_resources_read_failing_function_is_internal_error_without_details(kind: str, revision: str) -> None:
@@ -663,12 +612,7 @@ async def test_client_read_resource_unknown_uri_and_invalid_results_raise(revisi
                 await reading
 
 
-@pytest.mark.spec(
-    "2025-11-25/server/prompts#implementation-considerations-3",
-    "2025-06-18/server/prompts#implementation-considerations-3",
-    "2025-03-26/server/prompts#implementation-considerations-3",
-    "2024-11-05/server/prompts#implementation-considerations-3",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/server/prompts#implementation-considerations-3")
 @REVISIONS
 async def test_client_subscribe_is_refused_without_the_subscribe_capability(revision: str) -> None:
     declared: list[Object] = [{}, {"resources": {}}, {"resources": {"subscribe": False}}]

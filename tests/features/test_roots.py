@@ -23,12 +23,7 @@ REVISIONS = pytest.mark.parametrize("revision", NAMES)
 # ------------------------------------------------------------------------------------------------ the client
 
 
-@pytest.mark.spec(
-    "2024-11-05/client/roots#capabilities-1",
-    "2025-03-26/client/roots#capabilities-1",
-    "2025-06-18/client/roots#capabilities-1",
-    "2025-11-25/client/roots#capabilities-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/client/roots#capabilities-1")
 @REVISIONS
 async def test_roots_capability_is_declared_only_with_roots(revision: str) -> None:
     async with raw_server(lambda t: Client(t, roots=["file:///a"], revision=revision)) as (client, wire):
@@ -70,12 +65,7 @@ async def test_roots_list_has_uris_and_names(revision: str, tmp_path: Path) -> N
         assert answer["result"] == {"roots": listed}
 
 
-@pytest.mark.spec(
-    "2024-11-05/client/roots#root-list-changes-1",
-    "2025-03-26/client/roots#root-list-changes-1",
-    "2025-06-18/client/roots#root-list-changes-1",
-    "2025-11-25/client/roots#root-list-changes-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/client/roots#root-list-changes-1")
 @REVISIONS
 async def test_roots_list_changed_is_sent_and_the_new_roots_are_listed(revision: str) -> None:
     async with raw_server(lambda t: Client(t, roots=["file:///a"], revision=revision)) as (client, wire):
@@ -90,15 +80,7 @@ async def test_roots_list_changed_is_sent_and_the_new_roots_are_listed(revision:
 
 
 @pytest.mark.spec(
-    "2024-11-05/client/roots#root-1",
-    "2025-03-26/client/roots#root-1",
-    "2025-06-18/client/roots#root-1",
-    "2025-11-25/client/roots#root-1",
-    "2024-11-05/client/roots#security-considerations-2",
-    "2025-03-26/client/roots#security-considerations-2",
-    "2025-06-18/client/roots#security-considerations-2",
-    "2025-11-25/client/roots#security-considerations-2",
-    "2026-07-28/client/roots#security-considerations-2",
+    "2024-11-05..2025-11-25/client/roots#root-1", "2024-11-05..2026-07-28/client/roots#security-considerations-2"
 )
 @pytest.mark.parametrize(
     "uri",
@@ -136,12 +118,7 @@ def test_path_of_a_root_is_the_path_of_any_spelling_of_a_file_uri(root: str | Pa
     assert path_of(root) == path
 
 
-@pytest.mark.spec(
-    "2024-11-05/client/roots#security-considerations-1",
-    "2025-03-26/client/roots#security-considerations-1",
-    "2025-06-18/client/roots#security-considerations-1",
-    "2025-11-25/client/roots#security-considerations-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/client/roots#security-considerations-1")
 async def test_roots_list_has_only_the_roots_that_the_program_named() -> None:
     async with raw_server(lambda t: Client(t, roots=[])) as (client, wire):
         await handshake(client, wire)
@@ -179,12 +156,7 @@ async def test_context_roots_returns_the_roots_of_the_client(kind: str, revision
     assert "file:///a file:///b" in str(answer["result"])
 
 
-@pytest.mark.spec(
-    "2024-11-05/client/roots#root-1",
-    "2025-03-26/client/roots#root-1",
-    "2025-06-18/client/roots#root-1",
-    "2025-11-25/client/roots#root-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/client/roots#root-1")
 @KINDS
 @pytest.mark.parametrize("uri", ["https://a/b", "/a", "", "file:///a/../b"])
 async def test_context_roots_refuses_uris_that_are_not_file(kind: str, uri: str) -> None:

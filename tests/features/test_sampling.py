@@ -51,11 +51,7 @@ async def echo(params: CreateMessageRequestParams) -> CreateMessageResult:
 
 
 @pytest.mark.spec(
-    "2024-11-05/client/sampling#capabilities-1",
-    "2025-03-26/client/sampling#capabilities-1",
-    "2025-06-18/client/sampling#capabilities-1",
-    "2025-11-25/client/sampling#capabilities-1",
-    "2025-11-25/client/sampling#tools-in-sampling-1",
+    "2024-11-05..2025-11-25/client/sampling#capabilities-1", "2025-11-25/client/sampling#tools-in-sampling-1"
 )
 @REVISIONS
 async def test_sampling_capability_is_declared_with_its_use_of_tools(revision: str) -> None:
@@ -111,12 +107,7 @@ async def test_sampling_create_message_refused_by_the_user_is_error_minus_1() ->
         assert asked["error"] == {"code": -1, "message": "User rejected sampling request"}
 
 
-@pytest.mark.spec(
-    "2024-11-05/client/sampling#security-considerations-5",
-    "2025-03-26/client/sampling#security-considerations-5",
-    "2025-06-18/client/sampling#security-considerations-5",
-    "2025-11-25/client/sampling#security-considerations-5",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/client/sampling#security-considerations-5")
 def test_sampling_create_message_failure_of_the_model_is_not_disclosed(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async def broken(params: CreateMessageRequestParams) -> CreateMessageResult:

@@ -97,13 +97,7 @@ def text(value: str) -> Object:
 # ------------------------------------------------------------------------------------------------ capability
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/tools#capabilities-1",
-    "2025-11-25/server/tools#capabilities-1",
-    "2025-06-18/server/tools#capabilities-1",
-    "2025-03-26/server/tools#capabilities-1",
-    "2024-11-05/server/tools#capabilities-1",
-)
+@pytest.mark.spec("2024-11-05..2026-07-28/server/tools#capabilities-1")
 @KINDS
 @EVERY
 async def test_tools_capability_is_declared_and_without_it_the_methods_are_not_found(kind: str, revision: str) -> None:
@@ -122,12 +116,7 @@ async def test_tools_capability_is_declared_and_without_it_the_methods_are_not_f
                     assert code_of(answer) == METHOD_NOT_FOUND
 
 
-@pytest.mark.spec(
-    "2025-11-25/server/tools#list-changed-notification-1",
-    "2025-06-18/server/tools#list-changed-notification-1",
-    "2025-03-26/server/tools#list-changed-notification-1",
-    "2024-11-05/server/tools#list-changed-notification-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/server/tools#list-changed-notification-1")
 @KINDS
 @REVISIONS
 async def test_tools_list_changed_goes_to_every_client_on_every_change(kind: str, revision: str) -> None:
@@ -202,7 +191,7 @@ class Leaf:
     size: int
 
 
-@pytest.mark.spec("2026-07-28/server/tools#tool-1", "2025-11-25/server/tools#tool-1")
+@pytest.mark.spec("2025-11-25..2026-07-28/server/tools#tool-1")
 @KINDS
 @EVERY
 async def test_tools_list_input_schemas_are_valid_and_of_type_object(kind: str, revision: str) -> None:
@@ -246,7 +235,7 @@ ANY_OUTPUT: list[Object] = [{}, {"type": "string"}, {"type": ["object", "null"]}
 """Schemas that are good for an output, not for an input."""
 
 
-@pytest.mark.spec("2025-11-25/server/tools#tool-1", "2026-07-28/server/tools#tool-1")
+@pytest.mark.spec("2025-11-25..2026-07-28/server/tools#tool-1")
 @pytest.mark.parametrize("which", ["input_schema", "output_schema"])
 @pytest.mark.parametrize(
     "schema",
@@ -385,13 +374,7 @@ async def test_tools_call_malformed_params_or_unknown_tool_is_invalid_params(kin
         assert "result" in await call(wire)
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/tools#security-considerations-1",
-    "2025-11-25/server/tools#security-considerations-1",
-    "2025-06-18/server/tools#security-considerations-1",
-    "2025-03-26/server/tools#security-considerations-1",
-    "2024-11-05/server/tools#security-considerations-1",
-)
+@pytest.mark.spec("2024-11-05..2026-07-28/server/tools#security-considerations-1")
 @KINDS
 @EVERY
 async def test_tools_call_invalid_arguments_are_refused_as_the_revision_says(kind: str, revision: str) -> None:
@@ -439,13 +422,7 @@ async def test_tools_call_invalid_arguments_are_refused_as_the_revision_says(kin
         assert seen == [(1, "fast", ["x"], Node("x", [Leaf(2)]))]
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/tools#security-considerations-1",
-    "2025-11-25/server/tools#security-considerations-1",
-    "2025-06-18/server/tools#security-considerations-1",
-    "2025-03-26/server/tools#security-considerations-1",
-    "2024-11-05/server/tools#security-considerations-1",
-)
+@pytest.mark.spec("2024-11-05..2026-07-28/server/tools#security-considerations-1")
 @KINDS
 @EVERY
 async def test_tools_call_arguments_are_checked_against_the_given_schema(kind: str, revision: str) -> None:
@@ -534,12 +511,7 @@ class Weather:
 
 
 @pytest.mark.spec(
-    "2026-07-28/server/tools#structured-content-1",
-    "2026-07-28/server/tools#output-schema-1",
-    "2025-11-25/server/tools#structured-content-1",
-    "2025-06-18/server/tools#structured-content-1",
-    "2025-11-25/server/tools#output-schema-1",
-    "2025-06-18/server/tools#output-schema-1",
+    "2025-06-18..2026-07-28/server/tools#structured-content-1", "2025-06-18..2026-07-28/server/tools#output-schema-1"
 )
 @KINDS
 @EVERY
@@ -608,11 +580,7 @@ def wrong_results() -> dict[str, Callable[[], object]]:
     }
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/tools#output-schema-1",
-    "2025-11-25/server/tools#output-schema-1",
-    "2025-06-18/server/tools#output-schema-1",
-)
+@pytest.mark.spec("2025-06-18..2026-07-28/server/tools#output-schema-1")
 @KINDS
 @EVERY
 @pytest.mark.parametrize("wrong", wrong_results())
@@ -676,12 +644,7 @@ def failing(name: str) -> object:
     }[name]
 
 
-@pytest.mark.spec(
-    "2025-11-25/server/tools#security-considerations-4",
-    "2025-06-18/server/tools#security-considerations-4",
-    "2025-03-26/server/tools#security-considerations-4",
-    "2024-11-05/server/tools#security-considerations-4",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/server/tools#security-considerations-4")
 @KINDS
 @pytest.mark.parametrize("where", ["on the loop", "in a thread"])
 @pytest.mark.parametrize(
@@ -712,13 +675,7 @@ async def test_tools_call_exception_is_a_plain_error_for_the_model_and_a_traceba
     assert "Traceback" in caplog.text and "secret" in caplog.text and name in caplog.text
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/tools#security-considerations-4",
-    "2025-11-25/server/tools#security-considerations-4",
-    "2025-06-18/server/tools#security-considerations-4",
-    "2025-03-26/server/tools#security-considerations-4",
-    "2024-11-05/server/tools#security-considerations-4",
-)
+@pytest.mark.spec("2024-11-05..2026-07-28/server/tools#security-considerations-4")
 @KINDS
 @EVERY
 @pytest.mark.parametrize(
@@ -823,13 +780,7 @@ async def test_tools_call_function_may_raise_a_protocol_error() -> None:
         assert (await call(wire))["error"] == error
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/tools#security-considerations-3",
-    "2025-11-25/server/tools#security-considerations-3",
-    "2025-06-18/server/tools#security-considerations-3",
-    "2025-03-26/server/tools#security-considerations-3",
-    "2024-11-05/server/tools#security-considerations-3",
-)
+@pytest.mark.spec("2024-11-05..2026-07-28/server/tools#security-considerations-3")
 @KINDS
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 def test_tools_call_flood_runs_few_tools_at_a_time_and_refuses_the_rest(kind: str, revision: str) -> None:
@@ -913,10 +864,8 @@ async def test_client_call_tool_returns_tool_errors_and_raises_protocol_errors(r
 
 
 @pytest.mark.spec(
-    "2025-11-25/server/tools#output-schema-2",
-    "2025-06-18/server/tools#output-schema-2",
-    "2025-11-25/server/tools#security-considerations-7",
-    "2025-06-18/server/tools#security-considerations-7",
+    "2025-06-18..2025-11-25/server/tools#output-schema-2",
+    "2025-06-18..2025-11-25/server/tools#security-considerations-7",
 )
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
 async def test_client_call_tool_checks_structured_content_against_the_listed_schema(revision: str) -> None:
@@ -949,12 +898,7 @@ async def test_client_call_tool_checks_structured_content_against_the_listed_sch
         assert (await calling).is_error, "an error needs not conform"
 
 
-@pytest.mark.spec(
-    "2025-11-25/server/tools#security-considerations-7",
-    "2025-06-18/server/tools#security-considerations-7",
-    "2025-03-26/server/tools#security-considerations-7",
-    "2024-11-05/server/tools#security-considerations-7",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/server/tools#security-considerations-7")
 @pytest.mark.parametrize("revision", NAMES[1:])
 async def test_client_call_tool_refuses_invalid_results_and_goes_on(revision: str) -> None:
     wrong: list[JSON] = [None, {}, "x", [3], [{}], [{"type": "text"}], [{"type": "text", "text": 3}], [{"text": "x"}]]
@@ -982,12 +926,7 @@ async def test_client_list_tools_refuses_an_input_schema_that_is_not_an_object(s
             await listing
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/tools#tool-2",
-    "2025-11-25/server/tools#tool-2",
-    "2025-06-18/server/tools#tool-1",
-    "2025-03-26/server/tools#tool-1",
-)
+@pytest.mark.spec("2025-11-25..2026-07-28/server/tools#tool-2", "2025-03-26..2025-06-18/server/tools#tool-1")
 @pytest.mark.parametrize("revision", [*NAMES[2:], MODERN])
 @pytest.mark.parametrize(
     "annotations",
@@ -1021,12 +960,7 @@ async def test_client_ignores_tool_annotations(revision: str, annotations: Objec
         assert frames == ["tools/call", "notifications/cancelled"] and wire.frames.empty()
 
 
-@pytest.mark.spec(
-    "2025-11-25/server/tools#security-considerations-8",
-    "2025-06-18/server/tools#security-considerations-8",
-    "2025-03-26/server/tools#security-considerations-8",
-    "2024-11-05/server/tools#security-considerations-8",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/server/tools#security-considerations-8")
 @REVISIONS
 async def test_client_call_tool_timeout(revision: str) -> None:
     async with raw_server(lambda transport: Client(transport, timeout=5)) as (client, wire):

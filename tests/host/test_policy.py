@@ -85,8 +85,7 @@ async def form(server: str, request: ElicitRequestFormParams | ElicitRequestURLP
     "2026-07-28/client/sampling#user-interaction-model-2",
     "2026-07-28/client/sampling#user-interaction-model-4",
     "2026-07-28/client/sampling#security-considerations-1",
-    "2026-07-28/client/elicitation#user-interaction-model-3",
-    "2025-11-25/client/elicitation#user-interaction-model-3",
+    "2025-11-25..2026-07-28/client/elicitation#user-interaction-model-3",
     "2026-07-28/client/roots#implementation-guidelines-1",
     "2026-07-28/server/tools#user-interaction-model-4",
     "2026-07-28/server/tools#security-considerations-5",
@@ -876,8 +875,7 @@ async def test_hidden_characters_are_escaped_and_refused_without_a_person() -> N
 
 @pytest.mark.acceptance("A9")
 @pytest.mark.spec(
-    "2026-07-28/client/elicitation#user-interaction-model-3",
-    "2025-11-25/client/elicitation#user-interaction-model-3",
+    "2025-11-25..2026-07-28/client/elicitation#user-interaction-model-3",
     "2026-07-28/client/elicitation#safe-url-handling-8",
     "2026-07-28/client/elicitation#safe-url-handling-10",
     "2026-07-28/client/elicitation#safe-url-handling-11",

@@ -212,12 +212,7 @@ async def test_dispatcher_malformed_response_raises_at_once_instead_of_hanging()
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#timeouts-1",
-    "2025-06-18/basic/lifecycle#timeouts-1",
-    "2025-03-26/basic/lifecycle#timeouts-1",
-    "2025-11-25/basic/lifecycle#timeouts-2",
-    "2025-06-18/basic/lifecycle#timeouts-2",
-    "2025-03-26/basic/lifecycle#timeouts-2",
+    "2025-03-26..2025-11-25/basic/lifecycle#timeouts-1", "2025-03-26..2025-11-25/basic/lifecycle#timeouts-2"
 )
 async def test_dispatcher_request_without_response_times_out_and_peer_is_told() -> None:
     bench = Bench()
@@ -282,9 +277,7 @@ async def test_dispatcher_time_out_names_a_response_that_could_not_be_used() -> 
 
 @pytest.mark.spec(
     "2025-11-25/basic/utilities/cancellation#behavior-requirements-8",
-    "2025-06-18/basic/utilities/cancellation#behavior-requirements-7",
-    "2025-03-26/basic/utilities/cancellation#behavior-requirements-7",
-    "2024-11-05/basic/utilities/cancellation#behavior-requirements-7",
+    "2024-11-05..2025-06-18/basic/utilities/cancellation#behavior-requirements-7",
 )
 async def test_dispatcher_cancelled_caller_cancels_request_and_late_response_is_ignored() -> None:
     bench = Bench()
@@ -305,11 +298,7 @@ async def test_dispatcher_expired_wait_for_cancels_request() -> None:
     assert [id for id, _ in bench.abandoned] == [1]
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#timeouts-4",
-    "2025-06-18/basic/lifecycle#timeouts-4",
-    "2025-03-26/basic/lifecycle#timeouts-4",
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/lifecycle#timeouts-4")
 async def test_dispatcher_progress_restarts_timeout_but_never_beyond_maximum() -> None:
     bench = Bench()
     loop = asyncio.get_running_loop()
@@ -327,11 +316,7 @@ async def test_dispatcher_progress_restarts_timeout_but_never_beyond_maximum() -
     await call
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#timeouts-4",
-    "2025-06-18/basic/lifecycle#timeouts-4",
-    "2025-03-26/basic/lifecycle#timeouts-4",
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/lifecycle#timeouts-4")
 @pytest.mark.parametrize("timeout", [None, 1000.0])
 async def test_dispatcher_max_timeout_holds_with_longer_or_no_timeout(timeout: float | None) -> None:
     bench = Bench()
@@ -495,13 +480,9 @@ async def test_dispatcher_request_after_a_cancellation_is_served_after_the_cance
 
 @pytest.mark.spec(
     "2025-11-25/basic/utilities/cancellation#behavior-requirements-5",
-    "2025-06-18/basic/utilities/cancellation#behavior-requirements-4",
-    "2025-03-26/basic/utilities/cancellation#behavior-requirements-4",
-    "2024-11-05/basic/utilities/cancellation#behavior-requirements-4",
+    "2024-11-05..2025-06-18/basic/utilities/cancellation#behavior-requirements-4",
     "2025-11-25/basic/utilities/cancellation#behavior-requirements-7",
-    "2025-06-18/basic/utilities/cancellation#behavior-requirements-6",
-    "2025-03-26/basic/utilities/cancellation#behavior-requirements-6",
-    "2024-11-05/basic/utilities/cancellation#behavior-requirements-6",
+    "2024-11-05..2025-06-18/basic/utilities/cancellation#behavior-requirements-6",
 )
 async def test_dispatcher_cancelled_request_is_stopped_without_response() -> None:
     bench = Bench()
@@ -529,12 +510,7 @@ async def test_dispatcher_request_cancelled_before_it_begins_leaves_no_trace() -
     assert bench.dispatcher._tasks == set()
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/utilities/cancellation#timing-considerations-1",
-    "2025-06-18/basic/utilities/cancellation#timing-considerations-1",
-    "2025-03-26/basic/utilities/cancellation#timing-considerations-1",
-    "2024-11-05/basic/utilities/cancellation#timing-considerations-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/cancellation#timing-considerations-1")
 async def test_dispatcher_late_or_unknown_cancellation_is_ignored() -> None:
     bench = Bench()
     bench.gate.set()

@@ -36,12 +36,7 @@ def refused(frame: bytes) -> Malformed:
     return found
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/index#requests-1",
-    "2025-06-18/basic/index#requests-1",
-    "2025-03-26/basic/index#requests-1",
-    "2024-11-05/basic/messages#requests-1",
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/index#requests-1", "2024-11-05/basic/messages#requests-1")
 @pytest.mark.parametrize("id", [1, 0, -7, "", "0", "abc", 2**53, -(2**63), "x" * 1000], ids=lambda id: str(id)[:20])
 def test_decode_id_is_a_string_or_integer_and_keeps_its_type(id: str | int) -> None:
     request = decode(json.dumps({"jsonrpc": "2.0", "id": id, "method": "ping"}).encode())
@@ -58,13 +53,9 @@ def test_decode_id_with_too_many_characters_is_invalid_and_not_repeated(rest: di
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/index#requests-1",
-    "2025-06-18/basic/index#requests-1",
-    "2025-03-26/basic/index#requests-1",
+    "2025-03-26..2025-11-25/basic/index#requests-1",
     "2024-11-05/basic/messages#requests-1",
-    "2025-11-25/basic/index#requests-2",
-    "2025-06-18/basic/index#requests-2",
-    "2025-03-26/basic/index#requests-2",
+    "2025-03-26..2025-11-25/basic/index#requests-2",
     "2024-11-05/basic/messages#requests-2",
 )
 @pytest.mark.parametrize("id", ["true", "null", "1.0", "1.5", "[1]", "{}", "1e2"])
@@ -104,12 +95,7 @@ def test_decode_response_with_an_id_of_another_type_is_malformed(id: str) -> Non
         b"[]",
     ],
 )
-@pytest.mark.spec(
-    "2025-11-25/basic/index#messages-1",
-    "2025-06-18/basic/index#messages-1",
-    "2025-03-26/basic/index#messages-1",
-    "2024-11-05/basic/index#intro-1",
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/index#messages-1", "2024-11-05/basic/index#intro-1")
 def test_decode_json_without_a_message_is_invalid_request(frame: bytes) -> None:
     found = refused(frame)
     assert found.error.code == INVALID_REQUEST
@@ -142,9 +128,7 @@ def test_decode_params_by_position_are_invalid_params() -> None:
         (b"\xef\xbb\xbf{}", "value"),
     ],
 )
-@pytest.mark.spec(
-    "2025-11-25/basic/transports#intro-1", "2025-06-18/basic/transports#intro-1", "2025-03-26/basic/transports#intro-1"
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/transports#intro-1")
 def test_decode_invalid_json_is_parse_error_with_the_id_if_readable(frame: bytes, why: str) -> None:
     found = refused(frame)
     assert found.error.code == PARSE_ERROR
@@ -193,12 +177,7 @@ def test_decode_brackets_inside_strings_do_not_count_as_depth() -> None:
     assert isinstance(found, Notification)
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/index#notifications-2",
-    "2025-06-18/basic/index#notifications-2",
-    "2025-03-26/basic/index#notifications-2",
-    "2024-11-05/basic/messages#notifications-1",
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/index#notifications-2", "2024-11-05/basic/messages#notifications-1")
 def test_decode_notification_has_no_id() -> None:
     assert decode(b'{"jsonrpc":"2.0","method":"notifications/initialized"}') == Notification(
         "notifications/initialized"
@@ -221,12 +200,10 @@ def test_decode_notification_has_no_id() -> None:
     ],
 )
 @pytest.mark.spec(
-    "2025-06-18/basic/index#responses-3",
-    "2025-03-26/basic/index#responses-3",
+    "2025-03-26..2025-06-18/basic/index#responses-3",
     "2024-11-05/basic/messages#responses-3",
     "2025-11-25/basic/index#error-responses-3",
-    "2025-06-18/basic/index#responses-5",
-    "2025-03-26/basic/index#responses-5",
+    "2025-03-26..2025-06-18/basic/index#responses-5",
     "2024-11-05/basic/messages#responses-4",
 )
 def test_decode_malformed_response_is_marked_and_names_its_request(frame: bytes) -> None:
@@ -270,13 +247,7 @@ def test_decode_empty_or_oversize_batch_is_invalid_request() -> None:
         ErrorResponse("x", Error(-32601, "Method not found")),
     ],
 )
-@pytest.mark.spec(
-    "2026-07-28/basic/transports/stdio#intro-1",
-    "2025-11-25/basic/transports#stdio-1",
-    "2025-06-18/basic/transports#stdio-1",
-    "2025-03-26/basic/transports#stdio-1",
-    "2024-11-05/basic/transports#stdio-1",
-)
+@pytest.mark.spec("2026-07-28/basic/transports/stdio#intro-1", "2024-11-05..2025-11-25/basic/transports#stdio-1")
 def test_encode_writes_one_line_of_utf8_that_decodes_to_the_same(message: Any) -> None:
     frame = encode(message)
     assert b"\n" not in frame

@@ -176,12 +176,7 @@ class Queues(Transport):
             await asyncio.wait([self._reading])
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/transports#custom-transports-1",
-    "2025-06-18/basic/transports#custom-transports-1",
-    "2025-03-26/basic/transports#custom-transports-1",
-    "2024-11-05/basic/transports#custom-transports-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/transports#custom-transports-1")
 @pytest.mark.parametrize("revision", NAMES)
 async def test_a_custom_transport_carries_the_same_messages_in_the_same_order_as_every_other(revision: str) -> None:
     server = Server("s", "1")

@@ -99,14 +99,9 @@ HANDSHAKE = [initialize(), notification("notifications/initialized")]
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/transports#stdio-3",
-    "2025-06-18/basic/transports#stdio-2",
-    "2025-03-26/basic/transports#stdio-2",
-    "2024-11-05/basic/transports#stdio-2",
-    "2024-11-05/basic/transports#stdio-3",
+    "2024-11-05..2025-11-25/basic/transports#stdio-3",
+    "2024-11-05..2025-06-18/basic/transports#stdio-2",
     "2025-11-25/basic/transports#stdio-4",
-    "2025-06-18/basic/transports#stdio-3",
-    "2025-03-26/basic/transports#stdio-3",
 )
 def test_nothing_that_a_tool_prints_reaches_the_protocol_and_its_children_get_no_input() -> None:
     answers = talk([*HANDSHAKE, request("tools/call", {"name": "noisy"}, 2), request("ping", id=3)])
@@ -192,9 +187,7 @@ def test_a_server_whose_output_cannot_be_written_leaves_without_a_traceback(tmp_
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/transports#intro-1", "2025-06-18/basic/transports#intro-1", "2025-03-26/basic/transports#intro-1"
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/transports#intro-1")
 def test_utf8_is_spoken_under_any_locale() -> None:
     text = "caf\u00e9 \u2028 \U0001f600"
     env = {**os.environ, "LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"}
@@ -210,12 +203,7 @@ def test_server_with_all_slots_used_exits_within_two_seconds_of_the_end_of_its_i
 
 
 @pytest.mark.parametrize("tool", ["wait", "block"])
-@pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#stdio-1",
-    "2025-06-18/basic/lifecycle#stdio-1",
-    "2025-03-26/basic/lifecycle#stdio-1",
-    "2024-11-05/basic/lifecycle#stdio-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#stdio-1")
 def test_a_server_exits_within_two_seconds_of_the_end_of_its_input_also_in_the_middle_of_a_tool(tool: str) -> None:
     process = subprocess.Popen(server_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     with process:
@@ -387,12 +375,7 @@ def _alive(pid: int) -> bool:
     )
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#stdio-1",
-    "2025-06-18/basic/lifecycle#stdio-1",
-    "2025-03-26/basic/lifecycle#stdio-1",
-    "2024-11-05/basic/lifecycle#stdio-1",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#stdio-1")
 @pytest.mark.parametrize("stubborn", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN)"])
 def test_closing_leaves_no_process_behind_grandchildren_included(stubborn: str, tmp_path: Path) -> None:
     """Close a wrapper that ignores all signals, and a grandchild that would live on."""

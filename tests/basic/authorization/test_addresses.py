@@ -32,14 +32,10 @@ WELL_KNOWN = "https://mcp.example/.well-known/oauth-protected-resource"
     "2026-07-28/basic/authorization/index#canonical-server-uri-1",
     "2026-07-28/basic/authorization/index#canonical-server-uri-2",
     "2026-07-28/basic/authorization/index#canonical-server-uri-3",
-    "2025-11-25/basic/authorization#resource-parameter-implementation-4",
-    "2025-11-25/basic/authorization#canonical-server-uri-1",
-    "2025-11-25/basic/authorization#canonical-server-uri-2",
-    "2025-11-25/basic/authorization#canonical-server-uri-3",
-    "2025-06-18/basic/authorization#resource-parameter-implementation-4",
-    "2025-06-18/basic/authorization#canonical-server-uri-1",
-    "2025-06-18/basic/authorization#canonical-server-uri-2",
-    "2025-06-18/basic/authorization#canonical-server-uri-3",
+    "2025-06-18..2025-11-25/basic/authorization#resource-parameter-implementation-4",
+    "2025-06-18..2025-11-25/basic/authorization#canonical-server-uri-1",
+    "2025-06-18..2025-11-25/basic/authorization#canonical-server-uri-2",
+    "2025-06-18..2025-11-25/basic/authorization#canonical-server-uri-3",
 )
 @pytest.mark.parametrize(
     ("url", "resource"),
@@ -135,8 +131,7 @@ def test_authorization_base_url_is_the_url_without_its_path() -> None:
 
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/index#resource-parameter-implementation-3",
-    "2025-11-25/basic/authorization#resource-parameter-implementation-3",
-    "2025-06-18/basic/authorization#resource-parameter-implementation-3",
+    "2025-06-18..2025-11-25/basic/authorization#resource-parameter-implementation-3",
 )
 @pytest.mark.parametrize(
     ("resource", "own", "root"),
@@ -192,8 +187,7 @@ def test_accepts_resource_compares_a_query_with_that_of_the_url() -> None:
 
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/security-considerations#communication-security-2",
-    "2025-11-25/basic/authorization#communication-security-2",
-    "2025-06-18/basic/authorization#communication-security-2",
+    "2025-06-18..2025-11-25/basic/authorization#communication-security-2",
     "2025-03-26/basic/authorization#security-considerations-4",
 )
 @pytest.mark.parametrize(

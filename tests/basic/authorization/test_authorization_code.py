@@ -48,9 +48,8 @@ def test_code_challenge_is_the_example_of_rfc_7636() -> None:
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-1",
     "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-3",
-    "2025-11-25/basic/authorization#authorization-code-protection-1",
+    "2025-06-18..2025-11-25/basic/authorization#authorization-code-protection-1",
     "2025-11-25/basic/authorization#authorization-code-protection-3",
-    "2025-06-18/basic/authorization#authorization-code-protection-1",
     "2025-03-26/basic/authorization#implementation-requirements-2",
 )
 def test_begin_sign_in_builds_the_authorization_request() -> None:
@@ -198,8 +197,7 @@ def test_read_response_with_an_error_marks_and_cuts_the_words_of_the_server() ->
 
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/security-considerations#open-redirection-3",
-    "2025-11-25/basic/authorization#open-redirection-3",
-    "2025-06-18/basic/authorization#open-redirection-3",
+    "2025-06-18..2025-11-25/basic/authorization#open-redirection-3",
 )
 @pytest.mark.parametrize(
     "state",

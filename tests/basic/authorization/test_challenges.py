@@ -180,9 +180,7 @@ def test_read_credentials_returns_scheme_and_token() -> None:
 
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/index#error-handling-1",
-    "2025-11-25/basic/authorization#error-handling-1",
-    "2025-06-18/basic/authorization#error-handling-1",
-    "2025-03-26/basic/authorization#error-handling-1",
+    "2025-03-26..2025-11-25/basic/authorization#error-handling-1",
 )
 @pytest.mark.parametrize(
     "field",

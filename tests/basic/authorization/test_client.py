@@ -78,25 +78,16 @@ async def call(world: World, authorizer: Authorizer, tool: str = "read", revisio
     "2026-07-28/basic/authorization/index#resource-parameter-implementation-1",
     "2026-07-28/basic/authorization/security-considerations#access-token-privilege-restriction-6",
     "2026-07-28/basic/authorization/security-considerations#open-redirection-1",
-    "2025-11-25/basic/authorization#resource-parameter-implementation-2",
-    "2025-11-25/basic/authorization#canonical-server-uri-4",
-    "2025-11-25/basic/authorization#token-audience-binding-and-validation-1",
-    "2025-11-25/basic/authorization#overview-4",
-    "2025-11-25/basic/authorization#resource-parameter-implementation-1",
-    "2025-11-25/basic/authorization#access-token-privilege-restriction-6",
-    "2025-11-25/basic/authorization#open-redirection-1",
-    "2025-06-18/basic/authorization#resource-parameter-implementation-2",
-    "2025-06-18/basic/authorization#canonical-server-uri-4",
-    "2025-06-18/basic/authorization#token-audience-binding-and-validation-1",
-    "2025-06-18/basic/authorization#overview-4",
-    "2025-06-18/basic/authorization#resource-parameter-implementation-1",
-    "2025-06-18/basic/authorization#access-token-privilege-restriction-6",
-    "2025-06-18/basic/authorization#open-redirection-1",
+    "2025-06-18..2025-11-25/basic/authorization#resource-parameter-implementation-2",
+    "2025-06-18..2025-11-25/basic/authorization#canonical-server-uri-4",
+    "2025-06-18..2025-11-25/basic/authorization#token-audience-binding-and-validation-1",
+    "2025-06-18..2025-11-25/basic/authorization#overview-4",
+    "2025-06-18..2025-11-25/basic/authorization#resource-parameter-implementation-1",
+    "2025-06-18..2025-11-25/basic/authorization#access-token-privilege-restriction-6",
+    "2025-06-18..2025-11-25/basic/authorization#open-redirection-1",
     "2025-06-18/basic/authorization#overview-6",
-    "2025-06-18/basic/authorization#overview-2",
-    "2025-06-18/basic/authorization#dynamic-client-registration-1",
-    "2025-03-26/basic/authorization#overview-2",
-    "2025-03-26/basic/authorization#dynamic-client-registration-1",
+    "2025-03-26..2025-06-18/basic/authorization#overview-2",
+    "2025-03-26..2025-06-18/basic/authorization#dynamic-client-registration-1",
 )
 async def test_sign_in_takes_all_steps_in_order() -> None:
     async with connected() as (client, world):
@@ -116,18 +107,10 @@ async def test_sign_in_takes_all_steps_in_order() -> None:
     "2026-07-28/basic/authorization/index#token-requirements-3",
     "2026-07-28/basic/authorization/index#token-requirements-4",
     "2026-07-28/basic/authorization/index#token-requirements-1",
-    "2025-11-25/basic/authorization#token-requirements-2",
-    "2025-11-25/basic/authorization#token-requirements-4",
-    "2025-11-25/basic/authorization#token-requirements-1",
-    "2025-11-25/basic/authorization#token-requirements-3",
-    "2025-06-18/basic/authorization#token-requirements-2",
-    "2025-06-18/basic/authorization#token-requirements-4",
-    "2025-06-18/basic/authorization#token-requirements-1",
-    "2025-06-18/basic/authorization#token-requirements-3",
-    "2025-03-26/basic/authorization#token-requirements-4",
-    "2025-03-26/basic/authorization#token-requirements-3",
-    "2025-03-26/basic/authorization#token-requirements-1",
-    "2025-03-26/basic/authorization#token-requirements-2",
+    "2025-03-26..2025-11-25/basic/authorization#token-requirements-2",
+    "2025-03-26..2025-11-25/basic/authorization#token-requirements-4",
+    "2025-03-26..2025-11-25/basic/authorization#token-requirements-1",
+    "2025-03-26..2025-11-25/basic/authorization#token-requirements-3",
 )
 @pytest.mark.parametrize("revision", [MODERN, LEGACY, "2025-06-18", "2025-03-26"])
 async def test_token_is_in_the_header_of_every_request_of_both_eras(revision: str) -> None:
@@ -471,8 +454,7 @@ async def test_expired_stored_token_is_refreshed_without_discovery() -> None:
     "2026-07-28/changelog#minor-changes-4",
     "2026-07-28/changelog#minor-changes-5",
     "2026-07-28/changelog#minor-changes-6",
-    "2025-11-25/basic/authorization#token-handling-5",
-    "2025-06-18/basic/authorization#token-handling-5",
+    "2025-06-18..2025-11-25/basic/authorization#token-handling-5",
 )
 @pytest.mark.attack("A8")
 async def test_new_authorization_server_gets_no_credentials_of_the_old_one() -> None:
@@ -670,8 +652,7 @@ async def test_untrusted_response_never_reaches_the_token_endpoint(callback: dic
 
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/security-considerations#communication-security-1",
-    "2025-11-25/basic/authorization#communication-security-1",
-    "2025-06-18/basic/authorization#communication-security-1",
+    "2025-06-18..2025-11-25/basic/authorization#communication-security-1",
 )
 @pytest.mark.parametrize(
     "endpoint",
@@ -909,9 +890,7 @@ async def test_refused_bearer_token_is_an_error() -> None:
 
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/index#protocol-requirements-2",
-    "2025-11-25/basic/authorization#protocol-requirements-2",
-    "2025-06-18/basic/authorization#protocol-requirements-2",
-    "2025-03-26/basic/authorization#protocol-requirements-2",
+    "2025-03-26..2025-11-25/basic/authorization#protocol-requirements-2",
 )
 @pytest.mark.parametrize("arguments", [{"server": ["python3"]}, {"headers": {"authorization": "Bearer x"}}])
 def test_authorization_is_refused_for_commands_and_beside_a_header(arguments: dict[str, object]) -> None:
@@ -921,8 +900,7 @@ def test_authorization_is_refused_for_commands_and_beside_a_header(arguments: di
 
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/security-considerations#communication-security-1",
-    "2025-11-25/basic/authorization#communication-security-1",
-    "2025-06-18/basic/authorization#communication-security-1",
+    "2025-06-18..2025-11-25/basic/authorization#communication-security-1",
 )
 async def test_plain_http_gets_no_token() -> None:
     client = Client("http://mcp.example/mcp", authorization=Bearer("marker"))

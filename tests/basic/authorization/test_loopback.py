@@ -135,8 +135,7 @@ async def test_receiver_needs_a_free_port() -> None:
 
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/security-considerations#communication-security-3",
-    "2025-11-25/basic/authorization#communication-security-3",
-    "2025-06-18/basic/authorization#communication-security-3",
+    "2025-06-18..2025-11-25/basic/authorization#communication-security-3",
     "2025-03-26/basic/authorization#security-considerations-6",
 )
 @pytest.mark.parametrize(

@@ -73,8 +73,7 @@ def test_resource_metadata_scopes_skip_unusable_items(scopes: JSON, expected: tu
 
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location-2",
-    "2025-11-25/basic/authorization#authorization-server-location-2",
-    "2025-06-18/basic/authorization#authorization-server-location-2",
+    "2025-06-18..2025-11-25/basic/authorization#authorization-server-location-2",
 )
 @pytest.mark.parametrize(
     ("members", "named"),

@@ -240,8 +240,7 @@ async def test_result_under_way_is_finished_after_the_token_has_expired(era: str
 
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/security-considerations#access-token-privilege-restriction-5",
-    "2025-11-25/basic/authorization#access-token-privilege-restriction-5",
-    "2025-06-18/basic/authorization#access-token-privilege-restriction-5",
+    "2025-06-18..2025-11-25/basic/authorization#access-token-privilege-restriction-5",
 )
 @pytest.mark.attack("A14")
 async def test_handler_cannot_reach_the_token() -> None:

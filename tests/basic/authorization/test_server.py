@@ -77,8 +77,7 @@ async def test_request_without_a_token_is_401_with_the_metadata_and_without_erro
 
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/index#token-handling-3",
-    "2025-11-25/basic/authorization#token-handling-3",
-    "2025-06-18/basic/authorization#token-handling-3",
+    "2025-06-18..2025-11-25/basic/authorization#token-handling-3",
     "2025-03-26/basic/authorization#token-handling-2",
 )
 @pytest.mark.parametrize(
@@ -133,8 +132,7 @@ BAD: dict[str, dict[str, object]] = {
 
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/index#token-handling-4",
-    "2025-11-25/basic/authorization#token-handling-4",
-    "2025-06-18/basic/authorization#token-handling-4",
+    "2025-06-18..2025-11-25/basic/authorization#token-handling-4",
     "2025-03-26/basic/authorization#token-handling-3",
     "2026-07-28/basic/authorization/index#token-handling-1",
     "2026-07-28/basic/authorization/index#token-handling-6",
@@ -143,20 +141,12 @@ BAD: dict[str, dict[str, object]] = {
     "2026-07-28/basic/authorization/security-considerations#access-token-privilege-restriction-3",
     "2026-07-28/basic/authorization/index#token-handling-2",
     "2026-07-28/basic/authorization/index#token-handling-3",
-    "2025-11-25/basic/authorization#token-handling-1",
-    "2025-11-25/basic/authorization#token-handling-6",
-    "2025-11-25/basic/authorization#token-audience-binding-and-validation-2",
-    "2025-11-25/basic/authorization#access-token-privilege-restriction-1",
-    "2025-11-25/basic/authorization#access-token-privilege-restriction-3",
-    "2025-11-25/basic/authorization#token-handling-2",
-    "2025-06-18/basic/authorization#token-handling-1",
-    "2025-06-18/basic/authorization#token-audience-binding-and-validation-2",
-    "2025-06-18/basic/authorization#access-token-privilege-restriction-1",
-    "2025-06-18/basic/authorization#access-token-privilege-restriction-3",
-    "2025-06-18/basic/authorization#token-handling-2",
-    "2025-06-18/basic/authorization#token-handling-6",
-    "2025-03-26/basic/authorization#token-handling-1",
-    "2025-03-26/basic/authorization#token-handling-2",
+    "2025-03-26..2025-11-25/basic/authorization#token-handling-1",
+    "2025-06-18..2025-11-25/basic/authorization#token-handling-6",
+    "2025-06-18..2025-11-25/basic/authorization#token-audience-binding-and-validation-2",
+    "2025-06-18..2025-11-25/basic/authorization#access-token-privilege-restriction-1",
+    "2025-06-18..2025-11-25/basic/authorization#access-token-privilege-restriction-3",
+    "2025-03-26..2025-11-25/basic/authorization#token-handling-2",
 )
 @pytest.mark.attack("A1")
 async def test_token_that_is_not_for_this_server_is_401_with_one_body_for_all_reasons() -> None:
@@ -285,11 +275,9 @@ async def test_every_way_in_is_guarded_and_preflight_and_metadata_are_open(
     "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location-1",
     "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location-2",
     "2026-07-28/basic/authorization/authorization-server-discovery#protected-resource-metadata-discovery-requirements-1",
-    "2025-11-25/basic/authorization#overview-3",
-    "2025-11-25/basic/authorization#authorization-server-location-1",
+    "2025-06-18..2025-11-25/basic/authorization#overview-3",
+    "2025-06-18..2025-11-25/basic/authorization#authorization-server-location-1",
     "2025-11-25/basic/authorization#protected-resource-metadata-discovery-requirements-1",
-    "2025-06-18/basic/authorization#overview-3",
-    "2025-06-18/basic/authorization#authorization-server-location-1",
 )
 async def test_metadata_names_the_configured_resource_and_is_readable_for_every_origin() -> None:
     protected = protection(Tokens(), "notes:read")

@@ -62,8 +62,7 @@ async def test_lock_is_held_by_one_task_at_a_time(make: Callable[[Path], MemoryS
 @posix
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/security-considerations#token-theft-1",
-    "2025-11-25/basic/authorization#token-theft-1",
-    "2025-06-18/basic/authorization#token-theft-1",
+    "2025-06-18..2025-11-25/basic/authorization#token-theft-1",
     "2025-03-26/basic/authorization#security-considerations-2",
 )
 @pytest.mark.attack("A15")

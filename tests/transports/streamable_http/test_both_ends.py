@@ -45,33 +45,18 @@ def accepted(request: HttpRequest) -> set[str]:
 
 
 @pytest.mark.spec(
-    "2025-03-26/basic/transports#sending-messages-to-the-server-1",
-    "2025-03-26/basic/transports#sending-messages-to-the-server-2",
-    "2025-03-26/basic/transports#sending-messages-to-the-server-3",
-    "2025-03-26/basic/transports#sending-messages-to-the-server-8",
-    "2025-03-26/basic/transports#listening-for-messages-from-the-server-1",
-    "2025-03-26/basic/transports#session-management-3",
-    "2025-03-26/basic/transports#session-management-7",
-    "2025-06-18/basic/transports#sending-messages-to-the-server-1",
-    "2025-06-18/basic/transports#sending-messages-to-the-server-2",
-    "2025-06-18/basic/transports#sending-messages-to-the-server-3",
-    "2025-06-18/basic/transports#sending-messages-to-the-server-8",
-    "2025-06-18/basic/transports#listening-for-messages-from-the-server-1",
-    "2025-06-18/basic/transports#session-management-3",
-    "2025-06-18/basic/transports#session-management-7",
-    "2025-06-18/basic/transports#protocol-version-header-1",
-    "2025-06-18/basic/transports#protocol-version-header-2",
-    "2025-06-18/basic/lifecycle#version-negotiation-7",
-    "2025-11-25/basic/transports#sending-messages-to-the-server-1",
-    "2025-11-25/basic/transports#sending-messages-to-the-server-2",
-    "2025-11-25/basic/transports#sending-messages-to-the-server-3",
-    "2025-11-25/basic/transports#sending-messages-to-the-server-8",
-    "2025-11-25/basic/transports#listening-for-messages-from-the-server-1",
+    "2025-03-26..2025-11-25/basic/transports#sending-messages-to-the-server-1",
+    "2025-03-26..2025-11-25/basic/transports#sending-messages-to-the-server-2",
+    "2025-03-26..2025-11-25/basic/transports#sending-messages-to-the-server-3",
+    "2025-03-26..2025-11-25/basic/transports#sending-messages-to-the-server-8",
+    "2025-03-26..2025-11-25/basic/transports#listening-for-messages-from-the-server-1",
+    "2025-03-26..2025-06-18/basic/transports#session-management-3",
+    "2025-03-26..2025-06-18/basic/transports#session-management-7",
+    "2025-06-18..2025-11-25/basic/transports#protocol-version-header-1",
+    "2025-06-18..2025-11-25/basic/transports#protocol-version-header-2",
+    "2025-06-18..2025-11-25/basic/lifecycle#version-negotiation-7",
     "2025-11-25/basic/transports#session-management-4",
     "2025-11-25/basic/transports#session-management-8",
-    "2025-11-25/basic/transports#protocol-version-header-1",
-    "2025-11-25/basic/transports#protocol-version-header-2",
-    "2025-11-25/basic/lifecycle#version-negotiation-7",
 )
 @pytest.mark.parametrize("revision", STREAMABLE)
 async def test_a_whole_conversation_is_asked_as_its_revision_wants_it(revision: str) -> None:
@@ -101,9 +86,7 @@ async def test_a_whole_conversation_is_asked_as_its_revision_wants_it(revision: 
 
 
 @pytest.mark.spec(
-    "2025-03-26/basic/transports#session-management-6",
-    "2025-06-18/basic/transports#session-management-6",
-    "2025-11-25/basic/transports#session-management-7",
+    "2025-03-26..2025-06-18/basic/transports#session-management-6", "2025-11-25/basic/transports#session-management-7"
 )
 @pytest.mark.parametrize("revision", STREAMABLE)
 async def test_a_client_whose_session_the_server_has_ended_begins_a_new_one(revision: str) -> None:

@@ -88,11 +88,7 @@ async def test_two_hosts_are_refused() -> None:
 
 
 @pytest.mark.spec(
-    "2024-11-05/basic/transports#security-warning-1",
-    "2025-03-26/basic/transports#security-warning-1",
-    "2025-06-18/basic/transports#security-warning-1",
-    "2025-11-25/basic/transports#security-warning-1",
-    "2025-11-25/basic/transports#security-warning-2",
+    "2024-11-05..2025-11-25/basic/transports#security-warning-1", "2025-11-25/basic/transports#security-warning-2"
 )
 @pytest.mark.parametrize(
     "origin",
@@ -171,10 +167,7 @@ def test_a_long_foreign_name_is_not_repeated_at_length() -> None:
 
 
 @pytest.mark.spec(
-    "2024-11-05/basic/transports#security-warning-2",
-    "2025-03-26/basic/transports#security-warning-2",
-    "2025-06-18/basic/transports#security-warning-2",
-    "2025-11-25/basic/transports#security-warning-3",
+    "2024-11-05..2025-06-18/basic/transports#security-warning-2", "2025-11-25/basic/transports#security-warning-3"
 )
 async def test_by_default_a_server_is_bound_to_this_machine() -> None:
     async with Server("s").serve_http() as url:
@@ -300,9 +293,7 @@ async def test_a_client_that_takes_nothing_that_we_have_is_told_what_we_have(acc
 # ------------------------------------------------------------------------------------------------ 8: the revision
 
 
-@pytest.mark.spec(
-    "2025-06-18/basic/transports#protocol-version-header-4", "2025-11-25/basic/transports#protocol-version-header-4"
-)
+@pytest.mark.spec("2025-06-18..2025-11-25/basic/transports#protocol-version-header-4")
 @pytest.mark.parametrize("version", ["", "1.0", "2025-11-26", "2025-06-18, 2025-06-18", "x" * 1000])
 async def test_a_revision_that_we_do_not_speak_is_refused_on_every_method(version: str) -> None:
     async with http_session(Server("s", revisions=LEGACY)) as talk:
@@ -319,9 +310,7 @@ async def test_a_revision_that_we_do_not_speak_is_refused_on_every_method(versio
         assert len(talk.web.site._endpoint.sessions) == 1
 
 
-@pytest.mark.spec(
-    "2025-06-18/basic/transports#protocol-version-header-4", "2025-11-25/basic/transports#protocol-version-header-4"
-)
+@pytest.mark.spec("2025-06-18..2025-11-25/basic/transports#protocol-version-header-4")
 @pytest.mark.parametrize("version", ["", "1.0", "2025-11-26", "2025-06-18, 2025-06-18", "x" * 1000])
 async def test_version_header_unsupported_is_400_also_if_both_eras_are_served(version: str) -> None:
     async with http_session(Server("s")) as talk:
@@ -338,9 +327,7 @@ async def test_version_header_unsupported_is_400_also_if_both_eras_are_served(ve
         assert len(talk.web.site._endpoint.sessions) == 1
 
 
-@pytest.mark.spec(
-    "2025-06-18/basic/transports#protocol-version-header-4", "2025-11-25/basic/transports#protocol-version-header-4"
-)
+@pytest.mark.spec("2025-06-18..2025-11-25/basic/transports#protocol-version-header-4")
 @pytest.mark.parametrize("more", [[], ["2026-07-28"]], ids=["one era", "both eras"])
 async def test_a_revision_that_this_server_does_not_speak_is_refused_though_there_is_one(more: list[str]) -> None:
     async with http_session(Server("s", revisions=["2025-03-26", "2025-06-18", *more]), "2025-06-18") as talk:
@@ -357,9 +344,7 @@ async def test_a_revision_that_this_server_does_not_speak_is_refused_though_ther
         assert (await Talk(talk.web).post(initialize(), MCP_Protocol_Version="2025-11-25")).status == 200
 
 
-@pytest.mark.spec(
-    "2025-06-18/basic/transports#protocol-version-header-3", "2025-11-25/basic/transports#protocol-version-header-3"
-)
+@pytest.mark.spec("2025-06-18..2025-11-25/basic/transports#protocol-version-header-3")
 @pytest.mark.parametrize("revision", STREAMABLE)
 async def test_without_the_header_the_session_says_which_revision_is_spoken(revision: str) -> None:
     async with http_session(Server("s"), revision) as talk:

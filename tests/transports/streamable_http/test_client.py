@@ -138,13 +138,12 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 @pytest.mark.spec(
     "2025-11-25/basic/transports#sending-messages-to-the-server-2",
     "2025-11-25/basic/transports#sending-messages-to-the-server-3",
+    "2025-03-26/basic/transports#sending-messages-to-the-server-3",
     "2025-11-25/basic/transports#listening-for-messages-from-the-server-1",
     "2025-11-25/basic/transports#session-management-4",
     "2025-11-25/basic/transports#session-management-8",
-    "2025-11-25/basic/transports#protocol-version-header-1",
+    "2025-06-18..2025-11-25/basic/transports#protocol-version-header-1",
     "2025-11-25/basic/transports#protocol-version-header-2",
-    "2025-06-18/basic/transports#protocol-version-header-1",
-    "2025-03-26/basic/transports#sending-messages-to-the-server-3",
     "2025-03-26/basic/transports#session-management-3",
 )
 async def test_every_request_has_the_headers_that_its_revision_asks_for(revision: str) -> None:

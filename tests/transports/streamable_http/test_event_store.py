@@ -27,8 +27,7 @@ class Clock:
 
 
 @pytest.mark.spec(
-    "2025-03-26/basic/transports#resumability-and-redelivery-3",
-    "2025-06-18/basic/transports#resumability-and-redelivery-3",
+    "2025-03-26..2025-06-18/basic/transports#resumability-and-redelivery-3",
     "2025-11-25/basic/transports#resumability-and-redelivery-4",
 )
 def test_store_after_returns_the_later_events_of_the_same_stream(store: MemoryEventStore) -> None:
@@ -41,9 +40,7 @@ def test_store_after_returns_the_later_events_of_the_same_stream(store: MemoryEv
 
 
 @pytest.mark.spec(
-    "2025-03-26/basic/transports#resumability-and-redelivery-1",
-    "2025-06-18/basic/transports#resumability-and-redelivery-1",
-    "2025-11-25/basic/transports#resumability-and-redelivery-1",
+    "2025-03-26..2025-11-25/basic/transports#resumability-and-redelivery-1",
     "2025-11-25/basic/transports#resumability-and-redelivery-2",
 )
 def test_ids_are_unique_over_all_streams_of_all_sessions_and_name_their_stream(store: MemoryEventStore) -> None:

@@ -70,11 +70,7 @@ def post_over_asgi(talk: Talk, message: Object, send: Send = ignore) -> asyncio.
 # ------------------------------------------------------------------------------------------- responses to a POST
 
 
-@pytest.mark.spec(
-    "2025-03-26/basic/transports#sending-messages-to-the-server-7",
-    "2025-06-18/basic/transports#sending-messages-to-the-server-7",
-    "2025-11-25/basic/transports#sending-messages-to-the-server-7",
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/transports#sending-messages-to-the-server-7")
 @every_revision
 async def test_an_answer_that_nothing_comes_before_is_json(revision: str) -> None:
     async with http_session(Held().server, revision) as talk:
@@ -84,15 +80,10 @@ async def test_an_answer_that_nothing_comes_before_is_json(revision: str) -> Non
 
 
 @pytest.mark.spec(
-    "2025-03-26/basic/transports#sending-messages-to-the-server-7",
-    "2025-03-26/basic/transports#sending-messages-to-the-server-9",
-    "2025-03-26/basic/transports#sending-messages-to-the-server-10",
-    "2025-03-26/basic/transports#sending-messages-to-the-server-12",
-    "2025-06-18/basic/transports#sending-messages-to-the-server-7",
-    "2025-06-18/basic/transports#sending-messages-to-the-server-9",
-    "2025-06-18/basic/transports#sending-messages-to-the-server-10",
-    "2025-06-18/basic/transports#sending-messages-to-the-server-12",
-    "2025-11-25/basic/transports#sending-messages-to-the-server-7",
+    "2025-03-26..2025-11-25/basic/transports#sending-messages-to-the-server-7",
+    "2025-03-26..2025-06-18/basic/transports#sending-messages-to-the-server-9",
+    "2025-03-26..2025-06-18/basic/transports#sending-messages-to-the-server-10",
+    "2025-03-26..2025-06-18/basic/transports#sending-messages-to-the-server-12",
     "2025-11-25/basic/transports#sending-messages-to-the-server-13",
     "2025-11-25/basic/transports#sending-messages-to-the-server-14",
     "2025-11-25/basic/transports#sending-messages-to-the-server-15",
@@ -148,11 +139,7 @@ async def test_a_server_that_answers_by_json_only_still_gives_events_to_who_take
         assert await (await talk.post(call("count", to=1))).messages() == [answered("counted")]
 
 
-@pytest.mark.spec(
-    "2025-03-26/basic/transports#sending-messages-to-the-server-5",
-    "2025-06-18/basic/transports#sending-messages-to-the-server-5",
-    "2025-11-25/basic/transports#sending-messages-to-the-server-5",
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/transports#sending-messages-to-the-server-5")
 @every_revision
 async def test_post_without_a_request_is_202_without_a_body(revision: str) -> None:
     nobody_waits: list[Object] = [{"jsonrpc": "2.0", "id": 9, "result": {}}, error(9, 1, "no"), error("never", 1, "no")]
@@ -164,11 +151,8 @@ async def test_post_without_a_request_is_202_without_a_body(revision: str) -> No
 
 
 @pytest.mark.spec(
-    "2025-03-26/basic/transports#sending-messages-to-the-server-6",
-    "2025-06-18/basic/transports#sending-messages-to-the-server-4",
-    "2025-06-18/basic/transports#sending-messages-to-the-server-6",
-    "2025-11-25/basic/transports#sending-messages-to-the-server-4",
-    "2025-11-25/basic/transports#sending-messages-to-the-server-6",
+    "2025-03-26..2025-11-25/basic/transports#sending-messages-to-the-server-6",
+    "2025-06-18..2025-11-25/basic/transports#sending-messages-to-the-server-4",
 )
 @every_revision
 @pytest.mark.parametrize(
@@ -270,24 +254,12 @@ async def test_every_open_stream_is_shown_to_be_alive() -> None:
 
 
 @pytest.mark.spec(
-    "2025-03-26/basic/transports#streamable-http-1",
-    "2025-06-18/basic/transports#streamable-http-1",
-    "2025-11-25/basic/transports#streamable-http-1",
-    "2025-03-26/basic/transports#multiple-connections-1",
-    "2025-03-26/basic/transports#multiple-connections-2",
-    "2025-03-26/basic/transports#listening-for-messages-from-the-server-2",
-    "2025-03-26/basic/transports#listening-for-messages-from-the-server-3",
-    "2025-03-26/basic/transports#listening-for-messages-from-the-server-4",
-    "2025-06-18/basic/transports#multiple-connections-1",
-    "2025-06-18/basic/transports#multiple-connections-2",
-    "2025-06-18/basic/transports#listening-for-messages-from-the-server-2",
-    "2025-06-18/basic/transports#listening-for-messages-from-the-server-3",
-    "2025-06-18/basic/transports#listening-for-messages-from-the-server-4",
-    "2025-11-25/basic/transports#multiple-connections-1",
-    "2025-11-25/basic/transports#multiple-connections-2",
-    "2025-11-25/basic/transports#listening-for-messages-from-the-server-2",
-    "2025-11-25/basic/transports#listening-for-messages-from-the-server-3",
-    "2025-11-25/basic/transports#listening-for-messages-from-the-server-4",
+    "2025-03-26..2025-11-25/basic/transports#streamable-http-1",
+    "2025-03-26..2025-11-25/basic/transports#multiple-connections-1",
+    "2025-03-26..2025-11-25/basic/transports#multiple-connections-2",
+    "2025-03-26..2025-11-25/basic/transports#listening-for-messages-from-the-server-2",
+    "2025-03-26..2025-11-25/basic/transports#listening-for-messages-from-the-server-3",
+    "2025-03-26..2025-11-25/basic/transports#listening-for-messages-from-the-server-4",
 )
 @every_revision
 async def test_each_message_comes_on_one_stream_the_one_it_belongs_to(revision: str) -> None:
@@ -390,8 +362,7 @@ async def test_cancelled_request_ends_its_stream_without_a_response(revision: st
 
 
 @pytest.mark.spec(
-    "2025-03-26/basic/transports#sending-messages-to-the-server-13",
-    "2025-06-18/basic/transports#sending-messages-to-the-server-13",
+    "2025-03-26..2025-06-18/basic/transports#sending-messages-to-the-server-13",
     "2025-11-25/basic/transports#sending-messages-to-the-server-16",
 )
 @every_revision

@@ -60,12 +60,8 @@ async def everything(talk: Talk) -> list[Reply]:
 
 
 @pytest.mark.spec(
-    "2025-03-26/basic/transports#session-management-1",
-    "2025-03-26/basic/transports#session-management-2",
-    "2025-06-18/basic/transports#session-management-1",
-    "2025-06-18/basic/transports#session-management-2",
-    "2025-11-25/basic/transports#session-management-1",
-    "2025-11-25/basic/transports#session-management-2",
+    "2025-03-26..2025-11-25/basic/transports#session-management-1",
+    "2025-03-26..2025-11-25/basic/transports#session-management-2",
 )
 @every_revision
 async def test_every_session_has_an_id_of_its_own_that_nobody_can_guess(revision: str) -> None:
@@ -143,9 +139,7 @@ async def test_a_session_is_initialized_once(revision: str) -> None:
 
 
 @pytest.mark.spec(
-    "2025-03-26/basic/transports#session-management-4",
-    "2025-06-18/basic/transports#session-management-4",
-    "2025-11-25/basic/transports#session-management-5",
+    "2025-03-26..2025-06-18/basic/transports#session-management-4", "2025-11-25/basic/transports#session-management-5"
 )
 @every_revision
 async def test_session_id_missing_is_400_even_if_there_is_only_one_session(revision: str) -> None:
@@ -160,9 +154,7 @@ async def test_session_id_missing_is_400_even_if_there_is_only_one_session(revis
 
 
 @pytest.mark.spec(
-    "2025-03-26/basic/transports#session-management-5",
-    "2025-06-18/basic/transports#session-management-5",
-    "2025-11-25/basic/transports#session-management-6",
+    "2025-03-26..2025-06-18/basic/transports#session-management-5", "2025-11-25/basic/transports#session-management-6"
 )
 @every_revision
 async def test_a_session_that_its_client_ended_is_gone_at_once_with_all_that_it_held(revision: str) -> None:
@@ -371,10 +363,7 @@ async def by_token(request: HttpRequest) -> str | None:
 
 
 @pytest.mark.spec(
-    "2024-11-05/basic/transports#security-warning-3",
-    "2025-03-26/basic/transports#security-warning-3",
-    "2025-06-18/basic/transports#security-warning-3",
-    "2025-11-25/basic/transports#security-warning-4",
+    "2024-11-05..2025-06-18/basic/transports#security-warning-3", "2025-11-25/basic/transports#security-warning-4"
 )
 async def test_authenticate_without_a_principal_is_401() -> None:
     async with served_over_http(Server("s"), authenticate=by_token) as web:
@@ -615,11 +604,7 @@ async def test_an_event_that_is_unknown_or_gone_or_of_another_session_brings_not
         assert messages(await (await talk.get(mine[-2]["id"])).events()) == [answered("counted")]
 
 
-@pytest.mark.spec(
-    "2025-03-26/basic/transports#resumability-and-redelivery-1",
-    "2025-06-18/basic/transports#resumability-and-redelivery-1",
-    "2025-11-25/basic/transports#resumability-and-redelivery-1",
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/transports#resumability-and-redelivery-1")
 @every_revision
 async def test_no_two_events_of_a_session_have_the_same_id(revision: str) -> None:
     held = Held()
@@ -638,8 +623,7 @@ async def test_no_two_events_of_a_session_have_the_same_id(revision: str) -> Non
 
 
 @pytest.mark.spec(
-    "2025-03-26/basic/transports#resumability-and-redelivery-3",
-    "2025-06-18/basic/transports#resumability-and-redelivery-3",
+    "2025-03-26..2025-06-18/basic/transports#resumability-and-redelivery-3",
     "2025-11-25/basic/transports#resumability-and-redelivery-4",
 )
 @every_revision
