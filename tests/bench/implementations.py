@@ -7,6 +7,7 @@ Each has a program in `programs/`, with one interface:
 - `PROGRAM stdio TOOLS` serves stdio.
 - `PROGRAM client TARGET...` connects to the server at a URL, or to the server that a command starts. It prints a line,
   reads a number of calls from stdin, makes them, 64 at a time, prints a line, and so on.
+- `PROGRAM host URL` does the same through a host; the limit, which has no host, as a client.
 
 A server has the tools `add(a, b)`, `count(to)`, which reports progress, `join()`, which is called once in each session,
 `announce()`, which tells all sessions that the list of tools has changed, and TOOLS more tools.
@@ -67,7 +68,7 @@ def ours(name: str = "mcp_ref", checkout: Path = ROOT) -> Implementation:
 
 _MODERN = {"http-stateless", "progress-modern", "stdio-modern", "streams-modern"}
 _STDIO = {"stdio-legacy", "start", "start-10000", "list-10000"}
-_CLIENT = {"client-session", "client-stateless", "client-stdio"}
+_CLIENT = {"client-session", "client-stateless", "client-stdio", "client-host"}
 
 
 def find_peers() -> list[Implementation]:
@@ -79,8 +80,9 @@ def find_peers() -> list[Implementation]:
         return Implementation(name, (interpreter, str(PROGRAMS / program)), folder / package, frozenset(lacks))
 
     return [
-        peer("official SDK", str(folder / "python-sdk-2/bin/python"), "python_sdk.py", "python-sdk-2", set()),
-        peer("TypeScript SDK", node, "typescript_sdk.mjs", "node_modules/@modelcontextprotocol/server", set()),
+        peer("official SDK", str(folder / "python-sdk-2/bin/python"), "python_sdk.py", "python-sdk-2", {"client-host"}),
+        peer("TypeScript SDK", node, "typescript_sdk.mjs", "node_modules/@modelcontextprotocol/server",
+             {"client-host"}),
         peer("mcp-lite", node, "mcp_lite.mjs", "node_modules/mcp-lite",
              _MODERN | _STDIO | _CLIENT | {"streams-legacy"}),  # under this load it closes idle streams
         peer("zeromcp", str(folder / "zeromcp/bin/python"), "zeromcp_server.py", "zeromcp",

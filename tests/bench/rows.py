@@ -114,12 +114,12 @@ def greet(server: Process, modern: bool) -> None:
         server.write(encode("notifications/initialized", {}, None, False) + b"\n")
 
 
-def measure_client(implementation: Implementation, size: Size, *, kind: str) -> Turns:
+def measure_client(implementation: Implementation, size: Size, *, kind: str, program: str = "client") -> Turns:
     """Yield the processor time of a client's call to the limit's server of a kind, in microseconds."""
     with running(LIMIT, "http" if kind == "stdio" else kind, "0") as server:
         url = server.read_line().decode()
         target = [*LIMIT.command, "stdio", "0"] if kind == "stdio" else [url]
-        with running(implementation, "client", *target) as client:
+        with running(implementation, program, *target) as client:
             client.read_line()
 
             def turn(calls: int) -> float:
@@ -205,6 +205,8 @@ ROWS = [
          partial(measure_client, kind="legacy")),
     _row("client-stateless", "client over HTTP, 64 in flight, stateless", _CALL, "2.6",
          partial(measure_client, kind="http")),
+    _row("client-host", "client over HTTP, 64 in flight, stateless, in a host", _CALL, "",
+         partial(measure_client, kind="http", program="host")),
     _row("client-stdio", "client over stdio, 64 in flight", _CALL, "", partial(measure_client, kind="stdio")),
     Row("streams-legacy", (Figure("list_changed to 1,000 GET streams", "processor ms", "3.2"),
                            Figure("memory of a GET stream", "kB", "2.6"), Figure("memory of a session", "kB")),

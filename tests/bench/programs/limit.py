@@ -310,7 +310,7 @@ async def run_client(target: list[str]) -> None:
 
 def main(kind: str, *rest: str) -> None:
     """Run as a server or as a client."""
-    if kind == "client":
+    if kind in ("client", "host"):
         return asyncio.run(run_client(list(rest)))
     TOOLS.extend({**ADD, "name": f"tool_{number}"} for number in range(int(rest[0])))
     asyncio.run(serve_stdio() if kind == "stdio" else serve_http())
