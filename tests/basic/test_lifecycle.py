@@ -111,18 +111,29 @@ async def test_initialize_on_a_connection_with_a_session_begins_a_new_session(ki
             ended.set()
         return ""
 
+    @server.tool()
+    async def say(context: Context) -> None:
+        await context.log("debug", "said")
+
     async with connected_client(server, kind, "2024-11-05") as wire:
-        await wire.ask("resources/subscribe", {"uri": "test://watched-resource"})
+        assert "result" in await wire.ask("resources/subscribe", {"uri": "test://a/text"})
+        assert "result" in await wire.ask("logging/setLevel", {"level": "emergency"})
         await wire.send(request("tools/call", {"name": "wait_for_ever", "arguments": {}}, id="old"))
         await entered.wait()
         await wire.send(initialize("2025-11-25", id="again"))
         again = await wire.receive_object()
         assert (again["id"], member(again, "result", "protocolVersion")) == ("again", "2025-11-25")
         await ended.wait()
-        await wire.send(notification("notifications/initialized"))
-        assert "title" in str(await wire.ask("prompts/list"))
-        server.resource_updated("test://watched-resource")
+        server.list_changed("tools")
         await wire.nothing_more()
+        assert [each.is_ready for each in server.catalog.announcers] == [False]
+        await wire.send(notification("notifications/initialized"))
+        assert (await wire.receive_object())["method"] == "notifications/tools/list_changed"
+        assert "title" in str(await wire.ask("prompts/list"))
+        server.resource_updated("test://a/text")
+        await wire.nothing_more()
+        logged = await wire.ask("tools/call", {"name": "say"})
+        assert (logged["method"], member(logged, "params", "data")) == ("notifications/message", "said")
 
 
 @pytest.mark.spec("2025-03-26/basic/lifecycle#initialization-5")

@@ -292,6 +292,9 @@ def test_is_valid_compares_numbers_as_json_does(schema: JSON, good: list[JSON], 
 
 # ----------------------------------------------------------------------------------------------- formats
 
+LONGEST_NAME = ".".join(["a" * 63] * 3 + ["a" * 61])
+"""A host name of 253 characters."""
+
 WELL_FORMED: dict[str, tuple[list[str], list[str]]] = {
     "date": (["2024-02-29", "2000-02-29"], ["2023-02-29", "1900-02-29", "2024-13-01", "2024-1-01", "\u0662024-01-01"]),
     "time": (["08:30:06.283185Z", "23:59:60Z", "01:29:60+01:30"], ["24:00:00Z", "08:30:06", "22:59:60Z", "08:30Z"]),
@@ -300,9 +303,9 @@ WELL_FORMED: dict[str, tuple[list[str], list[str]]] = {
     "email": (["joe@x.example", "te~st@x.example", '"a b"@x.example', "a@[127.0.0.1]", "a@[IPv6:::1]"], ["x",
         "a..b@x.example", ".a@x.example", "ä@x.example", "a b@x.example", "a@-x", "@x"]),
     "idn-email": (["실례@실례.테스트"], ["2962"]),
-    "hostname": (["www.x.example", "a-1", "xn--4gbwdl.xn--wgbh1c"], ["-a", "a-", "a_b", "", "a..b", "a" * 64,
-        "é.example", "xn--X"]),
-    "idn-hostname": (["실례.테스트", "x.example"], ["a b", "-ä"]),
+    "hostname": (["www.x.example", "a-1", "xn--4gbwdl.xn--wgbh1c", LONGEST_NAME], ["-a", "a-", "a_b", "", "a..b",
+        "a" * 64, "é.example", "xn--X", LONGEST_NAME + "a"]),
+    "idn-hostname": (["실례.테스트", "x.example", LONGEST_NAME], ["a b", "-ä", "ä-", "a" * 64, "", LONGEST_NAME + "a"]),
     "ipv4": (["192.168.0.1", "0.0.0.0"], ["256.0.0.1", "1.2.3", "01.2.3.4", "1.2.3.4.5", "1.2.3.\u096a"]),
     "ipv6": (["::1", "::", "1:2:3:4:5:6:7:8", "::ffff:1.2.3.4", "1::8"], ["12345::", "1::2::3", "::1%eth0",
         "1:2:3:4:5:6:7", ":1", "1:2:3:4:5:6:7:1.2.3.4", "1.2.3.4::"]),
@@ -331,6 +334,20 @@ def test_format_is_checked_only_with_assert_formats(name: str) -> None:
     assert asserting.is_valid(1)
     assert all(compile_schema({"format": name}).is_valid(text) for text in bad)
     assert str(asserting.errors(bad[0])[0]).startswith(f"expected a valid {name}, got ")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_valid"),
+    [
+        ("regex", "a" * 80, True),
+        ("regex", "a" * 81, False),
+        ("json-pointer", "/" * 8_007, True),
+        ("json-pointer", "/" * 8_008, False),
+    ],
+)
+def test_format_regex_costs_a_hundred_times_the_steps_of_another_format(name: str, text: str, is_valid: bool) -> None:
+    validator = compile_schema({"format": name}, assert_formats=True, limits=ValidationLimits(steps=1_000))
+    assert validator.is_valid(text) == is_valid
 
 
 def test_format_unknown_is_ignored() -> None:
@@ -536,9 +553,10 @@ def test_limits_depth_makes_a_deeply_nested_instance_invalid() -> None:
         ({"allOf": [{"items": {"type": "integer"}}] * 1000}, list(range(10_000))),
         ({"items": {"pattern": "^[a-z]*[a-m]*[k-z]*$"}}, ["ab" * 1000] * 5_000),
         ({"allOf": [{"uniqueItems": True}] * 1000}, [[n] for n in range(5_000)]),
+        ({"allOf": [{"uniqueItems": True}] * 100}, list(range(5_000))),
         ({"items": {"enum": [["a" * 10_000]]}}, [["a" * 10_000]] * 10_000),
     ],
-    ids=["allOf", "anyOf", "oneOf", "unevaluated", "items", "pattern", "uniqueItems", "enum"],
+    ids=["allOf", "anyOf", "oneOf", "unevaluated", "items", "pattern", "uniqueItems", "unique numbers", "enum"],
 )  # fmt: skip
 def test_limits_steps_bound_the_work_of_a_validation(schema: JSON, instance: JSON) -> None:
     validator = compile_schema(schema, limits=ValidationLimits(steps=100_000))

@@ -88,8 +88,8 @@ class SseEndpoint:
     def __init__(
         self,
         begin: Begin,
-        stream_path: str = "/sse",
-        post_path: str = "/messages",
+        stream_path: str,
+        post_path: str,
         *,
         hosts: Collection[str] | None = None,
         origins: Collection[str] | None = None,
