@@ -185,7 +185,8 @@ def test_every_failure_that_is_expected_here_is_one_that_a_docstring_shows() -> 
 
 @pytest.mark.parametrize("name", sorted({name for name, _ in COMMANDS}))
 def test_docstring_commands_do_what_the_docstring_says(name: str, tmp_path: Path) -> None:
-    """Run the commands of one file, two at a time: the first by a Python of its own, the others by a fork of one."""
+    """Run the commands of one file, two at a time, each by a fork of a Python that has imported the package."""
+    forked()  # start the process that forks, before two threads ask for it
     first = {command: file for file, command in reversed(COMMANDS)}
     commands = [command for command, file in first.items() if file == name]
     folders = [tmp_path / str(number) for number in range(len(commands))]
@@ -193,8 +194,7 @@ def test_docstring_commands_do_what_the_docstring_says(name: str, tmp_path: Path
         folder.mkdir()
     with ThreadPoolExecutor(2) as pool:
         runs = [
-            pool.submit(typed, command, folder, forks=command != commands[0])
-            for command, folder in zip(commands, folders, strict=True)
+            pool.submit(typed, command, folder, forks=True) for command, folder in zip(commands, folders, strict=True)
         ]
         for command, done in zip(commands, runs, strict=True):
             check_command(command, done.result())
@@ -215,6 +215,13 @@ def check_command(command: str, done: subprocess.CompletedProcess[str]) -> None:
 def test_an_example_runs_from_any_directory(tmp_path: Path) -> None:
     done = typed(f"python3 {EXAMPLES / '04_tools.py'}", tmp_path, cwd=tmp_path)
     assert done.returncode == 0, done
+
+
+def test_each_example_finds_the_package_and_other_examples_without_an_installation(tmp_path: Path) -> None:
+    source = f"import runpy, sys; sys.path[0] = {str(EXAMPLES)!r}; [runpy.run_path(path) for path in sys.argv[1:]]"
+    files = " ".join(shlex.quote(str(path)) for path in FILES)
+    done = typed(f"python3 -c {shlex.quote(source)} {files}", tmp_path, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, ""), done
 
 
 @pytest.mark.parametrize("path", SERVERS, ids=lambda path: path.name)

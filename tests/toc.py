@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from mcp_ref.cli.toc import PAGES, Page
 from tests.settings import DATA, ROOT
@@ -45,6 +46,7 @@ class Entry:
         return sorted(set(files), key=lambda file: (-files.count(file), file))
 
 
+@cache
 def entries() -> list[Entry]:
     """Return all pages of all revisions: those with the most gaps first."""
     rows: dict[str, list[Row]] = {}

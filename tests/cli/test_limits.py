@@ -5,17 +5,22 @@ from __future__ import annotations
 import ast
 import json
 import re
-import subprocess
-import sys
+from functools import cache
 
 import pytest
 
-from mcp_ref.cli.limits import limits
+from mcp_ref.__main__ import main
+from mcp_ref.cli.limits import Limit, limits
 from tests.settings import ROOT
 
 
+@cache
+def found() -> list[Limit]:
+    return list(limits())
+
+
 def test_limits_lists_every_constant_named_max() -> None:
-    listed = {(limit.module, limit.name) for limit in limits()}
+    listed = {(limit.module, limit.name) for limit in found()}
     for path in sorted((ROOT / "mcp_ref").rglob("*.py")):
         module = path.relative_to(ROOT / "mcp_ref").as_posix()
         if module.startswith(("cli/", "demo/")):
@@ -26,7 +31,7 @@ def test_limits_lists_every_constant_named_max() -> None:
 
 
 def test_limits_lists_every_field_of_a_limits_class() -> None:
-    listed = {(limit.module, limit.name) for limit in limits()}
+    listed = {(limit.module, limit.name) for limit in found()}
     for path in sorted((ROOT / "mcp_ref").rglob("*.py")):
         module = path.relative_to(ROOT / "mcp_ref").as_posix()
         for node in ast.parse(path.read_text("utf-8")).body:
@@ -37,17 +42,15 @@ def test_limits_lists_every_field_of_a_limits_class() -> None:
 
 
 def test_limits_are_positive_numbers() -> None:
-    for limit in limits():
+    for limit in found():
         assert limit.value > 0, limit
 
 
-def test_limits_command_prints_tables_and_json() -> None:
-    def printed(*options: str) -> str:
-        command = [sys.executable, "-m", "mcp_ref", "limits", *options]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True).stdout
-
-    assert "MAX_BATCH  1,000" in printed()
-    assert {"jsonrpc/messages.py"} <= {entry["module"] for entry in json.loads(printed("--json"))}
+def test_limits_command_prints_tables_and_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["limits"]) == 0
+    assert "MAX_BATCH  1,000" in capsys.readouterr().out
+    assert main(["limits", "--json"]) == 0
+    assert {"jsonrpc/messages.py"} <= {entry["module"] for entry in json.loads(capsys.readouterr().out)}
 
 
 @pytest.mark.spec(
@@ -55,5 +58,5 @@ def test_limits_command_prints_tables_and_json() -> None:
     "2025-11-25/basic/utilities/tasks#resource-management-5",
 )
 def test_limits_of_tasks_are_documented() -> None:
-    documented = {limit.name: limit.meaning for limit in limits() if "extensions/tasks/" in limit.module}
+    documented = {limit.name: limit.meaning for limit in found() if "extensions/tasks/" in limit.module}
     assert "milliseconds" in documented["MAX_TTL"] and "tasks" in documented["MAX_TASKS_PER_CALLER"]

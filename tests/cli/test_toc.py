@@ -8,10 +8,12 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from mcp_ref.__main__ import main
 from mcp_ref.cli import UsageError
 from mcp_ref.cli.citations import citations_in
 from mcp_ref.cli.toc import PAGES, RELEASED, citations, pages_of, show_toc
@@ -34,17 +36,26 @@ def test_toc_names_modules_that_exist() -> None:
             assert (ROOT / "mcp_ref" / module).exists(), f"{page.path}: {module}"
 
 
-def toc(*words: str, json: bool = False) -> str:
-    command = [sys.executable, "-m", "mcp_ref", "toc", *words, *(["--json"] if json else [])]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True).stdout
+Toc = Callable[..., str]
 
 
-def test_toc_command_prints_one_revision_or_all() -> None:
+@pytest.fixture
+def toc(capsys: pytest.CaptureFixture[str]) -> Toc:
+    """Return a function that runs the command with some words, and returns what it prints."""
+
+    def printed(*words: str, json: bool = False) -> str:
+        assert main(["toc", *words, *(["--json"] if json else [])]) == 0
+        return capsys.readouterr().out
+
+    return printed
+
+
+def test_toc_command_prints_one_revision_or_all(toc: Toc) -> None:
     assert toc().count("server/tools") == len(RELEASED)
     assert list(json.loads(toc("2026-07-28", json=True))) == ["2026-07-28"]
 
 
-def test_toc_of_a_page_or_heading_names_the_lines_that_cite_it() -> None:
+def test_toc_of_a_page_or_heading_names_the_lines_that_cite_it(toc: Toc) -> None:
     page, heading = toc("basic/transports"), toc("basic/transports#session-management", "2025-11-25")
     assert "basic/transports#security-warning" in page and "security-warning" not in heading
     assert "transports/streamable_http/server.py:" in heading and "2024-11-05" not in heading
@@ -54,7 +65,7 @@ def test_toc_of_a_page_or_heading_names_the_lines_that_cite_it() -> None:
 
 
 @pytest.mark.parametrize("word", ["Phishing", "visible ASCII", "server/utilities/logging"])
-def test_toc_search_finds_words_of_citations_and_of_the_sentences_that_they_support(word: str) -> None:
+def test_toc_search_finds_words_of_citations_and_of_the_sentences_that_they_support(word: str, toc: Toc) -> None:
     rows = json.loads(toc("--search", word, json=True))
     assert rows and all(word.lower() in f"{row['text']} {row['words']}".lower() for row in rows)
 

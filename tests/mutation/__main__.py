@@ -25,7 +25,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -114,6 +114,7 @@ def replacements(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST]]
         yield node, ast.Pass()
 
 
+@cache
 def changes(module: str, source: str) -> list[Change]:
     """Return all changes inside functions, but not in annotations, docstrings, casts and formatted strings."""
     starts = [0]
