@@ -1,7 +1,7 @@
 """The rules for every test of the suite.
 
 - It names the requirement that it holds: `@pytest.mark.spec("2025-11-25/basic/lifecycle#initialization-1")`, an id of
-  requirements.json; `2024-11-05..2025-11-25/...` is the sentence with this id in each of these revisions.
+  requirements.json. `2025-06-18..2025-11-25/server/tools#tool-1,2` are the sentences 1 and 2 in both revisions.
 - It leaves nothing behind: no process, thread, file descriptor or unfinished task (`nothing_left_behind`), and no
   variable of the environment (`same_environment`).
 - It ends: each wait of a test, a fixture or a cleanup has a time limit (`settings.PHASE_SECONDS`).

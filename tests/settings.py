@@ -48,12 +48,12 @@ DATA = _find_data()
 
 
 def requirement_ids(named: str) -> list[str]:
-    """Return the ids that a `spec` mark names: "2025-03-26..2025-11-25/server/tools#tool-1" are three ids."""
-    revisions, _, sentence = named.partition("/")
+    """Return the ids that a `spec` mark names: "2025-06-18..2025-11-25/server/tools#tool-1,2" are four ids."""
+    revisions, _, sentences = named.partition("/")
     first, _, last = revisions.partition("..")
-    if not last:
-        return [named]
-    return [f"{each}/{sentence}" for each in REVISIONS[REVISIONS.index(first) : REVISIONS.index(last) + 1]]
+    between = REVISIONS[REVISIONS.index(first) : REVISIONS.index(last) + 1] if last else (revisions,)
+    heading, dash, numbers = sentences.rpartition("-")
+    return [f"{each}/{heading}{dash}{number}" for each in between for number in numbers.split(",")]
 
 
 def run(test: Coroutine[object, object, T], seconds: float = 30.0) -> T:

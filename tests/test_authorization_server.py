@@ -313,10 +313,8 @@ async def test_a_wrong_request_is_redirected_with_error_state_and_iss(
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/authorization/security-considerations#open-redirection-4",
-    "2026-07-28/basic/authorization/security-considerations#open-redirection-5",
-    "2025-06-18..2025-11-25/basic/authorization#open-redirection-5",
-    "2025-06-18..2025-11-25/basic/authorization#open-redirection-4",
+    "2026-07-28/basic/authorization/security-considerations#open-redirection-4,5",
+    "2025-06-18..2025-11-25/basic/authorization#open-redirection-4,5",
 )
 async def test_a_wrong_request_is_not_redirected_to_a_site_without_the_user() -> None:
     async with served() as talk:
@@ -338,10 +336,8 @@ async def test_a_duplicate_parameter_is_refused() -> None:
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/authorization/security-considerations#localhost-redirect-uri-risks-1",
-    "2026-07-28/basic/authorization/security-considerations#localhost-redirect-uri-risks-2",
-    "2025-11-25/basic/authorization#localhost-redirect-uri-risks-1",
-    "2025-11-25/basic/authorization#localhost-redirect-uri-risks-2",
+    "2026-07-28/basic/authorization/security-considerations#localhost-redirect-uri-risks-1,2",
+    "2025-11-25/basic/authorization#localhost-redirect-uri-risks-1,2",
 )
 async def test_consent_page_shows_host_resource_and_scopes_and_warns_of_loopback() -> None:
     async with served() as talk:
@@ -640,11 +636,9 @@ def app(**changes: JSON) -> Object:
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/authorization/client-registration#implementation-requirements-6",
+    "2026-07-28/basic/authorization/client-registration#implementation-requirements-6,8",
     "2026-07-28/basic/authorization/index#overview-2",
-    "2026-07-28/basic/authorization/client-registration#implementation-requirements-8",
-    "2025-11-25/basic/authorization#implementation-requirements-6",
-    "2025-11-25/basic/authorization#implementation-requirements-8",
+    "2025-11-25/basic/authorization#implementation-requirements-6,8",
     "2025-11-25/basic/authorization#client-id-metadata-documents-1",
 )
 async def test_a_client_id_can_be_the_url_of_a_document_which_is_cached() -> None:
@@ -666,17 +660,10 @@ async def test_a_client_id_can_be_the_url_of_a_document_which_is_cached() -> Non
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/authorization/client-registration#implementation-requirements-7",
-    "2026-07-28/basic/authorization/client-registration#implementation-requirements-10",
+    "2026-07-28/basic/authorization/client-registration#implementation-requirements-1,4,5,7,10",
     "2026-07-28/basic/authorization/security-considerations#client-id-metadata-document-security-1",
-    "2026-07-28/basic/authorization/client-registration#implementation-requirements-1",
-    "2026-07-28/basic/authorization/client-registration#implementation-requirements-4",
-    "2026-07-28/basic/authorization/client-registration#implementation-requirements-5",
-    "2025-11-25/basic/authorization#implementation-requirements-7",
-    "2025-11-25/basic/authorization#implementation-requirements-10",
+    "2025-11-25/basic/authorization#implementation-requirements-4,5,7,10",
     "2025-11-25/basic/authorization#client-id-metadata-document-security-1",
-    "2025-11-25/basic/authorization#implementation-requirements-4",
-    "2025-11-25/basic/authorization#implementation-requirements-5",
 )
 @pytest.mark.parametrize(
     "document",

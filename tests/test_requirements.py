@@ -2,7 +2,7 @@
 
 The ledger is requirements.json: one row for each normative sentence of each revision; sentences that did not change
 have the same hash. A test names the rows it holds with `@pytest.mark.spec("2025-11-25/basic/lifecycle#operation-1")`,
-or, if the id is the same in revisions that follow each other, with `"2025-03-26..2025-11-25/basic/lifecycle#..."`.
+or several with `"2025-06-18..2025-11-25/server/tools#tool-1,2"`: the sentences 1 and 2 in both revisions.
 A sentence that no test can hold is in `tests/untested/<part>.py`, by its newest id, with the reason.
 
     python3 -m tests.toc      prints the counts, page by page

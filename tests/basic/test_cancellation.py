@@ -58,9 +58,8 @@ def cancel(id: JSON, **more: JSON) -> Object:
 
 @pytest.mark.spec(
     "2026-07-28/basic/patterns/cancellation#implementation-notes-1",
-    "2024-11-05..2025-11-25/basic/utilities/cancellation#behavior-requirements-5",
+    "2024-11-05..2025-11-25/basic/utilities/cancellation#behavior-requirements-5,6",
     "2024-11-05..2025-06-18/basic/utilities/cancellation#behavior-requirements-4",
-    "2024-11-05..2025-11-25/basic/utilities/cancellation#behavior-requirements-6",
     "2025-11-25/basic/utilities/cancellation#behavior-requirements-7",
     "2024-11-05..2025-11-25/basic/utilities/cancellation#implementation-notes-1",
 )
@@ -118,13 +117,9 @@ async def test_cancelled_client_stops_request_and_sends_no_response(revision: st
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/patterns/cancellation#error-handling-1",
-    "2026-07-28/basic/patterns/cancellation#error-handling-2",
-    "2026-07-28/basic/patterns/cancellation#error-handling-3",
+    "2026-07-28/basic/patterns/cancellation#error-handling-1,2,3",
     "2026-07-28/basic/patterns/cancellation#timing-considerations-1",
-    "2024-11-05..2025-11-25/basic/utilities/cancellation#error-handling-1",
-    "2024-11-05..2025-11-25/basic/utilities/cancellation#error-handling-2",
-    "2024-11-05..2025-11-25/basic/utilities/cancellation#error-handling-3",
+    "2024-11-05..2025-11-25/basic/utilities/cancellation#error-handling-1,2,3",
     "2024-11-05..2025-11-25/basic/utilities/cancellation#timing-considerations-1",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
@@ -196,8 +191,7 @@ async def test_cancelled_right_behind_its_request_gives_at_most_one_response(kin
 
 
 @pytest.mark.spec(
-    "2024-11-05..2025-11-25/basic/utilities/cancellation#behavior-requirements-1",
-    "2024-11-05..2025-11-25/basic/utilities/cancellation#behavior-requirements-2",
+    "2024-11-05..2025-11-25/basic/utilities/cancellation#behavior-requirements-1,2",
     "2025-11-25/basic/utilities/cancellation#behavior-requirements-8",
     "2024-11-05..2025-06-18/basic/utilities/cancellation#behavior-requirements-7",
     "2024-11-05..2025-11-25/basic/utilities/cancellation#timing-considerations-1",
@@ -222,8 +216,7 @@ async def test_cancelled_from_client_names_only_own_requests_in_flight(revision:
 
 
 @pytest.mark.spec(
-    "2024-11-05..2025-11-25/basic/utilities/cancellation#behavior-requirements-1",
-    "2024-11-05..2025-11-25/basic/utilities/cancellation#behavior-requirements-2",
+    "2024-11-05..2025-11-25/basic/utilities/cancellation#behavior-requirements-1,2",
     "2025-11-25/basic/utilities/cancellation#behavior-requirements-8",
     "2024-11-05..2025-06-18/basic/utilities/cancellation#behavior-requirements-7",
 )

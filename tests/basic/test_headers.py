@@ -48,11 +48,7 @@ def encoded(text: str) -> str:
 
 
 @pytest.mark.parametrize(("text", "header"), ENCODED.items())
-@pytest.mark.spec(
-    "2026-07-28/basic/transports/streamable-http#value-encoding-1",
-    "2026-07-28/basic/transports/streamable-http#value-encoding-2",
-    "2026-07-28/basic/transports/streamable-http#value-encoding-6",
-)
+@pytest.mark.spec("2026-07-28/basic/transports/streamable-http#value-encoding-1,2,6")
 def test_encode_value_writes_base64_for_other_than_plain_ascii(text: str, header: str) -> None:
     assert encode_value(text) == header
     assert decode_value(header) == text
@@ -192,12 +188,7 @@ def test_parameter_headers_ignores_marks_inside_data_keywords() -> None:
     "name", ["", " ", "a b", "a:b", "a\r\nb", "\x00", "a\x7f", "\u00e9", "a/b", "(a)", 3, None, ["a"], {"a": "b"}, True]
 )
 @pytest.mark.spec(
-    "2026-07-28/basic/transports/streamable-http#schema-extension-1",
-    "2026-07-28/basic/transports/streamable-http#schema-extension-2",
-    "2026-07-28/basic/transports/streamable-http#schema-extension-3",
-    "2026-07-28/server/tools#x-mcp-header-1",
-    "2026-07-28/server/tools#x-mcp-header-2",
-    "2026-07-28/server/tools#x-mcp-header-3",
+    "2026-07-28/basic/transports/streamable-http#schema-extension-1,2,3", "2026-07-28/server/tools#x-mcp-header-1,2,3"
 )
 def test_parameter_headers_mark_must_be_a_header_name(name: JSON) -> None:
     with pytest.raises(ValueError, match="must be a valid header name"):
@@ -268,9 +259,7 @@ def test_parameter_headers_only_for_strings_integers_and_booleans(kind: JSON) ->
     ],
 )
 @pytest.mark.spec(
-    "2026-07-28/basic/transports/streamable-http#schema-extension-7",
-    "2026-07-28/basic/transports/streamable-http#schema-extension-8",
-    "2026-07-28/server/tools#x-mcp-header-7",
+    "2026-07-28/basic/transports/streamable-http#schema-extension-7,8", "2026-07-28/server/tools#x-mcp-header-7"
 )
 def test_parameter_headers_only_along_properties(place: object) -> None:
     with pytest.raises(ValueError, match="reached through `properties` only"):
@@ -397,9 +386,7 @@ CALLS: dict[str, Object] = {
 
 @pytest.mark.parametrize("method", CALLS)
 @pytest.mark.spec(
-    "2026-07-28/basic/transports/streamable-http#server-validation-1",
-    "2026-07-28/basic/transports/streamable-http#server-validation-3",
-    "2026-07-28/basic/transports/streamable-http#server-validation-4",
+    "2026-07-28/basic/transports/streamable-http#server-validation-1,3,4",
     "2026-07-28/basic/transports/streamable-http#protocol-version-header-3",
 )
 @pytest.mark.attack("header-smuggling")
@@ -504,8 +491,7 @@ async def test_duplicate_header_is_refused() -> None:
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/transports/streamable-http#value-encoding-4",
-    "2026-07-28/basic/transports/streamable-http#value-encoding-5",
+    "2026-07-28/basic/transports/streamable-http#value-encoding-4,5",
     "2026-07-28/basic/transports/streamable-http#server-validation-5",
     "2026-07-28/basic/transports/streamable-http#standard-request-headers-2",
 )
@@ -538,15 +524,7 @@ async def test_tools_call_without_name_is_invalid_params_with_any_mcp_name() -> 
                 error_of(reply.json, INVALID_PARAMS)
 
 
-@pytest.mark.spec(
-    "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-2",
-    "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-3",
-    "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-4",
-    "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-6",
-    "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-8",
-    "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-10",
-    "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-11",
-)
+@pytest.mark.spec("2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-2,3,4,6,8,10,11")
 @pytest.mark.parametrize(
     ("arguments", "headers", "status"),
     [

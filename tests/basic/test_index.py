@@ -106,12 +106,7 @@ async def test_invalid_json_rpc_gets_the_right_error_and_next_message_works(
 # ------------------------------------------------------------------------------------------------ requests
 
 
-@pytest.mark.spec(
-    "2025-03-26..2025-11-25/basic/index#requests-1",
-    "2024-11-05/basic/messages#requests-1",
-    "2025-03-26..2025-11-25/basic/index#requests-2",
-    "2024-11-05/basic/messages#requests-2",
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/index#requests-1,2", "2024-11-05/basic/messages#requests-1,2")
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
 async def test_request_id_is_a_string_or_integer(kind: str, revision: str) -> None:
@@ -126,14 +121,7 @@ async def test_request_id_is_a_string_or_integer(kind: str, revision: str) -> No
             assert code_of(await wire.receive()) == INVALID_REQUEST, bad
 
 
-@pytest.mark.spec(
-    "2025-03-26..2025-11-25/basic/index#requests-1",
-    "2024-11-05/basic/messages#requests-1",
-    "2025-03-26..2025-11-25/basic/index#requests-2",
-    "2024-11-05/basic/messages#requests-2",
-    "2025-03-26..2025-11-25/basic/index#requests-3",
-    "2024-11-05/basic/messages#requests-3",
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/index#requests-1,2,3", "2024-11-05/basic/messages#requests-1,2,3")
 @pytest.mark.parametrize("revision", NAMES)
 async def test_request_id_is_never_reused_by_a_client(revision: str) -> None:
     async with raw_server(plain) as (client, wire):
@@ -156,14 +144,7 @@ async def test_request_id_is_never_reused_by_a_client(revision: str) -> None:
         assert all(type(id) in (str, int) for id in ids)
 
 
-@pytest.mark.spec(
-    "2025-03-26..2025-11-25/basic/index#requests-1",
-    "2024-11-05/basic/messages#requests-1",
-    "2025-03-26..2025-11-25/basic/index#requests-2",
-    "2024-11-05/basic/messages#requests-2",
-    "2025-03-26..2025-11-25/basic/index#requests-3",
-    "2024-11-05/basic/messages#requests-3",
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/index#requests-1,2,3", "2024-11-05/basic/messages#requests-1,2,3")
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
 async def test_request_id_is_never_reused_by_a_server_beside_any_client_ids(kind: str, revision: str) -> None:
@@ -191,20 +172,10 @@ async def test_request_id_is_never_reused_by_a_server_beside_any_client_ids(kind
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/index#result-responses-1",
-    "2025-11-25/basic/index#result-responses-2",
-    "2025-11-25/basic/index#error-responses-1",
-    "2025-11-25/basic/index#error-responses-2",
-    "2025-11-25/basic/index#error-responses-3",
-    "2025-03-26..2025-06-18/basic/index#responses-5",
-    "2024-11-05/basic/messages#responses-4",
-    "2025-03-26..2025-06-18/basic/index#responses-1",
-    "2024-11-05/basic/messages#responses-1",
-    "2025-03-26..2025-06-18/basic/index#responses-2",
-    "2024-11-05/basic/messages#responses-2",
-    "2025-03-26..2025-06-18/basic/index#responses-3",
-    "2024-11-05/basic/messages#responses-3",
-    "2025-03-26..2025-06-18/basic/index#responses-4",
+    "2025-11-25/basic/index#result-responses-1,2",
+    "2025-11-25/basic/index#error-responses-1,2,3",
+    "2025-03-26..2025-06-18/basic/index#responses-1,2,3,4,5",
+    "2024-11-05/basic/messages#responses-1,2,3,4",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
@@ -250,9 +221,7 @@ async def test_request_to_server_gets_one_result_or_error(kind: str, revision: s
 
 @pytest.mark.spec(
     "2025-11-25/basic/index#result-responses-1",
-    "2025-11-25/basic/index#error-responses-1",
-    "2025-11-25/basic/index#error-responses-2",
-    "2025-11-25/basic/index#error-responses-3",
+    "2025-11-25/basic/index#error-responses-1,2,3",
     "2025-03-26..2025-06-18/basic/index#responses-5",
     "2024-11-05/basic/messages#responses-4",
 )
@@ -269,16 +238,10 @@ async def test_request_to_client_gets_one_result_or_error(revision: str) -> None
 
 
 @pytest.mark.spec(
-    "2025-03-26..2025-06-18/basic/index#responses-2",
-    "2024-11-05/basic/messages#responses-2",
-    "2025-03-26..2025-06-18/basic/index#responses-3",
-    "2024-11-05/basic/messages#responses-3",
-    "2025-03-26..2025-06-18/basic/index#responses-4",
+    "2025-03-26..2025-06-18/basic/index#responses-2,3,4,5",
+    "2024-11-05/basic/messages#responses-2,3,4",
     "2025-11-25/basic/index#result-responses-2",
-    "2025-11-25/basic/index#error-responses-2",
-    "2025-11-25/basic/index#error-responses-3",
-    "2025-03-26..2025-06-18/basic/index#responses-5",
-    "2024-11-05/basic/messages#responses-4",
+    "2025-11-25/basic/index#error-responses-2,3",
 )
 @pytest.mark.parametrize(
     "answer",
@@ -475,8 +438,7 @@ BAD: list[Object] = [{"pair": [1, "a"], "why": "x"}, {"pair": ["a", 1]}]
 
 @pytest.mark.spec(
     "2025-11-25..2026-07-28/basic/index#schema-dialect-1",
-    "2025-11-25..2026-07-28/basic/index#implementation-requirements-1",
-    "2025-11-25..2026-07-28/basic/index#implementation-requirements-2",
+    "2025-11-25..2026-07-28/basic/index#implementation-requirements-1,2",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize(
@@ -522,11 +484,7 @@ async def _call_listed(schema: Object, structured: Object) -> None:
         assert (await calling).structured_content == structured
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/index#schema-dialect-1",
-    "2025-11-25/basic/index#implementation-requirements-1",
-    "2025-11-25/basic/index#implementation-requirements-2",
-)
+@pytest.mark.spec("2025-11-25/basic/index#schema-dialect-1", "2025-11-25/basic/index#implementation-requirements-1,2")
 @pytest.mark.parametrize("schema", [TUPLE_2020, TUPLE_07], ids=["default", "draft-07"])
 def test_output_schema_is_read_in_its_own_dialect_by_default_2020_12(schema: Object) -> None:
     run(_call_listed(schema, GOOD))
@@ -550,11 +508,7 @@ def test_client_warns_of_unknown_schema_dialect_and_goes_on(caplog: pytest.LogCa
     assert "my-own-dialect" in caplog.text
 
 
-@pytest.mark.spec(
-    "2026-07-28/basic/index#ref-resolution-1",
-    "2026-07-28/basic/index#ref-resolution-2",
-    "2026-07-28/basic/index#ref-resolution-4",
-)
+@pytest.mark.spec("2026-07-28/basic/index#ref-resolution-1,2,4")
 def test_schema_reference_to_the_network_is_never_followed() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.setblocking(False)

@@ -208,8 +208,7 @@ async def test_initialize_result_declares_only_present_features() -> None:
 
 
 @pytest.mark.spec(
-    "2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-4",
-    "2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-5",
+    "2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-4,5",
     "2024-11-05..2025-11-25/basic/lifecycle#error-handling-1",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
@@ -222,10 +221,7 @@ async def test_initialize_with_unknown_revision_gets_the_latest(kind: str, asked
         await wire.nothing_more()
 
 
-@pytest.mark.spec(
-    "2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-4",
-    "2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-5",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-4,5")
 @pytest.mark.parametrize("asked", NAMES)
 async def test_initialize_on_a_server_of_some_revisions_gets_one_of_them(asked: str) -> None:
     server = Server("old", revisions=[R2025_03_26, R2024_11_05])  # in any order
@@ -300,15 +296,11 @@ def of(transport: MemoryTransport) -> Client:
 
 
 @pytest.mark.spec(
-    "2024-11-05..2025-11-25/basic/lifecycle#initialization-1",
-    "2024-11-05..2025-11-25/basic/lifecycle#initialization-2",
-    "2024-11-05..2025-11-25/basic/lifecycle#initialization-3",
-    "2024-11-05..2025-11-25/basic/lifecycle#initialization-4",
+    "2024-11-05..2025-11-25/basic/lifecycle#initialization-1,2,3,4",
     "2025-06-18..2025-11-25/basic/lifecycle#initialization-6",
     "2024-11-05/basic/lifecycle#initialization-6",
-    "2025-03-26/basic/lifecycle#initialization-7",
+    "2025-03-26/basic/lifecycle#initialization-5,7",
     "2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-1",
-    "2025-03-26/basic/lifecycle#initialization-5",
 )
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
 def test_client_sends_initialize_waits_and_confirms(revision: Revision) -> None:
@@ -340,10 +332,7 @@ def test_client_sends_initialize_waits_and_confirms(revision: Revision) -> None:
     run(test())
 
 
-@pytest.mark.spec(
-    "2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-1",
-    "2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-2",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-1,2")
 @pytest.mark.parametrize("answered", NAMES)
 async def test_client_offers_its_latest_revision_and_accepts_any_that_it_knows(answered: str) -> None:
     async with raw_server(of) as (client, wire):
@@ -574,9 +563,7 @@ def test_choose_revision_looks_names_up_instead_of_comparing_them() -> None:
 
 
 @pytest.mark.spec(
-    "2025-03-26..2025-11-25/basic/lifecycle#timeouts-1",
-    "2025-03-26..2025-11-25/basic/lifecycle#timeouts-2",
-    "2025-03-26..2025-11-25/basic/lifecycle#timeouts-3",
+    "2025-03-26..2025-11-25/basic/lifecycle#timeouts-1,2,3",
     "2025-03-26..2025-11-25/basic/lifecycle#error-handling-3",
     "2024-11-05/basic/lifecycle#error-handling-5",
 )

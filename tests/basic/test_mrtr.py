@@ -452,10 +452,8 @@ ASKS: dict[str, tuple[Object, Object]] = {
 @KINDS
 @pytest.mark.parametrize("what", ASKS)
 @pytest.mark.spec(
-    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-11",
-    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-12",
-    "2026-07-28/basic/index#meta-10",
-    "2026-07-28/basic/index#meta-11",
+    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-11,12",
+    "2026-07-28/basic/index#meta-10,11",
     "2026-07-28/client/elicitation#capabilities-3",
     "2026-07-28/client/sampling#tools-in-sampling-2",
 )
@@ -551,7 +549,7 @@ async def test_input_request_leaves_out_undeclared_optional_parts(kind: str) -> 
 
 @KINDS
 @pytest.mark.parametrize("responses", [3, [], "x", {"1": 3}, {"1": None}, {"1": []}, {"x": "y"}], ids=str)
-@pytest.mark.spec("2026-07-28/basic/patterns/mrtr#error-handling-1", "2026-07-28/basic/patterns/mrtr#error-handling-2")
+@pytest.mark.spec("2026-07-28/basic/patterns/mrtr#error-handling-1,2")
 async def test_input_responses_must_be_an_object_of_results(kind: str, responses: JSON) -> None:
     async with raw_client(make_server(), kind) as wire:
         for method, (params, _, _, _) in METHODS.items():
@@ -564,7 +562,7 @@ async def test_input_responses_must_be_an_object_of_results(kind: str, responses
 @pytest.mark.parametrize(
     "answer", [{}, {"action": "yes"}, {"action": "accept", "content": 3}, {"roots": 3}, {"role": "x"}]
 )
-@pytest.mark.spec("2026-07-28/basic/patterns/mrtr#error-handling-1", "2026-07-28/basic/patterns/mrtr#error-handling-2")
+@pytest.mark.spec("2026-07-28/basic/patterns/mrtr#error-handling-1,2")
 async def test_input_response_of_the_wrong_shape_is_invalid_params(kind: str, answer: Object) -> None:
     async with raw_client(make_server(), kind) as wire:
         for method, (params, _, _, _) in METHODS.items():
@@ -621,11 +619,7 @@ async def test_input_request_with_an_invalid_url_is_never_sent(kind: str, url: s
 
 @KINDS
 @pytest.mark.parametrize("mode", ["required", "none"])
-@pytest.mark.spec(
-    "2026-07-28/client/sampling#tool-choice-modes-1",
-    "2026-07-28/client/sampling#tool-choice-modes-2",
-    "2026-07-28/client/sampling#messages-1",
-)
+@pytest.mark.spec("2026-07-28/client/sampling#tool-choice-modes-1,2", "2026-07-28/client/sampling#messages-1")
 async def test_input_request_for_sampling_keeps_the_tool_choice(kind: str, mode: str) -> None:
     # The choice is the client's to enforce.
     server = Server("s")
@@ -667,9 +661,7 @@ def opens(
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-3",
-    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-4",
-    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-5",
+    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-3,4,5",
     "2026-07-28/basic/patterns/mrtr#security-considerations-1",
 )
 def test_unseal_refuses_a_state_that_was_changed_anywhere() -> None:
@@ -735,9 +727,8 @@ def test_seal_refuses_a_state_beyond_max_state() -> None:
 
 @KINDS
 @pytest.mark.spec(
-    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-5",
+    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-5,8",
     "2026-07-28/basic/patterns/mrtr#security-considerations-1",
-    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-8",
 )
 async def test_request_state_that_is_invalid_is_an_error_instead_of_a_new_input_request(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:

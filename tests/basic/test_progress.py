@@ -31,12 +31,9 @@ def progress(token: JSON, value: JSON, **more: JSON) -> Object:
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/patterns/progress#progress-flow-1",
-    "2026-07-28/basic/patterns/progress#progress-flow-3",
-    "2026-07-28/basic/patterns/progress#progress-flow-4",
+    "2026-07-28/basic/patterns/progress#progress-flow-1,3,4",
     "2026-07-28/basic/patterns/progress#behavior-requirements-1",
-    "2024-11-05..2025-11-25/basic/utilities/progress#progress-flow-1",
-    "2024-11-05..2025-11-25/basic/utilities/progress#progress-flow-3",
+    "2024-11-05..2025-11-25/basic/utilities/progress#progress-flow-1,3",
     "2025-03-26..2025-11-25/basic/utilities/progress#progress-flow-4",
     "2024-11-05..2025-11-25/basic/utilities/progress#behavior-requirements-1",
 )
@@ -133,8 +130,7 @@ async def test_progress_token_of_another_type_or_too_long_is_ignored(kind: str, 
 
 
 @pytest.mark.spec(
-    "2024-11-05..2025-11-25/basic/utilities/progress#behavior-requirements-1",
-    "2024-11-05..2025-11-25/basic/utilities/progress#behavior-requirements-2",
+    "2024-11-05..2025-11-25/basic/utilities/progress#behavior-requirements-1,2",
     "2024-11-05..2025-11-25/basic/utilities/progress#implementation-notes-1",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
@@ -259,8 +255,7 @@ def result_of(revision: str) -> Object:
 
 
 @pytest.mark.spec(
-    "2024-11-05..2025-11-25/basic/utilities/progress#progress-flow-1",
-    "2024-11-05..2025-11-25/basic/utilities/progress#progress-flow-2",
+    "2024-11-05..2025-11-25/basic/utilities/progress#progress-flow-1,2",
     "2026-07-28/basic/patterns/progress#progress-flow-2",
     "2024-11-05..2025-11-25/basic/utilities/progress#implementation-notes-1",
 )
@@ -289,10 +284,7 @@ async def test_progress_token_of_a_client_is_unique_and_reports_reach_only_its_r
         assert heard == [[], [(1, 3, "one")], [(0.5, None, None)]]
 
 
-@pytest.mark.spec(
-    "2024-11-05..2025-11-25/basic/utilities/progress#behavior-requirements-1",
-    "2024-11-05..2025-11-25/basic/utilities/progress#behavior-requirements-2",
-)
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/progress#behavior-requirements-1,2")
 async def test_progress_token_is_absent_without_a_progress_handler() -> None:
     async with raw_server(Client) as (client, wire):
         await handshake(client, wire, capabilities={"tools": {}})

@@ -82,11 +82,7 @@ def same(came: JSON, expected: JSON) -> bool:
 
 @KINDS
 @pytest.mark.parametrize("id", [0, 1, -7, "", "1", "l"])
-@pytest.mark.spec(
-    "2026-07-28/basic/patterns/subscriptions#acknowledgment-1",
-    "2026-07-28/basic/patterns/subscriptions#acknowledgment-2",
-    "2026-07-28/basic/index#meta-16",
-)
+@pytest.mark.spec("2026-07-28/basic/patterns/subscriptions#acknowledgment-1,2", "2026-07-28/basic/index#meta-16")
 async def test_acknowledged_comes_first_with_the_honored_filter_and_subscription_id(kind: str, id: JSON) -> None:
     server = make_server()
     async with raw_client(server, kind) as wire:
@@ -362,9 +358,8 @@ def test_listen_client_that_never_reads_delays_nobody_else() -> None:
 
 @CONNECTED
 @pytest.mark.spec(
-    "2026-07-28/basic/transports/stdio#cancellation-3",
+    "2026-07-28/basic/transports/stdio#cancellation-2,3",
     "2026-07-28/basic/patterns/cancellation#timing-considerations-1",
-    "2026-07-28/basic/transports/stdio#cancellation-2",
 )
 async def test_cancelled_on_stdio_ends_the_subscription(kind: str) -> None:
     server = make_server()
@@ -454,11 +449,8 @@ async def served(server: Server) -> AsyncIterator[tuple[Wire, asyncio.Task[None]
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/patterns/cancellation#intro-2",
-    "2026-07-28/basic/patterns/cancellation#intro-3",
-    "2026-07-28/basic/patterns/cancellation#behavior-requirements-1",
-    "2026-07-28/basic/patterns/cancellation#behavior-requirements-2",
-    "2026-07-28/basic/patterns/cancellation#behavior-requirements-3",
+    "2026-07-28/basic/patterns/cancellation#intro-2,3",
+    "2026-07-28/basic/patterns/cancellation#behavior-requirements-1,2,3",
     "2026-07-28/basic/patterns/subscriptions#cancellation-1",
     "2026-07-28/basic/patterns/subscriptions#graceful-closure-1",
 )

@@ -106,9 +106,8 @@ async def test_stateless_request_may_be_the_first_message(kind: str, speaks: lis
 
 @KINDS
 @pytest.mark.spec(
-    "2026-07-28/basic/index#result-responses-3",
+    "2026-07-28/basic/index#result-responses-2,3",
     "2026-07-28/basic/index#resulttype-1",
-    "2026-07-28/basic/index#result-responses-2",
     "2026-07-28/basic/index#meta-13",
     "2026-07-28/server/discover#discoverresult-1",
 )
@@ -139,9 +138,7 @@ async def test_result_has_result_type_and_server_info(kind: str) -> None:
 @pytest.mark.parametrize("id", [0, -1, 2**53, "", "0", "q", "\u00e4\n"])
 @pytest.mark.spec(
     "2026-07-28/basic/index#result-responses-1",
-    "2026-07-28/basic/index#error-responses-1",
-    "2026-07-28/basic/index#error-responses-2",
-    "2026-07-28/basic/index#error-responses-3",
+    "2026-07-28/basic/index#error-responses-1,2,3",
     "2026-07-28/basic/index#requests-1",
 )
 async def test_response_has_the_id_of_its_request(kind: str, id: JSON) -> None:
@@ -441,9 +438,7 @@ def test_log_level_of_one_request_does_not_affect_another(kind: str) -> None:
 
 
 @KINDS
-@pytest.mark.spec(
-    "2026-07-28/basic/index#statelessness-1", "2026-07-28/basic/index#meta-10", "2026-07-28/basic/index#meta-11"
-)
+@pytest.mark.spec("2026-07-28/basic/index#statelessness-1", "2026-07-28/basic/index#meta-10,11")
 async def test_client_capabilities_are_those_of_the_request(kind: str) -> None:
     async with connected_client(make_server(), kind, capabilities={"roots": {}, "sampling": {}}) as wire:
         error = error_of(await wire.ask_stateless("tools/call", ASK), MISSING_CAPABILITY)
@@ -467,12 +462,9 @@ async def test_missing_client_capability_is_http_400() -> None:
 
 @KINDS
 @pytest.mark.spec(
-    "2026-07-28/server/tools#capabilities-3",
-    "2026-07-28/server/resources#capabilities-3",
-    "2026-07-28/server/tools#capabilities-2",
-    "2026-07-28/server/resources#capabilities-2",
-    "2026-07-28/server/prompts#capabilities-2",
-    "2026-07-28/server/prompts#capabilities-3",
+    "2026-07-28/server/tools#capabilities-2,3",
+    "2026-07-28/server/resources#capabilities-2,3",
+    "2026-07-28/server/prompts#capabilities-2,3",
 )
 async def test_lists_are_the_same_on_each_connection(kind: str) -> None:
     server = make_server()
@@ -490,14 +482,7 @@ async def test_lists_are_the_same_on_each_connection(kind: str) -> None:
 
 
 @KINDS
-@pytest.mark.spec(
-    "2026-07-28/basic/index#error-codes-1",
-    "2026-07-28/basic/index#error-codes-4",
-    "2026-07-28/basic/index#error-codes-5",
-    "2026-07-28/basic/index#error-codes-6",
-    "2026-07-28/basic/index#error-codes-7",
-    "2026-07-28/basic/index#error-codes-2",
-)
+@pytest.mark.spec("2026-07-28/basic/index#error-codes-1,2,4,5,6,7")
 async def test_error_codes_are_of_json_rpc_or_of_2026_07_28(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         wrong = [
@@ -522,7 +507,7 @@ async def test_error_codes_are_of_json_rpc_or_of_2026_07_28(kind: str) -> None:
 
 @KINDS
 @pytest.mark.parametrize(("raised", "said"), [(-32042, -32603), (-32002, INVALID_PARAMS), (7, 7)])
-@pytest.mark.spec("2026-07-28/basic/index#error-codes-6", "2026-07-28/basic/index#error-codes-7")
+@pytest.mark.spec("2026-07-28/basic/index#error-codes-6,7")
 async def test_legacy_error_codes_are_replaced(kind: str, raised: int, said: int) -> None:
     server = Server("s")
     extended: Object = {"extensions": {EXTENSION: {}}}
@@ -547,7 +532,7 @@ async def test_legacy_error_codes_are_replaced(kind: str, raised: int, said: int
 
 
 @KINDS
-@pytest.mark.spec("2026-07-28/server/resources#error-handling-1", "2026-07-28/server/resources#error-handling-4")
+@pytest.mark.spec("2026-07-28/server/resources#error-handling-1,4")
 async def test_resources_read_unknown_resource_is_invalid_params(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         error = error_of(await wire.ask_stateless("resources/read", {"uri": "test://none"}), INVALID_PARAMS)

@@ -53,10 +53,7 @@ def test_limits_command_prints_tables_and_json(capsys: pytest.CaptureFixture[str
     assert {"jsonrpc/messages.py"} <= {entry["module"] for entry in json.loads(capsys.readouterr().out)}
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/utilities/tasks#resource-management-4",
-    "2025-11-25/basic/utilities/tasks#resource-management-5",
-)
+@pytest.mark.spec("2025-11-25/basic/utilities/tasks#resource-management-4,5")
 def test_limits_of_tasks_are_documented() -> None:
     documented = {limit.name: limit.meaning for limit in found() if "extensions/tasks/" in limit.module}
     assert "milliseconds" in documented["MAX_TTL"] and "tasks" in documented["MAX_TASKS_PER_CALLER"]

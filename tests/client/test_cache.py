@@ -84,8 +84,7 @@ KEPT: dict[str, tuple[str, Callable[[Client], Awaitable[object]], Object]] = {
 
 @pytest.mark.spec(
     "2026-07-28/server/utilities/caching#time-to-live-ttl-field-2",
-    "2026-07-28/server/utilities/caching#freshness-calculation-1",
-    "2026-07-28/server/utilities/caching#freshness-calculation-2",
+    "2026-07-28/server/utilities/caching#freshness-calculation-1,2",
 )
 @pytest.mark.parametrize("which", KEPT)
 async def test_cached_result_is_requested_again_after_its_ttl(which: str) -> None:
@@ -104,11 +103,7 @@ async def test_cached_result_is_requested_again_after_its_ttl(which: str) -> Non
         assert await asks_nothing(wire, call(client)) == first
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/utilities/caching#time-to-live-ttl-field-1",
-    "2026-07-28/server/utilities/caching#time-to-live-ttl-field-3",
-    "2026-07-28/server/utilities/caching#time-to-live-ttl-field-4",
-)
+@pytest.mark.spec("2026-07-28/server/utilities/caching#time-to-live-ttl-field-1,3,4")
 @pytest.mark.parametrize("hints", [{"ttlMs": 0}, {"ttlMs": -1}, {"ttlMs": None}, {"ttlMs": "60000"}, {}])
 @pytest.mark.parametrize("which", KEPT)
 async def test_a_result_without_time_is_asked_for_each_time(which: str, hints: Object) -> None:

@@ -70,8 +70,7 @@ async def done(connecting: asyncio.Task[None]) -> None:
 @pytest.mark.spec(
     "2026-07-28/basic/transports/stdio#backward-compatibility-1",
     "2026-07-28/server/discover#when-to-call-1",
-    "2026-07-28/basic/index#meta-6",
-    "2026-07-28/basic/index#meta-9",
+    "2026-07-28/basic/index#meta-6,9",
 )
 @pytest.mark.parametrize("make", [of, alone], ids=["both eras", "modern alone"])
 async def test_the_first_thing_that_a_server_is_asked_is_who_it_is(make: object) -> None:

@@ -104,10 +104,7 @@ async def call(client: Client, name: str = "t", **arguments: object) -> str:
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-1",
-    "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-2",
-    "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-5",
-    "2026-07-28/basic/patterns/mrtr#intro-2",
+    "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-1,2,5", "2026-07-28/basic/patterns/mrtr#intro-2"
 )
 async def test_several_questions_are_answered_in_one_retry_that_is_the_request_again() -> None:
     person = Person()
@@ -150,8 +147,7 @@ STATES = ["s", "", " ", "eyJ=.ä€😀\u2028", "\x00\r\n", '{"a":  1}', "x" * 1
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-2",
-    "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-3",
+    "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-2,3",
     "2026-07-28/basic/patterns/mrtr#inputrequiredresult-1",
 )
 @pytest.mark.parametrize("state", STATES, ids=lambda state: repr(state[:12]))
@@ -169,10 +165,7 @@ async def test_a_state_is_given_back_as_it_came(state: str, asking: bool) -> Non
         assert await calling == "done"
 
 
-@pytest.mark.spec(
-    "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-4",
-    "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-2",
-)
+@pytest.mark.spec("2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-2,4")
 async def test_each_round_brings_its_own_answers_and_state_and_none_of_the_rounds_before() -> None:
     async with raw_server(offering(Person())) as (client, wire):
         await meet(client, wire, OFFERS)
@@ -698,12 +691,8 @@ WRONG: dict[str, Object] = {
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/transports/streamable-http#schema-extension-9",
-    "2026-07-28/basic/transports/streamable-http#schema-extension-10",
-    "2026-07-28/basic/transports/streamable-http#schema-extension-11",
-    "2026-07-28/server/tools#x-mcp-header-8",
-    "2026-07-28/server/tools#x-mcp-header-9",
-    "2026-07-28/server/tools#x-mcp-header-10",
+    "2026-07-28/basic/transports/streamable-http#schema-extension-9,10,11",
+    "2026-07-28/server/tools#x-mcp-header-8,9,10",
 )
 @pytest.mark.parametrize("what", WRONG)
 def test_a_tool_that_asks_for_headers_wrongly_is_left_out_over_http_with_a_warning(

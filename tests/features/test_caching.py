@@ -66,14 +66,7 @@ def hints_in(result: Object) -> tuple[JSON, JSON]:
 # ------------------------------------------------------------------------------------------------ the server
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/utilities/caching#cacheable-results-1",
-    "2026-07-28/server/utilities/caching#cacheable-results-2",
-    "2026-07-28/server/utilities/caching#cacheable-results-3",
-    "2026-07-28/server/utilities/caching#cacheable-results-4",
-    "2026-07-28/server/utilities/caching#cacheable-results-5",
-    "2026-07-28/server/utilities/caching#cacheable-results-6",
-)
+@pytest.mark.spec("2026-07-28/server/utilities/caching#cacheable-results-1,2,3,4,5,6")
 @KINDS
 async def test_the_six_results_say_how_long_they_may_be_kept_and_by_default_not_at_all(kind: str) -> None:
     async with raw_client(full(Server("s")), kind) as wire:
@@ -148,10 +141,7 @@ async def test_each_resource_and_template_is_told_for_itself(kind: str) -> None:
             assert hints_in(result_of(await wire.ask_stateless("resources/read", {"uri": uri}))) == expected
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/utilities/caching#interaction-with-pagination-4",
-    "2026-07-28/server/utilities/caching#interaction-with-pagination-5",
-)
+@pytest.mark.spec("2026-07-28/server/utilities/caching#interaction-with-pagination-4,5")
 @KINDS
 @pytest.mark.parametrize("scope", ["public", "private"])
 async def test_all_pages_of_a_list_have_the_same_scope(kind: str, scope: CacheScope) -> None:
@@ -264,11 +254,7 @@ def test_a_result_is_fresh_until_its_time_has_passed_since_it_came() -> None:
         assert (cache.get("s", "me", "tools/list", {}) == result(1500)) is fresh, passed
 
 
-@pytest.mark.spec(
-    "2026-07-28/server/utilities/caching#time-to-live-ttl-field-1",
-    "2026-07-28/server/utilities/caching#time-to-live-ttl-field-3",
-    "2026-07-28/server/utilities/caching#time-to-live-ttl-field-4",
-)
+@pytest.mark.spec("2026-07-28/server/utilities/caching#time-to-live-ttl-field-1,3,4")
 def test_a_result_that_says_no_time_or_none_that_can_be_understood_is_not_kept() -> None:
     cache = ResponseCache(Clock())
     wrong: list[JSON] = [0, -1, -(10**30), 0.5, -1.0, "1000", True, None, [1000], {}]
@@ -518,8 +504,7 @@ def tools(*names: str) -> list[JSON]:
 
 @pytest.mark.spec(
     "2026-07-28/server/utilities/caching#time-to-live-ttl-field-2",
-    "2026-07-28/server/utilities/caching#freshness-calculation-1",
-    "2026-07-28/server/utilities/caching#freshness-calculation-2",
+    "2026-07-28/server/utilities/caching#freshness-calculation-1,2",
 )
 async def test_a_client_asks_again_when_it_needs_a_result_that_is_no_longer_fresh_and_not_before() -> None:
     clock = Clock()

@@ -114,9 +114,7 @@ async def test_elicitation_create_without_mode_is_a_form(revision: str, mode: Ob
         assert (question.message, question.requested_schema) == ("Who?", FORM)
 
 
-@pytest.mark.spec(
-    "2025-11-25/client/elicitation#user-interaction-model-4", "2025-11-25/client/elicitation#user-interaction-model-5"
-)
+@pytest.mark.spec("2025-11-25/client/elicitation#user-interaction-model-4,5")
 @REVISIONS
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 async def test_elicitation_create_declined_or_cancelled_has_no_content(revision: str, action: str) -> None:
@@ -180,11 +178,7 @@ async def test_elicitation_create_undeclared_mode_is_invalid_params() -> None:
 
 
 @pytest.mark.spec(
-    "2025-11-25/client/elicitation#safe-url-handling-5",
-    "2025-11-25/client/elicitation#safe-url-handling-6",
-    "2025-11-25/client/elicitation#safe-url-handling-7",
-    "2025-11-25/client/elicitation#safe-url-handling-8",
-    "2025-11-25/client/elicitation#user-interaction-model-6",
+    "2025-11-25/client/elicitation#safe-url-handling-5,6,7,8", "2025-11-25/client/elicitation#user-interaction-model-6"
 )
 @pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
 async def test_elicitation_create_url_goes_to_the_user_unchanged_and_is_not_fetched(
@@ -203,10 +197,7 @@ async def test_elicitation_create_url_goes_to_the_user_unchanged_and_is_not_fetc
         assert user.asked == [ElicitRequestURLParams("Join", URL, "1")]
 
 
-@pytest.mark.spec(
-    "2025-11-25/client/elicitation#url-mode-elicitation-requests-1",
-    "2025-11-25/client/elicitation#url-mode-elicitation-requests-2",
-)
+@pytest.mark.spec("2025-11-25/client/elicitation#url-mode-elicitation-requests-1,2")
 @pytest.mark.parametrize(
     "change",
     [
@@ -264,10 +255,7 @@ async def test_elicitation_complete_notification_is_taken_once_and_only_for_know
         assert done == ["1"]
 
 
-@pytest.mark.spec(
-    "2025-11-25/client/elicitation#url-elicitation-required-error-2",
-    "2025-11-25/client/elicitation#url-elicitation-required-error-3",
-)
+@pytest.mark.spec("2025-11-25/client/elicitation#url-elicitation-required-error-2,3")
 async def test_url_elicitation_required_error_reaches_the_caller_and_can_be_completed() -> None:
     done: list[str] = []
     async with raw_server(
@@ -346,8 +334,7 @@ async def test_context_elicit_sends_a_form(kind: str, revision: str) -> None:
 
 @pytest.mark.spec(
     "2025-11-25/client/elicitation#url-mode-elicitation-requests-1",
-    "2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation-1",
-    "2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation-2",
+    "2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation-1,2",
 )
 @KINDS
 async def test_context_elicit_url_notifies_only_that_client_of_completion(kind: str) -> None:
@@ -385,9 +372,7 @@ async def test_context_elicit_refuses_a_mode_that_the_client_did_not_declare(
 
 @pytest.mark.spec(
     "2025-11-25/client/elicitation#error-handling-1",
-    "2025-11-25/client/elicitation#url-elicitation-required-error-1",
-    "2025-11-25/client/elicitation#url-elicitation-required-error-2",
-    "2025-11-25/client/elicitation#url-elicitation-required-error-3",
+    "2025-11-25/client/elicitation#url-elicitation-required-error-1,2,3",
 )
 @KINDS
 async def test_url_elicitation_required_error_is_sent_only_for_url_required(kind: str) -> None:

@@ -116,9 +116,7 @@ async def test_legacy_error_codes_have_no_meaning_in_2026_07_28(code: int) -> No
 # ------------------------------------------------------------------------------------------------ forms
 
 
-@pytest.mark.spec(
-    "2026-07-28/client/elicitation#user-interaction-model-4", "2026-07-28/client/elicitation#user-interaction-model-5"
-)
+@pytest.mark.spec("2026-07-28/client/elicitation#user-interaction-model-4,5")
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 def test_input_request_elicitation_declined_or_cancelled_has_no_content(action: str) -> None:
     async def user(question: Question) -> ElicitResult:
@@ -147,11 +145,7 @@ def test_input_request_elicitation_without_mode_is_a_form() -> None:
 
 
 @pytest.mark.spec(
-    "2026-07-28/client/elicitation#safe-url-handling-5",
-    "2026-07-28/client/elicitation#safe-url-handling-6",
-    "2026-07-28/client/elicitation#safe-url-handling-7",
-    "2026-07-28/client/elicitation#safe-url-handling-8",
-    "2026-07-28/client/elicitation#user-interaction-model-6",
+    "2026-07-28/client/elicitation#safe-url-handling-5,6,7,8", "2026-07-28/client/elicitation#user-interaction-model-6"
 )
 @pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
 def test_input_request_elicitation_url_goes_to_the_user_unchanged_and_is_not_fetched(

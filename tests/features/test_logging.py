@@ -164,11 +164,7 @@ async def test_notifications_message_data_is_any_json_unchanged(kind: str, revis
         assert (await wire.receive_object())["id"] == "q"
 
 
-@pytest.mark.spec(
-    "2024-11-05..2026-07-28/server/utilities/logging#security-1",
-    "2024-11-05..2026-07-28/server/utilities/logging#security-2",
-    "2024-11-05..2026-07-28/server/utilities/logging#security-3",
-)
+@pytest.mark.spec("2024-11-05..2026-07-28/server/utilities/logging#security-1,2,3")
 @KINDS
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
 async def test_notifications_message_holds_nothing_that_the_author_did_not_log(

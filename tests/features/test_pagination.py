@@ -234,8 +234,7 @@ async def test_client_takes_a_list_without_pages(revision: str, lister: Lister) 
 
 
 @pytest.mark.spec(
-    "2024-11-05..2026-07-28/server/utilities/pagination#implementation-guidelines-5",
-    "2024-11-05..2026-07-28/server/utilities/pagination#implementation-guidelines-6",
+    "2024-11-05..2026-07-28/server/utilities/pagination#implementation-guidelines-5,6",
     "2026-07-28/server/utilities/pagination#implementation-guidelines-7",
 )
 @pytest.mark.parametrize("revision", [*PAGED, MODERN])

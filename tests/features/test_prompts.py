@@ -243,11 +243,7 @@ async def test_prompts_get_invalid_base64_or_mime_type_is_not_sent(
         assert "AAA" not in json.dumps(error)
 
 
-@pytest.mark.spec(
-    "2024-11-05..2026-07-28/server/prompts#embedded-resources-1",
-    "2024-11-05..2026-07-28/server/prompts#embedded-resources-2",
-    "2024-11-05..2026-07-28/server/prompts#embedded-resources-3",
-)
+@pytest.mark.spec("2024-11-05..2026-07-28/server/prompts#embedded-resources-1,2,3")
 @KINDS
 @EVERY
 async def test_prompts_get_embedded_resource_has_uri_mime_type_and_text_or_base64(kind: str, revision: str) -> None:
@@ -269,10 +265,7 @@ async def test_prompts_get_embedded_resource_has_uri_mime_type_and_text_or_base6
         ]
 
 
-@pytest.mark.spec(
-    "2024-11-05..2026-07-28/server/prompts#embedded-resources-1",
-    "2024-11-05..2026-07-28/server/prompts#embedded-resources-3",
-)
+@pytest.mark.spec("2024-11-05..2026-07-28/server/prompts#embedded-resources-1,3")
 @KINDS
 @EVERY
 @pytest.mark.parametrize(
@@ -344,8 +337,7 @@ async def test_prompts_get_argument_with_choices_must_be_one_of_them(kind: str, 
 
 
 @pytest.mark.spec(
-    "2024-11-05..2026-07-28/server/prompts#error-handling-1",
-    "2024-11-05..2026-07-28/server/prompts#error-handling-2",
+    "2024-11-05..2026-07-28/server/prompts#error-handling-1,2",
     "2024-11-05..2026-07-28/server/prompts#implementation-considerations-1",
     "2024-11-05..2026-07-28/server/prompts#security-1",
 )

@@ -231,11 +231,7 @@ async def test_context_sample_is_refused_for_a_client_without_the_sampling_capab
         await wire.nothing_more()
 
 
-@pytest.mark.spec(
-    "2025-11-25/client/sampling#tools-in-sampling-2",
-    "2025-11-25/client/sampling#tool-choice-modes-1",
-    "2025-11-25/client/sampling#tool-choice-modes-2",
-)
+@pytest.mark.spec("2025-11-25/client/sampling#tools-in-sampling-2", "2025-11-25/client/sampling#tool-choice-modes-1,2")
 @KINDS
 @REVISIONS
 @pytest.mark.parametrize("mode", ["required", "none"])

@@ -245,11 +245,7 @@ KEYWORDS: Object = {
 }
 
 
-@pytest.mark.spec(
-    "2026-07-28/basic/index#implementation-requirements-1",
-    "2026-07-28/basic/index#implementation-requirements-2",
-    "2026-07-28/basic/index#schema-dialect-1",
-)
+@pytest.mark.spec("2026-07-28/basic/index#implementation-requirements-1,2", "2026-07-28/basic/index#schema-dialect-1")
 @KINDS
 async def test_output_schema_keywords_of_2020_12_are_listed_unchanged_and_checked(kind: str) -> None:
     server = Server("s")
@@ -272,7 +268,7 @@ async def test_output_schema_keywords_of_2020_12_are_listed_unchanged_and_checke
 # ------------------------------------------------------------------------------------------------ $ref
 
 
-@pytest.mark.spec("2026-07-28/basic/index#ref-resolution-1", "2026-07-28/basic/index#ref-resolution-4")
+@pytest.mark.spec("2026-07-28/basic/index#ref-resolution-1,4")
 async def test_output_schema_with_a_remote_ref_is_not_fetched(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -312,11 +312,7 @@ async def test_tools_call_first_call_compiles_generated_schemas(monkeypatch: pyt
         assert len(compiled) == 2  # the schemas of the arguments and of the result
 
 
-@pytest.mark.spec(
-    "2025-11-25/server/tools#tool-names-1",
-    "2025-11-25/server/tools#tool-names-3",
-    "2025-11-25/server/tools#tool-names-4",
-)
+@pytest.mark.spec("2025-11-25/server/tools#tool-names-1,3,4")
 async def test_tools_add_name_outside_the_rules_is_logged_and_served(caplog: pytest.LogCaptureFixture) -> None:
     server = Server("s")
     for name in ("getUser", "DATA_EXPORT_v2", "admin.tools.list", "a", "0-_.", "n" * 128):
@@ -330,7 +326,7 @@ async def test_tools_add_name_outside_the_rules_is_logged_and_served(caplog: pyt
         assert "isError" not in await result_of(wire, "a,b")
 
 
-@pytest.mark.spec("2025-11-25/server/tools#tool-names-2", "2025-11-25/server/tools#tool-names-5")
+@pytest.mark.spec("2025-11-25/server/tools#tool-names-2,5")
 async def test_tool_names_are_case_sensitive_and_unique() -> None:
     server = Server("s")
     server.tools.add(lambda: "small", "get_user")

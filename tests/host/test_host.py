@@ -109,7 +109,7 @@ async def test_watch_yields_the_updates_of_one_server(revision: str) -> None:
 
 
 @pytest.mark.acceptance("A5")
-@pytest.mark.spec("2026-07-28/server/tools#tool-names-6", "2026-07-28/server/tools#tool-names-7")
+@pytest.mark.spec("2026-07-28/server/tools#tool-names-6,7")
 async def test_two_servers_with_the_same_names_and_uris_stay_apart() -> None:
     def server(text: str) -> Server:
         made = Server("bank", title="Your bank")

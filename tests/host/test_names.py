@@ -47,7 +47,7 @@ def random_name(chance: random.Random) -> str:
 
 
 @pytest.mark.acceptance("9")
-@pytest.mark.spec("2026-07-28/server/tools#tool-names-6", "2026-07-28/server/tools#tool-names-7")
+@pytest.mark.spec("2026-07-28/server/tools#tool-names-6,7")
 def test_model_names_of_random_servers_are_unique_valid_and_reversible() -> None:
     chance = random.Random(9)
     for _ in range(500):

@@ -81,15 +81,12 @@ async def form(server: str, request: ElicitRequestFormParams | ElicitRequestURLP
 
 @pytest.mark.acceptance("15", "22")
 @pytest.mark.spec(
-    "2026-07-28/client/sampling#user-interaction-model-1",
-    "2026-07-28/client/sampling#user-interaction-model-2",
-    "2026-07-28/client/sampling#user-interaction-model-4",
+    "2026-07-28/client/sampling#user-interaction-model-1,2,4",
     "2026-07-28/client/sampling#security-considerations-1",
     "2025-11-25..2026-07-28/client/elicitation#user-interaction-model-3",
     "2026-07-28/client/roots#implementation-guidelines-1",
     "2026-07-28/server/tools#user-interaction-model-4",
-    "2026-07-28/server/tools#security-considerations-5",
-    "2026-07-28/server/tools#security-considerations-6",
+    "2026-07-28/server/tools#security-considerations-5,6",
 )
 async def test_each_kind_of_approval_names_the_server_and_the_origin(tmp_path: Path) -> None:
     person, audit = Person(), list[str]()
@@ -876,9 +873,7 @@ async def test_hidden_characters_are_escaped_and_refused_without_a_person() -> N
 @pytest.mark.acceptance("A9")
 @pytest.mark.spec(
     "2025-11-25..2026-07-28/client/elicitation#user-interaction-model-3",
-    "2026-07-28/client/elicitation#safe-url-handling-8",
-    "2026-07-28/client/elicitation#safe-url-handling-10",
-    "2026-07-28/client/elicitation#safe-url-handling-11",
+    "2026-07-28/client/elicitation#safe-url-handling-8,10,11",
 )
 @pytest.mark.attack("lookalike-url")
 @pytest.mark.parametrize(

@@ -211,9 +211,7 @@ async def test_dispatcher_malformed_response_raises_at_once_instead_of_hanging()
     assert len(bench.transport.sent) == 1
 
 
-@pytest.mark.spec(
-    "2025-03-26..2025-11-25/basic/lifecycle#timeouts-1", "2025-03-26..2025-11-25/basic/lifecycle#timeouts-2"
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/lifecycle#timeouts-1,2")
 async def test_dispatcher_request_without_response_times_out_and_peer_is_told() -> None:
     bench = Bench()
     with pytest.raises(RequestTimeout, match=r"x: no response within 0\.01 seconds"):
@@ -479,10 +477,8 @@ async def test_dispatcher_request_after_a_cancellation_is_served_after_the_cance
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/utilities/cancellation#behavior-requirements-5",
-    "2024-11-05..2025-06-18/basic/utilities/cancellation#behavior-requirements-4",
-    "2025-11-25/basic/utilities/cancellation#behavior-requirements-7",
-    "2024-11-05..2025-06-18/basic/utilities/cancellation#behavior-requirements-6",
+    "2025-11-25/basic/utilities/cancellation#behavior-requirements-5,7",
+    "2024-11-05..2025-06-18/basic/utilities/cancellation#behavior-requirements-4,6",
 )
 async def test_dispatcher_cancelled_request_is_stopped_without_response() -> None:
     bench = Bench()

@@ -52,12 +52,7 @@ def test_decode_id_with_too_many_characters_is_invalid_and_not_repeated(rest: di
     assert len(malformed.error.message) < 200
 
 
-@pytest.mark.spec(
-    "2025-03-26..2025-11-25/basic/index#requests-1",
-    "2024-11-05/basic/messages#requests-1",
-    "2025-03-26..2025-11-25/basic/index#requests-2",
-    "2024-11-05/basic/messages#requests-2",
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/index#requests-1,2", "2024-11-05/basic/messages#requests-1,2")
 @pytest.mark.parametrize("id", ["true", "null", "1.0", "1.5", "[1]", "{}", "1e2"])
 def test_decode_id_of_another_type_is_invalid_request(id: str) -> None:
     found = refused(b'{"jsonrpc":"2.0","id":%s,"method":"ping"}' % id.encode())
@@ -200,11 +195,9 @@ def test_decode_notification_has_no_id() -> None:
     ],
 )
 @pytest.mark.spec(
-    "2025-03-26..2025-06-18/basic/index#responses-3",
-    "2024-11-05/basic/messages#responses-3",
+    "2025-03-26..2025-06-18/basic/index#responses-3,5",
+    "2024-11-05/basic/messages#responses-3,4",
     "2025-11-25/basic/index#error-responses-3",
-    "2025-03-26..2025-06-18/basic/index#responses-5",
-    "2024-11-05/basic/messages#responses-4",
 )
 def test_decode_malformed_response_is_marked_and_names_its_request(frame: bytes) -> None:
     found = refused(frame)

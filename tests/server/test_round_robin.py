@@ -86,7 +86,7 @@ async def answer(params: ElicitRequestFormParams | ElicitRequestURLParams) -> El
     return ElicitResult("accept", {"line": f"{line} ({who})"})
 
 
-@pytest.mark.spec("2026-07-28/basic/index#statelessness-1", "2026-07-28/basic/index#statelessness-3")
+@pytest.mark.spec("2026-07-28/basic/index#statelessness-1,3")
 def test_request_state_is_accepted_by_every_server_with_the_same_state_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

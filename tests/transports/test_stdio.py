@@ -130,8 +130,7 @@ def test_standard_input_and_output_are_the_programs_own_again_after_serving() ->
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/transports/stdio#intro-1",
-    "2026-07-28/basic/transports/stdio#intro-3",
+    "2026-07-28/basic/transports/stdio#intro-1,3",
     "2026-07-28/basic/transports/stdio#receiving-messages-2",
     "2026-07-28/basic/transports/index#messages-1",
 )

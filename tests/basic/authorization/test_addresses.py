@@ -29,13 +29,9 @@ WELL_KNOWN = "https://mcp.example/.well-known/oauth-protected-resource"
 
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/index#resource-parameter-implementation-4",
-    "2026-07-28/basic/authorization/index#canonical-server-uri-1",
-    "2026-07-28/basic/authorization/index#canonical-server-uri-2",
-    "2026-07-28/basic/authorization/index#canonical-server-uri-3",
+    "2026-07-28/basic/authorization/index#canonical-server-uri-1,2,3",
     "2025-06-18..2025-11-25/basic/authorization#resource-parameter-implementation-4",
-    "2025-06-18..2025-11-25/basic/authorization#canonical-server-uri-1",
-    "2025-06-18..2025-11-25/basic/authorization#canonical-server-uri-2",
-    "2025-06-18..2025-11-25/basic/authorization#canonical-server-uri-3",
+    "2025-06-18..2025-11-25/basic/authorization#canonical-server-uri-1,2,3",
 )
 @pytest.mark.parametrize(
     ("url", "resource"),
@@ -81,12 +77,8 @@ def test_resource_metadata_urls_are_path_inserted_then_root() -> None:
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery-1",
-    "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery-2",
-    "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery-3",
-    "2025-11-25/basic/authorization#authorization-server-metadata-discovery-1",
-    "2025-11-25/basic/authorization#authorization-server-metadata-discovery-2",
-    "2025-11-25/basic/authorization#authorization-server-metadata-discovery-3",
+    "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery-1,2,3",
+    "2025-11-25/basic/authorization#authorization-server-metadata-discovery-1,2,3",
 )
 def test_issuer_metadata_urls_are_in_the_fixed_order() -> None:
     base = "https://auth.example.com"
@@ -120,9 +112,7 @@ def test_issuer_metadata_urls_of_an_invalid_issuer_is_an_error(issuer: str) -> N
     assert len(str(caught.value)) < 500
 
 
-@pytest.mark.spec(
-    "2025-03-26/basic/authorization#authorization-base-url-1", "2025-03-26/basic/authorization#authorization-base-url-2"
-)
+@pytest.mark.spec("2025-03-26/basic/authorization#authorization-base-url-1,2")
 def test_authorization_base_url_is_the_url_without_its_path() -> None:
     base = authorization_base_url("https://api.example.com/v1/mcp")
     assert base == "https://api.example.com"

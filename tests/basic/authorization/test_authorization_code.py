@@ -46,8 +46,7 @@ def test_code_challenge_is_the_example_of_rfc_7636() -> None:
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-1",
-    "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-3",
+    "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-1,3",
     "2025-06-18..2025-11-25/basic/authorization#authorization-code-protection-1",
     "2025-11-25/basic/authorization#authorization-code-protection-3",
     "2025-03-26/basic/authorization#implementation-requirements-2",
@@ -131,10 +130,8 @@ def test_begin_sign_in_at_default_endpoints_uses_pkce() -> None:
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/authorization/index#authorization-response-validation-1",
-    "2026-07-28/basic/authorization/index#authorization-response-validation-4",
+    "2026-07-28/basic/authorization/index#authorization-response-validation-1,4,5",
     "2026-07-28/changelog#minor-changes-3",
-    "2026-07-28/basic/authorization/index#authorization-response-validation-5",
 )
 @pytest.mark.parametrize(
     ("metadata", "iss", "accepted"),

@@ -103,16 +103,8 @@ async def test_metadata_of_another_issuer_are_not_used(change: Callable[[str], s
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-2",
-    "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-4",
-    "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-5",
-    "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-6",
-    "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-7",
-    "2025-11-25/basic/authorization#authorization-code-protection-2",
-    "2025-11-25/basic/authorization#authorization-code-protection-4",
-    "2025-11-25/basic/authorization#authorization-code-protection-5",
-    "2025-11-25/basic/authorization#authorization-code-protection-6",
-    "2025-11-25/basic/authorization#authorization-code-protection-7",
+    "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-2,4,5,6,7",
+    "2025-11-25/basic/authorization#authorization-code-protection-2,4,5,6,7",
 )
 @pytest.mark.parametrize("methods", [[], ["plain"], ["s256"], None])
 async def test_authorization_server_without_pkce_is_refused_but_for_programs(methods: JSON) -> None:

@@ -69,20 +69,18 @@ async def call(world: World, authorizer: Authorizer, tool: str = "read", revisio
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/authorization/index#resource-parameter-implementation-2",
+    "2026-07-28/basic/authorization/index#resource-parameter-implementation-1,2",
     "2026-07-28/basic/authorization/index#canonical-server-uri-4",
     "2026-07-28/basic/authorization/security-considerations#token-audience-binding-and-validation-1",
     "2026-07-28/basic/authorization/index#authorization-server-discovery-1",
     "2026-07-28/basic/authorization/index#client-registration-1",
     "2026-07-28/basic/authorization/index#overview-4",
-    "2026-07-28/basic/authorization/index#resource-parameter-implementation-1",
     "2026-07-28/basic/authorization/security-considerations#access-token-privilege-restriction-6",
     "2026-07-28/basic/authorization/security-considerations#open-redirection-1",
-    "2025-06-18..2025-11-25/basic/authorization#resource-parameter-implementation-2",
+    "2025-06-18..2025-11-25/basic/authorization#resource-parameter-implementation-1,2",
     "2025-06-18..2025-11-25/basic/authorization#canonical-server-uri-4",
     "2025-06-18..2025-11-25/basic/authorization#token-audience-binding-and-validation-1",
     "2025-06-18..2025-11-25/basic/authorization#overview-4",
-    "2025-06-18..2025-11-25/basic/authorization#resource-parameter-implementation-1",
     "2025-06-18..2025-11-25/basic/authorization#access-token-privilege-restriction-6",
     "2025-06-18..2025-11-25/basic/authorization#open-redirection-1",
     "2025-06-18/basic/authorization#overview-6",
@@ -103,14 +101,8 @@ async def test_sign_in_takes_all_steps_in_order() -> None:
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/authorization/index#token-requirements-2",
-    "2026-07-28/basic/authorization/index#token-requirements-3",
-    "2026-07-28/basic/authorization/index#token-requirements-4",
-    "2026-07-28/basic/authorization/index#token-requirements-1",
-    "2025-03-26..2025-11-25/basic/authorization#token-requirements-2",
-    "2025-03-26..2025-11-25/basic/authorization#token-requirements-4",
-    "2025-03-26..2025-11-25/basic/authorization#token-requirements-1",
-    "2025-03-26..2025-11-25/basic/authorization#token-requirements-3",
+    "2026-07-28/basic/authorization/index#token-requirements-1,2,3,4",
+    "2025-03-26..2025-11-25/basic/authorization#token-requirements-1,2,3,4",
 )
 @pytest.mark.parametrize("revision", [MODERN, LEGACY, "2025-06-18", "2025-03-26"])
 async def test_token_is_in_the_header_of_every_request_of_both_eras(revision: str) -> None:
@@ -138,10 +130,8 @@ async def test_token_is_in_every_request_over_http_sse() -> None:
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/authorization/index#scope-selection-strategy-7",
-    "2026-07-28/basic/authorization/index#scope-selection-strategy-6",
-    "2025-11-25/basic/authorization#scope-selection-strategy-2",
-    "2025-11-25/basic/authorization#scope-selection-strategy-1",
+    "2026-07-28/basic/authorization/index#scope-selection-strategy-6,7",
+    "2025-11-25/basic/authorization#scope-selection-strategy-1,2",
     "2025-11-25/basic/authorization#protected-resource-metadata-discovery-requirements-9",
 )
 @pytest.mark.parametrize(
@@ -183,12 +173,9 @@ async def test_offline_access_is_asked_with_consent_if_the_authorization_server_
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/authorization/index#step-up-authorization-flow-1",
-    "2026-07-28/basic/authorization/index#step-up-authorization-flow-2",
-    "2026-07-28/basic/authorization/index#scope-selection-strategy-2",
-    "2026-07-28/basic/authorization/index#scope-selection-strategy-4",
-    "2025-11-25/basic/authorization#step-up-authorization-flow-1",
-    "2025-11-25/basic/authorization#step-up-authorization-flow-2",
+    "2026-07-28/basic/authorization/index#step-up-authorization-flow-1,2",
+    "2026-07-28/basic/authorization/index#scope-selection-strategy-2,4",
+    "2025-11-25/basic/authorization#step-up-authorization-flow-1,2",
     "2025-11-25/basic/authorization#protected-resource-metadata-discovery-requirements-5",
 )
 @pytest.mark.parametrize("revision", [MODERN, LEGACY])
@@ -217,10 +204,8 @@ async def test_registration_for_some_scopes_is_renewed_for_others(registration: 
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/authorization/index#step-up-authorization-flow-3",
-    "2026-07-28/basic/authorization/index#step-up-authorization-flow-4",
-    "2025-11-25/basic/authorization#step-up-authorization-flow-3",
-    "2025-11-25/basic/authorization#step-up-authorization-flow-4",
+    "2026-07-28/basic/authorization/index#step-up-authorization-flow-3,4",
+    "2025-11-25/basic/authorization#step-up-authorization-flow-3,4",
 )
 @pytest.mark.attack("A10")
 async def test_insufficient_scope_without_a_new_scope_is_an_error_without_a_sign_in() -> None:
@@ -445,15 +430,10 @@ async def test_expired_stored_token_is_refreshed_without_discovery() -> None:
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location-3",
-    "2026-07-28/basic/authorization/client-registration#authorization-server-binding-1",
-    "2026-07-28/basic/authorization/client-registration#authorization-server-binding-2",
+    "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location-3,4",
+    "2026-07-28/basic/authorization/client-registration#authorization-server-binding-1,2,3",
     "2026-07-28/basic/authorization/index#token-handling-5",
-    "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location-4",
-    "2026-07-28/basic/authorization/client-registration#authorization-server-binding-3",
-    "2026-07-28/changelog#minor-changes-4",
-    "2026-07-28/changelog#minor-changes-5",
-    "2026-07-28/changelog#minor-changes-6",
+    "2026-07-28/changelog#minor-changes-4,5,6",
     "2025-06-18..2025-11-25/basic/authorization#token-handling-5",
 )
 @pytest.mark.attack("A8")

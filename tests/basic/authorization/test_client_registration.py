@@ -121,12 +121,8 @@ def test_auth_method_follows_the_response_else_the_metadata(
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/authorization/client-registration#implementation-requirements-3",
-    "2026-07-28/basic/authorization/client-registration#implementation-requirements-1",
-    "2026-07-28/basic/authorization/client-registration#implementation-requirements-2",
-    "2025-11-25/basic/authorization#implementation-requirements-3",
-    "2025-11-25/basic/authorization#implementation-requirements-1",
-    "2025-11-25/basic/authorization#implementation-requirements-2",
+    "2026-07-28/basic/authorization/client-registration#implementation-requirements-1,2,3",
+    "2025-11-25/basic/authorization#implementation-requirements-1,2,3",
 )
 @pytest.mark.parametrize(
     "url",

@@ -111,10 +111,7 @@ def test_resource_metadata_of_a_server_can_be_read_again() -> None:
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery-4",
-    "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery-5",
-    "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery-6",
-    "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery-7",
+    "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery-4,5,6,7"
 )
 @pytest.mark.parametrize(
     "issuer",
@@ -215,8 +212,7 @@ def test_default_server_metadata_have_the_three_default_paths() -> None:
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/authorization/client-registration#application-type-and-redirect-uri-constraints-1",
-    "2026-07-28/basic/authorization/client-registration#application-type-and-redirect-uri-constraints-2",
+    "2026-07-28/basic/authorization/client-registration#application-type-and-redirect-uri-constraints-1,2",
     "2026-07-28/basic/authorization/index#refresh-tokens-2",
 )
 def test_client_metadata_name_application_type_and_refresh_tokens() -> None:

@@ -131,22 +131,14 @@ BAD: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/authorization/index#token-handling-4",
-    "2025-06-18..2025-11-25/basic/authorization#token-handling-4",
+    "2026-07-28/basic/authorization/index#token-handling-1,2,3,4,6",
+    "2025-06-18..2025-11-25/basic/authorization#token-handling-4,6",
     "2025-03-26/basic/authorization#token-handling-3",
-    "2026-07-28/basic/authorization/index#token-handling-1",
-    "2026-07-28/basic/authorization/index#token-handling-6",
     "2026-07-28/basic/authorization/security-considerations#token-audience-binding-and-validation-2",
-    "2026-07-28/basic/authorization/security-considerations#access-token-privilege-restriction-1",
-    "2026-07-28/basic/authorization/security-considerations#access-token-privilege-restriction-3",
-    "2026-07-28/basic/authorization/index#token-handling-2",
-    "2026-07-28/basic/authorization/index#token-handling-3",
-    "2025-03-26..2025-11-25/basic/authorization#token-handling-1",
-    "2025-06-18..2025-11-25/basic/authorization#token-handling-6",
+    "2026-07-28/basic/authorization/security-considerations#access-token-privilege-restriction-1,3",
+    "2025-03-26..2025-11-25/basic/authorization#token-handling-1,2",
     "2025-06-18..2025-11-25/basic/authorization#token-audience-binding-and-validation-2",
-    "2025-06-18..2025-11-25/basic/authorization#access-token-privilege-restriction-1",
-    "2025-06-18..2025-11-25/basic/authorization#access-token-privilege-restriction-3",
-    "2025-03-26..2025-11-25/basic/authorization#token-handling-2",
+    "2025-06-18..2025-11-25/basic/authorization#access-token-privilege-restriction-1,3",
 )
 @pytest.mark.attack("A1")
 async def test_token_that_is_not_for_this_server_is_401_with_one_body_for_all_reasons() -> None:
@@ -272,8 +264,7 @@ async def test_every_way_in_is_guarded_and_preflight_and_metadata_are_open(
 
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/index#overview-3",
-    "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location-1",
-    "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location-2",
+    "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location-1,2",
     "2026-07-28/basic/authorization/authorization-server-discovery#protected-resource-metadata-discovery-requirements-1",
     "2025-06-18..2025-11-25/basic/authorization#overview-3",
     "2025-06-18..2025-11-25/basic/authorization#authorization-server-location-1",
@@ -357,13 +348,8 @@ async def test_page_of_an_allowed_origin_can_read_the_challenge() -> None:
 
 @BOTH_ERAS
 @pytest.mark.spec(
-    "2026-07-28/basic/authorization/index#runtime-insufficient-scope-errors-1",
-    "2026-07-28/basic/authorization/index#runtime-insufficient-scope-errors-2",
-    "2026-07-28/basic/authorization/index#runtime-insufficient-scope-errors-3",
-    "2026-07-28/basic/authorization/index#runtime-insufficient-scope-errors-4",
-    "2025-11-25/basic/authorization#runtime-insufficient-scope-errors-1",
-    "2025-11-25/basic/authorization#runtime-insufficient-scope-errors-2",
-    "2025-11-25/basic/authorization#runtime-insufficient-scope-errors-3",
+    "2026-07-28/basic/authorization/index#runtime-insufficient-scope-errors-1,2,3,4",
+    "2025-11-25/basic/authorization#runtime-insufficient-scope-errors-1,2,3",
 )
 async def test_tool_with_scopes_is_403_with_all_scopes_of_the_operation(make_call: Callable[..., Object]) -> None:
     server, calls = notes()

@@ -219,13 +219,10 @@ def attacks(issuer: KeyServer) -> dict[str, str]:
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/authorization/index#token-handling-1",
-    "2026-07-28/basic/authorization/index#token-handling-7",
-    "2026-07-28/basic/authorization/security-considerations#access-token-privilege-restriction-2",
-    "2026-07-28/basic/authorization/security-considerations#access-token-privilege-restriction-4",
+    "2026-07-28/basic/authorization/index#token-handling-1,7",
+    "2026-07-28/basic/authorization/security-considerations#access-token-privilege-restriction-2,4",
     "2025-06-18..2025-11-25/basic/authorization#token-handling-7",
-    "2025-06-18..2025-11-25/basic/authorization#access-token-privilege-restriction-2",
-    "2025-06-18..2025-11-25/basic/authorization#access-token-privilege-restriction-4",
+    "2025-06-18..2025-11-25/basic/authorization#access-token-privilege-restriction-2,4",
 )
 @pytest.mark.attack("A1")
 async def test_bad_tokens_are_401_with_one_body_and_the_handler_does_not_run() -> None:

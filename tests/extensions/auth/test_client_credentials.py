@@ -131,10 +131,7 @@ async def test_client_credentials_ask_for_no_refresh_token() -> None:
         assert token_requests(world)[0]["scope"] == "read"
 
 
-@pytest.mark.spec(
-    "2026-07-28/basic/authorization/client-registration#authorization-server-binding-2",
-    "2026-07-28/basic/authorization/client-registration#authorization-server-binding-4",
-)
+@pytest.mark.spec("2026-07-28/basic/authorization/client-registration#authorization-server-binding-2,4")
 @pytest.mark.attack("A8")
 async def test_client_credentials_go_to_the_first_issuer_only() -> None:
     store = MemoryStore()

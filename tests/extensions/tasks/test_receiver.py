@@ -308,12 +308,8 @@ async def test_tasks_methods_are_unknown_before_2025_11_25(kind: str, revision: 
 @KINDS
 @pytest.mark.spec(
     "2025-11-25/basic/utilities/tasks#task-id-requirements-2",
-    "2025-11-25/basic/utilities/tasks#result-retrieval-1",
-    "2025-11-25/basic/utilities/tasks#result-retrieval-2",
-    "2025-11-25/basic/utilities/tasks#result-retrieval-3",
-    "2025-11-25/basic/utilities/tasks#result-retrieval-5",
-    "2025-11-25/basic/utilities/tasks#related-task-metadata-2",
-    "2025-11-25/basic/utilities/tasks#related-task-metadata-3",
+    "2025-11-25/basic/utilities/tasks#result-retrieval-1,2,3,5",
+    "2025-11-25/basic/utilities/tasks#related-task-metadata-2,3",
     "2025-11-25/basic/utilities/tasks#associating-task-related-messages-6",
     "2025-11-25/basic/utilities/tasks#task-execution-errors-3",
 )
@@ -349,10 +345,7 @@ async def test_tasks_result_waits_while_tasks_get_is_served(kind: str) -> None:
 
 
 @KINDS
-@pytest.mark.spec(
-    "2025-11-25/basic/utilities/tasks#tool-level-negotiation-3",
-    "2025-11-25/basic/utilities/tasks#tool-level-negotiation-5",
-)
+@pytest.mark.spec("2025-11-25/basic/utilities/tasks#tool-level-negotiation-3,5")
 async def test_tools_call_follows_the_task_support_of_the_tool(kind: str) -> None:
     work = at_work()
     work.go.set()
@@ -395,10 +388,7 @@ async def test_tasks_result_of_a_failed_request_is_its_error(kind: str, caplog: 
 
 @KINDS
 @pytest.mark.spec(
-    "2025-11-25/basic/utilities/tasks#task-cancellation-1",
-    "2025-11-25/basic/utilities/tasks#task-cancellation-2",
-    "2025-11-25/basic/utilities/tasks#task-cancellation-3",
-    "2025-11-25/basic/utilities/tasks#protocol-errors-3",
+    "2025-11-25/basic/utilities/tasks#task-cancellation-1,2,3", "2025-11-25/basic/utilities/tasks#protocol-errors-3"
 )
 async def test_tasks_cancel_stops_the_handler_and_returns_the_cancelled_task(kind: str) -> None:
     work = at_work()
@@ -433,11 +423,7 @@ async def test_task_stays_cancelled_when_its_handler_goes_on(kind: str) -> None:
 
 
 @KINDS
-@pytest.mark.spec(
-    "2025-11-25/basic/utilities/tasks#protocol-errors-1",
-    "2025-11-25/basic/utilities/tasks#protocol-errors-2",
-    "2025-11-25/basic/utilities/tasks#protocol-errors-5",
-)
+@pytest.mark.spec("2025-11-25/basic/utilities/tasks#protocol-errors-1,2,5")
 async def test_tasks_methods_with_an_unknown_task_are_invalid_params(kind: str) -> None:
     async with legacy(at_work(), kind) as peer:
         for method in ("tasks/get", "tasks/result", "tasks/cancel"):
@@ -450,10 +436,7 @@ async def test_tasks_methods_with_an_unknown_task_are_invalid_params(kind: str) 
 
 
 @KINDS
-@pytest.mark.spec(
-    "2025-11-25/basic/utilities/tasks#associating-task-related-messages-3",
-    "2025-11-25/basic/utilities/tasks#associating-task-related-messages-5",
-)
+@pytest.mark.spec("2025-11-25/basic/utilities/tasks#associating-task-related-messages-3,5")
 async def test_tasks_methods_use_the_task_id_of_the_params_not_of_meta(kind: str) -> None:
     work = at_work()
     async with legacy(work, kind) as peer:
@@ -467,8 +450,7 @@ async def test_tasks_methods_use_the_task_id_of_the_params_not_of_meta(kind: str
 @pytest.mark.parametrize("kind", ["memory", "http"])
 @pytest.mark.spec(
     "2025-11-25/basic/utilities/tasks#task-listing-4",
-    "2025-11-25/basic/utilities/tasks#task-isolation-and-access-control-5",
-    "2025-11-25/basic/utilities/tasks#task-isolation-and-access-control-6",
+    "2025-11-25/basic/utilities/tasks#task-isolation-and-access-control-5,6",
 )
 async def test_tasks_of_another_session_are_unknown(kind: str) -> None:
     work = at_work()
@@ -564,11 +546,8 @@ async def test_task_input_request_is_sent_again_in_the_next_session_of_the_reque
 
 @KINDS
 @pytest.mark.spec(
-    "2025-11-25/basic/utilities/tasks#input-required-status-4",
-    "2025-11-25/basic/utilities/tasks#input-required-status-5",
-    "2025-11-25/basic/utilities/tasks#input-required-status-7",
-    "2025-11-25/basic/utilities/tasks#associating-task-related-messages-1",
-    "2025-11-25/basic/utilities/tasks#associating-task-related-messages-2",
+    "2025-11-25/basic/utilities/tasks#input-required-status-4,5,7",
+    "2025-11-25/basic/utilities/tasks#associating-task-related-messages-1,2",
 )
 async def test_task_input_request_is_sent_beside_tasks_result(kind: str) -> None:
     work = at_work()
@@ -626,8 +605,7 @@ async def test_task_input_request_waits_for_the_next_tasks_result(kind: str) -> 
 @KINDS
 @pytest.mark.spec(
     "2025-11-25/basic/utilities/tasks#related-task-metadata-1",
-    "2025-11-25/basic/utilities/progress#behavior-requirements-3",
-    "2025-11-25/basic/utilities/progress#behavior-requirements-4",
+    "2025-11-25/basic/utilities/progress#behavior-requirements-3,4",
 )
 async def test_task_progress_and_log_messages_name_the_related_task(kind: str) -> None:
     work = at_work()

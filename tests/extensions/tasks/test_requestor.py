@@ -284,8 +284,7 @@ DONE: Object = {"content": [{"type": "text", "text": "done"}]}
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/utilities/tasks#capability-negotiation-1",
-    "2025-11-25/basic/utilities/tasks#capability-negotiation-2",
+    "2025-11-25/basic/utilities/tasks#capability-negotiation-1,2",
     "2025-11-25/basic/utilities/tasks#tool-level-negotiation-1",
 )
 async def test_no_task_is_asked_for_where_the_server_has_not_declared_it() -> None:
@@ -369,8 +368,7 @@ async def test_leaving_the_block_closes_all_also_when_that_is_cancelled_while_th
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/utilities/tasks#task-status-notification-1",
-    "2025-11-25/basic/utilities/tasks#task-status-notification-2",
+    "2025-11-25/basic/utilities/tasks#task-status-notification-1,2",
     "2025-11-25/basic/utilities/tasks#task-notifications-1",
 )
 async def test_a_client_does_not_rely_on_being_told() -> None:

@@ -50,9 +50,7 @@ def test_task_store_get_needs_the_owner_and_ends_at_expiry() -> None:
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/utilities/tasks#task-listing-1",
-    "2025-11-25/basic/utilities/tasks#task-listing-2",
-    "2025-11-25/basic/utilities/tasks#protocol-errors-2",
+    "2025-11-25/basic/utilities/tasks#task-listing-1,2", "2025-11-25/basic/utilities/tasks#protocol-errors-2"
 )
 def test_task_store_page_stays_valid_when_tasks_expire() -> None:
     clock = Clock()

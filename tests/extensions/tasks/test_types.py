@@ -43,8 +43,7 @@ def task_in(status: TaskStatus, id: str | None = None) -> Task:
 
 @pytest.mark.spec(
     "2025-11-25/basic/utilities/tasks#task-status-lifecycle-1",
-    "2025-11-25/basic/utilities/tasks#task-id-requirements-1",
-    "2025-11-25/basic/utilities/tasks#task-id-requirements-3",
+    "2025-11-25/basic/utilities/tasks#task-id-requirements-1,3",
     "2025-11-25/basic/utilities/tasks#task-isolation-and-access-control-3",
 )
 def test_new_task_is_working_with_an_unguessable_id() -> None:
@@ -57,10 +56,7 @@ def test_new_task_is_working_with_an_unguessable_id() -> None:
 
 @pytest.mark.parametrize("before", OPEN)
 @pytest.mark.parametrize("after", [*OPEN, *OVER])
-@pytest.mark.spec(
-    "2025-11-25/basic/utilities/tasks#task-status-lifecycle-2",
-    "2025-11-25/basic/utilities/tasks#task-status-lifecycle-3",
-)
+@pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-status-lifecycle-2,3")
 def test_task_status_open_may_become_any_status(before: TaskStatus, after: TaskStatus) -> None:
     task = with_status(task_in(before), after, NOW + 1, "so it is")
     assert (task.status, task.status_message) == (after, "so it is")
@@ -108,10 +104,7 @@ def test_tools_call_without_tasks_is_served_directly(support: TaskSupport, wante
     assert becomes_task(support, wanted, revision, {}) is False
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/utilities/tasks#tool-level-negotiation-3",
-    "2025-11-25/basic/utilities/tasks#tool-level-negotiation-5",
-)
+@pytest.mark.spec("2025-11-25/basic/utilities/tasks#tool-level-negotiation-3,5")
 def test_tools_call_task_in_2025_11_25_is_chosen_by_the_client_within_task_support() -> None:
     assert becomes_task("optional", True, R2025_11_25, {}) is True
     assert becomes_task("required", True, R2025_11_25, {}) is True
@@ -147,11 +140,7 @@ def test_tasks_extension_name_is_one_step_of_a_capability_path() -> None:
 # ------------------------------------------------------------------------------------------------ its two shapes
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/utilities/tasks#ttl-and-resource-management-1",
-    "2025-11-25/basic/utilities/tasks#ttl-and-resource-management-2",
-    "2025-11-25/basic/utilities/tasks#ttl-and-resource-management-3",
-)
+@pytest.mark.spec("2025-11-25/basic/utilities/tasks#ttl-and-resource-management-1,2,3")
 def test_task_shapes_of_2025_11_25_and_of_the_extension() -> None:
     task = with_status(task_in("working", "t"), "completed", NOW, result={"content": []})
     times = {"createdAt": "2025-11-25T10:30:00.250Z", "lastUpdatedAt": "2025-11-25T10:30:00.250Z"}

@@ -70,12 +70,7 @@ async def connected(web: Web, *lines: str, path: str = "/sse") -> Old:
     return Old(web, stream, event["data"], lines)
 
 
-@pytest.mark.spec(
-    "2024-11-05/basic/transports#security-warning-4",
-    "2024-11-05/basic/transports#security-warning-5",
-    "2024-11-05/basic/transports#security-warning-6",
-    "2024-11-05/basic/transports#security-warning-7",
-)
+@pytest.mark.spec("2024-11-05/basic/transports#security-warning-4,5,6,7")
 @pytest.mark.parametrize("revision", [OLD, "2025-11-25"])
 async def test_the_stream_names_the_endpoint_and_brings_all_that_the_server_says(revision: str) -> None:
     held = Held()

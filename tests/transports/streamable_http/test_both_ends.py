@@ -45,18 +45,12 @@ def accepted(request: HttpRequest) -> set[str]:
 
 
 @pytest.mark.spec(
-    "2025-03-26..2025-11-25/basic/transports#sending-messages-to-the-server-1",
-    "2025-03-26..2025-11-25/basic/transports#sending-messages-to-the-server-2",
-    "2025-03-26..2025-11-25/basic/transports#sending-messages-to-the-server-3",
-    "2025-03-26..2025-11-25/basic/transports#sending-messages-to-the-server-8",
+    "2025-03-26..2025-11-25/basic/transports#sending-messages-to-the-server-1,2,3,8",
     "2025-03-26..2025-11-25/basic/transports#listening-for-messages-from-the-server-1",
-    "2025-03-26..2025-06-18/basic/transports#session-management-3",
-    "2025-03-26..2025-06-18/basic/transports#session-management-7",
-    "2025-06-18..2025-11-25/basic/transports#protocol-version-header-1",
-    "2025-06-18..2025-11-25/basic/transports#protocol-version-header-2",
+    "2025-03-26..2025-06-18/basic/transports#session-management-3,7",
+    "2025-06-18..2025-11-25/basic/transports#protocol-version-header-1,2",
     "2025-06-18..2025-11-25/basic/lifecycle#version-negotiation-7",
-    "2025-11-25/basic/transports#session-management-4",
-    "2025-11-25/basic/transports#session-management-8",
+    "2025-11-25/basic/transports#session-management-4,8",
 )
 @pytest.mark.parametrize("revision", STREAMABLE)
 async def test_a_whole_conversation_is_asked_as_its_revision_wants_it(revision: str) -> None:

@@ -136,12 +136,10 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.mark.parametrize("revision", STREAMABLE)
 @pytest.mark.spec(
-    "2025-11-25/basic/transports#sending-messages-to-the-server-2",
-    "2025-11-25/basic/transports#sending-messages-to-the-server-3",
+    "2025-11-25/basic/transports#sending-messages-to-the-server-2,3",
     "2025-03-26/basic/transports#sending-messages-to-the-server-3",
     "2025-11-25/basic/transports#listening-for-messages-from-the-server-1",
-    "2025-11-25/basic/transports#session-management-4",
-    "2025-11-25/basic/transports#session-management-8",
+    "2025-11-25/basic/transports#session-management-4,8",
     "2025-06-18..2025-11-25/basic/transports#protocol-version-header-1",
     "2025-11-25/basic/transports#protocol-version-header-2",
     "2025-03-26/basic/transports#session-management-3",
@@ -175,9 +173,7 @@ async def test_every_request_has_the_headers_that_its_revision_asks_for(revision
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/transports#sending-messages-to-the-server-1",
-    "2025-11-25/basic/transports#sending-messages-to-the-server-4",
-    "2025-11-25/basic/transports#intro-1",
+    "2025-11-25/basic/transports#sending-messages-to-the-server-1,4", "2025-11-25/basic/transports#intro-1"
 )
 async def test_every_message_is_a_post_of_its_own_in_utf_8() -> None:
     async with scripted() as site, talk(site.url) as client:

@@ -81,12 +81,8 @@ async def test_an_answer_that_nothing_comes_before_is_json(revision: str) -> Non
 
 @pytest.mark.spec(
     "2025-03-26..2025-11-25/basic/transports#sending-messages-to-the-server-7",
-    "2025-03-26..2025-06-18/basic/transports#sending-messages-to-the-server-9",
-    "2025-03-26..2025-06-18/basic/transports#sending-messages-to-the-server-10",
-    "2025-03-26..2025-06-18/basic/transports#sending-messages-to-the-server-12",
-    "2025-11-25/basic/transports#sending-messages-to-the-server-13",
-    "2025-11-25/basic/transports#sending-messages-to-the-server-14",
-    "2025-11-25/basic/transports#sending-messages-to-the-server-15",
+    "2025-03-26..2025-06-18/basic/transports#sending-messages-to-the-server-9,10,12",
+    "2025-11-25/basic/transports#sending-messages-to-the-server-13,14,15",
 )
 @every_revision
 async def test_an_answer_that_something_comes_before_is_a_stream_that_ends_with_it(revision: str) -> None:
@@ -255,11 +251,8 @@ async def test_every_open_stream_is_shown_to_be_alive() -> None:
 
 @pytest.mark.spec(
     "2025-03-26..2025-11-25/basic/transports#streamable-http-1",
-    "2025-03-26..2025-11-25/basic/transports#multiple-connections-1",
-    "2025-03-26..2025-11-25/basic/transports#multiple-connections-2",
-    "2025-03-26..2025-11-25/basic/transports#listening-for-messages-from-the-server-2",
-    "2025-03-26..2025-11-25/basic/transports#listening-for-messages-from-the-server-3",
-    "2025-03-26..2025-11-25/basic/transports#listening-for-messages-from-the-server-4",
+    "2025-03-26..2025-11-25/basic/transports#multiple-connections-1,2",
+    "2025-03-26..2025-11-25/basic/transports#listening-for-messages-from-the-server-2,3,4",
 )
 @every_revision
 async def test_each_message_comes_on_one_stream_the_one_it_belongs_to(revision: str) -> None:
@@ -427,10 +420,7 @@ async def test_a_cancelled_post_leaves_no_stream_when_its_request_has_ended(revi
 
 
 @pytest.mark.spec(
-    "2025-03-26/basic/transports#sending-messages-to-the-server-4",
-    "2025-03-26/basic/transports#sending-messages-to-the-server-5",
-    "2025-03-26/basic/transports#sending-messages-to-the-server-7",
-    "2025-03-26/basic/index#batching-1",
+    "2025-03-26/basic/transports#sending-messages-to-the-server-4,5,7", "2025-03-26/basic/index#batching-1"
 )
 async def test_a_batch_is_answered_by_one_array() -> None:
     bare: JSON = {"jsonrpc": "2.0"}
@@ -485,11 +475,7 @@ async def test_two_requests_of_a_batch_have_two_ids_that_are_free() -> None:
         assert (await talk.web.take(first)).json == [answered("x")]
 
 
-@pytest.mark.spec(
-    "2025-03-26/basic/transports#sending-messages-to-the-server-9",
-    "2025-03-26/basic/transports#sending-messages-to-the-server-11",
-    "2025-03-26/basic/transports#sending-messages-to-the-server-12",
-)
+@pytest.mark.spec("2025-03-26/basic/transports#sending-messages-to-the-server-9,11,12")
 async def test_the_stream_of_a_batch_brings_what_its_requests_cause_and_ends_with_their_answers() -> None:
     held = Held()
     async with http_session(held.server, BATCHES) as talk:

@@ -59,10 +59,7 @@ async def everything(talk: Talk) -> list[Reply]:
 # ------------------------------------------------------------------------------------------------ how they begin
 
 
-@pytest.mark.spec(
-    "2025-03-26..2025-11-25/basic/transports#session-management-1",
-    "2025-03-26..2025-11-25/basic/transports#session-management-2",
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/transports#session-management-1,2")
 @every_revision
 async def test_every_session_has_an_id_of_its_own_that_nobody_can_guess(revision: str) -> None:
     async with served_over_http(Server("s")) as web:
@@ -646,10 +643,7 @@ async def test_nothing_of_another_stream_is_said_again(revision: str) -> None:
 # ------------------------------------------------------------------------------------------------ letting go of one
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/transports#sending-messages-to-the-server-9",
-    "2025-11-25/basic/transports#sending-messages-to-the-server-11",
-)
+@pytest.mark.spec("2025-11-25/basic/transports#sending-messages-to-the-server-9,11")
 @pytest.mark.parametrize("say", [False, True], ids=["before anything was said", "in a stream"])
 async def test_a_tool_lets_go_of_its_connection_and_the_client_comes_back_for_the_rest(say: bool) -> None:
     held = Held()

@@ -79,10 +79,8 @@ async def test_an_answer_that_nothing_comes_before_is_json(speaks: list[str]) ->
 @SPEAKS
 @pytest.mark.spec(
     "2026-07-28/basic/transports/streamable-http#sending-messages-9",
-    "2026-07-28/basic/transports/streamable-http#receiving-messages-1",
+    "2026-07-28/basic/transports/streamable-http#receiving-messages-1,3,4",
     "2026-07-28/basic/index#notifications-2",
-    "2026-07-28/basic/transports/streamable-http#receiving-messages-3",
-    "2026-07-28/basic/transports/streamable-http#receiving-messages-4",
 )
 async def test_an_answer_that_something_comes_before_is_a_stream_that_ends_with_it(speaks: list[str]) -> None:
     async with served_over_http(Site(speaks).server) as web:
@@ -277,10 +275,7 @@ async def test_get_and_delete_naming_a_modern_revision_are_405_beside_the_legacy
 
 
 @SPEAKS
-@pytest.mark.spec(
-    "2026-07-28/basic/transports/streamable-http#earlier-streamable-http-revisions-2",
-    "2026-07-28/basic/transports/streamable-http#earlier-streamable-http-revisions-3",
-)
+@pytest.mark.spec("2026-07-28/basic/transports/streamable-http#earlier-streamable-http-revisions-2,3")
 async def test_a_session_id_is_ignored_and_none_is_given(speaks: list[str]) -> None:
     async with served_over_http(Site(speaks).server) as web:
         for id in (None, "x", "", "\u00e9"):
@@ -329,10 +324,8 @@ async def test_batch_in_a_session_serves_no_stateless_request() -> None:
 @pytest.mark.parametrize("say", [False, True], ids=["before an answer in JSON", "in the middle of a stream"])
 @pytest.mark.parametrize("how", ["reset", "close", "half"])
 @pytest.mark.spec(
-    "2026-07-28/basic/transports/streamable-http#cancellation-1",
-    "2026-07-28/basic/transports/streamable-http#cancellation-3",
+    "2026-07-28/basic/transports/streamable-http#cancellation-1,2,3",
     "2026-07-28/basic/patterns/cancellation#transport-specific-cancellation-1",
-    "2026-07-28/basic/transports/streamable-http#cancellation-2",
 )
 def test_a_client_that_leaves_has_cancelled(
     speaks: list[str], say: bool, how: str, caplog: pytest.LogCaptureFixture
@@ -663,10 +656,7 @@ async def test_close_stream_does_nothing_for_a_stateless_request() -> None:
 
 
 @SPEAKS
-@pytest.mark.spec(
-    "2026-07-28/basic/transports/streamable-http#security-%26-endpoint-1",
-    "2026-07-28/basic/transports/streamable-http#security-%26-endpoint-2",
-)
+@pytest.mark.spec("2026-07-28/basic/transports/streamable-http#security-%26-endpoint-1,2")
 async def test_foreign_pages_and_names_are_refused_before_anything_else(speaks: list[str]) -> None:
     held = Site(speaks)
     async with served_over_http(held.server) as web:

@@ -104,16 +104,10 @@ def under_way(client: Client) -> int:
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/transports/streamable-http#sending-messages-1",
-    "2026-07-28/basic/transports/streamable-http#sending-messages-2",
-    "2026-07-28/basic/transports/streamable-http#sending-messages-3",
-    "2026-07-28/basic/transports/streamable-http#sending-messages-4",
-    "2026-07-28/basic/transports/streamable-http#sending-messages-5",
-    "2026-07-28/basic/transports/streamable-http#protocol-version-header-1",
-    "2026-07-28/basic/transports/streamable-http#protocol-version-header-2",
+    "2026-07-28/basic/transports/streamable-http#sending-messages-1,2,3,4,5",
+    "2026-07-28/basic/transports/streamable-http#protocol-version-header-1,2",
     "2026-07-28/basic/transports/streamable-http#standard-request-headers-1",
-    "2026-07-28/basic/transports/streamable-http#client-behavior-1",
-    "2026-07-28/basic/transports/streamable-http#client-behavior-2",
+    "2026-07-28/basic/transports/streamable-http#client-behavior-1,2",
     "2026-07-28/basic/index#meta-6",
 )
 async def test_every_request_is_a_post_whose_headers_say_what_its_body_says() -> None:
@@ -153,15 +147,9 @@ CODED = ["ä", "日本", " a", "a ", "\ta", "a\r\nX: y", "\x00", "\x7f", "=?base
 
 @pytest.mark.spec(
     "2026-07-28/basic/transports/streamable-http#standard-request-headers-2",
-    "2026-07-28/basic/transports/streamable-http#value-encoding-1",
-    "2026-07-28/basic/transports/streamable-http#value-encoding-2",
-    "2026-07-28/basic/transports/streamable-http#value-encoding-3",
-    "2026-07-28/basic/transports/streamable-http#value-encoding-6",
-    "2026-07-28/basic/transports/streamable-http#client-behavior-3",
-    "2026-07-28/basic/transports/streamable-http#client-behavior-4",
-    "2026-07-28/basic/transports/streamable-http#client-behavior-5",
-    "2026-07-28/basic/transports/streamable-http#custom-headers-from-tool-parameters-1",
-    "2026-07-28/basic/transports/streamable-http#custom-headers-from-tool-parameters-2",
+    "2026-07-28/basic/transports/streamable-http#value-encoding-1,2,3,6",
+    "2026-07-28/basic/transports/streamable-http#client-behavior-3,4,5",
+    "2026-07-28/basic/transports/streamable-http#custom-headers-from-tool-parameters-1,2",
     "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-5",
 )
 @pytest.mark.parametrize("value", [*PLAIN, *CODED], ids=repr)
@@ -182,9 +170,7 @@ async def test_a_name_and_an_argument_stand_in_headers_in_base64_where_they_are_
 
 @pytest.mark.spec(
     "2026-07-28/basic/transports/streamable-http#custom-headers-from-tool-parameters-2",
-    "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-5",
-    "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-7",
-    "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-9",
+    "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-5,7,9",
 )
 @pytest.mark.parametrize(
     ("arguments", "expected"),
