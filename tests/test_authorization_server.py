@@ -519,10 +519,7 @@ async def test_a_body_that_is_too_large_is_refused() -> None:
 # ------------------------------------------------------------------------------------- proof of a client's identity
 
 
-@pytest.mark.spec(
-    "2026-07-28/basic/authorization/index#overview-1",
-    "2025-03-26/basic/authorization#overview-1",
-)
+@pytest.mark.spec("2026-07-28/basic/authorization/index#overview-1", "2025-03-26/basic/authorization#overview-1")
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post", None])
 async def test_a_confidential_client_proves_its_identity_in_its_own_way_only(method: str | None) -> None:
     async with served(yes=True) as talk:

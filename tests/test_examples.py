@@ -163,9 +163,7 @@ ERAS = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_each_example_is_short_and_says_what_is_new_how_to_run_it_and_how_to_watch_it_fail(
-    path: Path,
-) -> None:
+def test_each_example_is_short_and_says_what_is_new_how_to_run_it_and_how_to_watch_it_fail(path: Path) -> None:
     assert len(path.read_text("utf-8").splitlines()) <= LONG.get(path.name, 99)
     docstring = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
     assert "New here" in docstring and "Watch it fail" in docstring

@@ -64,9 +64,7 @@ def make_server(**options: bytes) -> Server:
     @server.tool()
     async def all_at_once(context: Context) -> TextContent:
         roots, answer, said = await context.gather_inputs(
-            context.list_roots(),
-            context.elicit("Who?", FORM, key="who"),
-            context.sample("Capital?", max_tokens=9),
+            context.list_roots(), context.elicit("Who?", FORM, key="who"), context.sample("Capital?", max_tokens=9)
         )
         return TextContent(f"{len(roots)} {answer.content['name']} {said.text}")  # type: ignore
 
@@ -151,10 +149,7 @@ METHODS: dict[str, tuple[Object, Object, Object, str]] = {
         {"name": "p"},
         {
             "method": "sampling/createMessage",
-            "params": {
-                "messages": [{"role": "user", "content": {"type": "text", "text": "Capital?"}}],
-                "maxTokens": 9,
-            },
+            "params": {"messages": [{"role": "user", "content": {"type": "text", "text": "Capital?"}}], "maxTokens": 9},
         },
         SAID,
         "Paris",
@@ -200,9 +195,7 @@ async def test_input_required_is_never_used_for_other_requests(kind: str) -> Non
 
 
 @KINDS
-@pytest.mark.spec(
-    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-1",
-)
+@pytest.mark.spec("2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-1")
 async def test_request_state_keeps_responses_over_several_rounds(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         asker = tool(wire, "journey")

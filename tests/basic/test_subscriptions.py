@@ -197,15 +197,7 @@ async def test_listen_resource_stands_for_those_below_it(kind: str) -> None:
         await wire.send(listen(1, resourceSubscriptions=wanted))
         await wire.receive_object()
         told_of = ["file:///a/x", "file:///a", "file:///b/y/z", "file:///a/", "host:///x"]
-        for uri in [
-            *told_of,
-            "file:///ab",
-            "file:///",
-            "file:///bc",
-            "file:///c/a",
-            "host://other/x",
-            "test://end",
-        ]:
+        for uri in [*told_of, "file:///ab", "file:///", "file:///bc", "file:///c/a", "host://other/x", "test://end"]:
             server.resource_updated(uri)
         for uri in [*told_of, "test://end"]:
             assert await wire.receive_object() == updated(1, uri)

@@ -379,10 +379,7 @@ async def test_initialize_on_a_modern_server_is_http_400(version: str | None) ->
     async with served_over_http(make_server([MODERN])) as web:
         reply = await Talk(web).post(initialize(), MCP_Protocol_Version=version)
         assert reply.status == 400 and "mcp-session-id" not in reply.headers
-        assert error_of(reply.json, UNSUPPORTED, "init")["data"] == {
-            "supported": [MODERN],
-            "requested": "2025-11-25",
-        }
+        assert error_of(reply.json, UNSUPPORTED, "init")["data"] == {"supported": [MODERN], "requested": "2025-11-25"}
 
 
 @CONNECTED

@@ -99,10 +99,7 @@ def entry(source: str, *arguments: str, **options: float) -> dict[str, object]:
 def healthy_servers(folder: Path, peers: Path | None, venv: Path | None) -> dict[str, tuple[dict[str, object], Call]]:
     """Return the configuration of each healthy server, and the call to measure. The servers can write to `folder`."""
     add: Call = ("add", {"a": 1, "b": 2})
-    found = {
-        "ours-modern": (entry(HEALTHY, "2026-07-28"), add),
-        "ours-legacy": (entry(HEALTHY, "2025-11-25"), add),
-    }
+    found = {"ours-modern": (entry(HEALTHY, "2026-07-28"), add), "ours-legacy": (entry(HEALTHY, "2025-11-25"), add)}
     npm: dict[str, tuple[list[str], Call]] = {
         "filesystem": ([str(folder)], ("list_directory", {"path": str(folder)})),
         "memory": ([], ("read_graph", {})),

@@ -450,9 +450,7 @@ async def test_a_list_that_is_refused_otherwise_is_not_asked_for_again(kept: boo
         assert wire.frames.empty()
 
 
-async def test_cached_result_is_requested_again_after_a_broken_listen_stream(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_cached_result_is_requested_again_after_a_broken_listen_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscribing, "MAX_RETRY_PAUSE", 0.0)
 
     number, changes, broken = [0], [0], asyncio.Event()

@@ -458,11 +458,7 @@ async def test_server_info_and_capabilities_are_known_after_connect() -> None:
     [
         (None, TypeError, "a Server or a transport, not None"),
         (Path("server.py"), TypeError, "a Server or a transport, not "),
-        (
-            "server.py",
-            TypeError,
-            'the server must be a command such as ["python3", "server.py"], a URL with http://',
-        ),
+        ("server.py", TypeError, 'the server must be a command such as ["python3", "server.py"], a URL with http://'),
         ([], TypeError, 'the command must be a list of strings, such as ["python3", "server.py"], not []'),
         (["", "x"], TypeError, "the command must be a list of strings"),
         (["python3", 3], TypeError, "the command must be a list of strings"),

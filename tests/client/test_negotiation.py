@@ -11,15 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref import (
-    Client,
-    ConnectionClosed,
-    HttpClient,
-    RemoteError,
-    RequestTimeout,
-    Server,
-    UnsupportedRevision,
-)
+from mcp_ref import Client, ConnectionClosed, HttpClient, RemoteError, RequestTimeout, Server, UnsupportedRevision
 from mcp_ref.client import negotiation as opening
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange
@@ -28,16 +20,7 @@ from mcp_ref.transports.memory import MemoryTransport
 from tests.forked_python import quick_python
 from tests.raw_peers import Wire, raw_server
 from tests.raw_stateless_server import INFO, META, MODERN, answer, asked_for, discovered, meta_of, params_of, refusal
-from tests.scripted_http_server import (
-    JSON_HEADERS,
-    Step,
-    error,
-    events,
-    frame,
-    result,
-    scripted,
-    status,
-)
+from tests.scripted_http_server import JSON_HEADERS, Step, error, events, frame, result, scripted, status
 from tests.settings import PATIENCE, eventually
 
 LATEST = "2025-11-25"
@@ -365,9 +348,7 @@ for line in sys.stdin:
 
 
 @pytest.mark.spec("2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-1")
-async def test_server_process_that_ends_at_the_probe_is_started_again_for_initialize(
-    tmp_path: Path,
-) -> None:
+async def test_server_process_that_ends_at_the_probe_is_started_again_for_initialize(tmp_path: Path) -> None:
     eras: dict[str, Era] = {}
     command = quick_python(DIES_AT_THE_PROBE.format(seen=str(tmp_path / "seen")))
     for _ in range(2):  # the second time, it is known

@@ -112,10 +112,7 @@ async def test_several_questions_are_answered_in_one_retry_that_is_the_request_a
         await meet(client, wire, OFFERS)
         calling = asyncio.create_task(call(client, x=1))
         first = await asked_for(wire, "tools/call")
-        sampling: Object = {
-            "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}],
-            "maxTokens": 5,
-        }
+        sampling: Object = {"messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}], "maxTokens": 5}
         url: Object = {"mode": "url", "message": "go there", "url": "https://example.com/x"}
         questions: Object = {
             "user": ask_user(),
@@ -316,10 +313,7 @@ BAD: dict[str, tuple[Object, str]] = {
     ),
     "a url of javascript": (
         asks(
-            q={
-                "method": "elicitation/create",
-                "params": {"mode": "url", "message": "x", "url": "javascript:alert(1)"},
-            }
+            q={"method": "elicitation/create", "params": {"mode": "url", "message": "x", "url": "javascript:alert(1)"}}
         ),
         "must begin with https:// or http://",
     ),
@@ -376,10 +370,7 @@ UNDECLARED: dict[str, tuple[Object, dict[str, object]]] = {
         {"method": "elicitation/create", "params": {"mode": "url", "message": "x", "url": "https://example.com"}},
         {"elicitation_url": False},
     ),
-    "sampling": (
-        {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}},
-        {"sampling": None},
-    ),
+    "sampling": ({"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}, {"sampling": None}),
     "sampling.tools": (
         {
             "method": "sampling/createMessage",
@@ -674,10 +665,7 @@ WRONG: dict[str, Object] = {
         "name": "bad",
         "inputSchema": {
             "type": "object",
-            "properties": {
-                "a": {"type": "string", "x-mcp-header": "A"},
-                "b": {"type": "string", "x-mcp-header": "a"},
-            },
+            "properties": {"a": {"type": "string", "x-mcp-header": "A"}, "b": {"type": "string", "x-mcp-header": "a"}},
         },
     },
     "in a list": {

@@ -355,8 +355,7 @@ async def test_context_elicit_url_notifies_only_that_client_of_completion(kind: 
 @pytest.mark.spec("2025-11-25/client/elicitation#capabilities-3")
 @KINDS
 @pytest.mark.parametrize(
-    ("tool", "capability"),
-    [("url", {}), ("url", {"form": {}}), ("form", {"url": {}}), ("form", None), ("url", None)],
+    ("tool", "capability"), [("url", {}), ("url", {"form": {}}), ("form", {"url": {}}), ("form", None), ("url", None)]
 )
 async def test_context_elicit_refuses_a_mode_that_the_client_did_not_declare(
     kind: str, tool: str, capability: JSON

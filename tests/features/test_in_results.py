@@ -7,14 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from mcp_ref import (
-    Client,
-    ElicitRequestFormParams,
-    ElicitRequestURLParams,
-    ElicitResult,
-    InvalidMessage,
-    RemoteError,
-)
+from mcp_ref import Client, ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult, InvalidMessage, RemoteError
 from mcp_ref.basic.content import TextContent
 from mcp_ref.features.completion import PromptReference
 from mcp_ref.features.roots import Root

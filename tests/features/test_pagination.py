@@ -253,9 +253,7 @@ async def test_client_sends_every_cursor_back_unchanged(revision: str, lister: L
 
 @pytest.mark.spec("2024-11-05..2025-11-25/server/utilities/pagination#implementation-guidelines-7")
 @LISTERS
-async def test_client_starts_without_a_cursor_in_every_session(
-    lister: Lister,
-) -> None:
+async def test_client_starts_without_a_cursor_in_every_session(lister: Lister) -> None:
     for _ in range(2):
         async with raw_server(Client) as (client, wire):
             await handshake(client, wire, "2025-11-25", EVERYTHING)

@@ -449,10 +449,7 @@ async def test_client_get_prompt_fills_in_arguments(revision: str) -> None:
         ]
         await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"messages": messages}})
         assert await getting == GetPromptResult(
-            [
-                PromptMessage("user", TextContent("hi")),
-                PromptMessage("assistant", ImageContent("AP8=", "image/png")),
-            ]
+            [PromptMessage("user", TextContent("hi")), PromptMessage("assistant", ImageContent("AP8=", "image/png"))]
         )
 
 

@@ -36,10 +36,7 @@ async def test_roots_capability_is_declared_only_with_roots(revision: str) -> No
         params = await handshake(client, wire, revision)
         assert params["capabilities"] == {}
         await wire.send(request("roots/list", id=1))
-        assert (await wire.receive_object())["error"] == {
-            "code": -32601,
-            "message": "Method not found: roots/list",
-        }
+        assert (await wire.receive_object())["error"] == {"code": -32601, "message": "Method not found: roots/list"}
 
 
 def test_client_roots_as_one_string_raises() -> None:
@@ -49,11 +46,7 @@ def test_client_roots_as_one_string_raises() -> None:
 
 @REVISIONS
 async def test_roots_list_has_uris_and_names(revision: str, tmp_path: Path) -> None:
-    roots: list[Root | str | Path] = [
-        Root("file:///home/user/a", "A"),
-        "file:///home/user/b",
-        tmp_path / "with space",
-    ]
+    roots: list[Root | str | Path] = [Root("file:///home/user/a", "A"), "file:///home/user/b", tmp_path / "with space"]
     async with raw_server(lambda t: Client(t, roots=roots, revision=revision)) as (client, wire):
         await handshake(client, wire, revision)
         answer = await wire.ask("roots/list")

@@ -301,10 +301,7 @@ async def bare_model(params: CreateMessageRequestParams) -> CreateMessageResult:
     [
         (plain_model, "the sampling handler must be an `async def` function, not a plain `def` function"),
         (word_model, "the sampling handler must return CreateMessageResult(...), not str"),
-        (
-            bare_model,
-            "the sampling handler returned an invalid result: CreateMessageResult.content must be ",
-        ),
+        (bare_model, "the sampling handler returned an invalid result: CreateMessageResult.content must be "),
     ],
 )
 async def test_sampling_handler_that_is_invalid_is_the_same_error_in_both_eras(

@@ -145,11 +145,7 @@ async def test_structured_content_is_wrapped_in_an_object_for_revisions_that_all
     async with connected_client(server, kind, revision) as wire:
         tool, result = await first_tool(wire, request), await called(wire, request, function.__name__)
         if schema["type"] != "object":
-            assert tool["outputSchema"] == {
-                "type": "object",
-                "properties": {"result": schema},
-                "required": ["result"],
-            }
+            assert tool["outputSchema"] == {"type": "object", "properties": {"result": schema}, "required": ["result"]}
             assert result["structuredContent"] == {"result": value}
         else:
             assert (tool["outputSchema"], result["structuredContent"]) == (schema, value)
@@ -269,9 +265,7 @@ async def test_output_schema_keywords_of_2020_12_are_listed_unchanged_and_checke
 
 
 @pytest.mark.spec("2026-07-28/basic/index#ref-resolution-1,4")
-async def test_output_schema_with_a_remote_ref_is_not_fetched(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_output_schema_with_a_remote_ref_is_not_fetched(caplog: pytest.LogCaptureFixture) -> None:
     visits: list[object] = []
     listening = await asyncio.start_server(lambda _, writer: visits.append(writer), "127.0.0.1", 0)
     async with listening:

@@ -537,9 +537,7 @@ async def test_tools_call_structured_content_conforms_and_is_repeated_as_text(ki
     schema: Object = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     server.tools.add(lambda: {"n": 1}, "given", output_schema=schema)
     server.tools.add(
-        lambda: CallToolResult([TextContent("one")], {"n": 1}, meta={"com.example/x": 1}),
-        "own",
-        output_schema=schema,
+        lambda: CallToolResult([TextContent("one")], {"n": 1}, meta={"com.example/x": 1}), "own", output_schema=schema
     )
     async with connected_client(server, kind, revision) as wire:
         tools = (await wire.ask("tools/list"))["result"]["tools"]  # type: ignore[index,call-overload]

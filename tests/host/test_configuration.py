@@ -370,10 +370,7 @@ def test_read_config_starts_no_process_and_opens_no_socket(tmp_path: Path, monke
         ({"url": "ftp://x"}, "url must begin with http"),
         ({"url": "https://x", "type": "ws"}, "type 'ws' is not supported"),
         ({"url": "https://x", "type": "stdio"}, "type 'stdio' needs 'command'"),
-        (
-            {"command": "c", "timeout": 30},
-            "at least 1000, got 30; it is in milliseconds, so write 30000 for 30 s",
-        ),
+        ({"command": "c", "timeout": 30}, "at least 1000, got 30; it is in milliseconds, so write 30000 for 30 s"),
         ({"command": "c", "tool_timeout_sec": 0}, "tool_timeout_sec: expected more than 0, got 0"),
         ({"command": "c", "timeout": 10**400}, "timeout: expected at most"),
         ({"command": "c", "startup_timeout_sec": float("nan")}, "got NaN"),

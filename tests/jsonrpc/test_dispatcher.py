@@ -829,8 +829,7 @@ async def test_dispatcher_batch_of_responses_ends_waits_and_gets_no_reply() -> N
     await bench.transport.wait_for(2)
     bench.receive(
         batch_of(
-            b'{"jsonrpc":"2.0","id":2,"result":{"b":2}}',
-            b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}',
+            b'{"jsonrpc":"2.0","id":2,"result":{"b":2}}', b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}'
         )
     )
     with pytest.raises(RemoteError):

@@ -13,16 +13,7 @@ import pytest
 from mcp_ref import Client
 from mcp_ref.jsonrpc import large_messages
 from mcp_ref.jsonrpc.large_messages import decode_from_server, is_response
-from mcp_ref.jsonrpc.messages import (
-    Batch,
-    Incoming,
-    Malformed,
-    Notification,
-    Object,
-    Request,
-    decode,
-    encode,
-)
+from mcp_ref.jsonrpc.messages import Batch, Incoming, Malformed, Notification, Object, Request, decode, encode
 from mcp_ref.jsonrpc.outline import MAX_UNREQUESTED, search_ends
 from mcp_ref.lib.http.message import Exchange, StreamingResponse
 from mcp_ref.lib.http.server import start_server

@@ -132,10 +132,7 @@ def wrong(value: object) -> Any:
         (lambda: EndpointLimits(sessions=True), "EndpointLimits.sessions must be int, not True"),
         (lambda: MemoryEventStore(max_age=wrong("1h")), "the option max_age must have the type float, not str"),
         (lambda: Server("s").tool(icons=[Icon(wrong(b"x"))])(lambda: "x"), "Icon.src must be str, not b'x'"),
-        (
-            lambda: Server("s").tool(annotations=wrong({}))(lambda: "x"),
-            "; write ToolAnnotations(...) instead",
-        ),
+        (lambda: Server("s").tool(annotations=wrong({}))(lambda: "x"), "; write ToolAnnotations(...) instead"),
         (lambda: _written(CallToolResult(wrong("ok"))), "CallToolResult.content must be list["),
         (
             lambda: _written(CallToolResult(wrong(["ok"]))),

@@ -65,11 +65,7 @@ def test_canonical_uri_of_an_invalid_uri_is_none(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("path", "bare"),
-    [
-        ("docs:/ada@host./a/b", "docs:/host/a/b"),
-        ("docs:a b%20/c%20d. ./e", "docs:a%20b/c%20d/e"),
-        ("docs:a", "docs:a"),
-    ],
+    [("docs:/ada@host./a/b", "docs:/host/a/b"), ("docs:a b%20/c%20d. ./e", "docs:a%20b/c%20d/e"), ("docs:a", "docs:a")],
 )
 def test_bare_path_has_no_user_and_no_dots_and_spaces_at_the_ends(path: str, bare: str) -> None:
     assert bare_path(path) == bare

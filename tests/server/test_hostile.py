@@ -189,13 +189,7 @@ RESULTS: dict[str, tuple[Call, object, Object]] = {
     "logging/setLevel": (lambda client: client.set_logging_level("info"), type(None), {"_meta": META}),
     "ping": (lambda client: client.ping(), type(None), {}),
 }
-EVERYTHING: Object = {
-    "tools": {},
-    "resources": {"subscribe": True},
-    "prompts": {},
-    "logging": {},
-    "completions": {},
-}
+EVERYTHING: Object = {"tools": {}, "resources": {"subscribe": True}, "prompts": {}, "logging": {}, "completions": {}}
 
 GREETING: Object = {
     "protocolVersion": "2025-11-25",
@@ -414,9 +408,7 @@ QUESTIONS: list[tuple[str, Object]] = [
                 {"role": "assistant", "content": [{"type": "tool_use", "id": "u", "name": "t", "input": {"a": "x"}}]},
                 {
                     "role": "user",
-                    "content": [
-                        {"type": "tool_result", "toolUseId": "u", "content": [{"type": "text", "text": "x"}]},
-                    ],
+                    "content": [{"type": "tool_result", "toolUseId": "u", "content": [{"type": "text", "text": "x"}]}],
                 },
             ],
             "maxTokens": 5,

@@ -87,9 +87,7 @@ async def answer(params: ElicitRequestFormParams | ElicitRequestURLParams) -> El
 
 
 @pytest.mark.spec("2026-07-28/basic/index#statelessness-1,3")
-def test_request_state_is_accepted_by_every_server_with_the_same_state_key(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_request_state_is_accepted_by_every_server_with_the_same_state_key(monkeypatch: pytest.MonkeyPatch) -> None:
     moved = {False: 0, True: 0}
 
     async def call(client: Client, number: int, room: asyncio.Semaphore) -> None:

@@ -475,9 +475,7 @@ async def test_stdio_print_does_not_reach_the_wire_and_tracebacks_go_to_standard
     frames: list[bytes] = []
     errors: list[bytes] = []
     async with Client(
-        python(NOISY),
-        on_stderr=errors.append,
-        trace=lambda direction, frame: frames.append(frame),
+        python(NOISY), on_stderr=errors.append, trace=lambda direction, frame: frames.append(frame)
     ) as client:
         for _ in range(3):
             assert (await client.call_tool("in_a_thread")).text == "done"
@@ -539,11 +537,7 @@ async def test_server_serves_many_clients_at_a_time_with_separate_responses() ->
 
 
 @pytest.mark.parametrize(
-    ("revisions", "why"),
-    [
-        ([], "revisions must not be empty"),
-        (["1.0"], "unknown protocol revision '1.0'"),
-    ],
+    ("revisions", "why"), [([], "revisions must not be empty"), (["1.0"], "unknown protocol revision '1.0'")]
 )
 def test_server_revisions_that_are_empty_or_unknown_raise_value_error(
     revisions: list[Revision | str], why: str

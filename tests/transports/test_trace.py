@@ -191,10 +191,7 @@ async def test_heads_of_the_legacy_era_show_the_session_and_the_listening_stream
     async with bridges().serve_http() as url:
         lines = await traced(url, "2025-11-25")
     heads = heads_of(lines)
-    assert heads[:2] == [("->", "POST /mcp"), ("<-", "200")] and heads[-2:] == [
-        ("->", "DELETE /mcp"),
-        ("<-", "204"),
-    ]
+    assert heads[:2] == [("->", "POST /mcp"), ("<-", "200")] and heads[-2:] == [("->", "DELETE /mcp"), ("<-", "204")]
     assert ("->", "GET /mcp") in heads and ("<-", "202") in heads
     (session,) = {match[1] for line in lines if (match := re.search(r"Mcp-Session-Id: (\S+)", line))}
     assert sum(session in line for line in lines) > 4

@@ -38,15 +38,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref import (
-    AuthorizationCode,
-    AuthorizationError,
-    Client,
-    DiscoveryFailed,
-    FileStore,
-    HttpClient,
-    SignInRefused,
-)
+from mcp_ref import AuthorizationCode, AuthorizationError, Client, DiscoveryFailed, FileStore, HttpClient, SignInRefused
 from mcp_ref.lib.http.message import Exchange
 from mcp_ref.lib.jose.keys import JSON, make_private_key
 from mcp_ref.lib.jose.tokens import sign_jwt

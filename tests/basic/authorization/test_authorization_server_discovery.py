@@ -179,8 +179,7 @@ async def test_server_without_metadata_uses_its_origin_only_for_2025_03_26() -> 
 
 
 @pytest.mark.spec(
-    "2025-03-26/basic/authorization#overview-4",
-    "2025-03-26/basic/authorization#server-metadata-discovery-1",
+    "2025-03-26/basic/authorization#overview-4", "2025-03-26/basic/authorization#server-metadata-discovery-1"
 )
 async def test_metadata_at_the_origin_are_used_for_2025_03_26() -> None:
     async with protected() as world:
@@ -240,8 +239,7 @@ async def test_issuer_that_must_not_be_requested_is_refused(issuer: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("server", "allowed"),
-    [("127.0.0.1", True), ("10.1.2.3", False), ("93.184.216.34", False), ("", False)],
+    ("server", "allowed"), [("127.0.0.1", True), ("10.1.2.3", False), ("93.184.216.34", False), ("", False)]
 )
 @pytest.mark.attack("A7")
 async def test_server_on_the_internet_leads_to_no_byte_on_this_machine(server: str, allowed: bool) -> None:

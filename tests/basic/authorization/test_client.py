@@ -467,8 +467,7 @@ async def test_stored_tokens_of_another_client_id_are_not_used() -> None:
         store = MemoryStore()
         await call(world, AuthorizationCode(store=store, open_browser=world.browse))
         await call(
-            world,
-            AuthorizationCode(store=store, client_id="own", issuer=world.auth.base, open_browser=world.browse),
+            world, AuthorizationCode(store=store, client_id="own", issuer=world.auth.base, open_browser=world.browse)
         )
         assert [seen.values["client_id"] for seen in world.auth.requests("/token")] == ["client-1", "own"]
 
@@ -618,8 +617,7 @@ async def test_registered_port_is_used_again() -> None:
 
 
 @pytest.mark.parametrize(
-    "callback",
-    [{"iss": "https://other.example"}, {"iss": ""}, {"error": "access_denied", "code": ""}, {"code": ""}],
+    "callback", [{"iss": "https://other.example"}, {"iss": ""}, {"error": "access_denied", "code": ""}, {"code": ""}]
 )
 @pytest.mark.attack("A4")
 async def test_untrusted_response_never_reaches_the_token_endpoint(callback: dict[str, str]) -> None:

@@ -9,12 +9,7 @@ import pytest
 
 from mcp_ref import AuthorizationCode, HttpClient, MemoryStore, RegistrationFailed
 from mcp_ref.basic.authorization.authorization_server_discovery import PeerRequests
-from mcp_ref.basic.authorization.client_registration import (
-    Clients,
-    OAuthClient,
-    choose_auth_method,
-    register,
-)
+from mcp_ref.basic.authorization.client_registration import Clients, OAuthClient, choose_auth_method, register
 from mcp_ref.basic.authorization.metadata import ServerMetadata
 from mcp_ref.jsonrpc.messages import JSON, Object
 from tests.protected_servers import Step, authorization_server, status
@@ -136,8 +131,7 @@ def test_client_metadata_url_must_be_https_with_a_path(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [{"client_id": "c"}, {"client_secret": "s"}, {"redirect_uri": "https://client.example/"}],
+    "arguments", [{"client_id": "c"}, {"client_secret": "s"}, {"redirect_uri": "https://client.example/"}]
 )
 def test_configuration_that_could_leak_or_fail_is_refused(arguments: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"issuer|client_id|redirect URI"):

@@ -12,13 +12,7 @@ import pytest
 from mcp_ref import Context, Server, TextContent
 from mcp_ref.basic.authorization.server import DEFAULT_SKEW
 from mcp_ref.jsonrpc.messages import Object
-from tests.basic.authorization.protected_server import (
-    Tokens,
-    bearer,
-    challenge,
-    modern_call,
-    protection,
-)
+from tests.basic.authorization.protected_server import Tokens, bearer, challenge, modern_call, protection
 from tests.messages import initialize, request, stateless_request
 from tests.raw_http_client import SSE_TYPE, Held, Reply, call, served_over_http
 from tests.settings import PATIENCE

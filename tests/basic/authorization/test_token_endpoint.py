@@ -159,8 +159,7 @@ def test_stored_grant_is_read_again_with_its_end() -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"access_token": None}, {"access_token": ""}, {"issuer": 5}, {"scopes": "a"}, {"id": None}],
+    "change", [{"access_token": None}, {"access_token": ""}, {"issuer": 5}, {"scopes": "a"}, {"id": None}]
 )
 def test_stored_grant_that_is_incomplete_is_ignored(change: dict[str, JSON]) -> None:
     grant = Grant("t", "https://auth.example").to_json()

@@ -8,14 +8,7 @@ import time
 
 import pytest
 
-from mcp_ref import (
-    Client,
-    ClientCredentials,
-    DiscoveryFailed,
-    MemoryStore,
-    TokenRefused,
-    es256_signer,
-)
+from mcp_ref import Client, ClientCredentials, DiscoveryFailed, MemoryStore, TokenRefused, es256_signer
 from mcp_ref.basic.authorization.client import Authorizer
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange

@@ -776,9 +776,7 @@ async def test_task_that_expires_is_removed_and_its_handler_cancelled(kind: str)
 
 
 @ALONE
-async def test_task_store_shared_by_servers_has_the_tasks_of_all(
-    kind: str,
-) -> None:
+async def test_task_store_shared_by_servers_has_the_tasks_of_all(kind: str) -> None:
     store = MemoryTaskStore()
     ours, theirs = at_work(task_store=store), at_work(task_store=store)
     theirs.server.tasks.poll_interval = 20

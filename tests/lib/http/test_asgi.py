@@ -343,9 +343,7 @@ async def test_asgi_request_that_is_cancelled_at_once_leaves_no_coroutine_that_w
     assert request.cancelled()
 
 
-async def test_asgi_stream_to_a_slow_client_waits_and_ends_at_max_queued(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_asgi_stream_to_a_slow_client_waits_and_ends_at_max_queued(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asgi, "MAX_UNSENT_BYTES", 10)
 
     call = Call(body())

@@ -165,9 +165,7 @@ async def scripted(*script: Sequence[Step], tls: ssl.SSLContext | None = None) -
 
 @contextlib.asynccontextmanager
 async def client(
-    limits: ClientLimits | None = None,
-    tls: ssl.SSLContext | None = None,
-    proxies: dict[str, str] | None = None,
+    limits: ClientLimits | None = None, tls: ssl.SSLContext | None = None, proxies: dict[str, str] | None = None
 ) -> AsyncIterator[HttpClient]:
     limits = limits or ClientLimits(connect=PATIENCE, head_time=PATIENCE, idle=PATIENCE)
     async with asyncio.timeout(2 * PATIENCE), HttpClient(limits=limits, ssl=tls, proxies=proxies or {}) as http:
@@ -199,9 +197,7 @@ async def test_request_has_host_content_length_and_accept_encoding_identity() ->
         host = f"127.0.0.1:{server.port}"
         assert server.asked == [
             Asked(
-                "GET /a%20b?c=d&e HTTP/1.1",
-                {"host": host, "accept-encoding": "identity", "accept": "text/plain"},
-                b"",
+                "GET /a%20b?c=d&e HTTP/1.1", {"host": host, "accept-encoding": "identity", "accept": "text/plain"}, b""
             ),
             Asked(
                 "POST / HTTP/1.1",
@@ -228,9 +224,7 @@ async def test_url_that_is_unusable_is_a_value_error(url: str) -> None:
     [{"X": "a\r\nY: b"}, {"X": "a\0"}, {"X": "€"}, {"X: y": "z"}, {"": "x"}, {"Content-Length": "3"},
      {"Transfer-Encoding": "chunked"}, {"Host": "elsewhere"}, {"connection": "close"}],
 )  # fmt: skip
-async def test_request_header_with_a_line_break_or_reserved_name_is_a_value_error(
-    headers: dict[str, str],
-) -> None:
+async def test_request_header_with_a_line_break_or_reserved_name_is_a_value_error(headers: dict[str, str]) -> None:
     async with scripted([OK]) as server, client() as http:
         with pytest.raises(ValueError):
             await get(http, server.url(), **headers)
@@ -1006,9 +1000,7 @@ def nameless_trust() -> ssl.SSLContext:
     return context
 
 
-async def test_https_proxy_of_the_environment_opens_a_tunnel(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_https_proxy_of_the_environment_opens_a_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
     tls = server_tls()
     names = names_asked(tls)
     async with scripted([OK, OK], tls=tls) as server, listening((tunnel := Tunnel(server.port)).serve) as port:

@@ -9,16 +9,7 @@ from collections import Counter
 import pytest
 
 from mcp_ref.lib.jose import curves
-from mcp_ref.lib.jose.curves import (
-    NEUTRAL,
-    P256,
-    P384,
-    Curve,
-    Point,
-    public_key,
-    sign,
-    verify,
-)
+from mcp_ref.lib.jose.curves import NEUTRAL, P256, P384, Curve, Point, public_key, sign, verify
 from tests.lib.jose.wycheproof import needs_vectors, vectors
 
 SECRET = 0xC9AFA9D845BA75166B5C215767B1D6934E50C3DB36E89B127B8A622B120F6721

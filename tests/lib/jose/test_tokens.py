@@ -64,11 +64,7 @@ def raw(header: str | bytes, payload: str | bytes = "{}", signature: bytes = b"s
 
 @pytest.mark.parametrize(
     ("token", "jwk", "algorithm"),
-    [
-        (RS256_TOKEN, RSA_JWK, "RS256"),
-        (ES256_TOKEN, EC_JWK, "ES256"),
-        (examples.EDDSA_TOKEN, OKP_JWK, "EdDSA"),
-    ],
+    [(RS256_TOKEN, RSA_JWK, "RS256"), (ES256_TOKEN, EC_JWK, "ES256"), (examples.EDDSA_TOKEN, OKP_JWK, "EdDSA")],
 )
 def test_verify_accepts_the_tokens_of_the_rfcs(token: str, jwk: dict[str, JSON], algorithm: str) -> None:
     jws = parse_jws(token)

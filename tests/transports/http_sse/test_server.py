@@ -14,18 +14,7 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
 from tests.messages import error_of, initialize, notification, request, stateless_request
-from tests.raw_http_client import (
-    CHANGED,
-    JSON_TYPE,
-    SSE_TYPE,
-    Held,
-    Reply,
-    Web,
-    answered,
-    call,
-    said,
-    served_over_http,
-)
+from tests.raw_http_client import CHANGED, JSON_TYPE, SSE_TYPE, Held, Reply, Web, answered, call, said, served_over_http
 from tests.settings import MODERN, PATIENCE, eventually
 
 OLD = "2024-11-05"
@@ -83,10 +72,7 @@ async def test_the_stream_names_the_endpoint_and_brings_all_that_the_server_says
         await client.say(call("count", to=2))
         assert [await client.stream.object() for _ in range(3)] == [said(0), said(1), answered("counted")]
         held.announce()
-        assert await client.stream.event() == {
-            "event": "message",
-            "data": json.dumps(CHANGED, separators=(",", ":")),
-        }
+        assert await client.stream.event() == {"event": "message", "data": json.dumps(CHANGED, separators=(",", ":"))}
         question = await client.ask(call("ask"))
         assert question["method"] == "roots/list"
         answer: JSON = {"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}}

@@ -318,10 +318,7 @@ async def test_version_header_unsupported_is_400_also_if_both_eras_are_served(ve
         for message in [*messages, notification("notifications/initialized")]:
             reply = await talk.post(message, MCP_Protocol_Version=version)
             assert reply.status == 400, message
-        for reply in (
-            await talk.get(MCP_Protocol_Version=version),
-            await talk.delete(MCP_Protocol_Version=version),
-        ):
+        for reply in (await talk.get(MCP_Protocol_Version=version), await talk.delete(MCP_Protocol_Version=version)):
             assert reply.status == 400 and "is not supported here" in reply.why
         assert (await talk.post(request("ping"))).status == 200
         assert len(talk.web.site._endpoint.sessions) == 1

@@ -692,9 +692,7 @@ async def test_a_retry_time_is_taken_within_reason(retry: bytes, pause: float, p
         assert pauses == [pause]
 
 
-async def test_stream_without_events_is_resumed_five_times_after_longer_pauses(
-    pauses: list[float],
-) -> None:
+async def test_stream_without_events_is_resumed_five_times_after_longer_pauses(pauses: list[float]) -> None:
     async with scripted() as site, talk(site.url) as client:
         await eventually(lambda: "GET" in site.keys)
         pauses.clear()
@@ -850,9 +848,7 @@ async def test_initialize_refused_with_400_404_or_405_tries_http_sse(code: int) 
 
 
 @pytest.mark.parametrize("code", [401, 403, 406, 415, 429, 500, 502, 503])
-async def test_initialize_refused_with_another_status_fails_without_trying_http_sse(
-    code: int,
-) -> None:
+async def test_initialize_refused_with_another_status_fails_without_trying_http_sse(code: int) -> None:
     async with scripted() as site:
         older(site, first=code)
         with pytest.raises(ConnectionClosed, match=f"HTTP {code}: no"):

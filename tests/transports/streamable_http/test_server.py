@@ -193,10 +193,7 @@ async def test_request_id_in_flight_is_400_and_does_no_harm(revision: str) -> No
         first = await talk.send(call("hold", 1, name="first"))
         await held.has_begun()
         again = await talk.post(call("add", 1, a=1, b=2))
-        assert (again.status, again.why) == (
-            400,
-            "a request with id 1 is still in flight; use another id",
-        )
+        assert (again.status, again.why) == (400, "a request with id 1 is still in flight; use another id")
         assert (await talk.post(call("add", "1", a=1, b=2))).json == answered("3", "1")  # another id
         held.go.set()
         assert (await talk.web.take(first)).json == answered("first")

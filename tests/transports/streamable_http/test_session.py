@@ -176,9 +176,7 @@ async def test_session_id_unknown_is_404(id: str) -> None:
             assert (reply.status, reply.why) == (404, GONE)
 
 
-def test_delete_lets_requests_in_flight_finish_and_keeps_no_events(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_delete_lets_requests_in_flight_finish_and_keeps_no_events(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         held, store = Held(), MemoryEventStore()
         async with http_session(held.server, store=store) as talk:
@@ -383,18 +381,12 @@ async def test_a_session_is_its_owners_and_does_not_exist_for_others() -> None:
         await mine.handshake()
         events = await (await mine.post(call("count", to=1))).events()
         theirs = Talk(web, mine.id, authorization="Bearer other")
-        for reply in (
-            *await everything(theirs),
-            await theirs.get(events[0]["id"]),
-            await theirs.post(initialize()),
-        ):
+        for reply in (*await everything(theirs), await theirs.get(events[0]["id"]), await theirs.post(initialize())):
             assert (reply.status, reply.why) == (404, GONE)
         assert (await mine.post(request("ping"))).json == PONG
 
 
-def test_authenticate_that_raises_fails_its_request_only(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_authenticate_that_raises_fails_its_request_only(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with served_over_http(Server("s"), authenticate=by_token) as web:
             mine = Talk(web, authorization="Bearer me")
@@ -565,9 +557,7 @@ async def test_a_stream_that_listens_is_taken_up_where_it_broke(revision: str) -
 
 @pytest.mark.spec("2025-11-25/basic/transports#listening-for-messages-from-the-server-5")
 @every_revision
-async def test_listening_stream_begins_with_an_event_id_if_streams_are_polled(
-    revision: str,
-) -> None:
+async def test_listening_stream_begins_with_an_event_id_if_streams_are_polled(revision: str) -> None:
     held = Held()
     async with http_session(held.server, revision) as talk:
         first = await talk.get()

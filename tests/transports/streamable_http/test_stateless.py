@@ -10,28 +10,11 @@ import pytest
 
 from mcp_ref import Context, Server, TextContent
 from mcp_ref.basic.versioning import UNSUPPORTED_PROTOCOL_VERSION
-from mcp_ref.jsonrpc.messages import (
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    JSON,
-    METHOD_NOT_FOUND,
-    PARSE_ERROR,
-    Object,
-)
+from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METHOD_NOT_FOUND, PARSE_ERROR, Object
 from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
 from tests.messages import complete, error_of, initialize, notification, request, result_of, stateless_request
-from tests.raw_http_client import (
-    BOTH,
-    JSON_TYPE,
-    SSE_TYPE,
-    Held,
-    Reply,
-    Talk,
-    messages,
-    said,
-    served_over_http,
-)
+from tests.raw_http_client import BOTH, JSON_TYPE, SSE_TYPE, Held, Reply, Talk, messages, said, served_over_http
 from tests.settings import META, MODERN, PATIENCE, eventually, run
 
 SPEAKS = pytest.mark.parametrize("speaks", [["2025-11-25", MODERN], [MODERN]], ids=["both eras", "modern alone"])

@@ -396,11 +396,7 @@ async def test_an_error_is_raised_as_the_servers_also_without_an_id(kind: str, i
         async with met(site) as client:
             with pytest.raises(RemoteError) as found:
                 await client.call_tool("t")
-            assert (found.value.code, found.value.message, found.value.data) == (
-                -32601,
-                "Method not found",
-                {"x": 1},
-            )
+            assert (found.value.code, found.value.message, found.value.data) == (-32601, "Method not found", {"x": 1})
 
 
 async def test_an_answer_that_is_malformed_but_names_its_request_fails_it_at_once() -> None:
