@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -92,6 +93,13 @@ def test_json_output_escapes_control_characters_that_a_terminal_obeys(capsys: Ca
     printed = capsys.readouterr().out
     assert '"\\u001b[2J \\u009b2J \\u007f caf\u00e9"' in printed
     assert json.loads(printed) == {"text": "\x1b[2J \x9b2J \x7f caf\u00e9"}
+
+
+def test_a_character_that_standard_output_lacks_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out := io.BytesIO(), "ascii"))
+    say = 'from mcp_ref import Server\ns = Server("s")\n@s.tool()\ndef say() -> str:\n    return "é"\ns.run()'
+    assert ask("call", "say", server=quick_python(say)) == 0
+    assert out.getvalue() == b"\\xe9\n"
 
 
 def test_call_describes_blocks_without_text(capsys: Captured) -> None:

@@ -13,7 +13,7 @@ from mcp_ref.basic.authorization import authorization_server_discovery as module
 from mcp_ref.basic.authorization.authorization_server_discovery import PeerRequests, discover
 from mcp_ref.basic.authorization.metadata import MAX_DOCUMENT, MAX_ISSUERS, ResourceMetadata, ServerMetadata
 from mcp_ref.jsonrpc.messages import JSON
-from mcp_ref.lib.http.client import ForbiddenAddress
+from mcp_ref.lib.http.client import ForbiddenAddress, HttpError
 from mcp_ref.lib.http.message import Exchange
 from tests.protected_servers import AS_PATH, PRM_PATH, Step, World, authorization_server, protected, silence, status
 
@@ -46,6 +46,7 @@ async def test_resource_metadata_url_of_the_challenge_is_requested_first() -> No
         resource, server = await _discover(world, f"{world.mcp.base}/custom")
         assert (resource.resource, server.issuer) == (world.url, world.auth.base)
         assert world.mcp.paths == ["/custom"] and world.auth.paths == [AS_PATH]
+        assert world.mcp.seen[0].headers["accept"] == "application/json"
 
 
 @pytest.mark.spec(
@@ -236,6 +237,12 @@ async def test_issuer_that_must_not_be_requested_is_refused(issuer: str) -> None
         with pytest.raises(DiscoveryFailed) as caught:
             await _discover(world)
         assert "u:p" not in str(caught.value) and "x=1" not in str(caught.value)
+
+
+async def test_peer_requests_refuse_plain_http_to_another_machine_before_they_connect() -> None:
+    async with protected() as world, _peers(world) as peers:
+        with pytest.raises(HttpError, match="must begin with https://"):
+            await peers.send("GET", "http://192.0.2.1/", {})
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,7 @@ async def test_step_ups_with_ever_new_scopes_are_bounded() -> None:
         for name in ("a", "b", "c", "d"):
             with pytest.raises(InsufficientScope):
                 await client.call_tool(name)
-        assert len(world.opened) <= 1 + 3
+        assert len(world.opened) == 1 + MAX_STEP_UPS_IN_A_ROW
 
 
 async def test_step_ups_that_succeed_are_not_counted() -> None:
