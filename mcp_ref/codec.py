@@ -21,7 +21,7 @@ import dataclasses
 import functools
 import types
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Annotated, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
 from .jsonrpc.messages import JSON, Object
@@ -351,24 +351,29 @@ def _read_literal(options: tuple[JSON, ...], exact: set[tuple[type, JSON]], valu
 def _read_list(item: _Read | None, value: JSON) -> object:
     if type(value) is not list:
         raise ShapeError("an array", value)
-    return value if item is None else [*_read_members(item, enumerate(value)).values()]
+    if item is None:
+        return value
+    items: list[object] = []
+    try:
+        for member in value:
+            items.append(item(member))
+    except ShapeError as error:
+        raise error.under(len(items)) from None
+    return items
 
 
 def _read_dict(item: _Read | None, value: JSON) -> object:
     if type(value) is not dict:
         raise ShapeError("an object", value)
-    return value if item is None else _read_members(item, value.items())
-
-
-def _read_members(read: _Read, members: Iterable[tuple[str | int, JSON]]) -> dict[str | int, object]:
-    found = dict[str | int, object]()
-    name: str | int = ""
+    if item is None:
+        return value
+    members: dict[str, object] = {}
     try:
-        for name, member in members:
-            found[name] = read(member)
+        for name, member in value.items():
+            members[name] = item(member)
     except ShapeError as error:
         raise error.under(name) from None
-    return found
+    return members
 
 
 def _json_kinds(hint: object) -> tuple[type, ...] | None:

@@ -150,11 +150,11 @@ class Session(Channel):
                 self.ended.set_result(None)
 
     async def request(
-        self, method: str, params: object, result: type[T], *, timeout: float | None, max_timeout: float | None = None,
-        on_progress: ProgressHandler | None = None, related: RequestId | None = None,
-        before_send: Callable[[RequestId], None] | None = None,
+        self, method: str, params: object, result: type[T] | Callable[[Object, Revision], type[T]], *,
+        timeout: float | None, max_timeout: float | None = None, on_progress: ProgressHandler | None = None,
+        related: RequestId | None = None, before_send: Callable[[RequestId], None] | None = None,
     ) -> T:  # fmt: skip
-        """Send a request, and return its result, an object of the dataclass `result`.
+        """Send a request, and return its result, an object of the dataclass `result` or of the one that it returns.
 
         Raise CapabilityError or NotInRevision before sending, and RemoteError, RequestTimeout, ConnectionClosed or
         InvalidMessage after it. `timeout` and `max_timeout` are in seconds; None means no limit. If `max_timeout` is
@@ -184,8 +184,9 @@ class Session(Channel):
         except RemoteError as error:
             self.handle_error_response(error)
             raise
+        cls = result if isinstance(result, type) else result(wire, self.revision)
         try:
-            return self.codec.decode(result, wire)
+            return self.codec.decode(cls, wire)
         except ShapeError as error:
             raise InvalidMessage(f"the result of {method} has the wrong shape: {error}") from None
 

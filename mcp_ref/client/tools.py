@@ -16,8 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Coroutine, Mapping
 from functools import partial
 from typing import TypeAlias, TypedDict, TypeVar, cast
 
@@ -34,6 +33,7 @@ from ..jsonrpc.errors import InvalidMessage, RemoteError
 from ..jsonrpc.messages import JSON, METHOD_NOT_FOUND, Object, RequestId, parse_json
 from ..revisions import Revision
 from .requests import ClientRequests
+from .session import ClientSession
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -51,20 +51,11 @@ class CallOptions(TypedDict, total=False):
     meta: Mapping[str, object] | None
 
 
-@dataclass
-class CallToolOutcome:
-    """The response to `tools/call`: a result, or a task whose result comes later."""
-
-    result: CallToolResult | None = None
-    task: CreateTaskResult | None = None
-
-    @staticmethod
-    def from_wire(wire: Object, revision: Revision) -> Object:
-        """Return {"task": wire} or {"result": wire}."""
-        is_task = wire.get("resultType") == "task"  # since 2026-07-28
-        if revision.tasks_are_core and "task" in wire and "content" not in wire:  # 2025-11-25
-            is_task = True
-        return {"task": wire} if is_task else {"result": wire}
+def _response_type(wire: Object, revision: Revision) -> type[CallToolResult | CreateTaskResult]:
+    """Return the type of a response to `tools/call`: a result, or a task whose result comes later."""
+    is_core_task = revision.tasks_are_core and "task" in wire and "content" not in wire  # 2025-11-25
+    # since 2026-07-28, tasks are an extension, and `resultType` names them
+    return CreateTaskResult if is_core_task or wire.get("resultType") == "task" else CallToolResult
 
 
 class ToolCalls:
@@ -136,10 +127,10 @@ class ToolCalls:
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
     ) -> CallToolResult:
         """Return the result of a tool call, for which a task of the server is awaited."""
-        outcome = await self._call(params, on_progress, timeout, max_timeout)
-        if outcome.result is not None:
-            return outcome.result
-        running = self._running_task(params.name, outcome)
+        response = await self._call(params, on_progress, timeout, max_timeout)
+        if isinstance(response, CallToolResult):
+            return response
+        running = self._running_task(params.name, response)
         try:
             return await running.result(max_timeout if max_timeout is not None else timeout)
         except BaseException:
@@ -177,38 +168,42 @@ class ToolCalls:
 
     async def find_task(self, id: str, timeout: Seconds) -> RunningTask[CallToolResult]:
         task = await self._client.request("tasks/get", TaskRequestParams(id), Task, timeout)
-        return self._running_task(None, CallToolOutcome(task=CreateTaskResult(task)))
+        return self._running_task(None, CreateTaskResult(task))
 
     async def _call(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
-    ) -> CallToolOutcome:
-        """Send `tools/call`, and once more after an error if `_update_for_retry` has changed it."""
+    ) -> CallToolResult | CreateTaskResult:
+        """Send `tools/call`, and once more after an error if `_update_for_retry` has changed it.
+
+        If the response is a task, go on reporting the progress of that.
+        """
         if params.task is None:
             self._add_required_task(params)
+        connector = self._client.connector
+        session = connector.usable or await connector.ready()
+        tokens: list[RequestId] = []  # a request's id is its progress token; a retry with input has a new one
         try:
-            outcome = await self._send(params, on_progress, timeout, max_timeout)
+            response = await self._send(session, params, on_progress, timeout, max_timeout, tokens)
         except RemoteError as error:
             if not await self._update_for_retry(error, params, timeout):
                 raise
-            outcome = await self._send(params, on_progress, timeout, max_timeout)
-        if outcome.result is not None:
-            self._check_result(params.name, outcome.result)
-        return outcome
-
-    async def _send(
-        self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
-    ) -> CallToolOutcome:
-        """Send one `tools/call`. If its response is a task, go on reporting the progress of that."""
-        session = self._client.connector.usable or await self._client.connector.ready()
-        tokens: list[RequestId] = []  # a request's id is its progress token; a retry with input has a new one
-        outcome = await session.request(
-            "tools/call", params, CallToolOutcome,
-            timeout=timeout if timeout is not None else self._client.timeout, max_timeout=max_timeout,
-            on_progress=on_progress, before_send=tokens.append if on_progress is not None else None)  # fmt: skip
-        if outcome.task is not None and on_progress is not None:
+            session = connector.usable or await connector.ready()
+            response = await self._send(session, params, on_progress, timeout, max_timeout, tokens)
+        if isinstance(response, CallToolResult):
+            self._check_result(params.name, response)
+        elif on_progress is not None:
             latest_token = tokens.pop()
             session.follow_progress(latest_token, on_progress)
-        return outcome
+        return response
+
+    def _send(
+        self, session: ClientSession, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds,
+        max_timeout: Seconds, tokens: list[RequestId],
+    ) -> Coroutine[object, object, CallToolResult | CreateTaskResult]:  # fmt: skip
+        return session.request(
+            "tools/call", params, _response_type,
+            timeout=timeout if timeout is not None else self._client.timeout, max_timeout=max_timeout,
+            on_progress=on_progress, before_send=tokens.append if on_progress is not None else None)  # fmt: skip
 
     async def _update_for_retry(self, error: RemoteError, params: CallToolRequestParams, timeout: Seconds) -> bool:
         """List the tools again after some errors. Return True if the list changes the HTTP headers or `params.task`."""
@@ -225,10 +220,13 @@ class ToolCalls:
             return params.task is not None
         return False
 
-    def _running_task(self, name: str | None, outcome: CallToolOutcome) -> RunningTask[CallToolResult]:
-        client, task = self._client, outcome.task.task if outcome.task is not None else None
+    def _running_task(
+        self, name: str | None, response: CallToolResult | CreateTaskResult
+    ) -> RunningTask[CallToolResult]:
+        client = self._client
+        task, result = (response.task, None) if isinstance(response, CreateTaskResult) else (None, response)
         handle, check = client.session.handle_input_request, partial(self._check_result, name)
-        return RunningTask(client.request, client.revision, task, CallToolResult, outcome.result, handle, check)
+        return RunningTask(client.request, client.revision, task, CallToolResult, result, handle, check)
 
 
 def _possible_data(result: CallToolResult, schema: Object) -> list[JSON]:
