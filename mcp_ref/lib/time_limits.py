@@ -74,6 +74,7 @@ class TimeLimits:
         self.running: set[TimeLimit] = set()
         self._stops = 0  # number of open `stopped` blocks
         self._timer: asyncio.TimerHandle | None = None  # calls `_check` at the earliest end, or before it
+        self._next_check = math.inf  # the time of that call, on the event loop's clock; infinity without a timer
 
     def timeout(self, seconds: float | None, most: float | None = None) -> TimeLimit:
         """Return a context manager that raises TimeoutError at the end of the time. It can be restarted up to `most`.
@@ -94,9 +95,10 @@ class TimeLimits:
 
     def watch(self, end: float) -> None:
         """Call `_check` at this time, unless it is called earlier anyway."""
-        if end == math.inf or (self._timer is not None and self._timer.when() <= end):
+        if end >= self._next_check:
             return
         self.close()
+        self._next_check = end
         self._timer = asyncio.get_running_loop().call_at(end, self._check)
 
     def _check(self) -> None:
@@ -141,4 +143,4 @@ class TimeLimits:
         """Stop the timer. Later limits start it again."""
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+            self._timer, self._next_check = None, math.inf
