@@ -42,7 +42,7 @@ def _shared_name(name: str) -> tuple[str, str]:
 class Headers:
     """The headers of a received message, in order and immutable. Lookups ignore the case of names."""
 
-    __slots__ = ("__weakref__", "_items", "_values", "checked")
+    __slots__ = ("__weakref__", "_items", "_values", "checked", "media_type")
 
     def __init__(self, items: Iterable[tuple[str, str]] = ()) -> None:
         self.checked: object = None
@@ -53,6 +53,8 @@ class Headers:
             name, key = _shared_name(name)
             self._items.append((name, value))
             self._values[key] = (*self._values[key], value) if key in self._values else (value,)
+        self.media_type = (self.get("content-type") or "").partition(";")[0].strip().lower()
+        """The content type without its parameters, in lower case, or "" if the header is missing."""
 
     def get(self, name: str) -> str | None:
         """Return the first value of a header, or None if the header is missing."""
@@ -62,11 +64,6 @@ class Headers:
     def get_all(self, name: str) -> tuple[str, ...]:
         """Return all values of a header, in order."""
         return self._values.get(name.lower(), ())
-
-    @property
-    def media_type(self) -> str:
-        """The content type without its parameters, in lower case, or "" if the header is missing."""
-        return (self.get("content-type") or "").partition(";")[0].strip().lower()
 
     def duplicates(self) -> list[str]:
         """Return the names, in lower case, of the headers that occur more than once."""

@@ -17,9 +17,8 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from .message import bracket_ipv6
@@ -30,8 +29,7 @@ MAX_PARSED: Final = 256
 """Maximum number of parsed URLs that are kept, because a client often sends many requests to one URL."""
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """The scheme, host and port of a server, whose `str` is the value of the Host header."""
 
     scheme: str

@@ -146,7 +146,8 @@ class ClientConnection(asyncio.Protocol):
         """Wait for more received bytes. Return False if the connection has ended. Raise OSError if it broke."""
         size = len(self.received)
         if not self._has_ended:
-            self._resume_reading()
+            if self._is_paused:
+                self._resume_reading()
             self._arrival = self._loop.create_future()
             await self._arrival
         if len(self.received) > size:
@@ -158,12 +159,12 @@ class ClientConnection(asyncio.Protocol):
     def keep(self) -> None:
         """Keep the connection for another request."""
         self.used_before, self.free_since = True, self._loop.time()
-        self._resume_reading()  # else the end of the connection would not be noticed
+        if self._is_paused:
+            self._resume_reading()  # else the end of the connection would not be noticed
 
     def _resume_reading(self) -> None:
-        if self._is_paused:
-            self._is_paused = False
-            self.transport.resume_reading()
+        self._is_paused = False
+        self.transport.resume_reading()
 
     def is_open(self) -> bool:
         """Return True if the server has not closed the connection, and has sent no unrequested bytes."""
@@ -204,13 +205,11 @@ class ClientConnection(asyncio.Protocol):
 
     def _take_head(self) -> ResponseHead | None:
         """Remove a head from `received`. Return None if it is incomplete."""
-        if not self.received:
-            return None
-        end = self.received.find(_END_OF_HEAD)
-        size = len(self.received) - len(_END_OF_HEAD) if end < 0 else end
-        if size > self.limits.head_size or (end < 0 and size == self.limits.head_size):
-            raise HttpError(f"the head of the response is larger than {self.limits.head_size} bytes")
+        most = self.limits.head_size + len(_END_OF_HEAD)
+        end = self.received.find(_END_OF_HEAD, 0, most)
         if end < 0:
+            if len(self.received) >= most:
+                raise HttpError(f"the head of the response is larger than {self.limits.head_size} bytes")
             return None
         head, last = self.take(end + len(_END_OF_HEAD)), self._last_head
         if last is None or head != last.received:
@@ -239,23 +238,28 @@ class HttpResponse:
     Attributes:
         url: The URL of the response, after redirects.
         connection: The connection that the rest of the body comes on.
-        address: The IP address of the server. None behind a proxy, which alone knows the address.
         body: The whole body, after `read`; else b"".
         is_complete: True if the body was read to its end.
-        keep_alive: True if the connection can be reused after the body.
     """
 
     def __init__(self, url: str, method: str, head: ResponseHead, connection: ClientConnection) -> None:
-        self.url, self.address, self.connection = url, connection.address, connection
+        self.url, self.connection, self._head = url, connection, head
         self.status, self.headers = head.status, head.headers
         self.body = b""
-        length = 0 if method == "HEAD" else head.length
+        length = self._length = 0 if method == "HEAD" else head.length  # None: the body ends with the connection
         self.is_complete = length == 0
-        self.keep_alive = head.keep_alive and length is not None
-        self._coding = head.coding
-        self._length = length  # None: the body ends with the connection
         self._left = MAX_RECEIVED_BYTES if length is None else length
         self._chunk_decoder = ChunkDecoder(connection.received) if length == CHUNKED else None
+
+    @property
+    def address(self) -> str | None:
+        """The IP address of the server. None behind a proxy, which alone knows the address."""
+        return self.connection.address
+
+    @property
+    def keep_alive(self) -> bool:
+        """True if the connection can be reused after the body."""
+        return self._head.keep_alive and self._length is not None
 
     async def read(self, limit: int) -> bytes:
         """Return the whole body.
@@ -304,8 +308,8 @@ class HttpResponse:
 
     def _take_piece(self) -> bytes:
         """Return the received bytes of the body. Set `is_complete` if they contain the end that the head announced."""
-        if self._coding != "identity":
-            raise HttpError(f"the response is encoded with {self._coding[:40]}, which the request did not accept")
+        if self._head.coding != "identity":
+            raise HttpError(f"the response is encoded with {self._head.coding[:40]}, which the request did not accept")
         if self._chunk_decoder is not None:
             try:
                 piece = self._chunk_decoder.decode()

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Final, cast
@@ -130,13 +130,17 @@ class StreamableHttpClientTransport(Transport):
         """POST a message. A legacy message first waits until all earlier notifications and responses are accepted."""
         if self._closing is not None:
             return
-        if isinstance(message, Request) and is_stateless(message.params):
-            return self._stateless.send(message, self._receive)
-        if isinstance(message, Notification) and self._cancel_stateless(message):
+        ids: list[RequestId] = []
+        if isinstance(message, Request):
+            if is_stateless(message.params):
+                return self._stateless.send(message, self._receive)
+            ids = [message.id]
+        elif isinstance(message, Batch):
+            ids = [member.id for member in message.messages if isinstance(member, Request)]
+        elif isinstance(message, Notification) and self._cancel_stateless(message):
             return
         if self._http_sse is not None:
             return self._http_sse.send(message, related)
-        ids = [member.id for member in _members(message) if isinstance(member, Request)]
         if not ids and not isinstance(message, Notification) and len(self._posts) >= MAX_POSTS:
             return  # or a server that sends requests but accepts no responses would fill our memory
         frame = encode(message)
@@ -369,7 +373,7 @@ class StreamableHttpClientTransport(Transport):
         message = decode(frame) if len(frame) <= MAX_UNREQUESTED else decode_large(frame, self.waits_for)
         if isinstance(message, Response) and self._initialize is not None and message.id == self._initialize.id:
             self._use_session(self._session, find_revision(message.result.get("protocolVersion")))
-        for member in _members(message):
+        for member in message.messages if isinstance(message, Batch) else (message,):
             if isinstance(member, (Response, ErrorResponse, Malformed)) and member.id is not None:
                 unanswered.discard(member.id)
         deliver(message)
@@ -388,7 +392,3 @@ def _failure_in(responses: list[Incoming]) -> str | None:
         if isinstance(response, (ErrorResponse, RequestFailure)):
             return response.error.message if isinstance(response, ErrorResponse) else response.reason
     return "the server did not respond to `initialize`"
-
-
-def _members(message: Outgoing | Incoming) -> Sequence[Outgoing | Incoming]:
-    return message.messages if isinstance(message, Batch) else [message]
