@@ -93,6 +93,11 @@ class RegisteredTool:
         """The validator of the structured content; None without an output schema."""
         return compile_schema(self.tool.output_schema) if self.tool.output_schema is not None else None
 
+    @cached_property
+    def _needs_wrapper(self) -> bool:
+        schema = self.tool.output_schema
+        return schema is not None and schema is self.signature.output_schema and not is_object_schema(schema)
+
     def wraps_result(self, revision: Revision) -> bool:
         """Return True if the server sends the structured content as `{"result": ...}`.
 
@@ -100,11 +105,8 @@ class RegisteredTool:
         wrote the output schema, it sends them only as text, because a `$ref` to the schema's root would fail in a
         wrapper.
         """
-        if not revision.structured_results or revision.structured_content_is_any_json:
-            return False
-        schema = self.tool.output_schema
-        is_generated = schema is not None and schema is self.signature.output_schema
-        return is_generated and not is_object_schema(schema)
+        needs_object = revision.structured_results and not revision.structured_content_is_any_json
+        return needs_object and self._needs_wrapper
 
     def tool_for(self, revision: Revision) -> Tool:
         """Return the description of the tool for a client of this revision."""

@@ -11,7 +11,7 @@ The map of the server:
     who is the caller                     checks.py: guard; session.py: admit
     POST: of a session or stateless?      server.py: _route, _post, _is_stateless
     POST of `initialize`                  server.py: _initialize; session_table.py: begin; posted_session.py: receive
-    POST of a request in a session        server.py: _post_in_session, _open_stream; session.py: respond_to
+    POST of a request in a session        server.py: _post_in_session; session.py: open_stream, respond_to
     a message of the server in a session  session.py: send, put, keep_alive; event_store.py: append
     GET: listen, or resume a stream       server.py: _get; session.py: attach; event_store.py: events_after
     DELETE, idle, or too many sessions    server.py: _delete; session_table.py: end, keep_alive; idle_order.py: add

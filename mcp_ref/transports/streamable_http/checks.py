@@ -114,6 +114,10 @@ class CheckedRequest:
     session_id: str | None
     revision: str | None
     """The value of the header `MCP-Protocol-Version`, or None."""
+    names_modern: bool
+    """True if that header has another value than a legacy revision."""
+    session_failure: HttpRefusal | None
+    """The failure of check 8 for a message in a session, or None."""
     last_event_id: str | None
     accepts_json: bool
     accepts_sse: bool
@@ -179,9 +183,9 @@ class RequestChecks:
         known = headers.checked
         if type(known) is CheckedRequest and known.checks is self and known.method == request.method:
             return known
-        for name in headers.duplicates():
-            if name in UNIQUE_HEADERS:
-                raise HttpRefusal(400, f"duplicate header {name}: send it once")
+        for duplicate in headers.duplicates():
+            if duplicate in UNIQUE_HEADERS:
+                raise HttpRefusal(400, f"duplicate header {duplicate}: send it once")
         host = headers.get("host")
         if not self._is_our_host((host or "").lower()):  # HTTP/1.0 needs no Host, and "*" accepts this too
             raise HttpRefusal(403, f"Host {_quoted(host)} is not allowed; add it to the server's setting allowed_hosts")
@@ -196,9 +200,17 @@ class RequestChecks:
             raise HttpRefusal(405, why, [self._allow, *cors])
         accepts = accepted_types(headers)
         fault = self._deferred_failure(request, *accepts) if self._has_messages else None
-        session, revision, last = headers.get(SESSION_HEADER), headers.get(VERSION_HEADER), headers.get("last-event-id")
-        headers.checked = CheckedRequest(self, request.method, cors, session, revision, last, *accepts, fault)
-        return headers.checked
+        name = headers.get(VERSION_HEADER)
+        names_modern, session_failure = False, None
+        if name is not None:
+            revision = find_revision(name)
+            names_modern = revision not in LEGACY
+            session_failure = None if revision in self.session_revisions else self.unsupported_revision(name)
+        session, last = headers.get(SESSION_HEADER), headers.get("last-event-id")
+        headers.checked = checked = CheckedRequest(
+            self, request.method, cors, session, name, names_modern, session_failure, last, *accepts, fault
+        )
+        return checked
 
     def preflight(self, request: HttpRequest, checked: CheckedRequest) -> HeaderList:
         """Return the headers that tell a browser which methods and headers a page is allowed to send."""

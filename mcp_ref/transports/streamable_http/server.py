@@ -47,7 +47,7 @@ from ...jsonrpc.messages import (
 )
 from ...lib.http.message import Exchange, Rest, StreamingResponse
 from ...lib.shares import Shares
-from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, REVISIONS_BY_NAME, Revision, find_revision
+from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, Revision, find_revision
 from ..base import Begin, Trace, finish
 from ..trace import traced_exchange
 from .checks import (
@@ -68,8 +68,6 @@ from .restoration import add_error, note_kept
 from .session import LISTENING, HttpSession
 from .session_table import SessionTable, shutting_down
 from .stateless import FindParameters, InFlight, ServeStateless, StatelessExchange, check_request
-
-_LEGACY = frozenset(LEGACY)  # a set, because comparing two revisions is slow
 
 
 class StreamableHttpEndpoint:
@@ -163,7 +161,8 @@ class StreamableHttpEndpoint:
     def _post_in_session(self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access) -> Rest:
         session = None
         if checked.session_id is not None:
-            self._check_revision(checked)
+            if checked.session_failure is not None:
+                raise checked.session_failure.copy()
             session = self._find_ready(checked.session_id)
             if session is None:
                 return self._wait_and_post(exchange, checked, access)
@@ -186,12 +185,14 @@ class StreamableHttpEndpoint:
             session.receive(message, frame)
             exchange.respond(202, checked.cors, b"")
             return None
-        if in_flight := [id for id in ids if id in session.streams_by_request]:
-            raise HttpRefusal(400, f"a request with id {in_flight[0]!r} is still in flight; use another id")
+        if not session.streams_by_request.keys().isdisjoint(ids):
+            in_flight = next(id for id in ids if id in session.streams_by_request)
+            raise HttpRefusal(400, f"a request with id {in_flight!r} is still in flight; use another id")
         if len(session.streams) >= self._limits.streams:
             raise HttpRefusal(429, f"the session has {self._limits.streams} streams already; wait for a response")
         # No access for a batch, because one handler's refusal must not replace the results of the other requests.
-        self._open_stream(session, exchange, checked, ids, access if isinstance(message, Request) else None)
+        access_of_one = access if isinstance(message, Request) else None
+        session.open_stream(ids).respond_to(exchange, checked, self._json_responses, access_of_one)
         session.was_used = True
         if self._keeps_requests:
             note_kept(session, message)
@@ -215,19 +216,10 @@ class StreamableHttpEndpoint:
         if rest is not None:
             await rest
 
-    def _open_stream(
-        self, session: HttpSession, exchange: Exchange, checked: CheckedRequest, ids: tuple[RequestId, ...],
-        access: Access | None,
-    ) -> None:  # fmt: skip
-        stream = session.open_stream(ids)
-        stream.accepts_json = checked.accepts_json or not checked.accepts_sse
-        stream.accepts_sse = checked.accepts_sse and not self._json_responses
-        stream.respond_to(exchange, checked.cors, access)
-
     async def _initialize(self, exchange: Exchange, checked: CheckedRequest, message: Request, access: Access) -> None:
         session = self.table.begin(exchange.request.body, access)
         self._start_heartbeat()
-        self._open_stream(session, exchange, checked, (message.id,), None)
+        session.open_stream((message.id,)).respond_to(exchange, checked, self._json_responses, None)
         try:
             await session.reading()
             session.receive(message, exchange.request.body)
@@ -239,15 +231,11 @@ class StreamableHttpEndpoint:
     async def _find_session(self, checked: CheckedRequest, access: Access) -> HttpSession:
         if checked.session_id is None:
             raise _session_missing()
-        self._check_revision(checked)
+        if checked.session_failure is not None:
+            raise checked.session_failure.copy()
         session = await self.table.find(checked.session_id, access)
         self._start_heartbeat()
         return session
-
-    def _check_revision(self, checked: CheckedRequest) -> None:
-        name = checked.revision
-        if name is not None and REVISIONS_BY_NAME.get(name) not in self._checks.session_revisions:
-            raise self._checks.unsupported_revision(name)
 
     def _start_heartbeat(self) -> None:
         if self._heartbeat.timer is None:
@@ -263,8 +251,7 @@ class StreamableHttpEndpoint:
             return True
         if isinstance(message, Request) and message.method == "initialize" and self._checks.session_revisions:
             return False
-        named = checked.revision is not None and REVISIONS_BY_NAME.get(checked.revision) not in _LEGACY
-        return named or not self._checks.session_revisions
+        return checked.names_modern or not self._checks.session_revisions
 
     def _post_stateless(self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access) -> Rest:
         if self._trace is not None:
@@ -300,8 +287,7 @@ class StreamableHttpEndpoint:
                 raise HttpRefusal(406, f"Accept must list {SSE_TYPE}: the response to {request.method} is a stream")
             accepts_sse = True
             in_flight = self._subscriptions
-        accepts_json = checked.accepts_json or not checked.accepts_sse
-        reply = StatelessExchange(exchange, request, checked.cors, self._trace, accepts_json, accepts_sse, in_flight)
+        reply = StatelessExchange(exchange, request, checked, self._trace, accepts_sse, in_flight)
         try:
             check_request(request, checked, exchange.request.headers, self._parameters)
         except ProtocolError as error:

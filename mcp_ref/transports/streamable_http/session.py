@@ -36,7 +36,7 @@ from ...lib.shares import Shares
 from ...lib.turns import note_size
 from ...revisions import LATEST_LEGACY, find_revision
 from ..base import ServedSession, Trace
-from .checks import JSON_HEADERS, SESSION_HEADER, SSE_HEADERS, HttpRefusal, refuse, unknown_session
+from .checks import JSON_HEADERS, SESSION_HEADER, SSE_HEADERS, CheckedRequest, HttpRefusal, refuse, unknown_session
 from .event_store import Event, MemoryEventStore
 from .kept_requests import KeptRequests, name_with_id
 from .posted_session import EndpointLimits, SessionTransport
@@ -90,12 +90,15 @@ class Stream:
         self.first_unsent = ""
         """The id of the first event that no response has sent; "" if all are sent."""
 
-    def respond_to(self, exchange: Exchange, headers: HeaderList, access: Access | None) -> None:
-        """Send the messages in the response to this POST, with these further headers.
+    def respond_to(
+        self, exchange: Exchange, checked: CheckedRequest, json_responses: bool, access: Access | None
+    ) -> None:
+        """Send the messages in the response to this POST, or the response alone if it is JSON.
 
         A refusal that a handler notes in `access` becomes the response. A batch has no `access`.
         """
-        self._exchange, self.headers, self._access = exchange, headers, access
+        self.accepts_json, self.accepts_sse = checked.accepts_json, checked.accepts_sse and not json_responses
+        self._exchange, self.headers, self._access = exchange, checked.cors, access
         exchange.respond_later(self.cancel)
 
     def cancel(self) -> None:

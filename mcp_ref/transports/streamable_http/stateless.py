@@ -33,7 +33,7 @@ from ...basic.versioning import MODERN_ERROR_CODES, MalformedRequest, is_statele
 from ...jsonrpc.dispatcher import error_response, writable
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import METHOD_NOT_FOUND, ErrorResponse, Notification, Object, Request, Response, encode
-from ...lib.http.message import Exchange, HeaderList, Headers, StreamingResponse
+from ...lib.http.message import Exchange, Headers, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
 from ...lib.shares import ShareExceeded, Shares
 from ...lib.turns import note_size, turn_for
@@ -125,11 +125,11 @@ class StatelessExchange:
     """
 
     def __init__(
-        self, exchange: Exchange, request: Request, headers: HeaderList, trace: Trace | None, accepts_json: bool,
-        accepts_sse: bool, in_flight: InFlight,
+        self, exchange: Exchange, request: Request, checked: CheckedRequest, trace: Trace | None, accepts_sse: bool,
+        in_flight: InFlight,
     ) -> None:  # fmt: skip
-        self._exchange, self._request, self._headers, self._trace = exchange, request, headers, trace
-        self._accepts_json, self._accepts_sse, self._in_flight = accepts_json, accepts_sse, in_flight
+        self._exchange, self._request, self._headers, self._trace = exchange, request, checked.cors, trace
+        self._accepts_json, self._accepts_sse, self._in_flight = checked.accepts_json, accepts_sse, in_flight
         self.memory = request.memory
         self._response: StreamingResponse | None = None
         self.task: asyncio.Task[object] | None = None  # runs this exchange, while the request is served
