@@ -209,7 +209,8 @@ class Session(Channel):
                 return False  # our revision lacks it; a method outside the specification is a custom one
             if found is not None and not self._is_declared(self.capabilities, found):
                 return False
-            self._sendable = _with_method(self._sendable, method)
+            if found is not None:  # a bridge passes every other method on too
+                self._sendable = _with_method(self._sendable, method)
         self.dispatcher.notify(method, {} if params is None else self.codec.encode(params), related)
         return True
 
@@ -272,7 +273,8 @@ class Session(Channel):
             is_declared = functools.partial(self._is_declared, self.capabilities)
             custom = self.custom_methods.get(request.method)
             route = find_route(request.method, self.revision, self.peer_role, is_declared, self.handler, custom)
-            self._routes[request.method] = route
+            if request.method in SPECIFIED:  # a bridge has a handler for every other method too
+                self._routes[request.method] = route
         try:
             params: object = self.codec.decode(route.params, request.params)
         except ShapeError as error:

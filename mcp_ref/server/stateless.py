@@ -264,7 +264,9 @@ def _find_route(catalog: Catalog, name: str, revision: Revision) -> Route:
         return catalog.handler(method)
 
     custom = catalog.custom_methods.get(name)
-    route = catalog.routes[name] = find_route(name, revision, "client", catalog.declares, handler_of, custom)
+    route = find_route(name, revision, "client", catalog.declares, handler_of, custom)
+    if name in SPECIFIED:  # a bridge has a handler for every other method too
+        catalog.routes[name] = route
     return route
 
 
