@@ -90,13 +90,11 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It is done, because `asyncio.wait` has returned it.",
     ("bridge/back_client.py", "BackClient._serve", "asyncio.wait([asking], timeout=KEEP_ALIVE_SECONDS)"):
         "It has a time limit. The loop ends with the client's response, or with its session or held call.",
-    ("bridge/backs.py", "BackServer._connect", "self._make(self, caller)"):
-        "It makes a client; the user's consent before the first one has a time limit (`Policy.check`).",
+    ("bridge/backs.py", "BackServer._lease", "slots.acquire()"):
+        "It has the time limit `POOL_SECONDS`.",
     ("bridge/backs.py", "BackServer.close", "asyncio.gather(*connecting, *self._closing, return_exceptions=True)"):
         "Each is cancelled, or is a `Client.close`, which has time limits.",
-    ("bridge/backs.py", "BackServer.leased", "pool.slots.acquire()"):
-        "It has the time limit `POOL_SECONDS`.",
-    ("bridge/backs.py", "BackServer.shared", "asyncio.shield(pool.connecting)"):
+    ("bridge/backs.py", "BackServer.shared", "asyncio.shield(self._connecting[key])"):
         "The connection has the time limit of the client; the request that waits can be cancelled without it.",
     ("bridge/bridge.py", "Bridge.close", "asyncio.gather(*(back.close() for back in self.backs.values()))"):
         "See `BackServer.close`.",
@@ -114,47 +112,33 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It is the subscription: it ends when the client or the server ends it.",
     ("bridge/changes.py", "Watch._pass_on", "updates"):
         "`Watch.close` cancels it, and the end of the connection ends it.",
-    ("bridge/changes.py", "Watch.open", "asyncio.shield(self._opening)"):
-        "It connects and subscribes with the time limits of the client; `Watch.abandon` cancels it.",
-    ("bridge/changes.py", "Watch._subscribe_again", "asyncio.sleep(pause)"):
-        "The loop has the time limit `RESUBSCRIBE_SECONDS`.",
+    ("bridge/changes.py", "Watch._run", "asyncio.sleep(pause)"):
+        "A pause, after at most seven of which the subscription is lost; `Watch.abandon` cancels it.",
     ("bridge/changes.py", "Watch.close", "asyncio.wait([self._task])"):
         "The task is cancelled, and its end unsubscribes with the time limit of the client.",
+    ("bridge/changes.py", "Watch.wait_open", "asyncio.shield(self._is_open)"):
+        "It connects and subscribes with the time limits of the client; `Watch.abandon` cancels it.",
     ("bridge/front.py", "FrontCatalog._close_tasks", "self._close_servers()"):
         "It is `Bridge.close`.",
     ("bridge/front.py", "FrontCatalog._initializing.initialize", "handler(params, context)"):
         "It is the handshake of `ServerSession`, which waits for nothing.",
     ("bridge/front.py", "FrontCatalog._wrap.discover", "handler(params, context)"):
         "It is `Catalog.discover`, which waits for nothing.",
-    ("bridge/held.py", "HeldCall._collect", "self._changed.wait()"):
-        "It has the time limit `QUIET_SECONDS`, and the loop `COLLECT_SECONDS`.",
-    ("bridge/held.py", "HeldCall.ask", "request.response"):
-        "`HeldCall.expire` ends it, after 15 minutes at the latest.",
-    ("bridge/held.py", "HeldCall.proceed", "asyncio.wait([self._task])"):
-        "The task is done, or the call of the server has ended.",
-    ("bridge/held.py", "HeldCall.proceed", "self._changed.wait()"):
+    ("bridge/held.py", "HeldCall._collect", "asyncio.wait([self._task], timeout=QUIET_SECONDS)"):
+        "It has a time limit, and the loop has `MAX_WAITS` turns.",
+    ("bridge/held.py", "HeldCall._proceed", "self._changed.wait()"):
         "The end of the server's call, or its next input request; the client can cancel its request.",
-    ("bridge/held.py", "HeldCall.proceed", "self._task.result()"):
+    ("bridge/held.py", "HeldCall._proceed", "self._task.result()"):
         "It is done.",
-    ("bridge/held.py", "HeldCall.start.run", "work"):
-        "It is the call of the server: the client's cancellation, `expire` or the lost connection ends it.",
+    ("bridge/held.py", "HeldCall._response_to", "request.response"):
+        "`HeldCall.expire` ends it, after 15 minutes at the latest, and the end of the server's call ends it too.",
     ("bridge/held.py", "HeldCall.wait_ended", "asyncio.wait([self._task], timeout=1.0)"):
         "It has a time limit of one second.",
-    ("bridge/held.py", "HeldCalls.close",
-     "asyncio.gather(*(call.wait_ended() for call in tuple(self.calls.values())))"):
+    ("bridge/held.py", "HeldCalls.close", "asyncio.gather(*(call.wait_ended() for call in calls))"):
         "See `HeldCall.wait_ended`.",
-    ("bridge/held.py", "ReplayedCall.ask", "self._is_over.wait()"):
-        "The end of `ReplayedCall.run` sets it.",
-    ("bridge/held.py", "ReplayedCall.run", "asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)"):
-        "The end of the server's call, or its input request; the client can cancel its request.",
-    ("bridge/held.py", "ReplayedCall.run", "asyncio.wait([task], timeout=1.0)"):
-        "It has a time limit of one second.",
-    ("bridge/held.py", "ReplayedCall.run", "self.needed.result()"):
-        "It is done, because the other one is not.",
-    ("bridge/held.py", "ReplayedCall.run", "task.result()"):
-        "It is done.",
-    ("bridge/relay.py", "Relay._call_for_modern_client", "replayed.run(call_server(replayed))"):
-        "See `ReplayedCall.run`.",
+    ("bridge/relay.py", "Relay._call_legacy_server",
+     "call.run(self._send(server, caller, method, own, call, context))"):
+        "The end of the server's call, or its next input request; the client can cancel its request.",
     ("bridge/relay.py", "Relay.connect",
      "asyncio.gather(*(server.shared(caller) for server in self.servers.values()), return_exceptions=True)"):
         "See `BackServer.shared`.",

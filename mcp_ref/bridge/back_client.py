@@ -16,11 +16,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from ..basic.channel import RequestContext
+from ..basic.headers import parameter_headers
 from ..basic.lifecycle import ClientCapabilities
 from ..basic.mrtr import INPUT_METHODS
 from ..basic.progress import progress_token
@@ -28,17 +29,21 @@ from ..basic.versioning import CLIENT_CAPABILITIES, LOG_LEVEL
 from ..client.client import Client
 from ..client.connector import ConnectionState
 from ..codec import ShapeError, codec_for
+from ..host.hosted import HostedServer
 from ..jsonrpc.errors import ConnectionClosed, McpError, ProtocolError, RemoteError, RequestTimeout
-from ..jsonrpc.messages import INTERNAL_ERROR, JSON, METHOD_NOT_FOUND, Object, RequestId
-from ..revisions import METHODS, Revision
+from ..jsonrpc.messages import INTERNAL_ERROR, METHOD_NOT_FOUND, Object
+from ..revisions import METHODS, SPECIFIED, Revision, find_method
 from ..server.context import Context
 from ..server.session import ServerSession
 from ..server.stateless import StatelessRequest
 from .calls import Call, OutsideCall
-from .conversion import Losses
+from .conversion import Losses, converted, params_type
 from .relayed import RelayedObject, relayed_method
 
 log = logging.getLogger(__name__)
+
+LIST_SECONDS: Final = 60.0
+"""Time limit of each request that is not a call, in seconds. A call has the time limit of the client."""
 
 ROOTS_SECONDS: Final = 30.0
 """Time that a request of a server outside of a call waits for the next call, in seconds."""
@@ -46,12 +51,17 @@ ROOTS_SECONDS: Final = 30.0
 KEEP_ALIVE_SECONDS: Final = 15.0
 """Pause between the progress notifications for a server that waits for a user, in seconds."""
 
-_FROM_SERVER: Final = [row.name for row in METHODS if row.sender in ("server", "both") and row.name != "ping"]
+MAX_TOOLS: Final = 10_000
+"""Maximum number of tools of one server that the bridge remembers. Above it, all are forgotten until the next list."""
+
 _NATIVE: Final = frozenset({
     "notifications/cancelled", "notifications/subscriptions/acknowledged", "notifications/resources/updated",
     "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed",
+    "ping",
 })  # fmt: skip
-"""The notifications of a server that the client handles itself."""
+"""The messages of a server that the client handles itself."""
+
+_RELAYED: Final = [row.name for row in METHODS if row.sender in ("server", "both") and row.name not in _NATIVE]
 
 
 @dataclass(slots=True)
@@ -85,38 +95,36 @@ def session_caller(session: ServerSession, revision: Revision, capabilities: Obj
     return Caller(revision, session.transport.principal, capabilities, session)
 
 
-PassNotification = Callable[["BackClient", str, Object], None]
-"""A function that gets the notifications that belong to no call: client, method and params."""
-
-
 class ServerNotes:
-    """The facts about one server that all clients for it share.
+    """The facts about one server that all clients for it share. `hosted` has its configuration and its policy."""
 
-    Args:
-        name: The server name.
-        pass_notification: Gets the notifications of all clients that belong to no call.
-    """
-
-    def __init__(self, name: str, pass_notification: PassNotification) -> None:
-        self.name, self.pass_notification, self.losses = name, pass_notification, Losses(name)
+    def __init__(self, hosted: HostedServer) -> None:
+        self.hosted, self.name = hosted, hosted.config.name
+        self.losses = Losses(self.name)
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
-        """The HTTP headers that mirror arguments, by the server's own name of the tool."""
+        """The HTTP headers that mirror arguments, by the server's own name of each listed tool."""
         self.task_tools: set[str] = set()
         """The tools that a server of 2025-11-25 runs only as tasks, by the server's own names."""
-        self.mask: Callable[[str], str] = lambda text: text
-        """Replaces the secrets of the configuration in a text."""
-        self.allows: Callable[[str], bool] = lambda tool: True
-        """The rule of the configuration: True for a tool that clients can use."""
-        self.admit: Callable[[str, JSON], None] = lambda tool, arguments: None
-        """Counts a tool call in the budgets and writes it to the audit log. Raises Refused if it must not be sent."""
 
-    def note_task_tools(self, page: Object) -> None:
-        """Note the tools of a page that the server runs only as tasks."""
+    def note_tools(self, page: Object) -> None:
+        """Note the tools of a page: their HTTP headers, and those that the server runs only as tasks."""
         tools = page.get("tools")
+        if len(self.parameter_headers) >= MAX_TOOLS:  # a server can rename its tools at each list
+            self.parameter_headers.clear()
+            self.task_tools.clear()
         for tool in tools if isinstance(tools, list) else ():
-            execution = tool.get("execution") if isinstance(tool, dict) else None
+            name = tool.get("name") if isinstance(tool, dict) else None
+            if not isinstance(tool, dict) or not isinstance(name, str):
+                continue
+            self.parameter_headers.pop(name, None)
+            try:
+                self.parameter_headers[name] = parameter_headers(tool.get("inputSchema"))
+            except ValueError as error:
+                # [2026-07-28 basic/transports/streamable-http#schema-extension] MUST exclude the tool, SHOULD log
+                log.warning("left out the tool %.100r of %s: %s", name, self.name, error)
+            execution = tool.get("execution")
             if isinstance(execution, dict) and execution.get("taskSupport") == "required":
-                self.task_tools.add(str(cast(Object, tool).get("name")))
+                self.task_tools.add(name)
 
 
 class BackClient(Client):
@@ -125,19 +133,16 @@ class BackClient(Client):
     def __init__(self, server: Any, *, back: ServerNotes, caller: Caller, **options: Any) -> None:
         super().__init__(server, **options)
         self.back, self.caller = back, caller
-        self.calls: dict[RequestId, Call] = {}
-        """The calls in flight, by the ids of the requests to the server."""
-        self.level: str | None = None
-        """The log level that the server has got."""
-        self.free_slot: Callable[[], None] = lambda: None
-        """Lets another call begin while the call of this leased client is held. With `clients=1`, it does nothing."""
+        self.key = caller.key
+        """The callers with this key can use the client (backs.py)."""
+        self.calls: list[Call] = []
+        """The calls in flight to which an input request of the server can belong."""
+        self.users, self.is_leased = 0, False
+        """Number of callers that use the client now, and True if one of them must be the only one that calls."""
+        self._level: str | None = None  # the log level that the server has got
         self._call_began = asyncio.Event()
-        for name in _FROM_SERVER:
-            if name in _NATIVE:
-                continue
-            is_notification = name.startswith("notifications/")
-            receive = self._receive if is_notification else None
-            self.custom_methods[name] = relayed_method(name, self._serve, receive)
+        self.connector.parameter_headers = back.parameter_headers
+        self.custom_methods.update({name: relayed_method(name, self._serve, self._receive) for name in _RELAYED})
 
     def capabilities(self) -> ClientCapabilities:
         wire = {name: value for name, value in self.caller.capabilities.items() if name != "tasks"}
@@ -163,34 +168,31 @@ class BackClient(Client):
         if self.is_modern:
             meta: Object = params.get("_meta") or {}  # type: ignore[assignment]
             params = {**params, "_meta": {**meta, **self._own_meta(call)}}
-        token: list[RequestId] = []
-
-        def began(id: RequestId) -> None:
-            token.append(id)
-            # A server may not ask the user because of a list, so a list must not hide the call for which it asks.
-            can_ask = method in (*INPUT_METHODS, "tasks/result")
-            if call is not None and (can_ask or self.is_modern or self.caller.session is not None):
-                self.calls[id] = call
-                self._call_began.set()
+        # A server may not ask the user because of a list, so a list must not hide the call for which it asks.
+        can_ask = method in (*INPUT_METHODS, "tasks/result") or self.is_modern or self.caller.session is not None
+        if call is not None and can_ask:
+            self.calls.append(call)
+            self._call_began.set()
 
         def progressed(notification: object) -> None:
             if call is not None and isinstance(notification, dict):
-                call.report_progress(notification, self.revision)
+                call.receive("notifications/progress", notification, self.revision)
 
         wants_progress = call is not None and call.token is not None
         try:
             return await session.dispatcher.request(
-                method, params, timeout=timeout, on_progress=progressed if wants_progress else None, before_send=began
+                method, params, timeout=timeout, on_progress=progressed if wants_progress else None
             )
         except RequestTimeout as error:
             raise ProtocolError(INTERNAL_ERROR, f"{self.back.name}: {error}") from None
         except ConnectionClosed as error:
-            log.warning("%s: the connection was lost during %s: %s", self.back.name, method, self.back.mask(str(error)))
+            text = self.back.hosted.mask(str(error))
+            log.warning("%s: the connection was lost during %s: %s", self.back.name, method, text)
             unknown = "; it is not known whether the tool ran" if method == "tools/call" else ""
             raise ProtocolError(INTERNAL_ERROR, f"{self.back.name}: the connection was lost{unknown}") from None
         finally:
-            for id in token:
-                self.calls.pop(id, None)
+            if call is not None and can_ask:
+                self.calls.remove(call)
             if not self.calls:
                 self._call_began.clear()
 
@@ -208,27 +210,42 @@ class BackClient(Client):
             fields[LOG_LEVEL] = call.level
         return fields
 
+    async def set_level(self, level: str | None) -> None:
+        """Set the log level of a legacy server. A modern one gets it in each request."""
+        if level is not None and level != self._level and not self.is_modern and self.server_can("logging"):
+            self._level = level
+            await self.send("logging/setLevel", {"level": level}, None, LIST_SECONDS)
+
     def _receive(self, method: str, params: Object) -> None:
         """Pass a notification of the server on."""
+        call = self._current_call()
         if method == "notifications/progress":
-            token = progress_token({"progressToken": params.get("progressToken")})
+            token = progress_token(params)
             pending = self.session.dispatcher.pending.get(token) if token is not None else None
             if pending is not None and pending.on_progress is not None:
                 if pending.limit is not None:
                     pending.limit.restart()
                 pending.on_progress(params)
-        elif method == "notifications/message" and (call := self._current_call()) is not None:
-            call.log(params, self.revision)
+        elif method == "notifications/message" and call is not None:
+            call.receive(method, params, self.revision)
         else:
-            self.back.pass_notification(self, method, params)
+            self._pass_to_session(method, params)
+
+    def _pass_to_session(self, method: str, params: Object) -> None:
+        """Pass a notification that belongs to no call on to the legacy session that owns this client."""
+        session, losses = self.caller.session, self.back.losses
+        if session is None or (method in SPECIFIED and find_method(method, session.revision, "server") is None):
+            return losses.add(f"{method} outside of a call reaches no client")
+        if method in SPECIFIED:
+            params = converted(params, params_type(method), self.revision, session.revision, losses)
+        session.notify(method, RelayedObject(params))
 
     def _current_call(self) -> Call | None:
         """Return the call to which a message of the server belongs, which does not say it; None if that is unknown.
 
         Several calls can be in flight: then they must be of one session.
         """
-        calls = list(self.calls.values())
-        return calls[0] if len(calls) == 1 or (calls and self.caller.session is not None) else None
+        return self.calls[0] if len(self.calls) == 1 or (self.calls and self.caller.session is not None) else None
 
     async def _serve(self, method: str, params: Object, context: RequestContext) -> Object:
         """Serve a request of the server: pass it on to the caller, and report progress while its user thinks."""
@@ -254,8 +271,7 @@ class BackClient(Client):
     async def _ask(self, method: str, params: Object) -> Object:
         call = self._current_call()
         if call is None and self.caller.session is not None:
-            outside = OutsideCall(Context(self.caller.session, -1, None), self.back.losses)
-            return await outside.ask(method, params, self.revision)
+            call = OutsideCall(Context(self.caller.session, -1, None), self.back.losses)
         if call is None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(ROOTS_SECONDS):

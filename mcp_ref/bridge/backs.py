@@ -14,11 +14,14 @@ not its place in the pool, because a user can take minutes. Over Streamable HTTP
 arrives on the stream of its call, but the lease holds there too, because a server can use the GET stream instead.
 
 Reasons to share no more: a bridge that shares one session sends the messages of one user to others. Every key has the
-principal, and the credentials for the server come from the bridge's own configuration, never from the caller.
+principal, and the credentials for the server come from the bridge's own configuration, never from the caller. The
+client of one session has the name of the session's client, and a shared one has the name of the bridge.
 
 Threats:
     bridge-shared-session: the messages of another user; a client; uses the same ids and tokens; each principal has its
         own clients, and each client its own ids.
+    bridge-all-clients: the access to a server; a client; opens sessions, or names other capabilities in each request,
+        until no more clients can connect; each principal has at most half of them.
     bridge-restart-loop: the user's computer; a server; ends after each start; the pauses between the starts grow.
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 basic/versioning, basic/index#statelessness
@@ -30,25 +33,32 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Final
+from weakref import WeakValueDictionary
 
-from ..basic.lifecycle import declares
+from ..basic.lifecycle import Implementation, declares
 from ..client.connector import ConnectionState
+from ..codec import codec_for
+from ..host.hosted import HostedServer
+from ..host.launch import Launch
 from ..jsonrpc.errors import ProtocolError
-from ..jsonrpc.messages import INTERNAL_ERROR
+from ..jsonrpc.messages import INTERNAL_ERROR, Object
+from ..revisions import Era, Revision
 from ..server.session import ServerSession
-from .back_client import BackClient, Caller, PassNotification, ServerNotes
+from .back_client import BackClient, Caller, ServerNotes
+from .calls import Call
 
 log = logging.getLogger(__name__)
 
 MAX_CLIENTS_PER_KEY: Final = 4
 """Maximum number of clients of one server with the same key. Further calls wait."""
-MAX_POOLS: Final = 128
-"""Number of keys of one server above which keys without clients are forgotten."""
 MAX_CLIENTS: Final = 32
 """Maximum number of clients of one server with all keys."""
+MAX_CLIENTS_PER_PRINCIPAL: Final = 16
+"""Maximum number of clients of one server for one authenticated caller."""
 
 POOL_SECONDS: Final = 30.0
 """Time that a call waits for a client of a full pool, in seconds."""
@@ -59,32 +69,8 @@ SHORT_LIFE: Final = 10.0
 MAX_PAUSE: Final = 60.0
 """Longest pause between two attempts to start a server, in seconds. The first pause is one second."""
 
-
-@dataclass(eq=False)
-class _Pool:
-    """The clients with one key."""
-
-    slots: asyncio.Semaphore
-    clients: list[BackClient] = field(default_factory=list)
-    idle: list[BackClient] = field(default_factory=list)
-    """The clients that are not leased."""
-    connecting: asyncio.Task[BackClient] | None = None
-    next_start: float = 0.0
-    """Time before which no client connects, in seconds of the monotonic clock."""
-    short_lives: int = 0
-    """Number of clients in a row whose connections ended within `SHORT_LIFE` seconds."""
-    users: int = 0
-    """Number of calls that wait for a client, or have one."""
-
-    def connected(self, task: asyncio.Task[BackClient]) -> None:
-        """Note the end of an attempt to connect, which continues if the request that began it is cancelled."""
-        self.connecting = None
-        self.users -= 1
-        if not task.cancelled():
-            task.exception()  # reading the exception stops asyncio from logging it
-
-    def open_client(self) -> BackClient | None:
-        return next((client for client in self.clients if client.is_open), None)
+MAX_SHORT_LIVES: Final = 128
+"""Maximum number of keys whose short connections are counted. Above it, all counts begin again."""
 
 
 def _pause(failures: int) -> float:
@@ -92,134 +78,182 @@ def _pause(failures: int) -> float:
     return min(2.0 ** min(failures, 10), MAX_PAUSE)  # without the inner limit, the power overflows after hours
 
 
-MakeClient = Callable[["BackServer", Caller], Awaitable[BackClient]]
-"""A function that returns a new client for a caller. It is async, because it can ask for consent first."""
+class _SessionInfo(Implementation):
+    """The name of a session's client in a handshake, but the bridge's own name in a request to a modern server."""
+
+    def __init__(self, info: Implementation, own: Implementation) -> None:
+        super().__init__(**vars(info))
+        self._own = own
+
+    def to_wire(self, wire: Object, revision: Revision) -> Object:
+        return wire if revision.era == "legacy" else codec_for(revision).encode(self._own)
 
 
 class BackServer(ServerNotes):
     """One server behind the bridge, and the clients for it.
 
     Args:
-        name: The server name.
-        make: Makes a client, which is not connected yet.
-        clients: Maximum number of clients with one key.
-        pass_notification: Gets the notifications of all clients that belong to no call.
+        hosted: The server, with its configuration and its policy.
+        info: The name of the bridge.
+        most: Maximum number of clients with one key.
+        revisions: The revisions to speak with the server. Default: all.
     """
 
-    def __init__(self, name: str, make: MakeClient, clients: int, pass_notification: PassNotification) -> None:
-        super().__init__(name, pass_notification)
+    def __init__(
+        self, hosted: HostedServer, info: Implementation, most: int, revisions: Sequence[Revision | str] | None
+    ) -> None:
+        super().__init__(hosted)
         self.is_modern: bool | None = None
         """True if the server speaks the modern era; None until the first client has connected."""
         self.facts: BackClient | None = None
         """The client that has connected last. It knows the server's name, capabilities and instructions."""
         self.on_facts: Callable[[], None] = lambda: None
         """Called when `facts` has changed."""
+        self.on_list_changed: Callable[[str], None] = lambda kind: None
+        """Called with "tools", "prompts" or "resources" when a list of the server has changed."""
+        self.clients: list[BackClient] = []
+        """All clients, also those that are still connecting."""
         self.starts, self.last_error = 0, ""
-        self._make, self._most = make, clients
-        self._pools: dict[Hashable, _Pool] = {}
+        self._info, self._most, self._revisions = info, most, revisions
+        self._eras: dict[str, Era] = {}
+        self._launch: Launch | None = None
+        self._connecting: dict[Hashable, asyncio.Task[BackClient]] = {}  # by key
+        self._slots: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()  # of the pools, by key
+        self._levels: dict[ServerSession, str] = {}  # the log levels that legacy sessions have set
         self._closing: set[asyncio.Task[None]] = set()
         self._failures, self._next_start = 0, 0.0
+        self._short_lives: dict[Hashable, tuple[int, float]] = {}
+        """By key: number of clients in a row whose connections ended within `SHORT_LIFE` seconds, and the time before
+        which no further one connects, in seconds of the monotonic clock."""
 
-    @property
-    def clients(self) -> list[BackClient]:
-        return [client for pool in self._pools.values() for client in pool.clients]
-
-    def _pool(self, caller: Caller) -> _Pool:
-        key = ("modern", caller.principal) if self.is_modern else caller.key
-        if key not in self._pools:
-            if len(self._pools) >= MAX_POOLS:  # a client can name other capabilities in each request
-                self._pools = {key: pool for key, pool in self._pools.items() if pool.clients or pool.users}
-            self._pools[key] = _Pool(asyncio.Semaphore(self._most))
-        return self._pools[key]
+    def _key(self, caller: Caller) -> Hashable:
+        return ("modern", caller.principal) if self.is_modern else caller.key
 
     async def shared(self, caller: Caller) -> BackClient:
         """Return a client that can serve several requests of this caller at the same time. Connect it if necessary."""
-        pool = self._pool(caller)
-        client = pool.open_client()
+        key = self._key(caller)
+        client = next((each for each in self.clients if each.key == key and each.is_open), None)
         if client is not None:
             return client
-        if pool.connecting is None:
-            pool.users += 1
-            pool.connecting = asyncio.create_task(self._connect(caller))
-            pool.connecting.add_done_callback(pool.connected)
-        return await asyncio.shield(pool.connecting)
+        if key not in self._connecting:
+            self._connecting[key] = asyncio.create_task(self._connect(caller))
+            self._connecting[key].add_done_callback(partial(self._note_connected, key))
+        return await asyncio.shield(self._connecting[key])  # it continues if the request that began it is cancelled
 
-    def needs_lease(self, caller: Caller) -> bool:
-        """Return True if a client can serve only one call of this caller at a time. The era must be known."""
-        return not self.is_modern and caller.session is None and bool(caller.capabilities)
+    def _note_connected(self, key: Hashable, task: asyncio.Task[BackClient]) -> None:
+        if self._connecting.get(key) is task:
+            del self._connecting[key]
+        if not task.cancelled():
+            task.exception()  # reading the exception stops asyncio from logging it
 
     @contextlib.asynccontextmanager
-    async def leased(self, caller: Caller) -> AsyncIterator[BackClient]:
-        """Return a context manager with a client for one call.
+    async def client_for(self, caller: Caller, call: Call | None = None) -> AsyncIterator[BackClient]:
+        """Return a context manager with a client for this caller, which is leased if `call` needs that.
 
         Raise ProtocolError if the pool stays full, or if the server cannot be started.
         """
-        pool = self._pool(caller)
-        pool.users += 1
-        try:
-            async with asyncio.timeout(POOL_SECONDS):
-                await pool.slots.acquire()
-        except BaseException as error:
-            pool.users -= 1
-            if not isinstance(error, TimeoutError):
-                raise
-            raise ProtocolError(INTERNAL_ERROR, f"{self.name}: all clients are in use; try again later") from None
-        slot = [pool.slots]
-
-        def free_slot() -> None:
-            if slot:
-                slot.pop().release()
-
-        try:
-            client = next((each for each in pool.idle if each.is_open), None) or await self._connect(caller)
-            pool.idle.remove(client)
-            client.free_slot = free_slot if self._most > 1 else lambda: None
+        if self.is_modern is None:
+            await self.shared(caller)
+        is_pooled = not self.is_modern and caller.session is None
+        with contextlib.ExitStack() as stack:
+            if call is not None and is_pooled and caller.capabilities:
+                client = await self._lease(caller, call, stack)
+            else:
+                client = await self.shared(caller)
+            client.users += 1
             try:
                 yield client
             finally:
-                if client.is_open:
-                    pool.idle.append(client)
-        finally:
-            pool.users -= 1
-            free_slot()
+                client.users -= 1
+
+    async def _lease(self, caller: Caller, call: Call, stack: contextlib.ExitStack) -> BackClient:
+        """Return a client that no other call uses until the end of `stack`."""
+        slots = self._slots.setdefault(caller.key, asyncio.Semaphore(self._most))
+        try:
+            async with asyncio.timeout(POOL_SECONDS):
+                await slots.acquire()
+        except TimeoutError:
+            raise ProtocolError(INTERNAL_ERROR, f"{self.name}: all clients are in use; try again later") from None
+        slot = stack.enter_context(contextlib.ExitStack())
+        slot.callback(slots.release)
+        if self._most > 1:
+            call.on_held = slot.close  # releases it only once
+        free = (each for each in self.clients if each.key == caller.key and each.is_open and not each.is_leased)
+        client = next(free, None) or await self._connect(caller)
+        client.is_leased = True
+        stack.callback(setattr, client, "is_leased", False)
+        return client
 
     async def _connect(self, caller: Caller) -> BackClient:
-        """Return a new client, which is idle. Raise ProtocolError if the server cannot be started now."""
+        """Return a new client. Raise ProtocolError if the server cannot be started now."""
         if caller.session is not None and caller.session.ended.done():
             raise ProtocolError(INTERNAL_ERROR, "the session has ended")  # nobody would close its client
-        left = max(self._next_start, self._pool(caller).next_start) - time.monotonic()
+        next_start = max(self._next_start, self._short_lives.get(self._key(caller), (0, 0.0))[1])
+        left = next_start - time.monotonic()
         if left > 0:
             why = f"{self.name} failed to start ({self.last_error}), and is tried again in {left:.0f} s"
             raise ProtocolError(INTERNAL_ERROR, why)
-        if len(self.clients) >= MAX_CLIENTS:
-            self._close_an_idle_client()
         self.starts += 1
         try:
-            client = await self._make(self, caller)
-            client.connector.parameter_headers = self.parameter_headers
+            self._launch = self._launch or await self.hosted.approved_launch()
+            client = self._new_client(caller, self._launch)
+        except Exception as error:
+            raise self._failure(error) from None
+        self._make_room(caller)
+        self.clients.append(client)
+        try:
             await client.connect()
         except Exception as error:
-            self._note_failure(error)
-            raise ProtocolError(INTERNAL_ERROR, f"{self.name} could not be started: {self.last_error}") from None
-        self.is_modern, self.facts = client.is_modern, client
+            raise self._failure(error) from None
+        finally:
+            if not client.is_open:
+                self._forget(client)
+        self.is_modern, self.facts, self._failures = client.is_modern, client, 0
+        client.key = self._key(caller)
         if client.is_modern:
             client.caller = replace(caller, session=None)  # all sessions of the principal share it
         self.on_facts()
-        pool = self._pool(caller)  # after the line before: the key depends on the era
-        pool.clients.append(client)
-        pool.idle.append(client)
         began = time.monotonic()
-        client.session.ended.add_done_callback(lambda _: self._note_end(client, pool, time.monotonic() - began))
-        self._failures = 0
+        client.session.ended.add_done_callback(lambda _: self._note_end(client, time.monotonic() - began))
+        if client.caller.session is not None:
+            with contextlib.suppress(ProtocolError):
+                await client.set_level(self._levels.get(client.caller.session))
         return client
 
-    def _note_failure(self, error: Exception) -> None:
-        self.last_error = type(error).__name__  # its text can quote secrets of the server's standard error
-        log.warning("%s could not be started: %s", self.name, self.mask(str(error)))
-        self._failures += 1
-        self._next_start = time.monotonic() + _pause(self._failures - 1)
+    def _new_client(self, caller: Caller, launch: Launch) -> BackClient:
+        session_info = caller.session.peer_info if caller.session is not None else None
+        return self.hosted.new_client(
+            launch, partial(BackClient, back=self, caller=caller),
+            info=self._info if session_info is None else _SessionInfo(session_info, self._info),
+            on_tools_changed=partial(self.on_list_changed, "tools"),
+            on_prompts_changed=partial(self.on_list_changed, "prompts"),
+            on_resources_changed=partial(self.on_list_changed, "resources"),
+            revisions=self._revisions, eras=self._eras, cache=False,
+        )  # fmt: skip
 
-    def _note_end(self, client: BackClient, pool: _Pool, seconds: float) -> None:
+    def _failure(self, error: Exception) -> ProtocolError:
+        """Note that the server could not be started, and return the exception for the callers."""
+        self.last_error = type(error).__name__  # its text can quote secrets of the server's standard error
+        log.warning("%s could not be started: %s", self.name, self.hosted.mask(str(error)))
+        self._next_start = time.monotonic() + _pause(self._failures)
+        self._failures += 1
+        return ProtocolError(INTERNAL_ERROR, f"{self.name} could not be started: {self.last_error}")
+
+    def _make_room(self, caller: Caller) -> None:
+        """Close an unused client of a pool if there are too many clients. Raise ProtocolError if all are in use."""
+        clients = self.clients
+        own = [each for each in clients if each.caller.principal == caller.principal]
+        if caller.principal is not None and len(own) >= MAX_CLIENTS_PER_PRINCIPAL:
+            clients = own
+        elif len(clients) < MAX_CLIENTS:
+            return
+        unused = (each for each in clients if each.is_open and not each.users and each.caller.session is None)
+        client = next(unused, None)
+        if client is None:
+            raise ProtocolError(INTERNAL_ERROR, f"{self.name} has {len(clients)} clients in use; try again later")
+        self.discard(client)
+
+    def _note_end(self, client: BackClient, seconds: float) -> None:
         """Forget a client whose connection has ended. After short lives, callers with the same key have to wait.
 
         Callers with other keys do not wait, because one of them could otherwise keep a server away from all others.
@@ -227,35 +261,44 @@ class BackServer(ServerNotes):
         if client.connector.state is ConnectionState.CLOSED:
             return
         self.last_error = "the connection was lost"
-        pool.short_lives = pool.short_lives + 1 if seconds < SHORT_LIFE else 0
-        if pool.short_lives > 1:
-            pool.next_start = time.monotonic() + _pause(pool.short_lives - 2)
+        count = self._short_lives.pop(client.key, (0, 0.0))[0] + 1
+        if seconds < SHORT_LIFE:
+            if len(self._short_lives) >= MAX_SHORT_LIVES:
+                self._short_lives.clear()
+            pause = _pause(count - 2) if count > 1 else 0.0
+            self._short_lives[client.key] = count, time.monotonic() + pause
         self.discard(client)
 
-    def _close_an_idle_client(self) -> None:
-        idle = next((client for pool in self._pools.values() for client in pool.idle if not client.calls), None)
-        if idle is None:
-            raise ProtocolError(INTERNAL_ERROR, f"{self.name} has {MAX_CLIENTS} clients in use; try again later")
-        self.discard(idle)
+    def _forget(self, client: BackClient) -> None:
+        if client in self.clients:
+            self.clients.remove(client)
 
     def discard(self, client: BackClient) -> None:
         """Forget a client, and close it in the background."""
-        for pool in self._pools.values():
-            for clients in (pool.clients, pool.idle):
-                if client in clients:
-                    clients.remove(client)
+        self._forget(client)
         task = asyncio.create_task(client.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
+    async def set_level(self, caller: Caller, level: str) -> None:
+        """Set the log level for a legacy session, also for a client that connects later."""
+        assert caller.session is not None
+        self._levels[caller.session] = level
+        try:
+            client = await self.shared(caller)
+        except ProtocolError:
+            return  # a server that cannot be started has no log
+        await client.set_level(level)
+
     def end_session(self, session: ServerSession) -> None:
         """Close the client of a legacy session that has ended."""
-        pool = self._pools.pop(("session", session), None)
-        if pool is None:
-            return
-        if pool.connecting is not None:
-            pool.connecting.cancel()
-        for client in tuple(pool.clients):
+        self._levels.pop(session, None)
+        key = ("session", session)
+        self._short_lives.pop(key, None)
+        connecting = self._connecting.pop(key, None)
+        if connecting is not None:
+            connecting.cancel()
+        for client in [each for each in self.clients if each.caller.session is session]:
             self.discard(client)
 
     def offers(self, capability: str) -> bool:
@@ -263,9 +306,9 @@ class BackServer(ServerNotes):
 
     async def close(self) -> None:
         """Close all clients, also those that are still connecting."""
-        connecting = [pool.connecting for pool in self._pools.values() if pool.connecting is not None]
+        connecting = list(self._connecting.values())
         for task in connecting:
             task.cancel()
-        for client in self.clients:
+        for client in tuple(self.clients):
             self.discard(client)
         await asyncio.gather(*connecting, *self._closing, return_exceptions=True)

@@ -11,25 +11,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from ..basic.lifecycle import Implementation
 from ..basic.mrtr import checked_key
 from ..host.configuration import read_servers
 from ..host.hosted import HostedServer
-from ..host.launch import Launch
 from ..host.policy import Account, HostOptions, Policy
-from ..revisions import REVISIONS, Era, Revision, sorted_revisions
+from ..revisions import REVISIONS, Revision, sorted_revisions
 from ..server.options import ServerOptions
 from ..server.server import Server
 from ..transports.base import Transport
 from ..version import __version__
-from .back_client import BackClient, Caller
 from .backs import MAX_CLIENTS_PER_KEY, BackServer
 from .front import FrontCatalog
 from .held import HeldCalls
 from .namespaces import Namespace
-from .relay import Relay, pass_to_client
+from .relay import Relay
 
 
 @dataclass(frozen=True)
@@ -98,27 +95,20 @@ class Bridge(HostOptions):
         if not configs:
             raise ValueError("a bridge needs at least one server")
         front = sorted_revisions(REVISIONS if self.revisions is None else self.revisions)
-        self._eras: dict[str, Era] = {}
-        self._policy = Policy(self)
-        account, starting = Account(self._policy), asyncio.Semaphore()
-        self._hosted = {each.name: HostedServer(each, self._policy, account, starting) for each in configs}
-        self._launches: dict[str, Launch] = {}
-        self.backs = {name: BackServer(name, self._new_client, self.clients, pass_to_client) for name in self._hosted}
+        info = self.info or Implementation("mcp_ref bridge", __version__)
+        policy = Policy(self)
+        account, starting = Account(policy), asyncio.Semaphore()
+        hosted = [HostedServer(each, policy, account, starting) for each in configs]
+        backs = [BackServer(each, info, self.clients, self.back_revisions) for each in hosted]
+        self.backs = {back.name: back for back in backs}
         """The servers behind the bridge, by server name."""
-        for name, back in self.backs.items():
-            hosted = self._hosted[name]
-            back.allows, back.mask = hosted.config.allows_tool, partial(_masked, hosted)
-            back.admit = hosted.admit_relayed
         self.state_key = checked_key(self.state_key)
         names = Namespace(self.backs, len(configs) == 1 and not self.prefix)
         self.relay = Relay(self.backs, names, HeldCalls(self.state_key), self.hold, frozenset(self.replay))
-        info, options = (
-            self.info or Implementation("mcp_ref bridge", __version__),
-            ServerOptions(state_key=self.state_key),
-        )
         self.server = Server(info.name, info.version, revisions=front)
         """The front. Use its methods to serve, such as `run` and `serve_http`."""
-        self.server.catalog = FrontCatalog(self.relay, info, front, options, self.close)
+        server_options = ServerOptions(state_key=self.state_key)
+        self.server.catalog = FrontCatalog(self.relay, info, front, server_options, self.close)
 
     def __repr__(self) -> str:
         return f"<Bridge to {', '.join(self.backs)}>"
@@ -127,19 +117,6 @@ class Bridge(HostOptions):
         """Serve one client until it closes the transport. So `Client(bridge)` connects to the bridge."""
         await self.server.serve(transport)
 
-    async def _new_client(self, back: BackServer, caller: Caller) -> BackClient:
-        """Return a new client for a server. Ask for consent before the first one."""
-        hosted = self._hosted[back.name]
-        if back.name not in self._launches:
-            self._launches[back.name] = await hosted.approved_launch()
-        changed = self.relay.changes.list_changed
-        return hosted.new_client(
-            self._launches[back.name], partial(BackClient, back=back, caller=caller), revisions=self.back_revisions,
-            info=caller.session.peer_info if caller.session is not None else self.info, cache=False, eras=self._eras,
-            on_tools_changed=partial(changed, "tools"), on_prompts_changed=partial(changed, "prompts"),
-            on_resources_changed=partial(changed, "resources"),
-        )  # fmt: skip
-
     def status(self) -> list[BridgeStatus]:
         """Return the state of each server behind the bridge, as plain data without secrets."""
         held = len(self.relay.held.calls)
@@ -147,7 +124,7 @@ class Bridge(HostOptions):
             BridgeStatus(
                 name=name,
                 revision=back.facts.revision.name if back.facts is not None else None,
-                clients=len(back.clients),
+                clients=sum(client.is_open for client in back.clients),
                 starts=back.starts,
                 held_calls=held,
                 losses=dict(back.losses.counts),
@@ -161,7 +138,3 @@ class Bridge(HostOptions):
         await self.relay.held.close()
         await self.relay.changes.close()
         await asyncio.gather(*(back.close() for back in self.backs.values()))
-
-
-def _masked(hosted: HostedServer, text: str) -> str:
-    return hosted.mask(text)  # the attribute is replaced when the launch is known

@@ -27,7 +27,7 @@ from ..features import elicitation
 from ..features.elicitation import ElicitRequestParams
 from ..features.logging import LEVELS
 from ..jsonrpc.errors import McpError, ProtocolError, RemoteError
-from ..jsonrpc.messages import INTERNAL_ERROR, JSON, METHOD_NOT_FOUND, Object
+from ..jsonrpc.messages import INTERNAL_ERROR, METHOD_NOT_FOUND, Object
 from ..revisions import Revision, find_method
 from ..server.context import Context
 from ..server.session import ServerSession
@@ -51,21 +51,27 @@ class Call:
     """
 
     def __init__(self, context: Context, losses: Losses, prefix: str = "") -> None:
-        self.context: Context | None = context
+        self.context: Context | None = None
         """The client's request. None while no request is open (held.py)."""
         self.revision, self.losses, self._prefix = context.revision, losses, prefix
         self.loop = asyncio.get_running_loop()
-        self.capabilities = context.channel.peer_capabilities
+        self.on_held: Callable[[], None] = lambda: None
+        """Called each time when the client has to respond to input requests before the call goes on (held.py)."""
+        self._elicitations: list[str] = []  # the ids of the URLs that a modern server has shown to a legacy client
+        self._second, self._sent = 0, 0
+        self.take(context)
+
+    def take(self, context: Context) -> None:
+        """Go on with a request of the client: the first one, or a retry."""
+        self.context, self.capabilities = context, context.channel.peer_capabilities
         self.token = progress_token(context.meta)
         level = context.meta.get(LOG_LEVEL) if self.revision.era == "modern" else context.channel.logging_level
         self.level = level if level in LEVELS else None
         """The lowest level of the log messages that the client wants, or None for no messages."""
-        self._elicitations: list[str] = []  # the ids of the URLs that a modern server has shown to a legacy client
-        self._second, self._sent = 0, 0
 
     async def ask(self, method: str, params: Object, source: Revision) -> Object:
         """Pass an input request of the server on. Return the client's response, in the revision `source`."""
-        raise NotImplementedError
+        raise ProtocolError(METHOD_NOT_FOUND, f"{method} is refused: this bridge holds no calls of this client")
 
     def read_input_request(self, method: str, params: Object, source: Revision) -> Object:
         """Return the params of an input request for the client. Raise ProtocolError if the client cannot have it."""
@@ -76,30 +82,23 @@ class Call:
             self._elicitations.append(id)
             params = {**params, "elicitationId": id}
         wire = convert_params(method, params, source, self.revision, self.losses)
-        if method == "elicitation/create":
-            wire = self._elicitation_for_client(wire, source)
-        elif self._prefix and "includeContext" in wire:
-            wire = {**wire, "includeContext": "none"}  # "this server" would be all servers of the bridge
-        return wire
-
-    def _elicitation_for_client(self, wire: Object, source: Revision) -> Object:
-        if source is not self.revision:
+        if method == "elicitation/create" and source is not self.revision:
             request = codec_for(self.revision).decode(ElicitRequestParams, wire).request
             capability = self.capabilities.get("elicitation")
             modes = elicitation.supported_modes(capability if isinstance(capability, dict) else {})
             elicitation.check_request(request, set(modes), self.revision)
-        return {**wire, "message": f"{self._prefix}{wire.get('message', '')}"} if self._prefix else wire
+        if self._prefix and "includeContext" in wire:
+            wire = {**wire, "includeContext": "none"}  # "this server" would be all servers of the bridge
+        return with_prefix(wire, self._prefix)
 
-    def report_progress(self, params: Object, source: Revision) -> None:
-        """Pass a progress notification on, if the client wants it."""
-        if self.token is not None:
-            self.notify("notifications/progress", params, source, {"progressToken": self.token})
-
-    def log(self, params: Object, source: Revision) -> None:
-        """Pass a log message on, if the client wants messages of this level."""
+    def receive(self, method: str, params: Object, source: Revision) -> None:
+        """Pass a progress notification or a log message on, if the client wants it."""
         level = params.get("level")
-        if self.level is not None and level in LEVELS and LEVELS.index(level) >= LEVELS.index(self.level):
-            self.notify("notifications/message", params, source, {})
+        if method == "notifications/progress":
+            if self.token is not None:
+                self.notify(method, params, source, {"progressToken": self.token})
+        elif self.level is not None and level in LEVELS and LEVELS.index(level) >= LEVELS.index(self.level):
+            self.notify(method, params, source, {})
 
     def notify(self, method: str, params: Object, source: Revision, own: Object) -> None:
         """Send a notification for the client's request, with `own` members. Drop it if there are too many."""
@@ -179,8 +178,6 @@ def _refusal(error: Exception) -> BaseException:
     return ProtocolError(INTERNAL_ERROR, f"an input request of the server failed: {text}")
 
 
-def read_response(method: str, response: JSON, source: Revision, target: Revision, losses: Losses) -> Object:
-    """Return a client's response to an input request, for the server. Raise ProtocolError if it is malformed."""
-    if not isinstance(response, dict):
-        raise ProtocolError(INTERNAL_ERROR, f"the response to {method} is not an object")
-    return convert_result(method, response, source, target, losses)
+def with_prefix(params: Object, prefix: str) -> Object:
+    """Return the params of an input request, whose message to the user names the server with `prefix`."""
+    return {**params, "message": f"{prefix}{params['message']}"} if prefix and "message" in params else params

@@ -39,81 +39,72 @@ BURST: Final = 5
 """Number of changes of one list that are reported without a pause."""
 
 MIN_PAUSE, MAX_PAUSE = 1.0, 60.0
-"""Shortest and longest pause between two further reports, in seconds."""
-
-RESUBSCRIBE_SECONDS: Final = 60.0
-"""Time for which a lost subscription is tried again, in seconds."""
+"""Shortest and longest pause between two further reports, or between two attempts to subscribe again, in seconds."""
 
 MAX_WATCHES: Final = 10_000
 """Maximum number of open subscriptions of a bridge."""
 
 
 class Watch:
-    """A subscription to one resource for one client."""
+    """A subscription to one resource for one client. `report` gets the URIs of the updates."""
 
     def __init__(self, server: BackServer, caller: Caller, uri: str, report: Callable[[str], None]) -> None:
         self._server, self._caller, self._uri, self._report = server, caller, uri, report
-        self._opening: asyncio.Task[None] | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._is_open: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._run())
+        self._task.add_done_callback(self._note_end)
 
-    async def open(self) -> None:
-        """Subscribe, once for several requests at the same time. Raise McpError if the server refuses."""
-        if self._opening is None:
-            self._opening = asyncio.create_task(self._open())
-        await asyncio.shield(self._opening)
+    async def wait_open(self) -> None:
+        """Wait until the server has accepted the subscription. Raise McpError if it refuses."""
+        await asyncio.shield(self._is_open)
 
-    async def _open(self) -> None:
-        client = await self._server.shared(self._caller)
-        updates = client.subscribe(self._uri)
-        await updates.__aenter__()
-        self._task = asyncio.create_task(self._pass_on(updates))
-        self._task.add_done_callback(self._log_end)
+    async def _run(self) -> None:
+        """Subscribe, and report the updates. After a lost connection, subscribe again."""
+        pause = 0.0
+        while True:
+            try:
+                async with self._server.client_for(self._caller) as client:
+                    updates = await client.subscribe(self._uri).__aenter__()
+                    pause = 0.0
+                    return await self._pass_on(updates)
+            except McpError:
+                if not self._is_open.done() or pause > MAX_PAUSE:
+                    raise
+            await asyncio.sleep(pause)
+            pause = max(MIN_PAUSE, 2 * pause)
 
-    def _log_end(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and task.exception() is not None:
+    async def _pass_on(self, updates: Subscription) -> None:
+        try:
+            if self._is_open.done():
+                self._report(self._uri)  # an update can be lost
+            else:
+                self._is_open.set_result(None)
+            async for uri in updates:
+                self._report(uri)
+        finally:
+            with contextlib.suppress(McpError):
+                await updates.__aexit__()
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if not self._is_open.done():
+            self._is_open.set_exception(error or ConnectionClosed("the subscription was closed"))
+        elif error is not None:
             log.warning("%s: the subscription to %.200r was lost", self._server.name, self._uri)
+        self._is_open.exception()  # reading the exception stops asyncio from logging it
 
     @property
     def is_over(self) -> bool:
-        return self._task is not None and self._task.done()
-
-    async def _pass_on(self, updates: Subscription) -> None:
-        """Report the updates. After a lost connection, subscribe again."""
-        while True:
-            try:
-                async for uri in updates:
-                    self._report(uri)
-                return
-            except ConnectionClosed:
-                pass
-            finally:
-                with contextlib.suppress(McpError):
-                    await updates.__aexit__()
-            updates = await self._subscribe_again()
-            self._report(self._uri)  # an update can be lost
-
-    async def _subscribe_again(self) -> Subscription:
-        pause = MIN_PAUSE
-        async with asyncio.timeout(RESUBSCRIBE_SECONDS):
-            while True:
-                try:
-                    updates = (await self._server.shared(self._caller)).subscribe(self._uri)
-                    return await updates.__aenter__()
-                except McpError:
-                    await asyncio.sleep(pause)
-                    pause *= 2
+        return self._task.done()
 
     def abandon(self) -> None:
         """Forget the subscription, because its client is closed too."""
-        for task in (self._opening, self._task):
-            if task is not None:
-                task.cancel()
+        self._task.cancel()
 
     async def close(self) -> None:
         """Unsubscribe."""
-        self.abandon()
-        if self._task is not None:
-            await asyncio.wait([self._task])
+        self._task.cancel()
+        await asyncio.wait([self._task])
 
 
 class FrontResources(Resources):
@@ -139,8 +130,11 @@ class Changes:
         """The sessions and subscriptions of the front."""
         self._servers, self._names = servers, names
         self._watches: dict[tuple[object, str], Watch] = {}  # by legacy session or `listen` request, and by URI
-        self._reports: dict[str, int] = {}  # number of changes of each list since it was last quiet
+        self._reports: dict[str, tuple[int, float, float]] = {}
+        """By list: number of reports since it was last quiet, and the pause before and the time of the last report."""
         self._waiting: dict[str, asyncio.TimerHandle] = {}
+        for server in servers.values():
+            server.on_list_changed = self.list_changed
 
     async def subscribe(self, method: str, params: Object, context: Context) -> Object:
         """Serve `resources/subscribe` and `resources/unsubscribe` of a legacy client."""
@@ -184,7 +178,7 @@ class Changes:
                 raise ProtocolError(INTERNAL_ERROR, text)
             watch = self._watches[key] = Watch(server, caller, own, report)
         try:
-            await watch.open()
+            await watch.wait_open()
         except BaseException as error:
             self._watches.pop(key, None)
             watch.abandon()
@@ -198,7 +192,7 @@ class Changes:
         if not isinstance(error, McpError):
             return error
         # only to the log, because the text can quote the standard error of the server
-        log.warning("%s: no subscription to %.200r: %s", server.name, uri, server.mask(str(error)))
+        log.warning("%s: no subscription to %.200r: %s", server.name, uri, server.hosted.mask(str(error)))
         return ProtocolError(INTERNAL_ERROR, f"{server.name} does not report changes of this resource")
 
     async def listen(
@@ -230,21 +224,17 @@ class Changes:
         if kind in self._waiting:
             return
         loop = asyncio.get_running_loop()
-        number = self._reports.get(kind, 0)
-        number = min(number, BURST + 10)  # otherwise the power overflows after hours
-        pause = min(MIN_PAUSE * 2.0 ** (number - BURST), MAX_PAUSE) if number >= BURST else 0.0
-        self._reports[kind] = number + 1
+        number, pause, reported_at = self._reports.get(kind, (0, 0.0, 0.0))
+        if loop.time() - reported_at > 2 * max(pause, MIN_PAUSE):
+            number = 0  # the list did not change for a while
+        number = min(number + 1, BURST + 10)  # otherwise the power overflows after hours
+        pause = min(MIN_PAUSE * 2.0 ** (number - BURST - 1), MAX_PAUSE) if number > BURST else 0.0
+        self._reports[kind] = number, pause, loop.time() + pause
         self._waiting[kind] = loop.call_later(pause, self._report_list, kind)
-        loop.call_later(2 * max(pause, MIN_PAUSE), self._calm_down, kind, number + 1)
 
     def _report_list(self, kind: str) -> None:
         del self._waiting[kind]
         self.announcers.announce(f"notifications/{kind}/list_changed")
-
-    def _calm_down(self, kind: str, number: int) -> None:
-        """Report the next change at once, if the list did not change for a while."""
-        if self._reports.get(kind) == number and kind not in self._waiting:
-            del self._reports[kind]
 
     async def close(self) -> None:
         for timer in self._waiting.values():

@@ -15,7 +15,7 @@ from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import METHOD_NOT_FOUND, Object
 from ..revisions import SPECIFIED, find_method
 from ..server.context import Context
-from .back_client import BackClient, caller_of
+from .back_client import LIST_SECONDS, BackClient, caller_of
 from .backs import BackServer
 from .calls import Call, SessionCall, complete_call
 from .conversion import convert_error, convert_params, convert_result
@@ -25,9 +25,6 @@ LISTS: Final = {
     "resources/templates/list": "resourceTemplates",
 }  # fmt: skip
 """The list methods, and the members of their results."""
-
-LIST_SECONDS: Final = 60.0
-"""Time limit of each request that is not a call, in seconds. A call has the time limit of the client."""
 
 
 async def exchange(client: BackClient, method: str, params: Object, call: Call, timeout: float | None = None) -> Object:
@@ -44,8 +41,8 @@ async def exchange(client: BackClient, method: str, params: Object, call: Call, 
         call.end()
     if result.get("resultType") == "input_required" or method not in SPECIFIED:
         return result
-    if method == "tools/list" and back.tasks_are_core:
-        client.back.note_task_tools(result)
+    if method == "tools/list":
+        client.back.note_tools(result)
     shown = convert_result(method, result, back, front, call.losses)
     if method in LISTS and result.get("nextCursor") is not None:
         shown["nextCursor"] = result["nextCursor"]  # also for a client without pages, which gets all of them
@@ -70,5 +67,5 @@ async def _send(client: BackClient, method: str, wire: Object, call: Call, timeo
 
 
 async def exchange_simply(server: BackServer, method: str, params: Object, context: Context) -> Object:
-    client = await server.shared(caller_of(context))
-    return await exchange(client, method, params, SessionCall(context, server.losses), LIST_SECONDS)
+    async with server.client_for(caller_of(context)) as client:
+        return await exchange(client, method, params, SessionCall(context, server.losses), LIST_SECONDS)

@@ -20,6 +20,7 @@ from ..basic.subscriptions import SubscriptionsListenRequestParams
 from ..codec import codec_for
 from ..features.custom_methods import CustomMethod
 from ..features.registered_tools import Tools
+from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import Object
 from ..revisions import SPECIFIED, Revision
 from ..server.catalog import Catalog
@@ -29,8 +30,8 @@ from ..server.session import FINISH_SECONDS, ServerSession
 from ..session import Handler
 from .back_client import caller_of, session_caller
 from .changes import FrontResources
-from .relay import Relay, pass_to_servers
-from .relayed import relayed_method
+from .relay import Relay
+from .relayed import RelayedObject, relayed_method, without_hop_meta
 
 NATIVE: Final = frozenset({
     "initialize", "ping", "server/discover", "subscriptions/listen", "notifications/initialized",
@@ -38,15 +39,12 @@ NATIVE: Final = frozenset({
 })  # fmt: skip
 """The methods of clients that the front serves itself."""
 
-MAX_UNKNOWN_METHODS: Final = 100
-"""Maximum number of methods outside the specification that a bridge passes on, because routes are kept by method."""
-
 MAX_INSTRUCTIONS: Final = 2000
 """Maximum length of the instructions of one of several servers, in characters."""
 
 
 class FrontMethods(dict[str, CustomMethod]):
-    """The registrations of all methods that the relay serves. They are made at their first use.
+    """The registrations of all methods that the relay serves. Those of the specification are made only once.
 
     `session` is the legacy session, which the handlers of notifications need; None for stateless requests.
     """
@@ -54,7 +52,6 @@ class FrontMethods(dict[str, CustomMethod]):
     def __init__(self, relay: Relay, session: ServerSession | None = None) -> None:
         super().__init__()
         self._relay, self._session = relay, session
-        self._unknown = 0
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.get(name) is not None
@@ -63,26 +60,30 @@ class FrontMethods(dict[str, CustomMethod]):
         found = super().get(name)
         if found is not None or name in NATIVE:
             return found
-        if name not in SPECIFIED:
-            self._unknown += 1
-            if self._unknown > MAX_UNKNOWN_METHODS:
-                return None
-        receive = self._receive if "notifications/" in name else None
-        made = self[name] = relayed_method(name, self._relay.serve, receive)
+        made = relayed_method(name, self._relay.serve, self._receive)
+        if name in SPECIFIED:
+            self[name] = made
         return made
 
     def _receive(self, method: str, params: Object) -> None:
-        if self._session is not None:
-            pass_to_servers(method, params, self._session, self._relay.servers.values())
+        """Pass a notification of the legacy session on, such as `notifications/roots/list_changed`."""
+        for server in self._relay.servers.values():
+            for client in server.clients:
+                if client.caller.session is self._session is not None and client.is_open:
+                    client.session.notify(method, RelayedObject(without_hop_meta(params)))
 
 
 class FrontTools(Tools):
     """The tools of the servers, as far as the HTTP endpoint needs them."""
 
-    known: dict[str, dict[str, tuple[str, ...]]]
+    relay: Relay
 
     def parameter_headers(self, name: str) -> dict[str, tuple[str, ...]]:
-        return self.known.get(name, {})
+        try:
+            server, own = self.relay.names.split_name(name)
+        except ProtocolError:
+            return {}
+        return self.relay.servers[server].parameter_headers.get(own, {})
 
 
 class FrontCatalog(Catalog):
@@ -102,7 +103,7 @@ class FrontCatalog(Catalog):
     @cached_property
     def tools(self) -> Tools:
         tools = FrontTools(Context, 1, lambda: None, lambda *call: self.tasks.call_tool(*call))
-        tools.known = self._relay.lists.headers
+        tools.relay = self._relay
         return tools
 
     @cached_property

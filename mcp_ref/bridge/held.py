@@ -16,7 +16,7 @@ requests only in a result, which ends its own request. Four ways are possible:
     replayed         the tools of the option `replay`: the bridge cancels the call, and each retry calls the tool again
                      from its start. The state has all responses, so any process can serve the retry. This is only
                      right for a tool that changes nothing before its input requests
-    refused          without `hold`, the server gets an error for its input request
+    refused          without `hold`, the server gets an error for its input request (calls.py)
     none             a client without capabilities: the server does not ask
 
 The state of a held call names the call, the round, and the time limit, and is signed for the principal and for the
@@ -38,19 +38,19 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, cast
 
 from ..basic import mrtr
 from ..basic.lifecycle import declares
 from ..jsonrpc.errors import ProtocolError
-from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Object
+from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from ..revisions import Revision
 from ..server.context import Context
 from ..server.stateless import StatelessRequest
-from .calls import REFUSED, Call, read_response
-from .conversion import Losses
+from .calls import REFUSED, Call
+from .conversion import Losses, convert_result
 
 MAX_HELD_PER_PRINCIPAL: Final = 16
 """Maximum number of held calls of one principal. The server gets an error for further input requests."""
@@ -60,13 +60,11 @@ MAX_HELD: Final = 256
 QUIET_SECONDS: Final = 0.01
 """Time without another input request after which the client gets the requests of a round, in seconds."""
 
-COLLECT_SECONDS: Final = 0.1
-"""Maximum time between the first input request of a round and the result for the client, in seconds."""
+MAX_WAITS: Final = 10
+"""Maximum number of such waits between the first input request of a round and the result for the client."""
 
 MAX_KEPT_LOGS: Final = 64
 """Maximum number of log messages that the bridge keeps while a call is held."""
-
-_REFUSAL: Final[dict[str, Object]] = {"elicitation/create": {"action": "cancel"}}
 
 
 @dataclass(eq=False)
@@ -101,9 +99,10 @@ class HeldCalls:
 
     async def close(self) -> None:
         """End all held calls."""
-        for call in tuple(self.calls.values()):
+        calls = list(self.calls.values())
+        for call in calls:
             call.expire()
-        await asyncio.gather(*(call.wait_ended() for call in tuple(self.calls.values())))
+        await asyncio.gather(*(call.wait_ended() for call in calls))
 
 
 def _error(fault: str) -> ProtocolError:
@@ -128,24 +127,19 @@ class HeldCall(Call):
         super().__init__(context, losses, prefix)
         self.principal, self.round, self._digest, self._held = principal, 0, digest, held
         self.handle = os.urandom(16).hex()
-        self.on_held: Callable[[], None] = lambda: None
-        """Called each time when the client has to respond to input requests."""
         self._open: dict[str, _OpenRequest] = {}
-        self._count = 0
+        self._count = 0  # number of input requests so far
         self._changed = asyncio.Event()
-        self._task: asyncio.Task[Object] | None = None
+        self._task: asyncio.Task[Object]
         self._timer: asyncio.TimerHandle | None = None
-        self._kept_logs: list[tuple[Object, Revision]] = []
-        self._kept_progress: tuple[Object, Revision] | None = None
+        self._kept: list[tuple[str, Object, Revision]] = []
+        """The log messages and the latest progress of the server while the call is held."""
 
-    def start(self, work: Awaitable[Object]) -> None:
-        """Begin the work of the server, which outlives the client's request."""
-
-        async def run() -> Object:
-            return await work
-
-        self._task = asyncio.create_task(run())
+    async def run(self, work: Coroutine[object, object, Object]) -> Object:
+        """Begin the work of the server, which outlives the client's request, and proceed."""
+        self._task = asyncio.create_task(work)
         self._task.add_done_callback(self._ended)
+        return await self._proceed()
 
     def _ended(self, task: asyncio.Task[Object]) -> None:
         self._changed.set()
@@ -154,15 +148,21 @@ class HeldCall(Call):
             task.exception()  # reading the exception stops asyncio from logging it
 
     async def ask(self, method: str, params: Object, source: Revision) -> Object:
-        capability = mrtr.INPUT_REQUESTS[method].capability or ""
-        wire = self.read_input_request(method, params, source)
-        if not declares(self.capabilities, capability):
-            raise ProtocolError(METHOD_NOT_FOUND, f"the client did not declare {capability}")
+        wire = self._request_for_client(method, params, source)
         if self.handle not in self._held.calls and not self._held.has_room(self.principal):
             raise ProtocolError(INTERNAL_ERROR, f"{method} was not sent: too many calls wait for their users")
         self._held.calls[self.handle] = self  # now, because several calls can begin at once
+        return await self._response_to(str(self._count + 1), _OpenRequest(method, wire, source))
+
+    def _request_for_client(self, method: str, params: Object, source: Revision) -> Object:
+        row = mrtr.INPUT_REQUESTS.get(method)
+        wire = self.read_input_request(method, params, source)
+        if row is None or not declares(self.capabilities, row.capability or ""):
+            raise ProtocolError(METHOD_NOT_FOUND, f"the client did not declare the capability for {method}")
+        return wire
+
+    async def _response_to(self, key: str, request: _OpenRequest) -> Object:
         self._count += 1
-        key, request = str(self._count), _OpenRequest(method, wire, source)
         self._open[key] = request
         self._changed.set()
         try:
@@ -170,21 +170,20 @@ class HeldCall(Call):
         finally:
             self._open.pop(key, None)  # the server can have cancelled its request
 
-    async def proceed(self) -> Object:
+    async def _proceed(self) -> Object:
         """Wait for the result, or for input requests. Return the result, or an `input_required` result.
 
         If the client cancels its request meanwhile, end the work.
         """
-        assert self._task is not None
         try:
-            while not self._task.done() and not self._open:
-                self._changed.clear()
-                await self._changed.wait()
-            if not self._task.done():
+            while not self._task.done():
+                if not self._open:
+                    self._changed.clear()
+                    await self._changed.wait()
+                    continue
                 await self._collect()
-            if not self._task.done() and self._open:
-                return self._suspend()
-            await asyncio.wait([self._task])
+                if self._open and not self._task.done():
+                    return await self._suspend()
         except asyncio.CancelledError:
             self.expire()
             raise
@@ -197,86 +196,72 @@ class HeldCall(Call):
 
     async def _collect(self) -> None:
         """Wait until the server has sent all requests of this round, so that the user gets them at once."""
-        end = self.loop.time() + COLLECT_SECONDS
-        while (left := end - self.loop.time()) > 0:
-            self._changed.clear()
-            try:
-                async with asyncio.timeout(min(QUIET_SECONDS, left)):
-                    await self._changed.wait()
-            except TimeoutError:
+        for _ in range(MAX_WAITS):
+            count = self._count
+            await asyncio.wait([self._task], timeout=QUIET_SECONDS)
+            if count == self._count:
                 return
 
-    def _suspend(self) -> Object:
+    async def _suspend(self) -> Object:
         """Return the input requests to the client, and hold the call until it sends the responses."""
         self.round += 1
         self.context = None
         self.on_held()
         self._timer = self.loop.call_later(self._held.seconds, self.expire)
         data: Object = {"held": self.handle, "round": self.round}
-        requests: Object = {key: {"method": each.method, "params": each.params} for key, each in self._open.items()}
         state = mrtr.sign_state(self._held.key, data, self._digest, self.principal, time.time())
-        return {"resultType": "input_required", "inputRequests": requests, "requestState": state}
+        return {"resultType": "input_required", "inputRequests": {**self._open_requests()}, "requestState": state}
 
-    async def resume(self, context: Context, responses: Object) -> Object:
+    def _open_requests(self) -> dict[str, Object]:
+        return {key: {"method": each.method, "params": each.params} for key, each in self._open.items()}
+
+    async def resume(self, context: Context, responses: JSON) -> Object:
         """Give the client's responses to the server, and proceed. A response that is missing is requested again."""
+        if not isinstance(responses, dict) or not all(isinstance(each, dict) for each in responses.values()):
+            raise ProtocolError(INVALID_PARAMS, "Invalid params: inputResponses must be an object of objects")
         read = {
-            key: read_response(each.method, responses[key], self.revision, each.source, self.losses)
+            key: convert_result(each.method, cast(Object, responses[key]), self.revision, each.source, self.losses)
             for key, each in self._open.items() if key in responses
         }  # fmt: skip
         self.round += 1  # now, so that a second retry with this state is refused
         self._stop_timer()  # the server can take its time, as in every call with an open request
-        retry = Call(context, self.losses)
-        self.context, self.capabilities = context, retry.capabilities
-        self.token, self.level = retry.token, retry.level
-        self._send_kept()
+        self.take(context)
+        kept, self._kept = self._kept, []
+        for message in kept:
+            self.receive(*message)
         for key, response in read.items():
             request = self._open.pop(key)
             if not request.response.done():
                 request.response.set_result(response)
-        self._changed.clear()
-        return await self.proceed()
+        return await self._proceed()
 
-    def _send_kept(self) -> None:
-        logs, self._kept_logs = self._kept_logs, []
-        progress, self._kept_progress = self._kept_progress, None
-        for message, source in logs:
-            self.log(message, source)
-        if progress is not None:
-            self.report_progress(*progress)
-
-    def report_progress(self, params: Object, source: Revision) -> None:
-        if self.context is None:
-            self._kept_progress = params, source
-        else:
-            super().report_progress(params, source)
-
-    def log(self, params: Object, source: Revision) -> None:
+    def receive(self, method: str, params: Object, source: Revision) -> None:
         if self.context is not None:
-            super().log(params, source)
-        elif len(self._kept_logs) < MAX_KEPT_LOGS:
-            self._kept_logs.append((params, source))
+            return super().receive(method, params, source)
+        is_progress = method == "notifications/progress"
+        if is_progress:  # only the latest counts
+            self._kept = [each for each in self._kept if each[0] != method]
+        if is_progress or len(self._kept) < MAX_KEPT_LOGS:
+            self._kept.append((method, params, source))
 
     def expire(self) -> None:
         """Refuse the open input requests in the name of the user, and cancel the call."""
         self._refuse_open()
         self._forget()
-        if self._task is not None:
-            # later, so that the server gets the responses before the cancellation
-            self.loop.call_later(QUIET_SECONDS, self._task.cancel)
+        # later, so that the server gets the responses before the cancellation
+        self.loop.call_later(QUIET_SECONDS, self._task.cancel)
 
     def _refuse_open(self) -> None:
         for request in tuple(self._open.values()):
-            refusal = _REFUSAL.get(request.method)
             if request.response.done():
                 continue
-            if refusal is not None:
-                request.response.set_result(refusal)
+            if request.method == "elicitation/create":
+                request.response.set_result({"action": "cancel"})
             else:
                 request.response.set_exception(ProtocolError(REFUSED, "the user did not respond in time"))
 
     async def wait_ended(self) -> None:
-        if self._task is not None:
-            await asyncio.wait([self._task], timeout=1.0)
+        await asyncio.wait([self._task], timeout=1.0)
 
     def _forget(self) -> None:
         self._held.calls.pop(self.handle, None)
@@ -285,56 +270,30 @@ class HeldCall(Call):
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
 
 
-class ReplayedCall(Call):
+class ReplayedCall(HeldCall):
     """A request of a modern client whose tool a legacy server runs again for each retry."""
 
-    def __init__(self, context: Context, losses: Losses, prefix: str) -> None:
-        super().__init__(context, losses, prefix)
-        assert isinstance(context.channel, StatelessRequest)
-        self._rounds = context.channel.rounds
-        self.needed: asyncio.Future[mrtr.HandlerNeedsInput] = self.loop.create_future()
-        """Done if an input request has no response yet."""
-        self._missing: dict[str, Object] = {}
-        self._is_over = asyncio.Event()
-
     async def ask(self, method: str, params: Object, source: Revision) -> Object:
-        wire = self.read_input_request(method, params, source)
+        wire = self._request_for_client(method, params, source)
+        assert self.context is not None and isinstance(self.context.channel, StatelessRequest)
         try:
-            response = self._rounds.response_to(method, wire, None)
+            response = self.context.channel.rounds.response_to(method, wire, None)
         except mrtr.HandlerNeedsInput as needed:
-            self._missing |= needed.requests
-            if not self.needed.done():
-                self.loop.call_later(QUIET_SECONDS, self._report)
-            await self._is_over.wait()
-            raise ProtocolError(REFUSED, f"{method} is answered when the client calls the tool again") from None
-        return read_response(method, response, self.revision, source, self.losses)
+            [key] = needed.requests
+            return await self._response_to(key, _OpenRequest(method, wire, source))
+        return convert_result(method, response, self.revision, source, self.losses)
 
-    def _report(self) -> None:
-        if not self.needed.done():
-            self.needed.set_result(mrtr.HandlerNeedsInput(self._missing))
+    async def _suspend(self) -> Object:
+        """End the work, and raise HandlerNeedsInput for the requests that have no response yet."""
+        requests = self._open_requests()
+        self._task.cancel()
+        await self.wait_ended()
+        raise mrtr.HandlerNeedsInput(requests)
 
-    async def run(self, work: Awaitable[Object]) -> Object:
-        """Return the result of the work. Raise HandlerNeedsInput, and end the work, if it needs a further response."""
-        task: asyncio.Future[Object] = asyncio.ensure_future(work)
-        waiting: list[asyncio.Future[Any]] = [task, self.needed]
-        try:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                raise self.needed.result()
-            return task.result()
-        finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.wait([task], timeout=1.0)
-            self.needed.cancel()
-            self._is_over.set()
-
-
-class RefusingCall(Call):
-    """A request of a modern client, without a way for the input requests of a legacy server."""
-
-    async def ask(self, method: str, params: Object, source: Revision) -> Object:
-        raise ProtocolError(METHOD_NOT_FOUND, f"{method} is refused: this bridge holds no calls")
+    def _refuse_open(self) -> None:
+        for request in tuple(self._open.values()):
+            if not request.response.done():
+                text = f"{request.method} is answered when the client calls the tool again"
+                request.response.set_exception(ProtocolError(REFUSED, text))

@@ -12,13 +12,12 @@ from __future__ import annotations
 import logging
 from typing import Final, cast
 
-from ..basic.headers import parameter_headers
 from ..codec import codec_for
 from ..host.supervisor import MAX_PAGES
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import JSON, Object
 from ..server.context import Context
-from .back_client import Caller, caller_of
+from .back_client import caller_of
 from .backs import BackServer
 from .conversion import result_type
 from .exchange import LISTS, exchange_simply
@@ -42,55 +41,49 @@ class Lists:
 
     def __init__(self, servers: dict[str, BackServer], names: Namespace, key: bytes) -> None:
         self._servers, self._names, self._key = servers, names, key
-        self.headers: dict[str, dict[str, tuple[str, ...]]] = {}
-        """The HTTP headers that mirror arguments, by the name of the tool that clients see."""
         self._last_pages: dict[tuple[object, ...], Object] = {}
 
     async def serve(self, method: str, params: Object, context: Context) -> Object:
         """Return one page of one server; for a revision without pages, all pages of all servers."""
         caller, names = caller_of(context), list(self._servers)
+        is_sealed = not self._names.is_plain or caller.principal is not None
         server, cursor = names[0], params.get("cursor")
-        if cursor is not None and self._seals(caller):
-            server, cursor = unsealed(self._key, "cursor", caller.principal, cursor)
-            cursor = cursor or None
+        if cursor is not None and is_sealed:
+            server, cursor = unsealed(self._key, "cursor", caller.principal, cursor, names)
         page = await self._page(method, server, cursor, params, context)
-        if context.revision.pagination:
-            return self._with_cursor(page, server, caller)
-        member = LISTS[method]
-        items = list(cast("list[JSON]", page.get(member, [])))
-        for _ in range(MAX_PAGES):
-            server, cursor = self._following(page, server)
-            if not server:
-                break
-            page = await self._page(method, server, cursor, params, context)
-            items += cast("list[JSON]", page.get(member, []))
-        page = {name: value for name, value in page.items() if name != "nextCursor"}
-        return {**page, member: items}
+        if not context.revision.pagination:
+            return await self._with_all_pages(page, server, method, params, context)
+        if not is_sealed:
+            return page
+        following, cursor = self._following(page, server)
+        page = _without_cursor(page)
+        if following:
+            page["nextCursor"] = sealed(self._key, "cursor", following, caller.principal, cursor)
+        if not self._names.is_plain and "cacheScope" in page:
+            # [2026-07-28 server/utilities/caching#interaction-with-pagination] all pages MUST have one scope, but the
+            # next page can come from a server with another one
+            page = {**page, "cacheScope": "private"}
+        return page
 
-    def _seals(self, caller: Caller) -> bool:
-        return not self._names.is_plain or caller.principal is not None
+    async def _with_all_pages(self, page: Object, server: str, method: str, params: Object, context: Context) -> Object:
+        """Return the first page with the items of all others."""
+        items = list(cast("list[JSON]", page.get(LISTS[method], [])))
+        following, cursor = self._following(page, server)
+        for _ in range(MAX_PAGES):
+            if not following:
+                break
+            further = await self._page(method, following, cursor, params, context)
+            items += cast("list[JSON]", further.get(LISTS[method], []))
+            following, cursor = self._following(further, following)
+        return {**_without_cursor(page), LISTS[method]: items}
 
     def _following(self, page: Object, server: str) -> tuple[str, JSON]:
-        """Return the server and the cursor of the next page, or ("", None) after the last page."""
+        """Return the server of the next page ("" after the last page), and the cursor (None for its first page)."""
         if page.get("nextCursor") is not None:
             return server, page["nextCursor"]
         names = list(self._servers)
         after = names.index(server) + 1
-        return (names[after], None) if after < len(names) else ("", None)
-
-    def _with_cursor(self, page: Object, server: str, caller: Caller) -> Object:
-        if not self._seals(caller):
-            return page
-        following, cursor = self._following(page, server)
-        page = {name: value for name, value in page.items() if name != "nextCursor"}
-        if following:
-            text = cursor if isinstance(cursor, str) else ""
-            page["nextCursor"] = sealed(self._key, "cursor", following, caller.principal, text)
-        if not self._names.is_plain and "cacheScope" in page:
-            # [2026-07-28 server/utilities/caching#interaction-with-pagination] all pages MUST have one scope, but the
-            # next page can come from a server with another one
-            page["cacheScope"] = "private"
-        return page
+        return names[after] if after < len(names) else "", None
 
     async def _page(self, method: str, name: str, cursor: JSON, params: Object, context: Context) -> Object:
         """Return a page of one server, with the names that clients see."""
@@ -99,49 +92,43 @@ class Lists:
         if cursor is not None:
             own["cursor"] = cursor
         if self._names.is_plain:
-            return self._noted(server, await exchange_simply(server, method, own, context))
-        last = name, method, caller.principal, caller.revision, cursor
+            return self._for_client(server, await exchange_simply(server, method, own, context))
+        last, empty = (name, method, caller.principal, caller.revision, cursor), result_type(method)([])
         try:
             await server.shared(caller)
             if not server.offers(method.partition("/")[0]):
-                return codec_for(context.revision).encode(result_type(method)([]))
-            page = self._noted(server, await exchange_simply(server, method, own, context))
+                return codec_for(context.revision).encode(empty)
+            page = self._for_client(server, await exchange_simply(server, method, own, context))
         except ProtocolError as error:
             log.warning("%s is not in the list: %s", name, error)
-            return self._last_pages.get(last) or codec_for(context.revision).encode(result_type(method)([]))
+            return self._last_pages.get(last) or codec_for(context.revision).encode(empty)
         self._last_pages[last] = page
         if len(self._last_pages) > MAX_LAST_PAGES:
             del self._last_pages[next(iter(self._last_pages))]
         return page
 
-    def _noted(self, server: BackServer, page: Object) -> Object:
-        """Note the HTTP headers of the listed tools, and leave out the tools that are not allowed."""
-        tools = page.get("tools")
-        if not isinstance(tools, list):
-            return self._names.result_for_client(server.name, "", page)
-        kept: list[JSON] = []
-        for tool in tools:
-            own = tool.get("name") if isinstance(tool, dict) else None
-            if not isinstance(own, str) or not server.allows(own):
-                continue
-            try:
-                server.parameter_headers[own] = parameter_headers(cast(Object, tool).get("inputSchema"))
-            except ValueError as error:
-                # [2026-07-28 basic/transports/streamable-http#schema-extension] MUST exclude the tool, SHOULD log
-                log.warning("left out the tool %.100r of %s: %s", own, server.name, error)
-                continue
-            kept.append(tool)
-        shown = self._names.result_for_client(server.name, "", {**page, "tools": kept})
-        for before, after in zip(kept, cast("list[JSON]", shown["tools"]), strict=True):
-            own_name, name = cast(Object, before)["name"], cast(Object, after)["name"]
-            self.headers[cast(str, name)] = server.parameter_headers[cast(str, own_name)]
-        return shown
+    def _for_client(self, server: BackServer, page: Object) -> Object:
+        """Return a page without the tools that are not allowed or have invalid headers, with the names for clients."""
 
-    async def note_all_headers(self, server: BackServer, context: Context) -> None:
+        def is_shown(tool: JSON) -> bool:
+            name = tool.get("name") if isinstance(tool, dict) else None
+            is_valid = isinstance(name, str) and name in server.parameter_headers
+            return is_valid and server.hosted.config.allows_tool(cast(str, name))
+
+        tools = page.get("tools")
+        if isinstance(tools, list):
+            page = {**page, "tools": [tool for tool in tools if is_shown(tool)]}
+        return self._names.result_for_client(server.name, "", page)
+
+    async def note_all_tools(self, server: BackServer, context: Context) -> None:
         """List the tools of a server, because their headers are needed for a call."""
         params: Object = {}
         for _ in range(MAX_PAGES):
-            page = self._noted(server, await exchange_simply(server, "tools/list", params, context))
+            page = await exchange_simply(server, "tools/list", params, context)
             if page.get("nextCursor") is None:
                 return
             params = {"cursor": page["nextCursor"]}
+
+
+def _without_cursor(page: Object) -> Object:
+    return {name: value for name, value in page.items() if name != "nextCursor"}

@@ -15,18 +15,19 @@ Spec:  2026-07-28 server/tools#tool-names, server/resources
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Literal, cast
+from typing import Final, cast
 
 from ..host.names import model_name, model_names
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 
-Direction = Literal["wrap", "unwrap"]
-
 _UNCHANGED: Final = frozenset(
     {"structuredContent", "text", "blob", "data", "inputSchema", "outputSchema", "toolResult"}
 )
 _URI_MEMBERS: Final = frozenset({"uri", "uriTemplate", "resourceUri"})
+
+MAX_NAMES: Final = 10_000
+"""Maximum number of names of one server that are remembered. Above it, all are forgotten until the next list."""
 
 
 def wrapped_uri(server: str, uri: str) -> str:
@@ -55,7 +56,8 @@ class Namespace:
 
     def __init__(self, servers: Iterable[str], is_plain: bool) -> None:
         self.servers, self.is_plain = list(servers), is_plain
-        self._names: dict[str, tuple[str, str]] = {}  # the changed names that lists have shown
+        self._names: dict[str, dict[str, str]] = {server: {} for server in self.servers}
+        """By server: the names that lists have shown, with the server's own names."""
 
     def prefix(self, server: str) -> str:
         """Return the text before a message to the user, so that the user sees which server has written it."""
@@ -67,10 +69,11 @@ class Namespace:
             raise ProtocolError(INVALID_PARAMS, "Invalid params: name must be a string")
         if self.is_plain:
             return self.servers[0], name
-        if name in self._names:
-            return self._names[name]
-        server, separator, own = name.partition("__")
-        if separator and server in self.servers and model_name(server, own) == name:
+        server, _, own = name.partition("__")  # the name of a server has no underscore
+        shown = self._names.get(server)
+        if shown is not None and name in shown:
+            return server, shown[name]
+        if shown is not None and model_name(server, own) == name:
             return server, own
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: unknown name {name[:200]!r}")
 
@@ -98,9 +101,10 @@ class Namespace:
             return server, {**params, "name": own, **({"arguments": arguments} if "arguments" in params else {})}
         if method == "completion/complete":
             ref = params.get("ref")
-            kind, named = ("name", self.split_name) if "name" in cast(Object, ref or {}) else ("uri", self.split_uri)
-            server, own = named(ref.get(kind) if isinstance(ref, dict) else None)
-            return server, {**params, "ref": {**cast(Object, ref), kind: own}}
+            ref = ref if isinstance(ref, dict) else {}
+            kind, split = ("name", self.split_name) if "name" in ref else ("uri", self.split_uri)
+            server, own = split(ref.get(kind))
+            return server, {**params, "ref": {**ref, kind: own}}
         server, own = self.split_uri(params.get("uri"))
         return server, {**params, "uri": own}
 
@@ -116,9 +120,12 @@ class Namespace:
 
     def _named(self, server: str, definitions: list[JSON]) -> list[JSON]:
         """Return definitions with their names for clients, all of which differ from those of earlier lists too."""
-        listed = {(server, own) for each in definitions if (own := _own_name(each)) is not None}
-        table = model_names(listed | {pair for pair in self._names.values() if pair[0] == server})
-        self._names |= {name: pair for name, pair in table.items() if pair in listed}
+        shown = self._names[server]
+        if len(shown) >= MAX_NAMES:  # a server can rename its tools at each list
+            shown.clear()
+        listed = {own for each in definitions if (own := _own_name(each)) is not None}
+        table = model_names((server, own) for own in listed.union(shown.values()))
+        shown |= {name: own for name, (_, own) in table.items() if own in listed}
         names = {own: name for name, (_, own) in table.items()}
         return [_renamed(each, server, names) for each in definitions]
 

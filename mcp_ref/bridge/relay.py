@@ -26,16 +26,15 @@ from ..revisions import SPECIFIED, find_method
 from ..server.context import Context
 from ..server.session import ServerSession
 from ..server.stateless import StatelessRequest
-from .back_client import BackClient, Caller, caller_of
+from .back_client import Caller, caller_of
 from .backs import BackServer
-from .calls import Call, SessionCall
+from .calls import Call, SessionCall, with_prefix
 from .changes import Changes
-from .conversion import converted, params_type
-from .exchange import LIST_SECONDS, LISTS, exchange, exchange_simply
-from .held import HeldCall, HeldCalls, RefusingCall, ReplayedCall
+from .exchange import LISTS, exchange, exchange_simply
+from .held import HeldCall, HeldCalls, ReplayedCall
 from .lists import Lists
 from .namespaces import Namespace
-from .relayed import RelayedObject, sealed, unsealed, without_hop_meta
+from .relayed import sealed, unsealed
 
 
 class Relay:
@@ -93,49 +92,59 @@ class Relay:
         name, own = self.names.route(method, params)
         server, caller = self.servers[name], caller_of(context)
         if method == "tools/call":
-            await self._check_tool(server, own, params, context)
+            await self._check_tool(server, cast(str, own["name"]), params, context)
         if server.is_modern is None:
             await server.shared(caller)
         if not server.is_modern and caller.session is None:
-            result = await self._call_for_modern_client(server, caller, method, params, own, context)
+            result = await self._call_legacy_server(server, caller, method, params, own, context)
         else:
-            if server.is_modern and caller.session is None:
-                own = self._with_open_state(method, params, own, caller)
+            if caller.session is None and own.get("requestState") is not None:
+                own = {**own, "requestState": self._unsealed("requestState", name, caller, own["requestState"])}
             call = SessionCall(context, server.losses, self.names.prefix(name))
-            client = await server.shared(caller)
-            _admit(server, method, own)
-            result = await self._exchange_listed(client, method, own, call, context)
-        if result.get("resultType") != "input_required":
-            return self.names.result_for_client(name, method, self._with_sealed_tasks(result, name, caller))
-        return self._with_sealed_state(method, params, result, caller) if server.is_modern else result
+            result = await self._send(server, caller, method, own, call, context)
+            if result.get("resultType") == "input_required":
+                return self._input_for_client(result, name, caller)
+        if result.get("resultType") == "input_required":
+            return result
+        return self.names.result_for_client(name, method, self._with_sealed_tasks(result, name, caller))
 
-    async def _check_tool(self, server: BackServer, own: Object, params: Object, context: Context) -> None:
+    async def _check_tool(self, server: BackServer, tool: str, params: Object, context: Context) -> None:
         """Raise ProtocolError for a tool that is not allowed, or whose arguments differ from the HTTP headers."""
-        tool, name = own.get("name"), params.get("name")
-        if isinstance(tool, str) and not server.allows(tool):
+        if not server.hosted.config.allows_tool(tool):
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {tool[:200]}")
         sent = context.access.headers if context.access is not None else None
-        if sent is None or not isinstance(context.channel, StatelessRequest) or name in self.lists.headers:
+        if sent is None or not isinstance(context.channel, StatelessRequest) or tool in server.parameter_headers:
             return  # the endpoint has checked the headers of a known tool
-        await self.lists.note_all_headers(server, context)
+        await self.lists.note_all_tools(server, context)
         # [2026-07-28 basic/transports/streamable-http#server-validation] an intermediary MUST check, or refuse
-        check_parameters(sent, params.get("arguments"), self.lists.headers.get(cast(str, name), {}))
+        check_parameters(sent, params.get("arguments"), server.parameter_headers.get(tool, {}))
 
-    async def _exchange_listed(
-        self, client: BackClient, method: str, own: Object, call: Call, context: Context
+    async def _send(
+        self, server: BackServer, caller: Caller, method: str, own: Object, call: Call, context: Context
     ) -> Object:
-        """Send a request. If it needs an HTTP header or a task, list the tools, and send it again."""
-        try:
-            return await exchange(client, method, own, call)
-        except ProtocolError as error:
-            is_known = method != "tools/call" or own.get("name") in client.back.parameter_headers
-            needs_task = error.code == METHOD_NOT_FOUND and client.revision.tasks_are_core
-            if is_known or not (error.code == HEADER_MISMATCH or needs_task):
-                raise
-        await self.lists.note_all_headers(self.servers[client.back.name], context)
-        return await exchange(client, method, own, call)
+        """Send a request. If it needs an HTTP header or a task, list the tools, and send it again.
 
-    async def _call_for_modern_client(
+        Raise ProtocolError for a tool call above a budget, or one that cannot be written to the audit log.
+        """
+        async with server.client_for(caller, call) as client:
+            if method == "tools/call":
+                try:
+                    server.hosted.admit_relayed(cast(str, own["name"]), own.get("arguments"))
+                except Refused as error:
+                    raise ProtocolError(INTERNAL_ERROR, f"{server.name}: {error}") from None
+            if caller.session is None:  # a modern client names the level in each request
+                await client.set_level(call.level)
+            try:
+                return await exchange(client, method, own, call)
+            except ProtocolError as error:
+                is_known = method != "tools/call" or own["name"] in server.parameter_headers
+                needs_task = error.code == METHOD_NOT_FOUND and client.revision.tasks_are_core
+                if is_known or not (error.code == HEADER_MISMATCH or needs_task):
+                    raise
+            await self.lists.note_all_tools(server, context)
+            return await exchange(client, method, own, call)
+
+    async def _call_legacy_server(
         self, server: BackServer, caller: Caller, method: str, params: Object, own: Object, context: Context
     ) -> Object:
         """Send a modern client's request to a legacy server, or give it the responses of a retry (held.py)."""
@@ -145,148 +154,81 @@ class Relay:
         if state is not None:
             data = mrtr.verify_state(self.held.key, state, digest, caller.principal, time.time())
             if "held" in data:
-                responses = params.get("inputResponses", {})
                 held = self.held.find(data, caller.principal)
-                return await held.resume(context, responses if isinstance(responses, dict) else {})
+                return await held.resume(context, params.get("inputResponses", {}))
             channel.rounds.read(Request(context.request_id, method, params), self.held.key, caller.principal)
         own = {key: value for key, value in own.items() if key not in ("requestState", "inputResponses")}
-        losses, prefix = server.losses, self.names.prefix(server.name)
-        _admit(server, method, own)
-
-        async def call_server(call: Call) -> Object:
-            if not server.needs_lease(caller):
-                client = await server.shared(caller)
-                await self._set_level_for(client, call)
-                return await self._exchange_listed(client, method, own, call, context)
-            async with server.leased(caller) as client:
-                if isinstance(call, HeldCall):
-                    call.on_held = client.free_slot
-                await self._set_level_for(client, call)
-                return await self._exchange_listed(client, method, own, call, context)
-
+        prefix = self.names.prefix(server.name)
         if not caller.capabilities or not self.holds:
-            return await call_server(RefusingCall(context, losses, prefix))
-        if method == "tools/call" and params.get("name") in self.replayed:
-            replayed = ReplayedCall(context, losses, prefix)
-            return await replayed.run(call_server(replayed))
-        call = HeldCall(context, losses, prefix, digest, caller.principal, self.held)
-        call.start(call_server(call))
-        return await call.proceed()
+            return await self._send(server, caller, method, own, Call(context, server.losses, prefix), context)
+        is_replayed = method == "tools/call" and params["name"] in self.replayed
+        make = ReplayedCall if is_replayed else HeldCall
+        call = make(context, server.losses, prefix, digest, caller.principal, self.held)
+        return await call.run(self._send(server, caller, method, own, call, context))
 
-    def _with_open_state(self, method: str, params: Object, own: Object, caller: Caller) -> Object:
-        """Return the params with the state of the server, which the bridge has signed for this principal."""
-        state = params.get("requestState")
-        if caller.principal is None or state is None:
-            return own
-        digest = mrtr.request_digest(method, params)
-        data = mrtr.verify_state(self.held.key, state, digest, caller.principal, time.time())
-        return {**own, "requestState": data["state"]}
-
-    def _with_sealed_state(self, method: str, params: Object, result: Object, caller: Caller) -> Object:
-        """Return an `input_required` result. All principals share the credentials of the bridge, so the server cannot
-        bind its state to one of them: the bridge does."""
-        requests, prefix = result.get("inputRequests"), self.names.prefix(self.names.route(method, params)[0])
+    def _input_for_client(self, result: Object, server: str, caller: Caller) -> Object:
+        """Return an `input_required` result of a modern server, with its name in the messages to the user."""
+        prefix, requests = self.names.prefix(server), result.get("inputRequests")
         if prefix and isinstance(requests, dict):
             result = {**result, "inputRequests": {key: _prefixed(each, prefix) for key, each in requests.items()}}
-        if caller.principal is None or result.get("requestState") is None:
+        if "requestState" not in result:
             return result
-        data: Object = {"state": result["requestState"]}
-        digest = mrtr.request_digest(method, params)
-        return {
-            **result, "requestState": mrtr.sign_state(self.held.key, data, digest, caller.principal, time.time())
-        }  # fmt: skip
+        return {**result, "requestState": self._sealed("requestState", server, caller, result["requestState"])}
 
-    async def _set_level_for(self, client: BackClient, call: Call) -> None:
-        """Set the log level of a leased client, because a modern client names the level in each request."""
-        if call.level is not None and call.level != client.level and client.server_can("logging"):
-            client.level = call.level
-            await client.send("logging/setLevel", {"level": call.level}, None, LIST_SECONDS)
+    def _sealed(self, kind: str, server: str, caller: Caller, text: JSON) -> JSON:
+        """Return a state or task id of a server that is valid for this principal only. All principals share the
+        credentials of the bridge, so the server cannot bind it to one of them."""
+        if caller.principal is None or not isinstance(text, str):
+            return text
+        return sealed(self.held.key, kind, server, caller.principal, text)
+
+    def _unsealed(self, kind: str, server: str, caller: Caller, text: JSON) -> JSON:
+        if caller.principal is None:
+            return text
+        return unsealed(self.held.key, kind, caller.principal, text, (server,))[1]
 
     async def _set_level(self, params: Object, context: Context) -> Object:
-        level, channel = params.get("level"), context.channel
+        level, caller = params.get("level"), caller_of(context)
         if level not in LEVELS:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: the level must be one of {', '.join(LEVELS)}")
-        channel.logging_level = cast(str, level)
-        caller = caller_of(context)
+        context.channel.logging_level = cast(str, level)
         for server in self.servers.values():
-            try:
-                client = await server.shared(caller)
-            except ProtocolError:
-                continue  # a server that cannot be started has no log
-            if not client.is_modern and client.server_can("logging"):
-                await client.send("logging/setLevel", {"level": level}, None, LIST_SECONDS)
+            await server.set_level(caller, cast(str, level))
         return {}
 
     async def _other(self, method: str, params: Object, context: Context) -> Object:
         """Pass on a method of tasks or of an extension. Both sides must have the same era, and the extension."""
-        server = next(iter(self.servers.values()))
-        client = await server.shared(caller_of(context))
-        same = client.revision is context.revision if method in SPECIFIED else client.is_modern == (
-            context.revision.era == "modern")  # fmt: skip
-        extension = "extensions." + "/".join(method.split("/")[:2])
-        if method not in SPECIFIED and client.is_modern:
-            same = same and client.server_can(extension) and declares(context.channel.peer_capabilities, extension)
-        if not same or not self.names.is_plain:
-            raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
-        caller, call = caller_of(context), SessionCall(context, server.losses)
-        if caller.principal is not None and method == "tasks/list":
-            # All principals share our credentials, so the server would list the tasks of all of them.
-            raise ProtocolError(METHOD_NOT_FOUND, "tasks/list is not available here; keep the ids of your tasks")
-        if caller.principal is not None and "taskId" in params:
-            _, id = unsealed(self.held.key, "task id", caller.principal, params["taskId"])
-            params = {**params, "taskId": id}
-        return self._with_sealed_tasks(await exchange(client, method, params, call), server.name, caller)
+        server, caller = next(iter(self.servers.values())), caller_of(context)
+        async with server.client_for(caller) as client:
+            same = client.revision is context.revision if method in SPECIFIED else client.is_modern == (
+                context.revision.era == "modern")  # fmt: skip
+            extension = "extensions." + "/".join(method.split("/")[:2])
+            if method not in SPECIFIED and client.is_modern:
+                same = same and client.server_can(extension) and declares(context.channel.peer_capabilities, extension)
+            if not same or not self.names.is_plain:
+                raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
+            if caller.principal is not None and method == "tasks/list":
+                # All principals share our credentials, so the server would list the tasks of all of them.
+                raise ProtocolError(METHOD_NOT_FOUND, "tasks/list is not available here; keep the ids of your tasks")
+            if "taskId" in params:
+                params = {**params, "taskId": self._unsealed("task id", server.name, caller, params["taskId"])}
+            result = await exchange(client, method, params, SessionCall(context, server.losses))
+        return self._with_sealed_tasks(result, server.name, caller)
 
     def _with_sealed_tasks(self, result: Object, server: str, caller: Caller) -> Object:
-        """Return a result whose task ids are valid for this principal only, because all share our credentials."""
-
-        def seal(task: JSON) -> JSON:
-            if not isinstance(task, dict) or not isinstance(id := task.get("taskId"), str):
-                return task
-            return {**task, "taskId": sealed(self.held.key, "task id", server, caller.principal, id)}
-
-        if caller.principal is None:
-            return result
-        changed = cast(Object, seal(result))
-        if isinstance(changed.get("task"), dict):
-            changed = {**changed, "task": seal(changed["task"])}
-        if isinstance(tasks := changed.get("tasks"), list):
-            changed = {**changed, "tasks": [seal(task) for task in tasks]}
-        return changed
-
-
-def _admit(server: BackServer, method: str, own: Object) -> None:
-    """Raise ProtocolError for a tool call above a budget, or one that cannot be written to the audit log."""
-    if method != "tools/call":
-        return
-    try:
-        server.admit(str(own.get("name")), own.get("arguments"))
-    except Refused as error:
-        raise ProtocolError(INTERNAL_ERROR, f"{server.name}: {error}") from None
+        """Return a result whose task ids are valid for this principal only."""
+        task = result.get("task")
+        if isinstance(task, dict) and "taskId" in task:
+            task = {**task, "taskId": self._sealed("task id", server, caller, task["taskId"])}
+            result = {**result, "task": task}
+        if "taskId" in result:
+            result = {**result, "taskId": self._sealed("task id", server, caller, result["taskId"])}
+        return result
 
 
 def _prefixed(request: JSON, prefix: str) -> JSON:
     """Return an input request whose message to the user names the server."""
     params = request.get("params") if isinstance(request, dict) else None
-    if not isinstance(request, dict) or not isinstance(params, dict) or "message" not in params:
+    if not isinstance(request, dict) or not isinstance(params, dict):
         return request
-    return {**request, "params": {**params, "message": f"{prefix}{params['message']}"}}
-
-
-def pass_to_servers(method: str, params: Object, session: ServerSession, servers: Collection[BackServer]) -> None:
-    """Pass a notification of a legacy session on, such as `notifications/roots/list_changed`."""
-    for server in servers:
-        for client in server.clients:
-            if client.caller.session is session and client.is_open:
-                client.session.notify(method, RelayedObject(without_hop_meta(params)))
-
-
-def pass_to_client(client: BackClient, method: str, params: Object) -> None:
-    """Pass a notification that belongs to no call on to the legacy session that owns a client."""
-    session, back = client.caller.session, client.back
-    if session is None or (method in SPECIFIED and find_method(method, session.revision, "server") is None):
-        return back.losses.add(f"{method} outside of a call reaches no client")
-    wire = params
-    if method in SPECIFIED:
-        wire = converted(params, params_type(method), client.revision, session.revision, back.losses)
-    session.notify(method, RelayedObject(wire))
+    return {**request, "params": with_prefix(params, prefix)}

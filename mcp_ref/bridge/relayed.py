@@ -5,8 +5,8 @@ sessions of `Server` and `Client` do everything else as usual, and the members o
 that this package does not know. A few members belong to one hop and are never copied: the progress token, and the
 fields of a stateless request, such as the capabilities of a client.
 
-Cursors and ids of a server that a client gets from the bridge are sealed: signed, with the name of the server, for one
-principal (the authenticated caller). Otherwise a client could use the cursor of another user.
+Cursors, task ids and states of a server that a client gets from the bridge are sealed: signed, with the name of the
+server, for one principal (the authenticated caller). Otherwise a client could use the cursor of another user.
 
 Threats:
     bridge-foreign-cursor: the list or the task of another user; a client; sends a cursor or task id that it has seen
@@ -21,7 +21,7 @@ import base64
 import contextlib
 import hmac
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -62,25 +62,18 @@ class RelayedObject(CustomData):
         return {"members": wire, "_meta": wire.get("_meta")}
 
 
-Serve = Callable[[str, Object, Any], Awaitable[Object]]
-"""A function that serves a request of any method. It gets the method, the params and the context, and returns the
-result."""
-
-Receive = Callable[[str, Object], None]
-"""A function that receives a notification of any method."""
-
-
-def relayed_method(name: str, serve: Serve, receive: Receive | None = None) -> CustomMethod:
-    """Return the registration of a method; of a notification, if `receive` is given."""
+def relayed_method(
+    name: str, serve: Callable[[str, Object, Any], Awaitable[Object]], receive: Callable[[str, Object], None]
+) -> CustomMethod:
+    """Return the registration of any method: `serve` gets its requests, or `receive` its notifications."""
 
     async def serve_object(params: CustomData, context: RequestContext) -> CustomData:
         return RelayedObject(await serve(name, params.members, context))
 
     def receive_object(params: CustomData) -> None:
-        if receive is not None:
-            receive(name, params.members)
+        receive(name, params.members)
 
-    result = _SHAPE if receive is None else None
+    result = None if "notifications/" in name else _SHAPE
     return CustomMethod(Method(name, "both", _SHAPE, result), serve_object, receive_object)
 
 
@@ -96,24 +89,29 @@ def without_hop_meta(wire: Object) -> Object:
     return rest
 
 
-def sealed(key: bytes, kind: str, server: str, principal: str | None, text: str) -> str:
+def sealed(key: bytes, kind: str, server: str, principal: str | None, text: JSON) -> str:
     """Return a text that only clients of this principal can use, and that names its server."""
     content = json.dumps([server, text], separators=(",", ":")).encode()
     signature = _signature(key, kind, principal, content)
     return base64.urlsafe_b64encode(signature + content).decode().rstrip("=")
 
 
-def unsealed(key: bytes, kind: str, principal: str | None, text: JSON) -> tuple[str, str]:
-    """Return the server and the text. Raise ProtocolError -32602 if the bridge did not seal it for this principal."""
+def unsealed(key: bytes, kind: str, principal: str | None, text: JSON, servers: Collection[str]) -> tuple[str, JSON]:
+    """Return the server, which is one of `servers`, and the text. Raise ProtocolError -32602 if the bridge did not
+    seal the text for this principal."""
     raw = b""
     if isinstance(text, str):
         with contextlib.suppress(ValueError):  # not base64, or not ASCII: the signature will not fit
             raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     signature, content = raw[:SIGNATURE_BYTES], raw[SIGNATURE_BYTES:]
     if not hmac.compare_digest(signature, _signature(key, kind, principal, content)):
-        raise ProtocolError(INVALID_PARAMS, f"Invalid params: this {kind} was not issued to this caller")
-    server, own = json.loads(content)
-    return cast(str, server), cast(str, own)
+        fault = f"this {kind} was not issued to this caller, or not by this bridge; get a new one"
+        raise ProtocolError(INVALID_PARAMS, f"Invalid params: {fault}")
+    server, own = cast("tuple[str, JSON]", json.loads(content))
+    if server not in servers:  # another process has the same key, or this one had other servers before
+        fault = f"this {kind} belongs to the server {server[:80]!r}, which this bridge does not have; get a new one"
+        raise ProtocolError(INVALID_PARAMS, f"Invalid params: {fault}")
+    return server, own
 
 
 def _signature(key: bytes, kind: str, principal: str | None, content: bytes) -> bytes:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any, cast
 
 import pytest
 
-from mcp_ref import Client, Context, RemoteError, Server, TextContent
+from mcp_ref import Client, Context, Implementation, RemoteError, Server, TextContent
+from mcp_ref.bridge.backs import MAX_CLIENTS
 from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.jsonrpc.messages import Object
 from tests.bridge.back import make_back
@@ -139,3 +140,100 @@ async def test_bridge_lists_no_tasks_of_other_principals() -> None:
                 with suppress(RemoteError):
                     listed = await bob.session.dispatcher.request("tasks/list", {}, timeout=5.0)
                     assert cast(Any, listed)["tasks"] == []
+
+
+async def test_bridge_closes_no_client_of_a_live_session_for_another_one() -> None:
+    bridge = Bridge(servers={"back": make_back("2025-11-25")})
+    async with AsyncExitStack() as stack:
+        for _ in range(MAX_CLIENTS):
+            await stack.enter_async_context(Client(bridge, revision="2025-11-25"))
+        before = list(bridge.backs["back"].clients)
+        with pytest.raises(RemoteError, match="try again later"):
+            await Client(bridge, revision="2025-11-25").connect()
+        assert bridge.backs["back"].clients == before
+
+
+async def test_bridge_counts_the_clients_that_are_still_connecting() -> None:
+    server = make_back("2025-11-25")
+    reached, go_on = _slow_start(server)
+    bridge = Bridge(servers={"back": server})
+    clients = [Client(bridge, revision="2025-11-25") for _ in range(MAX_CLIENTS + 5)]
+    async with asyncio.timeout(10):
+        connecting = [asyncio.create_task(each.connect()) for each in clients]
+        await reached.wait()
+        _, waiting = await asyncio.wait(connecting, timeout=0.1, return_when=asyncio.ALL_COMPLETED)
+        assert len(waiting) == len(bridge.backs["back"].clients) == MAX_CLIENTS
+        go_on.set()
+        await asyncio.gather(*connecting, return_exceptions=True)
+        await asyncio.gather(*(each.close() for each in clients))
+
+
+@pytest.mark.attack("bridge-all-clients")
+async def test_bridge_leaves_clients_for_other_principals() -> None:
+    options: Any = {"authenticate": lambda request: request.headers.get("authorization")}
+    bridge = Bridge(servers={"back": make_back("2025-11-25")})
+    async with bridge.server.serve_http(**options) as url, AsyncExitStack() as stack:
+        with pytest.raises(RemoteError, match="try again later"):
+            for _ in range(MAX_CLIENTS):
+                ann = Client(url, revision="2025-11-25", headers={"Authorization": "Bearer ann"})
+                await stack.enter_async_context(ann)
+        async with Client(url, revision="2025-11-25", headers={"Authorization": "Bearer bob"}) as bob:
+            assert (await bob.call_tool("echo", {"text": "x"})).text == "x"
+
+
+async def test_bridge_sets_the_log_level_again_after_a_lost_connection() -> None:
+    server, levels = make_back("2025-11-25"), []
+
+    @server.middleware
+    async def note(request: Any, context: Any, proceed: Any) -> object:
+        if request.method == "logging/setLevel":
+            levels.append(request.params.level)
+        return await proceed(request)
+
+    async with linked(server, "2025-11-25") as (client, bridge):
+        await client.set_logging_level("error")
+        [back] = bridge.backs["back"].clients
+        await cast(Any, back.transport).close()
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    assert levels == ["error", "error"]
+
+
+@pytest.mark.parametrize(
+    ("front", "back", "name"),
+    [
+        ("2025-11-25", "2025-06-18", "ann"),
+        ("2025-11-25", LATEST, "mcp_ref bridge"),
+        (LATEST, "2025-06-18", "mcp_ref bridge"),
+    ],
+)
+async def test_bridge_has_its_own_name_unless_its_client_belongs_to_one_session(
+    front: str, back: str, name: str
+) -> None:
+    server, names = make_back(back), set()
+
+    @server.middleware
+    async def note(request: Any, context: Any, proceed: Any) -> object:
+        info = request.params.client_info if request.method == "initialize" else context.channel.peer_info
+        names.add(info.name)
+        return await proceed(request)
+
+    async with linked(server, front, info=Implementation("ann", "1")) as (client, _):
+        await client.call_tool("echo", {"text": "x"})
+    assert names == {name}
+
+
+async def test_bridge_passes_a_method_of_an_extension_on_after_many_unknown_methods() -> None:
+    server = Server("back", revisions=[LATEST])
+
+    @server.method("com.example/search")
+    def search() -> dict[str, int]:
+        return {"found": 1}
+
+    async with linked(server, LATEST, extensions={"com.example/search": {}}) as (client, bridge):
+        for number in range(200):
+            with pytest.raises(RemoteError, match="Method not found"):
+                await send(client, f"com.example/{number}", {}, {})
+        assert (await send(client, "com.example/search", {}, cast(Any, {"extensions": client.extensions})))[
+            "found"
+        ] == 1
+        assert len(bridge.server.catalog.routes) < 100

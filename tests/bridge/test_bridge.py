@@ -391,7 +391,7 @@ async def test_bridge_checks_mirrored_headers_of_a_tool_and_makes_its_own() -> N
     async with server.serve_http() as back:
         bridge = Bridge(servers={"back": back})
         async with bridge.server.serve_http() as url, Client(url) as client:
-            assert "look" not in bridge.relay.lists.headers
+            assert "look" not in bridge.backs["back"].parameter_headers
             with pytest.raises(RemoteError) as refused:  # this client does not know the tool: it sends no header
                 await send(client, "tools/call", {"name": "look", "arguments": {"city": "Ghent"}})
             assert refused.value.code == -32020

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from mcp_ref import Client, Context, McpError, RemoteError, Server, TextContent
-from mcp_ref.bridge.backs import MAX_CLIENTS, MAX_POOLS
+from mcp_ref.bridge.backs import MAX_CLIENTS
 from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.bridge.calls import MAX_NOTIFICATIONS
 from mcp_ref.bridge.changes import BURST
@@ -200,7 +200,7 @@ async def test_bridge_waits_for_a_free_client_of_a_full_pool() -> None:
 async def test_bridge_forgets_the_keys_of_clients_that_name_other_capabilities_in_each_request() -> None:
     params: Object = {"name": "echo", "arguments": {"text": "x"}}
     async with linked(make_back("2025-11-25")) as (client, bridge):
-        for number in range(MAX_POOLS + 20):
+        for number in range(2 * MAX_CLIENTS):
             await send(client, "tools/call", params, {"experimental": {str(number): {}}})
-        assert len(bridge.backs["back"]._pools) <= MAX_POOLS
-        assert len(bridge.backs["back"].clients) <= MAX_CLIENTS
+        assert len(bridge.backs["back"].clients) == MAX_CLIENTS
+        assert not bridge.backs["back"]._slots

@@ -8,12 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from mcp_ref import Context, RemoteError, Server, TextContent
+from mcp_ref import Client, Context, RemoteError, Server, TextContent
+from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.bridge.held import MAX_HELD_PER_PRINCIPAL
 from mcp_ref.jsonrpc.messages import Object
 from tests import settings
 from tests.bridge.back import make_back
 from tests.bridge.links import linked, send
+from tests.settings import eventually
 
 ALL: Object = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
 NAME: Object = {"action": "accept", "content": {"name": "Ann"}}
@@ -310,3 +312,42 @@ async def test_held_calls_are_limited_also_if_they_begin_at_once() -> None:
         count = MAX_HELD_PER_PRINCIPAL + 8
         await asyncio.gather(*(send(client, "tools/call", CALL, ALL) for _ in range(count)))
         assert len(bridge.relay.held.calls) == MAX_HELD_PER_PRINCIPAL
+
+
+@pytest.mark.breaks("state_is_returned state_of_request")
+async def test_bridge_refuses_the_state_of_a_bridge_with_another_configuration() -> None:
+    backs = {"legacy": make_back("2025-11-25"), "modern": make_back("2026-07-28")}
+    states: dict[str, Object] = {}
+    for kind in ("legacy", "modern", "legacy", "modern"):
+        bridge = Bridge(servers={"back": backs[kind]}, state_key=bytes(32))
+        options: Any = {"authenticate": lambda request: "ann"}
+        async with bridge.server.serve_http(**options) as url, Client(url) as client:
+            other = states.get("modern" if kind == "legacy" else "legacy")
+            if other is not None:
+                with pytest.raises(RemoteError, match="was not issued") as refused:
+                    await send(client, "tools/call", retry_of(CALL, other, {"1": NAME}), ALL)
+                assert refused.value.code == -32602
+            states[kind] = await send(client, "tools/call", CALL, ALL)
+
+
+async def test_held_call_continues_after_the_server_has_withdrawn_its_first_input_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mcp_ref.bridge.held.QUIET_SECONDS", 0.1)
+    server, go_on = Server("back", revisions=["2025-11-25"]), asyncio.Event()
+
+    @server.tool()
+    async def ask(context: Context) -> str:
+        withdrawn = asyncio.create_task(context.elicit("Wrong", SCHEMA))
+        await eventually(lambda: bridge.relay.held.calls)
+        withdrawn.cancel()
+        await go_on.wait()
+        return str((await context.elicit("Your name?", SCHEMA)).action)
+
+    params: Object = {"name": "ask", "arguments": {}}
+    async with linked(server) as (client, bridge), asyncio.timeout(5):
+        asyncio.get_running_loop().call_later(0.2, go_on.set)  # after the bridge has collected the requests
+        first = await send(client, "tools/call", params, ALL)
+        [[key, request]] = cast(Any, first)["inputRequests"].items()
+        assert request["params"]["message"] == "Your name?"
+        assert text_of(await send(client, "tools/call", retry_of(params, first, {key: NAME}), ALL)) == "accept"

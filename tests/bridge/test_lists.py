@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
 from mcp_ref import Client, RemoteError, Server
+from mcp_ref.bridge.back_client import MAX_TOOLS
 from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.jsonrpc.errors import ProtocolError
 from tests.bridge.back import make_back
@@ -58,4 +60,38 @@ async def test_bridge_refuses_a_malformed_cursor(cursor: Any) -> None:
     async with linked({"a": make_back(LATEST), "b": make_back(LATEST)}, LATEST) as (client, _):
         with pytest.raises(RemoteError) as refused:
             await send(client, "tools/list", {"cursor": cursor})
+        assert refused.value.code == -32602
+
+
+async def test_bridge_forgets_old_names_of_a_server_that_renames_its_tools_at_each_list() -> None:
+    server, lists = Server("back", revisions=["2025-11-25"]), list[int]()
+    server.tools.add(lambda: "x", "first")
+
+    @server.middleware
+    async def rename(request: Any, context: Any, proceed: Any) -> object:
+        result = await proceed(request)
+        if request.method == "tools/list":
+            lists.append(1)
+            tool = result.tools[0]
+            names = [f"tool.{len(lists)}.{number}" for number in range(1000)]
+            result.tools = [replace(tool, name=name, execution={"taskSupport": "required"}) for name in names]
+        return result
+
+    async with linked({"a": server, "b": make_back(LATEST)}, LATEST) as (client, bridge):
+        for _ in range(MAX_TOOLS // 1000 + 2):
+            page = await send(client, "tools/list", {})
+        back = bridge.backs["a"]
+        tables = [back.parameter_headers, back.task_tools, bridge.relay.names._names["a"]]
+        assert all(1000 <= len(table) <= MAX_TOOLS for table in tables)
+        last = cast(Any, page)["tools"][-1]["name"]
+        assert bridge.relay.names.split_name(last) == ("a", f"tool.{len(lists)}.999")
+
+
+async def test_bridge_refuses_a_cursor_for_a_server_that_another_configuration_has() -> None:
+    key = {"state_key": bytes(32)}
+    async with linked({"a": make_back(LATEST), "b": make_back(LATEST)}, LATEST, key) as (client, _):
+        page = await send(client, "tools/list", {})
+    async with linked({"a": make_back(LATEST), "c": make_back(LATEST)}, LATEST, key) as (client, _):
+        with pytest.raises(RemoteError, match="'b', which this bridge does not have") as refused:
+            await send(client, "tools/list", {"cursor": page["nextCursor"]})
         assert refused.value.code == -32602
