@@ -18,7 +18,7 @@ import contextlib
 import logging
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ..basic.channel import RequestContext
 from ..basic.headers import parameter_headers
@@ -29,14 +29,15 @@ from ..basic.versioning import CLIENT_CAPABILITIES, LOG_LEVEL
 from ..client.client import Client
 from ..client.connector import ConnectionState
 from ..codec import ShapeError, codec_for
+from ..features.logging import LoggingLevel
 from ..host.hosted import HostedServer
-from ..jsonrpc.errors import ConnectionClosed, McpError, ProtocolError, RemoteError, RequestTimeout
+from ..jsonrpc.errors import ConnectionClosed, McpError, ProtocolError, RequestTimeout
 from ..jsonrpc.messages import INTERNAL_ERROR, METHOD_NOT_FOUND, Object
 from ..revisions import METHODS, SPECIFIED, Revision, find_method
 from ..server.context import Context
 from ..server.session import ServerSession
 from ..server.stateless import StatelessRequest
-from .calls import Call, OutsideCall
+from .calls import OUTSIDE, Call, SessionCall
 from .conversion import Losses, converted, params_type
 from .relayed import RelayedObject, relayed_method
 
@@ -159,7 +160,7 @@ class BackClient(Client):
     def is_modern(self) -> bool:
         return self.revision.era == "modern"
 
-    async def send(self, method: str, params: Object, call: Call | None, timeout: float | None = None) -> Object:
+    async def send(self, method: str, params: Object, call: Call, timeout: float | None = None) -> Object:
         """Send a request, and return the result as JSON, which can be an `input_required` result.
 
         Raise ProtocolError for an error of the server, and for a lost connection.
@@ -170,18 +171,16 @@ class BackClient(Client):
             params = {**params, "_meta": {**meta, **self._own_meta(call)}}
         # A server may not ask the user because of a list, so a list must not hide the call for which it asks.
         can_ask = method in (*INPUT_METHODS, "tasks/result") or self.is_modern or self.caller.session is not None
-        if call is not None and can_ask:
+        if can_ask:
             self.calls.append(call)
             self._call_began.set()
 
-        def progressed(notification: object) -> None:
-            if call is not None and isinstance(notification, dict):
-                call.receive("notifications/progress", notification, self.revision)
+        def progressed(params: object) -> None:
+            call.receive("notifications/progress", cast(Object, params), self.revision)
 
-        wants_progress = call is not None and call.token is not None
         try:
             return await session.dispatcher.request(
-                method, params, timeout=timeout, on_progress=progressed if wants_progress else None
+                method, params, timeout=timeout, on_progress=progressed if call.token is not None else None
             )
         except RequestTimeout as error:
             raise ProtocolError(INTERNAL_ERROR, f"{self.back.name}: {error}") from None
@@ -191,21 +190,18 @@ class BackClient(Client):
             unknown = "; it is not known whether the tool ran" if method == "tools/call" else ""
             raise ProtocolError(INTERNAL_ERROR, f"{self.back.name}: the connection was lost{unknown}") from None
         finally:
-            if call is not None and can_ask:
+            if can_ask:
                 self.calls.remove(call)
             if not self.calls:
                 self._call_began.clear()
 
-    def _own_meta(self, call: Call | None) -> Object:
+    def _own_meta(self, call: Call) -> Object:
         """Return the fields of a stateless request: the capabilities are those of the caller of this request."""
-        fields = dict(self.session.request_meta)
-        if call is None:
-            return fields
-        if call.revision is self.revision:
-            fields[CLIENT_CAPABILITIES] = call.capabilities
-        else:
-            declared = codec_for(call.revision).decode(ClientCapabilities, call.capabilities)
-            fields[CLIENT_CAPABILITIES] = codec_for(self.revision).encode(declared)
+        capabilities = call.capabilities
+        if call.revision is not self.revision:
+            declared = codec_for(call.revision).decode(ClientCapabilities, capabilities)
+            capabilities = codec_for(self.revision).encode(declared)
+        fields: Object = {**self.session.request_meta, CLIENT_CAPABILITIES: capabilities}
         if call.level is not None and self.server_can("logging"):
             fields[LOG_LEVEL] = call.level
         return fields
@@ -214,7 +210,8 @@ class BackClient(Client):
         """Set the log level of a legacy server. A modern one gets it in each request."""
         if level is not None and level != self._level and not self.is_modern and self.server_can("logging"):
             self._level = level
-            await self.send("logging/setLevel", {"level": level}, None, LIST_SECONDS)
+            with contextlib.suppress(McpError):  # the client gets no messages below the level, as `Call` sees to it
+                await self.set_logging_level(cast(LoggingLevel, level))
 
     def _receive(self, method: str, params: Object) -> None:
         """Pass a notification of the server on."""
@@ -259,10 +256,8 @@ class BackClient(Client):
                     wire: Object = {"progressToken": token, "progress": progress}
                     context.channel.notify("notifications/progress", RelayedObject(wire), context.request_id)
             return asking.result()
-        except RemoteError as error:
+        except ProtocolError as error:  # a RemoteError too, which only a ProtocolError passes on
             raise ProtocolError(error.code, error.message, error.data) from None
-        except ProtocolError:
-            raise
         except McpError as error:
             raise ProtocolError(METHOD_NOT_FOUND, f"{method} cannot reach the client: {error}") from None
         finally:
@@ -271,7 +266,7 @@ class BackClient(Client):
     async def _ask(self, method: str, params: Object) -> Object:
         call = self._current_call()
         if call is None and self.caller.session is not None:
-            call = OutsideCall(Context(self.caller.session, -1, None), self.back.losses)
+            call = SessionCall(Context(self.caller.session, OUTSIDE, None), self.back.losses)
         if call is None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(ROOTS_SECONDS):

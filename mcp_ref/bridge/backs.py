@@ -69,13 +69,8 @@ SHORT_LIFE: Final = 10.0
 MAX_PAUSE: Final = 60.0
 """Longest pause between two attempts to start a server, in seconds. The first pause is one second."""
 
-MAX_SHORT_LIVES: Final = 128
-"""Maximum number of keys whose short connections are counted. Above it, all counts begin again."""
-
-
-def _pause(failures: int) -> float:
-    """Return the pause after a number of earlier failures in a row, in seconds."""
-    return min(2.0 ** min(failures, 10), MAX_PAUSE)  # without the inner limit, the power overflows after hours
+MAX_COUNTED_KEYS: Final = 128
+"""Maximum number of keys whose failures are counted. Above it, all counts begin again."""
 
 
 class _SessionInfo(Implementation):
@@ -121,10 +116,9 @@ class BackServer(ServerNotes):
         self._slots: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()  # of the pools, by key
         self._levels: dict[ServerSession, str] = {}  # the log levels that legacy sessions have set
         self._closing: set[asyncio.Task[None]] = set()
-        self._failures, self._next_start = 0, 0.0
-        self._short_lives: dict[Hashable, tuple[int, float]] = {}
+        self._failures: dict[Hashable, tuple[int, float]] = {}
         """By key: number of clients in a row whose connections ended within `SHORT_LIFE` seconds, and the time before
-        which no further one connects, in seconds of the monotonic clock."""
+        which no further one connects, in seconds of the monotonic clock. `None` is the key of failed starts."""
 
     def _key(self, caller: Caller) -> Hashable:
         return ("modern", caller.principal) if self.is_modern else caller.key
@@ -188,8 +182,7 @@ class BackServer(ServerNotes):
         """Return a new client. Raise ProtocolError if the server cannot be started now."""
         if caller.session is not None and caller.session.ended.done():
             raise ProtocolError(INTERNAL_ERROR, "the session has ended")  # nobody would close its client
-        next_start = max(self._next_start, self._short_lives.get(self._key(caller), (0, 0.0))[1])
-        left = next_start - time.monotonic()
+        left = max(self._failures.get(key, (0, 0.0))[1] for key in (None, self._key(caller))) - time.monotonic()
         if left > 0:
             why = f"{self.name} failed to start ({self.last_error}), and is tried again in {left:.0f} s"
             raise ProtocolError(INTERNAL_ERROR, why)
@@ -198,17 +191,18 @@ class BackServer(ServerNotes):
             self._launch = self._launch or await self.hosted.approved_launch()
             client = self._new_client(caller, self._launch)
         except Exception as error:
-            raise self._failure(error) from None
+            raise self._start_error(error) from None
         self._make_room(caller)
         self.clients.append(client)
         try:
             await client.connect()
         except Exception as error:
-            raise self._failure(error) from None
+            raise self._start_error(error) from None
         finally:
             if not client.is_open:
                 self._forget(client)
-        self.is_modern, self.facts, self._failures = client.is_modern, client, 0
+        self.is_modern, self.facts = client.is_modern, client
+        self._failures.pop(None, None)
         client.key = self._key(caller)
         if client.is_modern:
             client.caller = replace(caller, session=None)  # all sessions of the principal share it
@@ -231,12 +225,11 @@ class BackServer(ServerNotes):
             revisions=self._revisions, eras=self._eras, cache=False,
         )  # fmt: skip
 
-    def _failure(self, error: Exception) -> ProtocolError:
+    def _start_error(self, error: Exception) -> ProtocolError:
         """Note that the server could not be started, and return the exception for the callers."""
         self.last_error = type(error).__name__  # its text can quote secrets of the server's standard error
         log.warning("%s could not be started: %s", self.name, self.hosted.mask(str(error)))
-        self._next_start = time.monotonic() + _pause(self._failures)
-        self._failures += 1
+        self._count_failure(None, 0)
         return ProtocolError(INTERNAL_ERROR, f"{self.name} could not be started: {self.last_error}")
 
     def _make_room(self, caller: Caller) -> None:
@@ -261,13 +254,20 @@ class BackServer(ServerNotes):
         if client.connector.state is ConnectionState.CLOSED:
             return
         self.last_error = "the connection was lost"
-        count = self._short_lives.pop(client.key, (0, 0.0))[0] + 1
         if seconds < SHORT_LIFE:
-            if len(self._short_lives) >= MAX_SHORT_LIVES:
-                self._short_lives.clear()
-            pause = _pause(count - 2) if count > 1 else 0.0
-            self._short_lives[client.key] = count, time.monotonic() + pause
+            self._count_failure(client.key, 1)
+        else:
+            self._failures.pop(client.key, None)
         self.discard(client)
+
+    def _count_failure(self, key: Hashable, free: int) -> None:
+        """Let the callers with a key wait before the next start. The first `free` failures in a row have no pause."""
+        if len(self._failures) >= MAX_COUNTED_KEYS:
+            self._failures.clear()
+        count = self._failures.get(key, (0, 0.0))[0] + 1
+        exponent = min(count - 1 - free, 10)  # without this limit, the power overflows after hours
+        pause = min(2.0**exponent, MAX_PAUSE) if exponent >= 0 else 0.0
+        self._failures[key] = count, time.monotonic() + pause
 
     def _forget(self, client: BackClient) -> None:
         if client in self.clients:
@@ -294,7 +294,7 @@ class BackServer(ServerNotes):
         """Close the client of a legacy session that has ended."""
         self._levels.pop(session, None)
         key = ("session", session)
-        self._short_lives.pop(key, None)
+        self._failures.pop(key, None)
         connecting = self._connecting.pop(key, None)
         if connecting is not None:
             connecting.cancel()

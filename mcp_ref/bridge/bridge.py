@@ -122,16 +122,12 @@ class Bridge(HostOptions):
         held = len(self.relay.held.calls)
         return [
             BridgeStatus(
-                name=name,
-                revision=back.facts.revision.name if back.facts is not None else None,
-                clients=sum(client.is_open for client in back.clients),
-                starts=back.starts,
-                held_calls=held,
-                losses=dict(back.losses.counts),
-                last_error=back.last_error,
+                name, back.facts.revision.name if back.facts is not None else None,
+                sum(client.is_open for client in back.clients), back.starts, held, {**back.losses.counts},
+                back.last_error,
             )
             for name, back in self.backs.items()
-        ]
+        ]  # fmt: skip
 
     async def close(self) -> None:
         """End the held calls, and close the connections to the servers. The end of the last client does the same."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable
-from typing import Final, cast
+from typing import Final
 
 from ..basic import mrtr
 from ..basic.progress import progress_token
@@ -36,6 +36,9 @@ from .relayed import RelayedObject
 
 MAX_NOTIFICATIONS: Final = 1000
 """Maximum number of log messages and progress notifications of one call that a client gets in one second."""
+
+OUTSIDE: Final = -1
+"""The id for a server's request outside of a call, such as `roots/list` after the handshake of a session."""
 
 REFUSED: Final = -1
 """The error code for a request that the user has refused. [2025-11-25 client/sampling#error-handling]"""
@@ -119,24 +122,15 @@ class Call:
 
 
 class SessionCall(Call):
-    """A request of a legacy client, which can get requests itself."""
+    """A request of a legacy client, which can get requests itself. With the id `OUTSIDE`, it stands for no request."""
 
     async def ask(self, method: str, params: Object, source: Revision) -> Object:
-        wire, context = RelayedObject(self.read_input_request(method, params, source)), self.context
-        assert context is not None
-        result = await context.channel.request_input(method, wire, RelayedObject, None, context.request_id, None)
-        return convert_result(method, result.members, self.revision, source, self.losses)
-
-
-class OutsideCall(SessionCall):
-    """A request of a server to a legacy session while it serves no call, such as `roots/list` after the handshake."""
-
-    async def ask(self, method: str, params: Object, source: Revision) -> Object:
-        assert self.context is not None
-        session = cast(ServerSession, self.context.channel)
+        assert self.context is not None and isinstance(self.context.channel, ServerSession)
+        session, id = self.context.channel, self.context.request_id
         await asyncio.shield(session.initialized)
         wire = RelayedObject(self.read_input_request(method, params, source))
-        result = await session.request(method, wire, RelayedObject, timeout=None)
+        related = id if id != OUTSIDE else None
+        result = await session.request(method, wire, RelayedObject, timeout=None, related=related)
         return convert_result(method, result.members, self.revision, source, self.losses)
 
 

@@ -38,7 +38,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -131,7 +131,7 @@ class HeldCall(Call):
         self._count = 0  # number of input requests so far
         self._changed = asyncio.Event()
         self._task: asyncio.Task[Object]
-        self._timer: asyncio.TimerHandle | None = None
+        self._stop_timer: Callable[[], None] = lambda: None
         self._kept: list[tuple[str, Object, Revision]] = []
         """The log messages and the latest progress of the server while the call is held."""
 
@@ -207,7 +207,7 @@ class HeldCall(Call):
         self.round += 1
         self.context = None
         self.on_held()
-        self._timer = self.loop.call_later(self._held.seconds, self.expire)
+        self._stop_timer = self.loop.call_later(self._held.seconds, self.expire).cancel
         data: Object = {"held": self.handle, "round": self.round}
         state = mrtr.sign_state(self._held.key, data, self._digest, self.principal, time.time())
         return {"resultType": "input_required", "inputRequests": {**self._open_requests()}, "requestState": state}
@@ -266,10 +266,6 @@ class HeldCall(Call):
     def _forget(self) -> None:
         self._held.calls.pop(self.handle, None)
         self._stop_timer()
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
 
 
 class ReplayedCall(HeldCall):

@@ -119,28 +119,20 @@ class Namespace:
         return changed
 
     def _named(self, server: str, definitions: list[JSON]) -> list[JSON]:
-        """Return definitions with their names for clients, all of which differ from those of earlier lists too."""
+        """Return definitions with their names for clients, all of which differ from those of earlier lists too. A
+        definition without a name is left out."""
         shown = self._names[server]
         if len(shown) >= MAX_NAMES:  # a server can rename its tools at each list
             shown.clear()
-        listed = {own for each in definitions if (own := _own_name(each)) is not None}
-        table = model_names((server, own) for own in listed.union(shown.values()))
-        shown |= {name: own for name, (_, own) in table.items() if own in listed}
+        named: list[tuple[str, Object]] = []
+        for each in definitions:
+            own = each.get("name") if isinstance(each, dict) else None
+            if isinstance(each, dict) and isinstance(own, str):
+                named.append((own, each))
+        table = model_names((server, own) for own in {own for own, _ in named}.union(shown.values()))
         names = {own: name for name, (_, own) in table.items()}
-        return [_renamed(each, server, names) for each in definitions]
-
-
-def _own_name(definition: JSON) -> str | None:
-    """Return the server's own name of a tool or prompt, or None for a malformed definition."""
-    name = definition.get("name") if isinstance(definition, dict) else None
-    return name if isinstance(name, str) else None
-
-
-def _renamed(definition: JSON, server: str, names: dict[str, str]) -> JSON:
-    own = _own_name(definition)
-    if own is None or not isinstance(definition, dict):
-        return definition
-    return {**definition, "name": names[own], "title": f"{definition.get('title') or own} ({server})"}
+        shown |= {names[own]: own for own, _ in named}
+        return [{**each, "name": names[own], "title": f"{each.get('title') or own} ({server})"} for own, each in named]
 
 
 def _unwrap_arguments(server: str, value: JSON) -> JSON:
