@@ -78,8 +78,8 @@ SERVER_TRANSPORTS = os.environ.get("MCP_REF_TRANSPORTS", "memory stdio http").sp
 
 COMBINATIONS = os.environ.get("MCP_REF_COMBINATIONS", "values")
 """The transports and revisions that each test combines (`conftest.select_combinations`): "values" runs it on each
-transport and in each revision once, "pairs" in each revision on each transport, and "all" combines
-these with all other parameters."""
+transport and in each revision once, "pairs" in each revision on each transport, and "all" combines these with all other
+parameters."""
 
 STATELESS_TRANSPORTS = [kind for kind in SERVER_TRANSPORTS if kind != "http+sse"]
 """The kinds that 2026-07-28 has."""

@@ -13,8 +13,9 @@ from mcp_ref.basic.authorization import authorization_server_discovery as module
 from mcp_ref.basic.authorization.authorization_server_discovery import PeerRequests, discover
 from mcp_ref.basic.authorization.metadata import MAX_DOCUMENT, MAX_ISSUERS, ResourceMetadata, ServerMetadata
 from mcp_ref.jsonrpc.messages import JSON
-from mcp_ref.lib.http.client import ForbiddenAddress, HttpError
+from mcp_ref.lib.http.client import ForbiddenAddress
 from mcp_ref.lib.http.message import Exchange
+from mcp_ref.lib.http.response import HttpError
 from tests.protected_servers import AS_PATH, PRM_PATH, Step, World, authorization_server, protected, silence, status
 
 OPENID = "/.well-known/openid-configuration"
