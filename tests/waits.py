@@ -98,26 +98,26 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The connection has the time limit of the client; the request that waits can be cancelled without it.",
     ("bridge/bridge.py", "Bridge.close", "asyncio.gather(*(back.close() for back in self.backs.values()))"):
         "See `BackServer.close`.",
-    ("bridge/calls.py", "OutsideCall.ask", "asyncio.shield(session.initialized)"):
+    ("bridge/calls.py", "OutsideCall.request", "asyncio.shield(session.initialized)"):
         "The server's request waits for the handshake of the client, and ends with the session.",
     ("bridge/calls.py", "complete_call", "asyncio.TaskGroup()"):
         "Each task is a request to the client, which ends with its session; a failure cancels the others.",
     ("bridge/calls.py", "complete_call", "task.result()"):
         "The task group has ended, so the tasks are done.",
-    ("bridge/changes.py", "Changes.close", "asyncio.gather(*(watch.close() for watch in watches.values()))"):
-        "See `Watch.close`.",
+    ("bridge/changes.py", "Changes._close_watch", "asyncio.wait([watch.task])"):
+        "The task is cancelled, and its end unsubscribes with the time limit of the client.",
+    ("bridge/changes.py", "Changes._open", "asyncio.shield(watch.accepted)"):
+        "It connects and subscribes with the time limits of the client; the end of the session cancels it.",
+    ("bridge/changes.py", "Changes.close", "asyncio.gather(*(self._close_watch(key) for key in tuple(self._watches)))"):
+        "See `Changes._close_watch`.",
     ("bridge/changes.py", "Changes.listen", "asyncio.gather(*(self._close_watch((owner, uri)) for uri in accepted))"):
-        "See `Watch.close`.",
+        "See `Changes._close_watch`.",
     ("bridge/changes.py", "Changes.listen", "handler(params, context)"):
         "It is the subscription: it ends when the client or the server ends it.",
     ("bridge/changes.py", "Watch._pass_on", "updates"):
-        "`Watch.close` cancels it, and the end of the connection ends it.",
+        "`Changes._close_watch` cancels it, and the end of the connection ends it.",
     ("bridge/changes.py", "Watch._run", "asyncio.sleep(pause)"):
-        "A pause, after at most seven of which the subscription is lost; `Watch.abandon` cancels it.",
-    ("bridge/changes.py", "Watch.close", "asyncio.wait([self._task])"):
-        "The task is cancelled, and its end unsubscribes with the time limit of the client.",
-    ("bridge/changes.py", "Watch.wait_open", "asyncio.shield(self._is_open)"):
-        "It connects and subscribes with the time limits of the client; `Watch.abandon` cancels it.",
+        "A pause, after at most seven of which the subscription is lost; `Changes._close_watch` cancels it.",
     ("bridge/front.py", "FrontCatalog._close_tasks", "self._close_servers()"):
         "It is `Bridge.close`.",
     ("bridge/front.py", "FrontCatalog._initializing.initialize", "handler(params, context)"):
@@ -156,8 +156,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The user ends it with a line, the end of the input or Ctrl-C.",
     ("cli/bridge.py", "run_bridge", "asyncio.run(_revision_of_server(bridge))"):
         "It waits for the handshake, which has the time limit of the client.",
-    ("cli/bridge.py", "_stored_approvals", "store.get('approvals')"):
-        "It reads a small file.",
     ("cli/bridge.py", "run_bridge", "asyncio.run(_stored_approvals())"):
         "It reads a small file.",
     ("cli/client_commands.py", "connect_and_run", "client"):

@@ -37,7 +37,7 @@ from ..revisions import METHODS, SPECIFIED, Revision, find_method
 from ..server.context import Context
 from ..server.session import ServerSession
 from ..server.stateless import StatelessRequest
-from .calls import OUTSIDE, Call, SessionCall
+from .calls import Call, OutsideCall
 from .conversion import Losses, converted, params_type
 from .relayed import RelayedObject, relayed_method
 
@@ -266,7 +266,7 @@ class BackClient(Client):
     async def _ask(self, method: str, params: Object) -> Object:
         call = self._current_call()
         if call is None and self.caller.session is not None:
-            call = SessionCall(Context(self.caller.session, OUTSIDE, None), self.back.losses)
+            call = OutsideCall(Context(self.caller.session, -1, None), self.back.losses)
         if call is None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(ROOTS_SECONDS):

@@ -114,7 +114,6 @@ class BackServer(ServerNotes):
         self._launch: Launch | None = None
         self._connecting: dict[Hashable, asyncio.Task[BackClient]] = {}  # by key
         self._slots: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()  # of the pools, by key
-        self._levels: dict[ServerSession, str] = {}  # the log levels that legacy sessions have set
         self._closing: set[asyncio.Task[None]] = set()
         self._failures: dict[Hashable, tuple[int, float]] = {}
         """By key: number of clients in a row whose connections ended within `SHORT_LIFE` seconds, and the time before
@@ -210,8 +209,7 @@ class BackServer(ServerNotes):
         began = time.monotonic()
         client.session.ended.add_done_callback(lambda _: self._note_end(client, time.monotonic() - began))
         if client.caller.session is not None:
-            with contextlib.suppress(ProtocolError):
-                await client.set_level(self._levels.get(client.caller.session))
+            await client.set_level(client.caller.session.logging_level)
         return client
 
     def _new_client(self, caller: Caller, launch: Launch) -> BackClient:
@@ -280,19 +278,8 @@ class BackServer(ServerNotes):
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    async def set_level(self, caller: Caller, level: str) -> None:
-        """Set the log level for a legacy session, also for a client that connects later."""
-        assert caller.session is not None
-        self._levels[caller.session] = level
-        try:
-            client = await self.shared(caller)
-        except ProtocolError:
-            return  # a server that cannot be started has no log
-        await client.set_level(level)
-
     def end_session(self, session: ServerSession) -> None:
         """Close the client of a legacy session that has ended."""
-        self._levels.pop(session, None)
         key = ("session", session)
         self._failures.pop(key, None)
         connecting = self._connecting.pop(key, None)

@@ -17,15 +17,14 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, cast
 
 from ..basic import mrtr
 from ..basic.progress import progress_token
-from ..basic.versioning import LOG_LEVEL
 from ..codec import codec_for
 from ..features import elicitation
 from ..features.elicitation import ElicitRequestParams
-from ..features.logging import LEVELS
+from ..features.logging import LEVELS, is_wanted
 from ..jsonrpc.errors import McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import INTERNAL_ERROR, METHOD_NOT_FOUND, Object
 from ..revisions import Revision, find_method
@@ -36,9 +35,6 @@ from .relayed import RelayedObject
 
 MAX_NOTIFICATIONS: Final = 1000
 """Maximum number of log messages and progress notifications of one call that a client gets in one second."""
-
-OUTSIDE: Final = -1
-"""The id for a server's request outside of a call, such as `roots/list` after the handshake of a session."""
 
 REFUSED: Final = -1
 """The error code for a request that the user has refused. [2025-11-25 client/sampling#error-handling]"""
@@ -68,8 +64,8 @@ class Call:
         """Go on with a request of the client: the first one, or a retry."""
         self.context, self.capabilities = context, context.channel.peer_capabilities
         self.token = progress_token(context.meta)
-        level = context.meta.get(LOG_LEVEL) if self.revision.era == "modern" else context.channel.logging_level
-        self.level = level if level in LEVELS else None
+        default = "debug" if self.revision.era == "legacy" else None
+        self.level = context.channel.logging_level or default
         """The lowest level of the log messages that the client wants, or None for no messages."""
 
     async def ask(self, method: str, params: Object, source: Revision) -> Object:
@@ -100,7 +96,7 @@ class Call:
         if method == "notifications/progress":
             if self.token is not None:
                 self.notify(method, params, source, {"progressToken": self.token})
-        elif self.level is not None and level in LEVELS and LEVELS.index(level) >= LEVELS.index(self.level):
+        elif level in LEVELS and is_wanted(level, self.level):
             self.notify(method, params, source, {})
 
     def notify(self, method: str, params: Object, source: Revision, own: Object) -> None:
@@ -122,16 +118,28 @@ class Call:
 
 
 class SessionCall(Call):
-    """A request of a legacy client, which can get requests itself. With the id `OUTSIDE`, it stands for no request."""
+    """A request of a legacy client, which can get requests itself."""
 
     async def ask(self, method: str, params: Object, source: Revision) -> Object:
-        assert self.context is not None and isinstance(self.context.channel, ServerSession)
-        session, id = self.context.channel, self.context.request_id
-        await asyncio.shield(session.initialized)
-        wire = RelayedObject(self.read_input_request(method, params, source))
-        related = id if id != OUTSIDE else None
-        result = await session.request(method, wire, RelayedObject, timeout=None, related=related)
+        wire = self.read_input_request(method, params, source)
+        result = await self.request(method, RelayedObject(wire))
         return convert_result(method, result.members, self.revision, source, self.losses)
+
+    async def request(self, method: str, params: RelayedObject) -> RelayedObject:
+        """Send a request to the client, on the stream of its own request."""
+        assert self.context is not None
+        id = self.context.request_id
+        return await self.context.channel.request_input(method, params, RelayedObject, None, id, None)
+
+
+class OutsideCall(SessionCall):
+    """A request of a server to a legacy session while it serves no call, such as `roots/list` after the handshake."""
+
+    async def request(self, method: str, params: RelayedObject) -> RelayedObject:
+        assert self.context is not None
+        session = cast(ServerSession, self.context.channel)
+        await asyncio.shield(session.initialized)
+        return await session.request(method, params, RelayedObject, timeout=None)
 
 
 async def complete_call(

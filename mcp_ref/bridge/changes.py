@@ -50,13 +50,11 @@ class Watch:
 
     def __init__(self, server: BackServer, caller: Caller, uri: str, report: Callable[[str], None]) -> None:
         self._server, self._caller, self._uri, self._report = server, caller, uri, report
-        self._is_open: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._run())
-        self._task.add_done_callback(self._note_end)
-
-    async def wait_open(self) -> None:
-        """Wait until the server has accepted the subscription. Raise McpError if it refuses."""
-        await asyncio.shield(self._is_open)
+        self.accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the server has accepted the subscription, or with McpError if it has refused."""
+        self.task = asyncio.create_task(self._run())
+        """Ends with the subscription. Its cancellation unsubscribes."""
+        self.task.add_done_callback(self._note_end)
 
     async def _run(self) -> None:
         """Subscribe, and report the updates. After a lost connection, subscribe again."""
@@ -68,17 +66,17 @@ class Watch:
                     pause = 0.0
                     return await self._pass_on(updates)
             except McpError:
-                if not self._is_open.done() or pause > MAX_PAUSE:
+                if not self.accepted.done() or pause > MAX_PAUSE:
                     raise
             await asyncio.sleep(pause)
             pause = max(MIN_PAUSE, 2 * pause)
 
     async def _pass_on(self, updates: Subscription) -> None:
         try:
-            if self._is_open.done():
+            if self.accepted.done():
                 self._report(self._uri)  # an update can be lost
             else:
-                self._is_open.set_result(None)
+                self.accepted.set_result(None)
             async for uri in updates:
                 self._report(uri)
         finally:
@@ -87,24 +85,11 @@ class Watch:
 
     def _note_end(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
-        if not self._is_open.done():
-            self._is_open.set_exception(error or ConnectionClosed("the subscription was closed"))
+        if not self.accepted.done():
+            self.accepted.set_exception(error or ConnectionClosed("the subscription was closed"))
         elif error is not None:
             log.warning("%s: the subscription to %.200r was lost", self._server.name, self._uri)
-        self._is_open.exception()  # reading the exception stops asyncio from logging it
-
-    @property
-    def is_over(self) -> bool:
-        return self._task.done()
-
-    def abandon(self) -> None:
-        """Forget the subscription, because its client is closed too."""
-        self._task.cancel()
-
-    async def close(self) -> None:
-        """Unsubscribe."""
-        self._task.cancel()
-        await asyncio.wait([self._task])
+        self.accepted.exception()  # reading the exception stops asyncio from logging it
 
 
 class FrontResources(Resources):
@@ -158,7 +143,8 @@ class Changes:
     async def _close_watch(self, key: tuple[object, str]) -> None:
         watch = self._watches.pop(key, None)
         if watch is not None:
-            await watch.close()
+            watch.task.cancel()
+            await asyncio.wait([watch.task])
 
     async def _open(
         self, key: tuple[object, str], uri: str, context: RequestContext, announce: Callable[[str, str], None]
@@ -172,16 +158,16 @@ class Changes:
             announce(RESOURCE_UPDATED, f"{caller.principal or ''}\n{canonical_uri(shown) or shown}")
 
         watch = self._watches.get(key)
-        if watch is None or watch.is_over:
+        if watch is None or watch.task.done():
             if len(self._watches) >= MAX_WATCHES:
                 text = f"the bridge has {MAX_WATCHES} subscriptions; end some of them first"
                 raise ProtocolError(INTERNAL_ERROR, text)
             watch = self._watches[key] = Watch(server, caller, own, report)
         try:
-            await watch.wait_open()
+            await asyncio.shield(watch.accepted)
         except BaseException as error:
             self._watches.pop(key, None)
-            watch.abandon()
+            watch.task.cancel()
             raise self._refusal(error, server, own, context) from None
 
     def _refusal(self, error: BaseException, server: BackServer, uri: str, context: RequestContext) -> BaseException:
@@ -216,8 +202,7 @@ class Changes:
     def end_session(self, session: object) -> None:
         """Forget the subscriptions of a legacy session. Its client of the server is closed too."""
         for key in [key for key in self._watches if key[0] is session]:
-            watch = self._watches.pop(key)
-            watch.abandon()
+            self._watches.pop(key).task.cancel()
 
     def list_changed(self, kind: str) -> None:
         """Report a changed list of a server to all clients, but not too often."""
@@ -240,5 +225,4 @@ class Changes:
         for timer in self._waiting.values():
             timer.cancel()
         self._waiting.clear()
-        watches, self._watches = self._watches, {}
-        await asyncio.gather(*(watch.close() for watch in watches.values()))
+        await asyncio.gather(*(self._close_watch(key) for key in tuple(self._watches)))

@@ -164,15 +164,16 @@ class FrontCatalog(Catalog):
             session = cast(ServerSession, context.channel)
             revision = choose_revision(params.protocol_version, self.legacy_revisions)
             capabilities = codec_for(revision).encode(params.capabilities)
-            session.peer_info = params.client_info
+            session.peer_info, session.logging_level = params.client_info, None
             self._relay.end_session(session)  # of an earlier handshake on the same transport
             loop = asyncio.get_running_loop()
             session.ended.add_done_callback(lambda _: loop.call_later(FINISH_SECONDS, self._relay.end_session, session))
             await self._relay.connect(session_caller(session, revision, capabilities))
             result = await handler(params, context)
             session.custom_methods = FrontMethods(self._relay, session)
-            if any(server.is_modern for server in self._relay.servers.values()):
-                session.logging_level = "info"  # a modern server sends only the messages that a request asks for
+            # A modern server sends only the messages that a request asks for; a legacy one chooses the level itself.
+            has_modern = any(server.is_modern for server in self._relay.servers.values())
+            session.logging_level = "info" if has_modern else None
             return result
 
         return initialize

@@ -10,6 +10,7 @@ Spec:  2026-07-28 basic/patterns/mrtr, basic/transports/streamable-http;
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Collection
 from typing import cast
@@ -26,7 +27,7 @@ from ..revisions import SPECIFIED, find_method
 from ..server.context import Context
 from ..server.session import ServerSession
 from ..server.stateless import StatelessRequest
-from .back_client import Caller, caller_of
+from .back_client import BackClient, Caller, caller_of
 from .backs import BackServer
 from .calls import Call, SessionCall, with_prefix
 from .changes import Changes
@@ -122,7 +123,7 @@ class Relay:
     async def _send(
         self, server: BackServer, caller: Caller, method: str, own: Object, call: Call, context: Context
     ) -> Object:
-        """Send a request. If it needs an HTTP header or a task, list the tools, and send it again.
+        """Send a request, with the client that the call needs.
 
         Raise ProtocolError for a tool call above a budget, or one that cannot be written to the audit log.
         """
@@ -134,15 +135,21 @@ class Relay:
                     raise ProtocolError(INTERNAL_ERROR, f"{server.name}: {error}") from None
             if caller.session is None:  # a modern client names the level in each request
                 await client.set_level(call.level)
-            try:
-                return await exchange(client, method, own, call)
-            except ProtocolError as error:
-                is_known = method != "tools/call" or own["name"] in server.parameter_headers
-                needs_task = error.code == METHOD_NOT_FOUND and client.revision.tasks_are_core
-                if is_known or not (error.code == HEADER_MISMATCH or needs_task):
-                    raise
-            await self.lists.note_all_tools(server, context)
+            return await self._exchange_listed(client, method, own, call, context)
+
+    async def _exchange_listed(
+        self, client: BackClient, method: str, own: Object, call: Call, context: Context
+    ) -> Object:
+        """Send a request. If it needs an HTTP header or a task, list the tools, and send it again."""
+        try:
             return await exchange(client, method, own, call)
+        except ProtocolError as error:
+            is_known = method != "tools/call" or own["name"] in client.back.parameter_headers
+            needs_task = error.code == METHOD_NOT_FOUND and client.revision.tasks_are_core
+            if is_known or not (error.code == HEADER_MISMATCH or needs_task):
+                raise
+        await self.lists.note_all_tools(self.servers[client.back.name], context)
+        return await exchange(client, method, own, call)
 
     async def _call_legacy_server(
         self, server: BackServer, caller: Caller, method: str, params: Object, own: Object, context: Context
@@ -193,7 +200,9 @@ class Relay:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: the level must be one of {', '.join(LEVELS)}")
         context.channel.logging_level = cast(str, level)
         for server in self.servers.values():
-            await server.set_level(caller, cast(str, level))
+            with contextlib.suppress(ProtocolError):  # a server that cannot be started has no log
+                async with server.client_for(caller) as client:
+                    await client.set_level(cast(str, level))
         return {}
 
     async def _other(self, method: str, params: Object, context: Context) -> Object:

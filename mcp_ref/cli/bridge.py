@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from typing import cast
 
-from ..basic.authorization.store import FileStore, default_path
 from ..bridge.back_client import Caller
 from ..bridge.bridge import Bridge
 from ..bridge.explain import explain
@@ -26,7 +24,7 @@ from ..transports.trace import tracer
 from . import UsageError, show, usage_errors
 from .authorization import authorizer_for
 from .client_commands import show_stderr
-from .host_commands import APPROVALS, refuse_single_server_options
+from .host_commands import kept_approvals, refuse_single_server_options
 from .serve import check_http_options, serve_http
 from .values import parse_environment, parse_headers
 
@@ -83,11 +81,8 @@ async def _refuse(request: Approval) -> Deny:
 
 
 async def _stored_approvals() -> dict[str, str]:
-    try:
-        store = FileStore(default_path().with_name(APPROVALS))
-    except RuntimeError:  # the user has no home directory
-        return {}
-    return cast("dict[str, str]", await store.get("approvals") or {})
+    async with kept_approvals() as approvals:
+        return approvals
 
 
 async def _revision_of_server(bridge: Bridge) -> Revision:
