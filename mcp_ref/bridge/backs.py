@@ -10,8 +10,8 @@ decides which callers can use it:
 
 A legacy server's request does not say to which call it belongs. So a client of a pool serves one call at a time, if the
 caller has declared a capability, which the server could use: the client is *leased*. A held call keeps its client, but
-not its place in the pool, because a user can take minutes. Over Streamable HTTP, a request
-arrives on the stream of its call, but the lease holds there too, because a server can use the GET stream instead.
+not its place in the pool, because a user can take minutes. Over Streamable HTTP, a request arrives on the stream of its
+call, but the lease holds there too, because a server can use the GET stream instead.
 
 Reasons to share no more: a bridge that shares one session sends the messages of one user to others. Every key has the
 principal, and the credentials for the server come from the bridge's own configuration, never from the caller. The
@@ -36,7 +36,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from ..basic.lifecycle import Implementation, declares
@@ -71,6 +71,13 @@ MAX_PAUSE: Final = 60.0
 
 MAX_COUNTED_KEYS: Final = 128
 """Maximum number of keys whose failures are counted. Above it, all counts begin again."""
+
+
+class _Failures(NamedTuple):
+    """A number of failures in a row, and the time of the next attempt, in seconds of the monotonic clock."""
+
+    count: int
+    next_start: float
 
 
 class _SessionInfo(Implementation):
@@ -115,9 +122,8 @@ class BackServer(ServerNotes):
         self._connecting: dict[Hashable, asyncio.Task[BackClient]] = {}  # by key
         self._slots: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()  # of the pools, by key
         self._closing: set[asyncio.Task[None]] = set()
-        self._failures: dict[Hashable, tuple[int, float]] = {}
-        """By key: number of clients in a row whose connections ended within `SHORT_LIFE` seconds, and the time before
-        which no further one connects, in seconds of the monotonic clock. `None` is the key of failed starts."""
+        self._failures: dict[Hashable, _Failures] = {}
+        """The connections that ended within `SHORT_LIFE` seconds, by key, and the failed starts with the key None."""
 
     def _key(self, caller: Caller) -> Hashable:
         return ("modern", caller.principal) if self.is_modern else caller.key
@@ -181,7 +187,8 @@ class BackServer(ServerNotes):
         """Return a new client. Raise ProtocolError if the server cannot be started now."""
         if caller.session is not None and caller.session.ended.done():
             raise ProtocolError(INTERNAL_ERROR, "the session has ended")  # nobody would close its client
-        left = max(self._failures.get(key, (0, 0.0))[1] for key in (None, self._key(caller))) - time.monotonic()
+        failures = [self._failures[key] for key in (None, self._key(caller)) if key in self._failures]
+        left = max((each.next_start for each in failures), default=0.0) - time.monotonic()
         if left > 0:
             why = f"{self.name} failed to start ({self.last_error}), and is tried again in {left:.0f} s"
             raise ProtocolError(INTERNAL_ERROR, why)
@@ -262,10 +269,10 @@ class BackServer(ServerNotes):
         """Let the callers with a key wait before the next start. The first `free` failures in a row have no pause."""
         if len(self._failures) >= MAX_COUNTED_KEYS:
             self._failures.clear()
-        count = self._failures.get(key, (0, 0.0))[0] + 1
+        count = self._failures[key].count + 1 if key in self._failures else 1
         exponent = min(count - 1 - free, 10)  # without this limit, the power overflows after hours
         pause = min(2.0**exponent, MAX_PAUSE) if exponent >= 0 else 0.0
-        self._failures[key] = count, time.monotonic() + pause
+        self._failures[key] = _Failures(count, time.monotonic() + pause)
 
     def _forget(self, client: BackClient) -> None:
         if client in self.clients:

@@ -110,16 +110,8 @@ def _error(fault: str) -> ProtocolError:
 
 
 class HeldCall(Call):
-    """A request of a modern client that a legacy server serves, also while the client has no open request.
-
-    Args:
-        context: The client's first request.
-        losses: The losses of the server.
-        prefix: See `Call`.
-        digest: The `request_digest` of the client's request.
-        principal: The authenticated caller.
-        held: The table of held calls.
-    """
+    """A request of a modern client that a legacy server serves, also while the client has no open request. `digest` is
+    the `request_digest` of this request, and `principal` the authenticated caller."""
 
     def __init__(
         self, context: Context, losses: Losses, prefix: str, digest: str, principal: str | None, held: HeldCalls

@@ -31,13 +31,7 @@ MAX_LAST_PAGES: Final = 256
 
 
 class Lists:
-    """The lists of all servers.
-
-    Args:
-        servers: The servers behind the bridge, by server name.
-        names: The names that clients see.
-        key: The key that seals cursors.
-    """
+    """The lists of all servers. `key` seals the cursors."""
 
     def __init__(self, servers: dict[str, BackServer], names: Namespace, key: bytes) -> None:
         self._servers, self._names, self._key = servers, names, key

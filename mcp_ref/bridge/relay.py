@@ -42,9 +42,6 @@ class Relay:
     """The requests of all clients of a bridge.
 
     Args:
-        servers: The servers behind the bridge, by server name.
-        names: The names that clients see.
-        held: The held calls.
         holds: False to refuse the input requests of legacy servers to modern clients.
         replayed: The names of the tools that can run again from their start, as clients see them.
     """
