@@ -90,7 +90,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It is done, because `asyncio.wait` has returned it.",
     ("bridge/back_client.py", "BackClient._serve", "asyncio.wait([asking], timeout=KEEP_ALIVE_SECONDS)"):
         "It has a time limit. The loop ends with the client's response, or with its session or held call.",
-    ("bridge/backs.py", "BackServer._lease", "slots.acquire()"):
+    ("bridge/backs.py", "BackServer.leased", "slots.acquire()"):
         "It has the time limit `POOL_SECONDS`.",
     ("bridge/backs.py", "BackServer.close", "asyncio.gather(*connecting, *self._closing, return_exceptions=True)"):
         "Each is cancelled, or is a `Client.close`, which has time limits.",
@@ -136,8 +136,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has a time limit of one second.",
     ("bridge/held.py", "HeldCalls.close", "asyncio.gather(*(call.wait_ended() for call in calls))"):
         "See `HeldCall.wait_ended`.",
-    ("bridge/relay.py", "Relay._call_legacy_server",
-     "call.run(self._send(server, caller, method, own, call, context))"):
+    ("bridge/relay.py", "Relay._call_legacy_server", "call.run(send(call))"):
         "The end of the server's call, or its next input request; the client can cancel its request.",
     ("bridge/relay.py", "Relay.connect",
      "asyncio.gather(*(server.shared(caller) for server in self.servers.values()), return_exceptions=True)"):

@@ -138,8 +138,8 @@ class BackClient(Client):
         """The callers with this key can use the client (backs.py)."""
         self.calls: list[Call] = []
         """The calls in flight to which an input request of the server can belong."""
-        self.users, self.is_leased = 0, False
-        """Number of callers that use the client now, and True if one of them must be the only one that calls."""
+        self.is_leased, self.watchers = False, 0
+        """True while a call has the client for itself, and number of its subscriptions."""
         self._level: str | None = None  # the log level that the server has got
         self._call_began = asyncio.Event()
         self.connector.parameter_headers = back.parameter_headers
@@ -155,6 +155,14 @@ class BackClient(Client):
     @property
     def is_open(self) -> bool:
         return self.connector.state is ConnectionState.CONNECTED
+
+    @property
+    def is_unused(self) -> bool:
+        """True if the client can be closed for another caller: it belongs to no session, and nobody waits for it."""
+        if not self.is_open or self.caller.session is not None or self.is_leased or self.watchers:
+            return False
+        # A modern client has an open request all the time, with which it listens to changed lists.
+        return not (self.calls if self.is_modern else self.session.dispatcher.pending)
 
     @property
     def is_modern(self) -> bool:

@@ -76,7 +76,7 @@ MAX_COUNTED_KEYS: Final = 128
 class _Failures(NamedTuple):
     """A number of failures in a row, and the time of the next attempt, in seconds of the monotonic clock."""
 
-    count: int
+    number: int
     next_start: float
 
 
@@ -146,42 +146,31 @@ class BackServer(ServerNotes):
             task.exception()  # reading the exception stops asyncio from logging it
 
     @contextlib.asynccontextmanager
-    async def client_for(self, caller: Caller, call: Call | None = None) -> AsyncIterator[BackClient]:
-        """Return a context manager with a client for this caller, which is leased if `call` needs that.
+    async def leased(self, caller: Caller, call: Call) -> AsyncIterator[BackClient]:
+        """Return a context manager with a client of a pool. No other call uses it if the caller has capabilities.
 
         Raise ProtocolError if the pool stays full, or if the server cannot be started.
         """
-        if self.is_modern is None:
-            await self.shared(caller)
-        is_pooled = not self.is_modern and caller.session is None
-        with contextlib.ExitStack() as stack:
-            if call is not None and is_pooled and caller.capabilities:
-                client = await self._lease(caller, call, stack)
-            else:
-                client = await self.shared(caller)
-            client.users += 1
-            try:
-                yield client
-            finally:
-                client.users -= 1
-
-    async def _lease(self, caller: Caller, call: Call, stack: contextlib.ExitStack) -> BackClient:
-        """Return a client that no other call uses until the end of `stack`."""
+        if not caller.capabilities:
+            yield await self.shared(caller)
+            return
         slots = self._slots.setdefault(caller.key, asyncio.Semaphore(self._most))
         try:
             async with asyncio.timeout(POOL_SECONDS):
                 await slots.acquire()
         except TimeoutError:
             raise ProtocolError(INTERNAL_ERROR, f"{self.name}: all clients are in use; try again later") from None
-        slot = stack.enter_context(contextlib.ExitStack())
-        slot.callback(slots.release)
-        if self._most > 1:
-            call.on_held = slot.close  # releases it only once
-        free = (each for each in self.clients if each.key == caller.key and each.is_open and not each.is_leased)
-        client = next(free, None) or await self._connect(caller)
-        client.is_leased = True
-        stack.callback(setattr, client, "is_leased", False)
-        return client
+        with contextlib.ExitStack() as slot:
+            slot.callback(slots.release)
+            if self._most > 1:
+                call.on_held = slot.close  # releases it only once
+            free = (each for each in self.clients if each.key == caller.key and each.is_open and not each.is_leased)
+            client = next(free, None) or await self._connect(caller)
+            client.is_leased = True
+            try:
+                yield client
+            finally:
+                client.is_leased = False
 
     async def _connect(self, caller: Caller) -> BackClient:
         """Return a new client. Raise ProtocolError if the server cannot be started now."""
@@ -245,8 +234,7 @@ class BackServer(ServerNotes):
             clients = own
         elif len(clients) < MAX_CLIENTS:
             return
-        unused = (each for each in clients if each.is_open and not each.users and each.caller.session is None)
-        client = next(unused, None)
+        client = next((each for each in clients if each.is_unused), None)
         if client is None:
             raise ProtocolError(INTERNAL_ERROR, f"{self.name} has {len(clients)} clients in use; try again later")
         self.discard(client)
@@ -269,7 +257,7 @@ class BackServer(ServerNotes):
         """Let the callers with a key wait before the next start. The first `free` failures in a row have no pause."""
         if len(self._failures) >= MAX_COUNTED_KEYS:
             self._failures.clear()
-        count = self._failures[key].count + 1 if key in self._failures else 1
+        count = self._failures[key].number + 1 if key in self._failures else 1
         exponent = min(count - 1 - free, 10)  # without this limit, the power overflows after hours
         pause = min(2.0**exponent, MAX_PAUSE) if exponent >= 0 else 0.0
         self._failures[key] = _Failures(count, time.monotonic() + pause)

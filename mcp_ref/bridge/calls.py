@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
 from ..basic import mrtr
+from ..basic.lifecycle import declares
 from ..basic.progress import progress_token
 from ..codec import codec_for
 from ..features import elicitation
@@ -55,13 +56,13 @@ class Call:
         self.revision, self.losses, self._prefix = context.revision, losses, prefix
         self.loop = asyncio.get_running_loop()
         self.on_held: Callable[[], None] = lambda: None
-        """Called each time when the client has to respond to input requests before the call goes on (held.py)."""
+        """Called each time when the call begins to wait for the user of a modern client (held.py)."""
         self._elicitations: list[str] = []  # the ids of the URLs that a modern server has shown to a legacy client
         self._second, self._sent = 0, 0
-        self.take(context)
+        self.attach(context)
 
-    def take(self, context: Context) -> None:
-        """Go on with a request of the client: the first one, or a retry."""
+    def attach(self, context: Context) -> None:
+        """Use a request of the client from now on: the first one, or its retry."""
         self.context, self.capabilities = context, context.channel.peer_capabilities
         self.token = progress_token(context.meta)
         default = "debug" if self.revision.era == "legacy" else None
@@ -76,16 +77,19 @@ class Call:
         """Return the params of an input request for the client. Raise ProtocolError if the client cannot have it."""
         if self.revision.era == "legacy" and find_method(method, self.revision, "server") is None:
             raise ProtocolError(METHOD_NOT_FOUND, f"{method} does not exist in {self.revision}, the client's revision")
+        request = mrtr.INPUT_REQUESTS.get(method)
+        if request is None or not declares(self.capabilities, request.capability or ""):
+            raise ProtocolError(METHOD_NOT_FOUND, f"the client did not declare the capability for {method}")
         if "url" in params and source.era == "modern" and self.revision.era == "legacy":
             id = str(uuid.uuid4())  # a modern server needs none, because it has no notification about the visit
             self._elicitations.append(id)
             params = {**params, "elicitationId": id}
         wire = convert_params(method, params, source, self.revision, self.losses)
         if method == "elicitation/create" and source is not self.revision:
-            request = codec_for(self.revision).decode(ElicitRequestParams, wire).request
-            capability = self.capabilities.get("elicitation")
+            form_or_url = codec_for(self.revision).decode(ElicitRequestParams, wire).request
+            capability = self.capabilities["elicitation"]
             modes = elicitation.supported_modes(capability if isinstance(capability, dict) else {})
-            elicitation.check_request(request, set(modes), self.revision)
+            elicitation.check_request(form_or_url, set(modes), self.revision)
         if self._prefix and "includeContext" in wire:
             wire = {**wire, "includeContext": "none"}  # "this server" would be all servers of the bridge
         return with_prefix(wire, self._prefix)

@@ -28,7 +28,7 @@ from ..lib.uri import canonical_uri
 from ..server.announcements import Announcers
 from ..server.context import Context
 from ..server.session import ServerSession
-from .back_client import Caller, caller_of
+from .back_client import BackClient, Caller, caller_of
 from .backs import BackServer
 from .conversion import convert_error
 from .namespaces import Namespace
@@ -61,17 +61,18 @@ class Watch:
         pause = 0.0
         while True:
             try:
-                async with self._server.client_for(self._caller) as client:
-                    updates = await client.subscribe(self._uri).__aenter__()
-                    pause = 0.0
-                    return await self._pass_on(updates)
+                client = await self._server.shared(self._caller)
+                updates = await client.subscribe(self._uri).__aenter__()
+                pause = 0.0
+                return await self._pass_on(client, updates)
             except McpError:
                 if not self.accepted.done() or pause > MAX_PAUSE:
                     raise
             await asyncio.sleep(pause)
             pause = max(MIN_PAUSE, 2 * pause)
 
-    async def _pass_on(self, updates: Subscription) -> None:
+    async def _pass_on(self, client: BackClient, updates: Subscription) -> None:
+        client.watchers += 1
         try:
             if self.accepted.done():
                 self._report(self._uri)  # an update can be lost
@@ -80,6 +81,7 @@ class Watch:
             async for uri in updates:
                 self._report(uri)
         finally:
+            client.watchers -= 1
             with contextlib.suppress(McpError):
                 await updates.__aexit__()
 

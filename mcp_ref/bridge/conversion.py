@@ -80,11 +80,11 @@ def converted(wire: Object, cls: type, source: Revision, target: Revision, losse
         value.ttl_ms, value.cache_scope = 0, "private"
     for kind in lost_members(value, source, target):
         losses.add(f"{kind} is not in {target}")
-    converted = without_hop_meta(codec_for(target).encode(value))
-    meta = converted.get("_meta")
+    encoded = without_hop_meta(codec_for(target).encode(value))
+    meta = encoded.get("_meta")
     if isinstance(meta, dict) and RELATED_TASK in meta:
-        converted["_meta"] = {key: member for key, member in meta.items() if key != RELATED_TASK}
-    return converted
+        encoded["_meta"] = {key: member for key, member in meta.items() if key != RELATED_TASK}
+    return encoded
 
 
 def lost_members(value: object, source: Revision, target: Revision) -> Iterator[str]:
@@ -94,18 +94,18 @@ def lost_members(value: object, source: Revision, target: Revision) -> Iterator[
             yield from lost_members(item, source, target)
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         return
-    whole: Availability = getattr(type(value), "availability", Availability())
-    if not whole.covers(target):
+    of_class: Availability = getattr(type(value), "availability", Availability())
+    if not of_class.covers(target):
         yield type(value).__name__
         return
     for member in members_of(type(value)):
-        held = getattr(value, member.attribute)
-        if held is None or held == member.default or not member.availability.covers(source):
+        content = getattr(value, member.attribute)
+        if content is None or content == member.default or not member.availability.covers(source):
             continue
         if not member.availability.covers(target):
             yield f"{type(value).__name__}.{member.name}"
         else:
-            yield from lost_members(held, source, target)
+            yield from lost_members(content, source, target)
 
 
 def _with_known_blocks(value: JSON) -> JSON:

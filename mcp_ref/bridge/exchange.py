@@ -67,5 +67,5 @@ async def _send(client: BackClient, method: str, wire: Object, call: Call, timeo
 
 
 async def exchange_simply(server: BackServer, method: str, params: Object, context: Context) -> Object:
-    async with server.client_for(caller_of(context)) as client:
-        return await exchange(client, method, params, SessionCall(context, server.losses), LIST_SECONDS)
+    client = await server.shared(caller_of(context))
+    return await exchange(client, method, params, SessionCall(context, server.losses), LIST_SECONDS)

@@ -78,11 +78,11 @@ def _dataclasses_in(hint: object) -> Iterator[type]:
 
 def _lost(cls: type, source: Revision, target: Revision, seen: set[type]) -> dict[str, str]:
     """Return the fields that the source has and the target lacks, with their fates, also in nested dataclasses."""
-    whole: Availability = getattr(cls, "availability", Availability())
-    if cls in seen or not whole.covers(source):
+    of_class: Availability = getattr(cls, "availability", Availability())
+    if cls in seen or not of_class.covers(source):
         return {}
-    if not whole.covers(target):
-        return {cls.__name__: f"{source} -> {target}: {'as text' if whole.fallback else 'refused'}"}
+    if not of_class.covers(target):
+        return {cls.__name__: f"{source} -> {target}: {'as text' if of_class.fallback else 'refused'}"}
     seen.add(cls)
     found: dict[str, str] = {}
     for member in members_of(cls):

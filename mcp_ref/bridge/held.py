@@ -43,9 +43,8 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from ..basic import mrtr
-from ..basic.lifecycle import declares
 from ..jsonrpc.errors import ProtocolError
-from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
+from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
 from ..revisions import Revision
 from ..server.context import Context
 from ..server.stateless import StatelessRequest
@@ -140,18 +139,11 @@ class HeldCall(Call):
             task.exception()  # reading the exception stops asyncio from logging it
 
     async def ask(self, method: str, params: Object, source: Revision) -> Object:
-        wire = self._request_for_client(method, params, source)
+        wire = self.read_input_request(method, params, source)
         if self.handle not in self._held.calls and not self._held.has_room(self.principal):
             raise ProtocolError(INTERNAL_ERROR, f"{method} was not sent: too many calls wait for their users")
         self._held.calls[self.handle] = self  # now, because several calls can begin at once
         return await self._response_to(str(self._count + 1), _OpenRequest(method, wire, source))
-
-    def _request_for_client(self, method: str, params: Object, source: Revision) -> Object:
-        row = mrtr.INPUT_REQUESTS.get(method)
-        wire = self.read_input_request(method, params, source)
-        if row is None or not declares(self.capabilities, row.capability or ""):
-            raise ProtocolError(METHOD_NOT_FOUND, f"the client did not declare the capability for {method}")
-        return wire
 
     async def _response_to(self, key: str, request: _OpenRequest) -> Object:
         self._count += 1
@@ -217,7 +209,7 @@ class HeldCall(Call):
         }  # fmt: skip
         self.round += 1  # now, so that a second retry with this state is refused
         self._stop_timer()  # the server can take its time, as in every call with an open request
-        self.take(context)
+        self.attach(context)
         kept, self._kept = self._kept, []
         for message in kept:
             self.receive(*message)
@@ -264,7 +256,7 @@ class ReplayedCall(HeldCall):
     """A request of a modern client whose tool a legacy server runs again for each retry."""
 
     async def ask(self, method: str, params: Object, source: Revision) -> Object:
-        wire = self._request_for_client(method, params, source)
+        wire = self.read_input_request(method, params, source)
         assert self.context is not None and isinstance(self.context.channel, StatelessRequest)
         try:
             response = self.context.channel.rounds.response_to(method, wire, None)

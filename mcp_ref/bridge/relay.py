@@ -99,12 +99,10 @@ class Relay:
             if caller.session is None and own.get("requestState") is not None:
                 own = {**own, "requestState": self._unsealed("requestState", name, caller, own["requestState"])}
             call = SessionCall(context, server.losses, self.names.prefix(name))
-            result = await self._send(server, caller, method, own, call, context)
-            if result.get("resultType") == "input_required":
-                return self._input_for_client(result, name, caller)
-        if result.get("resultType") == "input_required":
-            return result
-        return self.names.result_for_client(name, method, self._with_sealed_tasks(result, name, caller))
+            result = await self._send(await server.shared(caller), method, own, call, context)
+        if result.get("resultType") != "input_required":
+            return self.names.result_for_client(name, method, self._with_sealed_tasks(result, name, caller))
+        return self._input_for_client(result, name, caller) if server.is_modern else result
 
     async def _check_tool(self, server: BackServer, tool: str, params: Object, context: Context) -> None:
         """Raise ProtocolError for a tool that is not allowed, or whose arguments differ from the HTTP headers."""
@@ -117,27 +115,16 @@ class Relay:
         # [2026-07-28 basic/transports/streamable-http#server-validation] an intermediary MUST check, or refuse
         check_parameters(sent, params.get("arguments"), server.parameter_headers.get(tool, {}))
 
-    async def _send(
-        self, server: BackServer, caller: Caller, method: str, own: Object, call: Call, context: Context
-    ) -> Object:
-        """Send a request, with the client that the call needs.
+    async def _send(self, client: BackClient, method: str, own: Object, call: Call, context: Context) -> Object:
+        """Send a request. If it needs an HTTP header or a task, list the tools, and send it again.
 
         Raise ProtocolError for a tool call above a budget, or one that cannot be written to the audit log.
         """
-        async with server.client_for(caller, call) as client:
-            if method == "tools/call":
-                try:
-                    server.hosted.admit_relayed(cast(str, own["name"]), own.get("arguments"))
-                except Refused as error:
-                    raise ProtocolError(INTERNAL_ERROR, f"{server.name}: {error}") from None
-            if caller.session is None:  # a modern client names the level in each request
-                await client.set_level(call.level)
-            return await self._exchange_listed(client, method, own, call, context)
-
-    async def _exchange_listed(
-        self, client: BackClient, method: str, own: Object, call: Call, context: Context
-    ) -> Object:
-        """Send a request. If it needs an HTTP header or a task, list the tools, and send it again."""
+        if method == "tools/call":
+            try:
+                client.back.hosted.admit_relayed(cast(str, own["name"]), own.get("arguments"))
+            except Refused as error:
+                raise ProtocolError(INTERNAL_ERROR, f"{client.back.name}: {error}") from None
         try:
             return await exchange(client, method, own, call)
         except ProtocolError as error:
@@ -163,12 +150,18 @@ class Relay:
             channel.rounds.read(Request(context.request_id, method, params), self.held.key, caller.principal)
         own = {key: value for key, value in own.items() if key not in ("requestState", "inputResponses")}
         prefix = self.names.prefix(server.name)
+
+        async def send(call: Call) -> Object:
+            async with server.leased(caller, call) as client:
+                await client.set_level(call.level)  # a modern client names the level in each request
+                return await self._send(client, method, own, call, context)
+
         if not caller.capabilities or not self.holds:
-            return await self._send(server, caller, method, own, Call(context, server.losses, prefix), context)
+            return await send(Call(context, server.losses, prefix))
         is_replayed = method == "tools/call" and params["name"] in self.replayed
         make = ReplayedCall if is_replayed else HeldCall
         call = make(context, server.losses, prefix, digest, caller.principal, self.held)
-        return await call.run(self._send(server, caller, method, own, call, context))
+        return await call.run(send(call))
 
     def _input_for_client(self, result: Object, server: str, caller: Caller) -> Object:
         """Return an `input_required` result of a modern server, with its name in the messages to the user."""
@@ -198,27 +191,26 @@ class Relay:
         context.channel.logging_level = cast(str, level)
         for server in self.servers.values():
             with contextlib.suppress(ProtocolError):  # a server that cannot be started has no log
-                async with server.client_for(caller) as client:
-                    await client.set_level(cast(str, level))
+                await (await server.shared(caller)).set_level(cast(str, level))
         return {}
 
     async def _other(self, method: str, params: Object, context: Context) -> Object:
         """Pass on a method of tasks or of an extension. Both sides must have the same era, and the extension."""
         server, caller = next(iter(self.servers.values())), caller_of(context)
-        async with server.client_for(caller) as client:
-            same = client.revision is context.revision if method in SPECIFIED else client.is_modern == (
-                context.revision.era == "modern")  # fmt: skip
-            extension = "extensions." + "/".join(method.split("/")[:2])
-            if method not in SPECIFIED and client.is_modern:
-                same = same and client.server_can(extension) and declares(context.channel.peer_capabilities, extension)
-            if not same or not self.names.is_plain:
-                raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
-            if caller.principal is not None and method == "tasks/list":
-                # All principals share our credentials, so the server would list the tasks of all of them.
-                raise ProtocolError(METHOD_NOT_FOUND, "tasks/list is not available here; keep the ids of your tasks")
-            if "taskId" in params:
-                params = {**params, "taskId": self._unsealed("task id", server.name, caller, params["taskId"])}
-            result = await exchange(client, method, params, SessionCall(context, server.losses))
+        client = await server.shared(caller)
+        same = client.revision is context.revision if method in SPECIFIED else client.is_modern == (
+            context.revision.era == "modern")  # fmt: skip
+        extension = "extensions." + "/".join(method.split("/")[:2])
+        if method not in SPECIFIED and client.is_modern:
+            same = same and client.server_can(extension) and declares(context.channel.peer_capabilities, extension)
+        if not same or not self.names.is_plain:
+            raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
+        if caller.principal is not None and method == "tasks/list":
+            # All principals share our credentials, so the server would list the tasks of all of them.
+            raise ProtocolError(METHOD_NOT_FOUND, "tasks/list is not available here; keep the ids of your tasks")
+        if "taskId" in params:
+            params = {**params, "taskId": self._unsealed("task id", server.name, caller, params["taskId"])}
+        result = await exchange(client, method, params, SessionCall(context, server.losses))
         return self._with_sealed_tasks(result, server.name, caller)
 
     def _with_sealed_tasks(self, result: Object, server: str, caller: Caller) -> Object:
