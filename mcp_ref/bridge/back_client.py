@@ -53,7 +53,7 @@ KEEP_ALIVE_SECONDS: Final = 15.0
 """Pause between the progress notifications for a server that waits for a user, in seconds."""
 
 MAX_TOOLS: Final = 10_000
-"""Maximum number of tools of one server that the bridge remembers. Above it, all are forgotten until the next list."""
+"""Number of remembered tools of one server from which on all are forgotten before the next page is noted."""
 
 _NATIVE: Final = frozenset({
     "notifications/cancelled", "notifications/subscriptions/acknowledged", "notifications/resources/updated",

@@ -103,14 +103,14 @@ class Call:
         elif level in LEVELS and is_wanted(level, self.level):
             self.notify(method, params, source, {})
 
-    def notify(self, method: str, params: Object, source: Revision, own: Object) -> None:
-        """Send a notification for the client's request, with `own` members. Drop it if there are too many."""
+    def notify(self, method: str, params: Object, source: Revision, added: Object) -> None:
+        """Send a notification for the client's request, with `added` members. Drop it if there are too many."""
         context, second = self.context, int(self.loop.time())
         self._sent = self._sent + 1 if second == self._second else 1
         self._second = second
         if self._sent > MAX_NOTIFICATIONS:
             return self.losses.add(f"{method} came too often")
-        wire = {**converted(params, params_type(method), source, self.revision, self.losses), **own}
+        wire = {**converted(params, params_type(method), source, self.revision, self.losses), **added}
         if context is not None and context.channel.is_serving(context.request_id):
             context.channel.notify(method, RelayedObject(wire), context.request_id)
 

@@ -69,12 +69,13 @@ class FrontMethods(dict[str, CustomMethod]):
         """Pass a notification of the legacy session on, such as `notifications/roots/list_changed`."""
         for server in self._relay.servers.values():
             for client in server.clients:
-                if client.caller.session is self._session is not None and client.is_open:
+                is_own = self._session is not None and client.caller.session is self._session
+                if is_own and client.is_open:
                     client.session.notify(method, RelayedObject(without_hop_meta(params)))
 
 
 class FrontTools(Tools):
-    """The tools of the servers, as far as the HTTP endpoint needs them."""
+    """The tools of the servers, as far as the HTTP endpoint needs them. None is registered here."""
 
     relay: Relay
 

@@ -87,15 +87,16 @@ class Lists:
             own["cursor"] = cursor
         if self._names.is_plain:
             return self._for_client(server, await exchange_simply(server, method, own, context))
-        last, empty = (name, method, caller.principal, caller.revision, cursor), result_type(method)([])
+        last = name, method, caller.principal, caller.revision, cursor
+        empty = codec_for(context.revision).encode(result_type(method)([]))
         try:
             await server.shared(caller)
             if not server.offers(method.partition("/")[0]):
-                return codec_for(context.revision).encode(empty)
+                return empty
             page = self._for_client(server, await exchange_simply(server, method, own, context))
         except ProtocolError as error:
             log.warning("%s is not in the list: %s", name, error)
-            return self._last_pages.get(last) or codec_for(context.revision).encode(empty)
+            return self._last_pages.get(last) or empty
         self._last_pages[last] = page
         if len(self._last_pages) > MAX_LAST_PAGES:
             del self._last_pages[next(iter(self._last_pages))]

@@ -27,7 +27,7 @@ _UNCHANGED: Final = frozenset(
 _URI_MEMBERS: Final = frozenset({"uri", "uriTemplate", "resourceUri"})
 
 MAX_NAMES: Final = 10_000
-"""Maximum number of names of one server that are remembered. Above it, all are forgotten until the next list."""
+"""Number of remembered names of one server from which on all are forgotten before the next page is shown."""
 
 
 def wrapped_uri(server: str, uri: str) -> str:

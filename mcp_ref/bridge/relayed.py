@@ -47,7 +47,7 @@ HOP_META: Final = frozenset(
 SIGNATURE_BYTES: Final = 16
 """Length of the signature of a sealed text, in bytes."""
 
-_SHAPE = "bridge.relayed:RelayedObject"
+_SHAPE = "bridge.relayed:RelayedObject"  # for the table of methods, which names dataclasses by module
 
 
 @dataclass
