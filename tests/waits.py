@@ -86,6 +86,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The author's function ends it; a cancellation ends the wait, but not the thread.",
     ("bridge/back_client.py", "BackClient._ask", "self._call_began.wait()"):
         "It has the time limit `ROOTS_SECONDS`.",
+    ("bridge/back_client.py", "BackClient._ask", "asyncio.shield(self.caller.session.initialized)"):
+        "The server's request waits for the handshake of the client, and ends with the session.",
     ("bridge/back_client.py", "BackClient._serve", "asking.result()"):
         "It is done, because `asyncio.wait` has returned it.",
     ("bridge/back_client.py", "BackClient._serve", "asyncio.wait([asking], timeout=KEEP_ALIVE_SECONDS)"):
@@ -98,8 +100,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The connection has the time limit of the client; the request that waits can be cancelled without it.",
     ("bridge/bridge.py", "Bridge.close", "asyncio.gather(*(back.close() for back in self.backs.values()))"):
         "See `BackServer.close`.",
-    ("bridge/calls.py", "OutsideCall.request", "asyncio.shield(session.initialized)"):
-        "The server's request waits for the handshake of the client, and ends with the session.",
     ("bridge/calls.py", "complete_call", "asyncio.TaskGroup()"):
         "Each task is a request to the client, which ends with its session; a failure cancels the others.",
     ("bridge/calls.py", "complete_call", "task.result()"):

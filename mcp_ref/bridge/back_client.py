@@ -274,6 +274,7 @@ class BackClient(Client):
     async def _ask(self, method: str, params: Object) -> Object:
         call = self._current_call()
         if call is None and self.caller.session is not None:
+            await asyncio.shield(self.caller.session.initialized)  # now its revision and its capabilities are known
             call = OutsideCall(Context(self.caller.session, -1, None), self.back.losses)
         if call is None:
             with contextlib.suppress(TimeoutError):

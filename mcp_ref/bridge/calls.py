@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable
-from typing import Final, cast
+from typing import Final
 
 from ..basic import mrtr
 from ..basic.lifecycle import declares
@@ -140,10 +140,8 @@ class OutsideCall(SessionCall):
     """A request of a server to a legacy session while it serves no call, such as `roots/list` after the handshake."""
 
     async def request(self, method: str, params: RelayedObject) -> RelayedObject:
-        assert self.context is not None
-        session = cast(ServerSession, self.context.channel)
-        await asyncio.shield(session.initialized)
-        return await session.request(method, params, RelayedObject, timeout=None)
+        assert self.context is not None and isinstance(self.context.channel, ServerSession)
+        return await self.context.channel.request(method, params, RelayedObject, timeout=None)
 
 
 async def complete_call(

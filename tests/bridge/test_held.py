@@ -208,7 +208,7 @@ async def test_replayed_call_is_served_by_another_process_with_the_same_key() ->
 async def test_two_calls_get_their_own_input_requests_in_random_interleavings(
     revision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """200 pairs of calls in both cases together, five pairs at once; with MCP_REF_COMBINATIONS=all 1,000."""
+    """Play 100 pairs of calls of each revision, five pairs at once, or 500 with MCP_REF_COMBINATIONS=all."""
     monkeypatch.setattr("mcp_ref.bridge.held.QUIET_SECONDS", 0.001)
     server = Server("back", revisions=[revision])
 
