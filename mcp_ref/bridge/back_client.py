@@ -85,15 +85,11 @@ class Caller:
 def caller_of(context: RequestContext) -> Caller:
     """Return the client that has sent a request."""
     channel = context.channel
-    if isinstance(channel, ServerSession):
-        return session_caller(channel, channel.revision, channel.peer_capabilities)
+    session = channel if isinstance(channel, ServerSession) else None
     principal = channel.principal if isinstance(channel, StatelessRequest) else None
-    return Caller(channel.revision, principal, channel.peer_capabilities)
-
-
-def session_caller(session: ServerSession, revision: Revision, capabilities: Object) -> Caller:
-    """Return the client of a legacy session. During the handshake, the session does not know the last two yet."""
-    return Caller(revision, session.transport.principal, capabilities, session)
+    if session is not None:
+        principal = session.transport.principal
+    return Caller(channel.revision, principal, channel.peer_capabilities, session)
 
 
 class ServerNotes:

@@ -28,7 +28,7 @@ from ..server.context import Context
 from ..server.options import ServerOptions
 from ..server.session import FINISH_SECONDS, ServerSession
 from ..session import Handler
-from .back_client import caller_of, session_caller
+from .back_client import caller_of
 from .changes import FrontResources
 from .relay import Relay
 from .relayed import RelayedObject, relayed_method, without_hop_meta
@@ -163,13 +163,14 @@ class FrontCatalog(Catalog):
     def _initializing(self, handler: Handler) -> Handler:
         async def initialize(params: InitializeRequestParams, context: Context) -> object:
             session = cast(ServerSession, context.channel)
-            revision = choose_revision(params.protocol_version, self.legacy_revisions)
-            capabilities = codec_for(revision).encode(params.capabilities)
+            # The servers behind the bridge need what the session would note only after the handler.
+            session.use_revision(choose_revision(params.protocol_version, self.legacy_revisions))
+            session.peer_capabilities = session.codec.encode(params.capabilities)
             session.peer_info, session.logging_level = params.client_info, None
             self._relay.end_session(session)  # of an earlier handshake on the same transport
             loop = asyncio.get_running_loop()
             session.ended.add_done_callback(lambda _: loop.call_later(FINISH_SECONDS, self._relay.end_session, session))
-            await self._relay.connect(session_caller(session, revision, capabilities))
+            await self._relay.connect(caller_of(context))
             result = await handler(params, context)
             session.custom_methods = FrontMethods(self._relay, session)
             # A modern server sends only the messages that a request asks for; a legacy one chooses the level itself.
