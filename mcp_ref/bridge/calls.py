@@ -4,7 +4,7 @@ While a server works on a request, it can send three things to the client: progr
 input (elicitation, sampling, roots). A `Call` passes them on. The way of an input request depends on the client's era:
 
     legacy client    `SessionCall`: the bridge sends the request to the client, on the stream of the client's request
-    modern client    the server has sent a request, but the client accepts none. held.py has the ways out
+    modern client    the client accepts no requests, only input requests in a result (held.py)
 
 A modern server returns its input requests in a result instead. `complete_call` sends them to a legacy client at the
 same time, and repeats the call with the responses.

@@ -58,7 +58,8 @@ async def _send(client: BackClient, method: str, wire: Object, call: Call, timeo
             return await client.send(method, params, call, timeout)
 
         return await complete_call(call, wire, send, back)
-    if method == "tools/call" and not front.tasks_are_core and wire["name"] in client.back.task_tools:
+    is_mixed = back.tasks_are_core and not front.tasks_are_core
+    if method == "tools/call" and is_mixed and wire["name"] in client.back.task_tools:
         # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST request a task, if the tool requires it
         created = await client.send(method, {**wire, "task": {}}, call, timeout)
         id = cast(Object, created["task"])["taskId"]

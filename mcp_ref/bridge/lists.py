@@ -45,31 +45,27 @@ class Lists:
         if cursor is not None and is_sealed:
             server, cursor = unsealed(self._key, "cursor", caller.principal, cursor, names)
         page = await self._page(method, server, cursor, params, context)
+        following, cursor = self._following(page, server)
         if not context.revision.pagination:
-            return await self._with_all_pages(page, server, method, params, context)
+            member = LISTS[method]
+            items = list(cast("list[JSON]", page.get(member, [])))
+            for _ in range(MAX_PAGES):
+                if not following:
+                    break
+                further = await self._page(method, following, cursor, params, context)
+                items += cast("list[JSON]", further.get(member, []))
+                following, cursor = self._following(further, following)
+            return {**_without_cursor(page), member: items}
         if not is_sealed:
             return page
-        following, cursor = self._following(page, server)
         page = _without_cursor(page)
         if following:
             page["nextCursor"] = sealed(self._key, "cursor", following, caller.principal, cursor)
         if not self._names.is_plain and "cacheScope" in page:
             # [2026-07-28 server/utilities/caching#interaction-with-pagination] all pages MUST have one scope, but the
             # next page can come from a server with another one
-            page = {**page, "cacheScope": "private"}
+            page["cacheScope"] = "private"
         return page
-
-    async def _with_all_pages(self, page: Object, server: str, method: str, params: Object, context: Context) -> Object:
-        """Return the first page with the items of all others."""
-        items = list(cast("list[JSON]", page.get(LISTS[method], [])))
-        following, cursor = self._following(page, server)
-        for _ in range(MAX_PAGES):
-            if not following:
-                break
-            further = await self._page(method, following, cursor, params, context)
-            items += cast("list[JSON]", further.get(LISTS[method], []))
-            following, cursor = self._following(further, following)
-        return {**_without_cursor(page), LISTS[method]: items}
 
     def _following(self, page: Object, server: str) -> tuple[str, JSON]:
         """Return the server of the next page ("" after the last page), and the cursor (None for its first page)."""

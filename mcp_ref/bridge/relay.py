@@ -198,12 +198,15 @@ class Relay:
         """Pass on a method of tasks or of an extension. Both sides must have the same era, and the extension."""
         server, caller = next(iter(self.servers.values())), caller_of(context)
         client = await server.shared(caller)
-        same = client.revision is context.revision if method in SPECIFIED else client.is_modern == (
-            context.revision.era == "modern")  # fmt: skip
-        extension = "extensions." + "/".join(method.split("/")[:2])
+        if method in SPECIFIED:
+            is_common = client.revision is context.revision
+        else:
+            is_common = client.revision.era == context.revision.era
         if method not in SPECIFIED and client.is_modern:
-            same = same and client.server_can(extension) and declares(context.channel.peer_capabilities, extension)
-        if not same or not self.names.is_plain:
+            extension = "extensions." + "/".join(method.split("/")[:2])
+            both_declare = client.server_can(extension) and declares(context.channel.peer_capabilities, extension)
+            is_common = is_common and both_declare
+        if not is_common or not self.names.is_plain:
             raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
         if caller.principal is not None and method == "tasks/list":
             # All principals share our credentials, so the server would list the tasks of all of them.
