@@ -6,6 +6,10 @@
 If the connection to a server is lost, its resources are subscribed to again, and each client gets one update for each
 of them, because it can have missed one. A server that reports a change after every list gets ever rarer attention.
 
+Threats:
+    bridge-all-subscriptions: the updates of other users; a client; opens subscriptions until the bridge has no room for
+        more; each principal has at most half of them.
+
 Spec:  2025-11-25 server/resources#subscriptions; 2026-07-28 basic/patterns/subscriptions
 """
 
@@ -42,7 +46,7 @@ MIN_PAUSE, MAX_PAUSE = 1.0, 60.0
 """Shortest and longest pause between two further reports, or between two attempts to subscribe again, in seconds."""
 
 MAX_WATCHES: Final = 10_000
-"""Maximum number of open subscriptions of a bridge."""
+"""Maximum number of open subscriptions of a bridge, half of which one authenticated caller can have."""
 
 
 class Watch:
@@ -50,6 +54,7 @@ class Watch:
 
     def __init__(self, server: BackServer, caller: Caller, uri: str, report: Callable[[str], None]) -> None:
         self._server, self._caller, self._uri, self._report = server, caller, uri, report
+        self.principal = caller.principal
         self.accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when the server has accepted the subscription, or with McpError if it has refused."""
         self.task = asyncio.create_task(self._run())
@@ -161,9 +166,11 @@ class Changes:
 
         watch = self._watches.get(key)
         if watch is None or watch.task.done():
-            if len(self._watches) >= MAX_WATCHES:
-                text = f"the bridge has {MAX_WATCHES} subscriptions; end some of them first"
-                raise ProtocolError(INTERNAL_ERROR, text)
+            of_principal = sum(each.principal == caller.principal for each in self._watches.values())
+            most = MAX_WATCHES if caller.principal is None else MAX_WATCHES // 2
+            if of_principal >= most or len(self._watches) >= MAX_WATCHES:
+                text = f"the bridge has {len(self._watches)} subscriptions, {of_principal} of this caller"
+                raise ProtocolError(INTERNAL_ERROR, f"{text}; end some of them first")
             watch = self._watches[key] = Watch(server, caller, own, report)
         try:
             await asyncio.shield(watch.accepted)

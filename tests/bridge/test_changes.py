@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import AsyncExitStack
 from typing import Any, cast
 
 import pytest
 
-from mcp_ref import Client, McpError
+from mcp_ref import Client, McpError, RemoteError
 from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.jsonrpc.messages import Object
 from tests.bridge.back import make_back
@@ -78,3 +79,20 @@ async def test_subscription_of_a_principal_gets_its_updates(front: str) -> None:
     ):
         server.resource_updated("note://1")
         assert await anext(updates) == "note://1"
+
+
+@pytest.mark.attack("bridge-all-subscriptions")
+async def test_bridge_leaves_subscriptions_for_other_principals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_ref.bridge.changes.MAX_WATCHES", 4)
+    bridge = Bridge(servers={"back": make_back("2025-11-25")})
+    headers = [{"Authorization": f"Bearer {name}"} for name in ("ann", "bob")]
+    async with (
+        bridge.server.serve_http(authenticate=_principal) as url,
+        Client(url, revision="2025-11-25", headers=headers[0]) as ann,
+        Client(url, revision="2025-11-25", headers=headers[1]) as bob,
+        AsyncExitStack() as stack,
+    ):
+        with pytest.raises(RemoteError, match="end some of them first"):
+            for number in range(4):
+                await stack.enter_async_context(ann.subscribe(f"note://{number}"))
+        await stack.enter_async_context(bob.subscribe("note://1"))
