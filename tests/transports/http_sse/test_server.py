@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mcp_ref import Server
+from mcp_ref import Context, Server
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
@@ -77,6 +77,39 @@ async def test_the_stream_names_the_endpoint_and_brings_all_that_the_server_says
         assert question["method"] == "roots/list"
         answer: JSON = {"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}}
         assert await client.ask(answer) == answered("0")
+
+
+async def test_trace_has_the_messages_of_both_directions() -> None:
+    frames: list[tuple[str, bytes]] = []
+    async with served_over_http(Server("s", trace=lambda way, frame: frames.append((way, frame)))) as web:
+        client = await connected(web)
+        await client.handshake()
+        await client.ask(request("ping"))
+    shown = [(way, json.loads(frame)) for way, frame in frames if frame.startswith(b"{")]
+    assert shown[-2:] == [("<-", request("ping")), ("->", {"jsonrpc": "2.0", "id": 1, "result": {}})]
+
+
+async def test_tool_waits_while_its_client_does_not_read_the_stream() -> None:
+    server, number, sent = Server("s"), 400, 0
+
+    @server.tool()
+    async def talk_on(context: Context) -> None:
+        nonlocal sent
+        for _ in range(number):
+            await context.log("info", "x" * 65536)
+            sent += 1
+
+    async with served_over_http(server) as web:
+        slow, other = await connected(web), await connected(web)
+        await slow.handshake()
+        await other.handshake()
+        slow.stream.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await slow.say(call("talk_on"))
+        for _ in range(100):
+            await other.ask(request("ping"))
+        assert 0 < sent < number * 3 / 4  # only the buffers of the sockets
+        slow.stream.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        assert [len(str(await slow.stream.object())) > 65536 for _ in range(number)] == [True] * number
 
 
 async def test_every_client_has_an_endpoint_and_answers_of_its_own() -> None:
