@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import cast
@@ -132,6 +131,10 @@ def at_work(**options: object) -> Work:
     @server.tool(task="optional")
     async def refuse() -> TextContent:
         raise ProtocolError(7, "not now", {"why": "closed"})
+
+    @server.tool(task="optional")
+    async def find() -> TextContent:
+        raise ProtocolError(-32002, "not here")
 
     @server.tool(task="optional")
     async def leave() -> TextContent:
@@ -380,9 +383,9 @@ async def test_tasks_result_of_a_failed_request_is_its_error(kind: str, caplog: 
         assert (await peer.until(id, "failed"))["statusMessage"] == "not now"
         answer = await peer.answer(await peer.begin("tasks/result", {"taskId": id}))
         assert answer["error"] == {"code": 7, "message": "not now", "data": {"why": "closed"}}
-        with caplog.at_level(logging.CRITICAL):
-            id = (await peer.start("leave"))["taskId"]
-            await peer.until(id, "failed")
+        id = (await peer.start("leave"))["taskId"]
+        await peer.until(id, "failed")
+        assert "the handler of a task failed" in caplog.text and "CancelledError" in caplog.text
         assert await peer.refused("tasks/result", {"taskId": id}) == (-32603, "Internal error")
 
 
@@ -952,6 +955,8 @@ async def test_tasks_extension_is_error_completes_and_a_json_rpc_error_fails(kin
         failed = await peer.until((await peer.start("refuse"))["taskId"], "failed")
         assert failed["error"] == {"code": 7, "message": "not now", "data": {"why": "closed"}}
         assert "result" not in failed and failed["statusMessage"] == "not now"
+        absent = await peer.until((await peer.start("find"))["taskId"], "failed")
+        assert absent["error"] == {"code": -32602, "message": "not here"}
 
 
 @ALONE
