@@ -1,4 +1,4 @@
-"""Processes that share the tests of one run: one more than cores, at most three, because many tests wait.
+"""Processes that share the tests of one run: two more than cores, at most four, because many tests wait.
 
 pytest collects as usual. Then each worker, a fork of this process, takes one test file after another, and sends its
 reports to this process, which shows them as usual. The variable MCP_REF_WORKERS is the number of workers; 1 means that
@@ -19,7 +19,7 @@ import pytest
 
 FEW = 300
 """Maximum number of tests that one process runs alone."""
-MOST = 3
+MOST = 4
 """Maximum number of worker processes."""
 
 
@@ -29,7 +29,7 @@ def count(session: pytest.Session) -> int:
     if option.collectonly or option.usepdb or option.trace or option.capture == "no" or len(session.items) <= FEW:
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") and hasattr(os, "fork") else 0
-    return max(1, int(os.environ.get("MCP_REF_WORKERS", min(MOST, cores + 1))))
+    return max(1, int(os.environ.get("MCP_REF_WORKERS", min(MOST, cores + 2))))
 
 
 def run(session: pytest.Session, workers: int) -> None:

@@ -27,6 +27,7 @@ class Site:
     def __init__(self) -> None:
         self.callers: list[HttpCaller | None] = []
         self.server = Server("site")
+        self.server.tasks.poll_interval = 20
         self.server.tool()(self.note)
         self.server.tool("job", task="optional")(self.note)
 

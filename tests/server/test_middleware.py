@@ -175,6 +175,7 @@ async def test_middleware_passes_the_need_for_input_and_sees_the_retry() -> None
 @ERAS
 async def test_middleware_sees_the_begin_of_a_task(revision: str) -> None:
     site = Site()
+    site.server.tasks.poll_interval = 20
     async with Client(site.server, revision=revision) as client:
         running = await client.start_tool("job")
         assert site.seen[-2:] == ["tools/call", CreateTaskResult.__name__]

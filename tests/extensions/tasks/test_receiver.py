@@ -760,12 +760,11 @@ async def test_task_store_that_is_full_does_not_prevent_cancellation(kind: str) 
         assert isinstance((await peer.answer(waiting))["error"], dict)
 
 
-@KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#resource-management-3")
-async def test_task_that_expires_is_removed_and_its_handler_cancelled(kind: str) -> None:
+async def test_task_that_expires_is_removed_and_its_handler_cancelled() -> None:
     store = MemoryTaskStore()
     work = at_work(task_store=store)
-    async with legacy(work, kind) as peer:
+    async with legacy(work, "memory") as peer:
         running = (await peer.start("wait", ttl=1))["taskId"]
         await work.has(work.begun)
         over = (await peer.start("must"))["taskId"]

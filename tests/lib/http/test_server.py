@@ -1705,6 +1705,7 @@ async def test_urgent_request_on_a_new_connection_does_not_wait_while_large_resp
             task.cancel()
         for client in clients:
             await client.close()
+        await server.close(grace=0.0)
 
 
 @pytest.mark.parametrize("turns", range(6))

@@ -358,12 +358,14 @@ def test_file_lacks_events_until_all_sessions_of_failed_writes_are_saved(tmp_pat
 
 def test_file_that_was_replaced_is_an_error_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
-        async with opened(tmp_path) as store:
+        store = SqliteEventStore(str(tmp_path / "events.db"))
+        try:
             (tmp_path / "events.db").unlink()
             (tmp_path / "events.db").write_bytes(b"")
             store.add_session("s", b"{}", None)
             await eventually(lambda: "was replaced; restart the server" in caplog.text)
-            await store.flush(0.01)
+        finally:
+            store.close()
 
     run(test())
 
