@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -25,6 +27,15 @@ async def visit(context: Context) -> str:
 
 server.run()
 """
+
+
+@pytest.mark.parametrize(("reads", "shows"), [(True, True), (True, False), (False, True)])
+def test_has_terminal_needs_one_for_input_and_one_for_prompts(
+    reads: bool, shows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: reads))
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(isatty=lambda: shows))
+    assert person.has_terminal() == (reads and shows and os.name != "nt")
 
 
 @pytest.mark.attack("covered-prompt")

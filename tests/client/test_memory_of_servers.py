@@ -82,14 +82,16 @@ async def test_ids_of_open_elicitations_need_at_most_the_memory_in_the_table(mon
     async with raw_server(lambda end: Client(end, elicitation=user, elicitation_url=True)) as (client, wire):
         await handshake(client, wire, "2025-11-25")
 
-        async def fill() -> None:
-            for number in range(4 * count):
-                id = f"{number}" + "\N{PILE OF POO}" * (MAX_ID_LENGTH - 10)
+        async def fill(number: int = 4 * count) -> None:
+            for each in range(number):
+                id = f"{each}" + "\N{PILE OF POO}" * (MAX_ID_LENGTH - 10)
                 url: Object = {"mode": "url", "message": "", "elicitationId": id, "url": "https://example.com/"}
-                await wire.send(request("elicitation/create", url, number))
+                await wire.send(request("elicitation/create", url, each))
                 assert "result" in await wire.receive_object()
 
+        await fill(1)  # the first request fills caches, such as that of the codec
         assert await growth(fill) <= 4 * MAX_ID_LENGTH * count + 50_000
+        assert client._handlers is not None and len(client._handlers._open_elicitations) == count
 
 
 async def test_cached_results_need_at_most_the_memory_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
