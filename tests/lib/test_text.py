@@ -73,6 +73,7 @@ def test_fold_has_no_row_that_a_text_could_forge(filler: str) -> None:
         assert all(row.startswith("    | ") for row in rows[1:]) and rows[0].startswith("label: ")
         assert all(sum(1 if each.isascii() else 2 for each in row) <= 40 for row in rows)
     assert fold("label: " + "a" * 99, None) == "label: " + "a" * 99
+    assert fold("a" * 40, 40) == "a" * 40 and fold("é" * 20, 40) == "é" * 20
 
 
 class Terminal(io.StringIO):

@@ -11,6 +11,7 @@ import weakref
 import pytest
 
 from mcp_ref.lib.time_limits import TimeLimits
+from tests.settings import PATIENCE
 
 
 async def test_time_limit_ends_after_its_time() -> None:
@@ -21,12 +22,24 @@ async def test_time_limit_ends_after_its_time() -> None:
 async def test_time_limits_that_begin_later_can_end_earlier() -> None:
     limits = TimeLimits()
     with limits.timeout(100) as long:
-        with pytest.raises(TimeoutError), limits.timeout(0.01):
-            await asyncio.wait_for(asyncio.Event().wait(), 5)
-        assert limits.running == {long}
-        with pytest.raises(TimeoutError), limits.timeout(0.01):  # the timer watches the long limit again
-            await asyncio.wait_for(asyncio.Event().wait(), 5)
+        for _ in range(2):  # afterwards, the timer watches the long limit again
+            with pytest.raises(TimeoutError), limits.timeout(0.01) as short:
+                await asyncio.wait_for(asyncio.Event().wait(), PATIENCE)
+            assert short.has_ended and limits.running == {long}
     assert not limits.running
+
+
+async def test_time_limits_that_run_at_the_same_time_end_one_after_the_other() -> None:
+    limits, ended = TimeLimits(), list[float]()
+
+    async def wait(seconds: float) -> None:
+        with pytest.raises(TimeoutError), limits.timeout(seconds):
+            await asyncio.Event().wait()
+        ended.append(seconds)
+
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.gather(wait(0.02), wait(0.01))
+    assert ended == [0.01, 0.02]
 
 
 async def test_time_limit_leaves_a_cancellation_of_its_task_alone() -> None:

@@ -33,6 +33,7 @@ LARGE = "x" * LARGE_MESSAGE
         ({"content": [{"text": LARGE}]}, True),
         ({"content": [{"text": "x" * 1000}] * 100}, True),
         ([1] * LARGE_MESSAGE, True),
+        ([1] * (LARGE_MESSAGE // 4 - 1), False),
         ([1] * 1000, False),
     ],
 )
@@ -118,6 +119,19 @@ async def test_newest_waiting_request_starts_with_each_iteration() -> None:
         await site.turns.wait_to_start()
         assert len(site.encoded) < 10 and sum(each.done() for each in older) < 10
         await asyncio.gather(*large, *older)
+
+
+async def test_oldest_and_newest_waiting_request_start_by_turns() -> None:
+    turns, started = Turns(lambda: True), list[int]()
+    turns.take()
+
+    async def start(number: int) -> None:
+        await turns.wait_to_start()
+        started.append(number)
+
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.gather(*(start(number) for number in range(6)))
+    assert started == [0, 5, 1, 4, 2, 3]
 
 
 async def test_requests_wait_to_start_while_many_large_messages_wait() -> None:

@@ -111,6 +111,7 @@ def test_readings_are_equal_if_decoding_makes_uris_equal(one: str, other: str) -
     [
         ("a://b/c?z=1&y=2#d", ("a:/b/c", "z=1 y=2 d"), ("a:/b/c", "z=1 y=2 d"), "a:/b/c%3Fz=1&y=2%23d"),
         ("a://b/c#?z=1&&", ("a:/b/c", "z=1"), ("a:/b/c", "z=1"), "a:/b/c%23%3Fz=1&&"),
+        ("a://b/_//", ("a:/b/_", ""), ("a:/b/_", ""), "a:/b/_"),
         ("a://b%3Fc?d", ("a:/b%3Fc", "d"), ("a:/b", "c d"), "a:/b%3Fc%3Fd"),
         ("a://b?c=x%26d%3Fe%23f", ("a:/b", "c=x d e f"), ("a:/b", "c=x d e f"), "a:/b%3Fc=x&d%3Fe%23f"),
     ],

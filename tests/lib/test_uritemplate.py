@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mcp_ref.lib.uritemplate import MAX_TEMPLATE, TemplateError, UriTemplate, Value
+from mcp_ref.lib.uritemplate import MAX_TEMPLATE, MatchedValue, TemplateError, UriTemplate, Value, possible_values
 from tests.settings import DATA
 
 SUITE = DATA / "uritemplate-suite" if DATA else None
@@ -259,3 +259,19 @@ def test_match_returns_the_random_values_of_an_expanded_uri() -> None:
         if template.template.startswith("x://{+a}") and "%" in str(values["a"]):
             continue  # encoded characters stay encoded: "%41" and "A" make the same URI
         assert template.match(uri) == values, (template, values, uri)
+
+
+@pytest.mark.parametrize(
+    ("value", "possible"),
+    [
+        ("12", ["12", 12]),
+        ("-1.5e3", ["-1.5e3", -1500.0]),
+        ("true", ["true", True]),
+        ("012", ["012"]),
+        ("x", ["x"]),
+        (["1"], [["1"]]),
+        ("9" * 5000, ["9" * 5000]),
+    ],
+)
+def test_possible_values_of_a_text_are_a_number_or_boolean_too(value: MatchedValue, possible: list[object]) -> None:
+    assert possible_values(value) == possible
