@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from mcp_ref.host.names import model_name, model_names, server_name
+from mcp_ref.host.names import UnknownName, model_name, model_names, server_name
 
 PROVIDERS = {
     "MCP": r"[A-Za-z0-9_.-]{1,128}",
@@ -78,3 +78,17 @@ def test_model_names_with_a_collision_prefer_the_unchanged_name() -> None:
     table = model_names([("a", "b.c"), ("a", forged)])
     assert table[f"a__{forged}"] == ("a", forged)
     assert len(table) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "advice"),
+    [
+        ("add", ["a.add", "b.add", "c.add", "d.add", "e.other"], "did you mean a.add or b.add or c.add?"),
+        ("a.ad", ["a.add", "b.other"], "did you mean a.add?"),
+        ("x", ["a.add", "b.other"], "did you mean a.add or b.other?"),
+        ("x", [f"s.tool{each}" for each in range(13)], "the host has 13"),
+        ("x", [], "the host has none"),
+    ],
+)
+def test_unknown_name_suggests_at_most_three_names_or_all_of_a_few(name: str, known: list[str], advice: str) -> None:
+    assert str(UnknownName("tool", name, known)) == f"unknown tool {name!r}; {advice}"
