@@ -1079,6 +1079,7 @@ async def test_chunked_body_over_body_size_is_413() -> None:
     async with bench(limits=HttpLimits(body_size=1000)) as b:
         client = await b.client()
         assert (await client.ask(chunked(b"3e8\r\n" + b"x" * 1000 + b"\r\n0\r\n\r\n"))).status == 200
+        assert (await client.ask(post(b"x" * 1000))).status == 200
         answer = await client.ask(chunked(b"ffffffff\r\n" + b"x" * 1001))
         assert answer.status == 413 and b"1000 bytes" in answer.body
         await b.is_well()
