@@ -1,4 +1,4 @@
-"""Shares of memory: what is taken is given back."""
+"""Shares of memory, which queued changes take and give back."""
 
 from __future__ import annotations
 
@@ -18,3 +18,10 @@ def test_counted_queue_gives_the_share_of_each_change_back() -> None:
     other.add(("updated", "d://"))
     assert other.take() == ("updated", "d://") and queue.take() == ("updated", "c://")
     assert shares.used == 0 and not shares.by_caller
+
+
+def test_counted_queue_keeps_at_most_its_length_of_changes() -> None:
+    queue = CountedQueue(Shares("changes", 1000, 1000), "caller", 2)
+    for name in ("a", "b", "c"):
+        queue.add((name, None))
+    assert [*queue] == [("b", None), ("c", None)]
