@@ -85,6 +85,12 @@ def find_route(
     return Route(method, load_type(method.params), handler)
 
 
+def _report_progress(on_progress: ProgressHandler | None, notification: object) -> None:
+    assert isinstance(notification, ProgressNotificationParams)
+    if on_progress is not None:
+        on_progress(notification.progress, notification.total, notification.message)
+
+
 class Session(Channel):
     """One conversation with one peer. `role` is our own role, client or server."""
 
@@ -164,13 +170,9 @@ class Session(Channel):
         if method not in self._sendable:
             self._check_sendable(method)
 
-        def progressed(notification: object) -> None:
-            assert isinstance(notification, ProgressNotificationParams)
-            if on_progress is not None:
-                on_progress(notification.progress, notification.total, notification.message)
-
-        # With `max_timeout`, progress notifications restart the timeout, so ask for them without `on_progress` too.
-        receive = progressed if on_progress is not None or max_timeout is not None else None
+        receive = None
+        if on_progress is not None or max_timeout is not None:  # because progress restarts the timeout
+            receive = functools.partial(_report_progress, on_progress)
 
         def request(params: Object) -> Coroutine[object, object, Object]:
             return self.dispatcher.request(

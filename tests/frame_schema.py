@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.versioning import is_stateless
@@ -167,23 +167,33 @@ class FrameChecker:
     def attach(self) -> None:
         """Begin to watch."""
         transport, serve = self._connection.transport, self._connection.dispatcher._serve
-        send = transport.send
+        send, round_trip = transport.send, transport.round_trip
 
         async def watched_serve(request: Request) -> Object:
             self._asked[request.id] = request.method
             (self._alone.add if is_stateless(request.params) else self._alone.discard)(request.id)
             return await serve(request)
 
+        def check(message: Outgoing) -> None:
+            # The probe of negotiation is a stateless request, before any revision is negotiated.
+            is_probe = isinstance(message, Request) and is_stateless(message.params)
+            revision = MODERN[-1] if is_probe else self._connection.revision.name
+            self._faults.extend(faults_of(message, revision, self._asked))
+
         def checked_send(message: Outgoing, related: RequestId | None = None) -> None:
             if related is None or related not in self._alone:
-                # The probe of negotiation is a stateless request, before any revision is negotiated.
-                is_probe = isinstance(message, Request) and is_stateless(message.params)
-                revision = MODERN[-1] if is_probe else self._connection.revision.name
-                self._faults.extend(faults_of(message, revision, self._asked))
+                check(message)
             send(message, related)
+
+        def checked_round_trip(request: Request) -> Awaitable[None] | None:
+            trip = round_trip(request)
+            if trip is not None:
+                check(request)
+            return trip
 
         self._connection.dispatcher._serve = watched_serve
         transport.send = checked_send  # type: ignore[method-assign]
+        transport.round_trip = checked_round_trip  # type: ignore[method-assign]
 
 
 def checked_stateless(faults: list[str]) -> Callable[..., Coroutine[object, object, Object]]:

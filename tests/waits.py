@@ -480,6 +480,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "Each task ends with its own request.",
     ("jsonrpc/requester.py", "Requester.request", "pending.response"):
         "The response, the time limit or `fail_pending` at the end of the connection ends it.",
+    ("jsonrpc/requester.py", "Requester.request", "round_trip"):
+        "See `pending.response`, whose outcome ends the round trip too (`Pending.end`).",
     ("lib/http/asgi.py", "AsgiExchange._watch", "self._receive()"):
         "The ASGI server ends it with the client's next piece, or when the client disconnects.",
     ("lib/http/asgi.py", "AsgiExchange.finish", "asyncio.wait([self._disconnect_watcher])"):

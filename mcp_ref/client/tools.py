@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import TypeAlias, TypedDict, TypeVar, cast
 
@@ -33,7 +33,6 @@ from ..jsonrpc.errors import InvalidMessage, RemoteError
 from ..jsonrpc.messages import JSON, METHOD_NOT_FOUND, Object, RequestId, parse_json
 from ..revisions import Revision
 from .requests import ClientRequests
-from .session import ClientSession
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -179,31 +178,24 @@ class ToolCalls:
         """
         if params.task is None:
             self._add_required_task(params)
-        connector = self._client.connector
-        session = connector.usable or await connector.ready()
+        session = self._client.connector.usable or await self._client.connector.ready()
         tokens: list[RequestId] = []  # a request's id is its progress token; a retry with input has a new one
+        send = partial(
+            session.request, "tools/call", params, _response_type,
+            timeout=timeout if timeout is not None else self._client.timeout, max_timeout=max_timeout,
+            on_progress=on_progress, before_send=tokens.append if on_progress is not None else None)  # fmt: skip
         try:
-            response = await self._send(session, params, on_progress, timeout, max_timeout, tokens)
+            response = await send()
         except RemoteError as error:
             if not await self._update_for_retry(error, params, timeout):
                 raise
-            session = connector.usable or await connector.ready()
-            response = await self._send(session, params, on_progress, timeout, max_timeout, tokens)
+            response = await send()
         if isinstance(response, CallToolResult):
             self._check_result(params.name, response)
         elif on_progress is not None:
             latest_token = tokens.pop()
             session.follow_progress(latest_token, on_progress)
         return response
-
-    def _send(
-        self, session: ClientSession, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds,
-        max_timeout: Seconds, tokens: list[RequestId],
-    ) -> Coroutine[object, object, CallToolResult | CreateTaskResult]:  # fmt: skip
-        return session.request(
-            "tools/call", params, _response_type,
-            timeout=timeout if timeout is not None else self._client.timeout, max_timeout=max_timeout,
-            on_progress=on_progress, before_send=tokens.append if on_progress is not None else None)  # fmt: skip
 
     async def _update_for_retry(self, error: RemoteError, params: CallToolRequestParams, timeout: Seconds) -> bool:
         """List the tools again after some errors. Return True if the list changes the HTTP headers or `params.task`."""

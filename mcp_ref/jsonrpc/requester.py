@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Protocol
@@ -57,6 +57,13 @@ class MessageTransport(Protocol):
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """Queue one message. Raise ValueError, TypeError or RecursionError if the message has no JSON form."""
 
+    def round_trip(self, request: Request) -> Awaitable[None] | None:
+        """Return a coroutine that sends a request, and delivers the messages of the peer up to the response.
+
+        The caller awaits it, so that its cancellation ends it. Return None if all requests share one stream (`send`).
+        """
+        return None
+
     async def drain(self, related: RequestId | None = None) -> None:
         """Wait until the peer has read most of the queued messages."""
 
@@ -79,13 +86,28 @@ class Pending:
     on_progress: Callable[[object], None] | None = None
     limit: TimeLimit | None = None
     """The time limit, which progress notifications restart."""
+    in_round_trip: bool = False
+    """True while the caller runs the `round_trip` of the transport, so that it does not wait for `response` yet."""
     unusable: str = ""
     """The fault of the last response without a usable id, which may have been meant for this request."""
 
-    def fail(self, error: Exception) -> None:
-        """Raise `error` in the caller, unless the wait has already ended."""
-        if not self.response.done():
-            self.response.set_exception(error)
+    def end(self, outcome: Object | Exception) -> None:
+        """Return a result to the caller, or raise an error in it, unless its wait has already ended."""
+        if self.response.done():
+            return
+        if isinstance(outcome, Exception):
+            self.response.set_exception(outcome)
+        else:
+            self.response.set_result(outcome)
+        if self.in_round_trip and self.limit is not None:
+            self.limit.interrupt()  # nothing happens if the outcome has come in the round trip itself
+
+    def timeout_error(self, timeout: float | None, max_timeout: float | None) -> RequestTimeout:
+        at_deadline = self.limit is not None and self.limit.end == self.limit.deadline
+        text = f"{self.method}: no response within {max_timeout if at_deadline else timeout} seconds"
+        if self.unusable:
+            text += f"; the peer sent an unusable response: {self.unusable}"
+        return RequestTimeout(text)
 
 
 class _UnsentBatch:
@@ -160,16 +182,17 @@ class Requester:
                     params = {**params, "_meta": {**(meta if isinstance(meta, dict) else {}), "progressToken": id}}
                 if before_send is not None:
                     before_send(id)
-                batch = self._send_or_collect(Request(id, method, params), related)
+                batch, round_trip = self._send_or_collect(Request(id, method, params), related)
+                if round_trip is not None:
+                    pending.in_round_trip = True
+                    await round_trip
+                    pending.in_round_trip = False
                 return await pending.response
         except TimeoutError:
+            if pending.response.done() and not pending.response.cancelled():  # the outcome has ended the round trip
+                return await pending.response
             self._give_up(id, batch, "the request timed out")
-            at_deadline = pending.limit is not None and pending.limit.end == pending.limit.deadline
-            seconds = max_timeout if at_deadline else timeout
-            text = f"{method}: no response within {seconds} seconds"
-            if pending.unusable:
-                text += f"; the peer sent an unusable response: {pending.unusable}"
-            raise RequestTimeout(text) from None
+            raise pending.timeout_error(timeout, max_timeout) from None
         except asyncio.CancelledError:
             self._give_up(id, batch, "the caller stopped waiting")
             raise
@@ -215,20 +238,24 @@ class Requester:
             for task in tasks:
                 task.cancel()
 
-    def _send_or_collect(self, request: Request, related: RequestId | None) -> _UnsentBatch | None:
-        """Send a request, or add it to the batch of the current asyncio task. Return that batch, or None."""
+    def _send_or_collect(
+        self, request: Request, related: RequestId | None
+    ) -> tuple[_UnsentBatch | None, Awaitable[None] | None]:
+        """Send a request, or add it to the batch of the current asyncio task. Return that batch, and the round trip."""
         task = asyncio.current_task() if self._batches else None
-        batch = self._batches.get(task)
+        batch, round_trip = self._batches.get(task), None
         if batch is None:
             try:
-                self._transport.send(request, related)
+                round_trip = self._transport.round_trip(request)
+                if round_trip is None:
+                    self._transport.send(request, related)
             except (ValueError, TypeError, RecursionError) as error:
                 error.add_note(f"{request.method} was not sent, because its params must be JSON")
                 raise
         else:
             batch.requests[request.id] = request
             self._leave_batch(task)
-        return batch
+        return batch, round_trip
 
     def _leave_batch(self, task: asyncio.Task[object] | None) -> None:
         """Count a call that adds no further request to its batch. After the last call, send the array."""
@@ -246,7 +273,7 @@ class Requester:
                 try:
                     self._transport.send(request)
                 except (ValueError, TypeError, RecursionError) as error:
-                    self.pending[request.id].fail(error)
+                    self.pending[request.id].end(error)
 
     def settle(self, response: Response | ErrorResponse) -> None:
         """Give a response to the caller that waits for it. Ignore it if no caller does."""
@@ -259,10 +286,10 @@ class Requester:
                 response,
             )
         elif isinstance(response, Response):
-            pending.response.set_result(response.result)
+            pending.end(response.result)
         else:
             error = response.error
-            pending.response.set_exception(RemoteError(error.code, error.message, error.data))
+            pending.end(RemoteError(error.code, error.message, error.data))
 
     def fail(self, failure: Malformed | RequestFailure) -> bool:
         """Fail a request whose response is malformed or will not come. Return False if no caller waits for it."""
@@ -273,12 +300,12 @@ class Requester:
                     waiting.unusable = failure.error.message
             return False
         if isinstance(failure, RequestFailure) and failure.error is not None:
-            pending.fail(failure.error)
+            pending.end(failure.error)
         elif isinstance(failure, Malformed):
-            pending.fail(InvalidMessage(f"{pending.method}: {failure.error.message}"))
+            pending.end(InvalidMessage(f"{pending.method}: {failure.error.message}"))
         else:
             kind = UnrecognizedReply if failure.unrecognized else ConnectionClosed
-            pending.fail(kind(f"{pending.method}: {failure.reason}"))
+            pending.end(kind(f"{pending.method}: {failure.reason}"))
         return True
 
     def log_fault(self, text: str, *arguments: object) -> None:
@@ -306,4 +333,4 @@ class Requester:
         """Raise `error` in all waiting callers and all future callers, because the connection has ended."""
         self._closing_error = error
         for pending in self.pending.values():
-            pending.fail(error)
+            pending.end(error)

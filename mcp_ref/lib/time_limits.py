@@ -30,9 +30,9 @@ class TimeLimit:
     def __init__(self, limits: TimeLimits, seconds: float | None, most: float | None) -> None:
         now = asyncio.get_running_loop().time()
         self._limits, self.seconds, self.has_ended = limits, seconds, False
-        self.deadline = now + most if most is not None else math.inf
+        self.deadline = math.inf if most is None else now + most
         """The latest end that `restart` can set, on the event loop's clock."""
-        self.end = min(now + seconds if seconds is not None else math.inf, self.deadline)
+        self.end = self.deadline if seconds is None or now + seconds > self.deadline else now + seconds
         """The end on the event loop's clock; infinity without a limit."""
         self.stopped_since = 0.0
         """Start of the current `stopped` block, or of this limit if that is later, on the event loop's clock."""
@@ -60,6 +60,11 @@ class TimeLimit:
         """Move the end and the deadline."""
         self.end += seconds
         self.deadline += seconds
+
+    def interrupt(self) -> None:
+        """End the limit now, unless its own block calls this."""
+        if asyncio.current_task() is not self._task:
+            self.finish()
 
     def finish(self) -> None:
         """End the limit: cancel its block."""
@@ -90,7 +95,7 @@ class TimeLimits:
         self.running.add(limit)
         if self._stops:
             limit.stopped_since = asyncio.get_running_loop().time()
-        else:
+        elif limit.end < self._next_check:
             self.watch(limit.end)
 
     def watch(self, end: float) -> None:

@@ -6,7 +6,7 @@ A peer of a test can be wrong on purpose, so only findings about the package's o
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from mcp_ref.check.conversation import Conversation
@@ -60,7 +60,13 @@ class Tap:
 def attach(session: Session, findings: list[Finding]) -> None:
     """Judge all messages of a session."""
     tap, transport = Tap(session.role, findings), session.transport
-    send, start = transport.send, transport.start
+    send, round_trip, start = transport.send, transport.round_trip, transport.start
+
+    def watched_round_trip(request: Request) -> Awaitable[None] | None:
+        trip = round_trip(request)
+        if trip is not None:
+            tap.see(session.role, request)
+        return trip
 
     def watched_send(message: Outgoing, related: RequestId | None = None) -> None:
         send(message, related)
@@ -74,6 +80,7 @@ def attach(session: Session, findings: list[Finding]) -> None:
         await start(watched_receive, on_end)
 
     transport.send = watched_send  # type: ignore[method-assign]
+    transport.round_trip = watched_round_trip  # type: ignore[method-assign]
     transport.start = watched_start  # type: ignore[method-assign]
 
 

@@ -33,15 +33,12 @@ from mcp_ref.jsonrpc.messages import (
     decode,
     encode,
 )
-from mcp_ref.jsonrpc.requester import MAX_WARNINGS
-from mcp_ref.lib.shares import Shares
+from mcp_ref.jsonrpc.requester import MAX_WARNINGS, MessageTransport
 from tests.settings import TASK_FACTORIES, run
 
 
-class Recorder:
+class Recorder(MessageTransport):
     """A transport that keeps what is sent, and a peer whose reading can be stopped."""
-
-    in_flight: tuple[Shares, str] | None = None
 
     def __init__(self) -> None:
         self.sent: list[Outgoing] = []
@@ -63,9 +60,6 @@ class Recorder:
 
     def resume_reading(self) -> None:
         self.paused = False
-
-    def end_without_response(self, related: RequestId) -> None:
-        pass
 
     async def wait_for(self, count: int) -> list[Outgoing]:
         """Wait until `count` messages were sent, and return them."""

@@ -180,7 +180,7 @@ class HttpClient:
         while self._free and self._free[0].free_since <= oldest:  # the first is the one that was unused the longest
             self._abort(self._free.pop(0))
         for connection in reversed(self._free.copy()):
-            if connection.origin == origin and _is_allowed(connection.address, may_connect):
+            if connection.origin == origin and (may_connect is None or _is_allowed(connection.address, may_connect)):
                 self._free.remove(connection)
                 if connection.is_open():
                     return connection

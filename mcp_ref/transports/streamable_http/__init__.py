@@ -25,7 +25,7 @@ The map of the server:
 
 The map of the client:
 
-    send a message                        client.py: send, _post, _read; stateless_client.py: send, cancel
+    send a message                        client.py: round_trip, send, _post; stateless_client.py: round_trip
     a stream breaks                       resumption.py: read_and_resume, resume_header, retry_seconds
     messages that belong to no request    client.py: _listen; resumption.py: listen
     the server has forgotten the session  client.py: _renew_session, _repeat_handshake

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Final, cast
@@ -126,53 +126,52 @@ class StreamableHttpClientTransport(Transport):
         self._receive = receive
         self._end.deliver_to(on_end)
 
+    def round_trip(self, request: Request) -> Coroutine[object, object, None] | None:
+        if self._http_sse is not None or self._closing is not None:
+            return None
+        if is_stateless(request.params):
+            return self._stateless.round_trip(request, self._receive)
+        if request.method == "initialize":
+            self._initialize = request
+        return self._post_in_order(request, encode(request), [request.id], self._last_one_way_post)
+
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """POST a message. A legacy message first waits until all earlier notifications and responses are accepted."""
         if self._closing is not None:
             return
-        ids: list[RequestId] = []
-        if isinstance(message, Request):
-            if is_stateless(message.params):
-                return self._stateless.send(message, self._receive)
-            ids = [message.id]
-        elif isinstance(message, Batch):
-            ids = [member.id for member in message.messages if isinstance(member, Request)]
-        elif isinstance(message, Notification) and self._cancel_stateless(message):
-            return
         if self._http_sse is not None:
             return self._http_sse.send(message, related)
+        is_cancellation = isinstance(message, Notification) and message.method == "notifications/cancelled"
+        if self._initialize is None and is_cancellation:  # before the handshake, all requests are stateless
+            # [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation] closing the response cancels
+            return self._cancel_post(message)
+        members = message.messages if isinstance(message, Batch) else [message]
+        ids = [member.id for member in members if isinstance(member, Request)]
         if not ids and not isinstance(message, Notification) and len(self._posts) >= MAX_POSTS:
             return  # or a server that sends requests but accepts no responses would fill our memory
-        frame = encode(message)
-        if isinstance(message, Request) and message.method == "initialize":
-            self._initialize = message
-        # never an eager task, which could end before it is in the table
-        task = asyncio.Task(self._post_in_order(message, frame, ids, self._last_one_way_post))
+        post = self.round_trip(message) if isinstance(message, Request) else None
+        if post is None:
+            post = self._post_in_order(message, encode(message), ids, self._last_one_way_post)
+        task = asyncio.Task(post)  # never an eager task, which could end before it is in the table
         self._posts[task] = set(ids)
+        task.add_done_callback(self._posts.pop)
         if not ids:
             self._last_one_way_post = task
-        if isinstance(message, Notification):
-            self._after_notification(message, task)
-
-    def _cancel_stateless(self, notification: Notification) -> bool:
-        """Cancel the stateless request that a notification names. Return True if the notification must not be sent."""
-        if notification.method != "notifications/cancelled":
-            return False
-        # Before the handshake, all requests are stateless, so an id that is not in flight already has its response.
-        return self._stateless.cancel(notification.params.get("requestId")) or self._initialize is None
-
-    def _after_notification(self, notification: Notification, task: asyncio.Task[None]) -> None:
-        if notification.method == "notifications/initialized":
-            self._stateless.cancel_all()  # the client chose the legacy era
+        if is_cancellation:
+            # [2025-11-25 basic/utilities/cancellation#behavior-requirements] we SHOULD ignore a late response
+            task.add_done_callback(lambda _: self._cancel_post(message))
+        elif isinstance(message, Notification) and message.method == "notifications/initialized":
             self._listener = asyncio.get_running_loop().create_task(self._listen(task))
-        elif notification.method == "notifications/cancelled":
-            id = cast(RequestId, notification.params.get("requestId"))
-            post = next((post for post, ids in self._posts.items() if id in ids), None)
-            if post is not None:
-                self._posts[post].remove(id)
-                if not self._posts[post]:  # otherwise other requests of the batch still wait
-                    # [2025-11-25 basic/utilities/cancellation#behavior-requirements] we SHOULD ignore a late response
-                    task.add_done_callback(lambda _: post.cancel())
+
+    def _cancel_post(self, cancellation: Outgoing) -> None:
+        """Cancel the POST of a request, or of a batch after its last request. A caller that runs one ends it itself."""
+        assert isinstance(cancellation, Notification)
+        id = cast(RequestId, cancellation.params.get("requestId"))
+        for post, ids in self._posts.items():
+            if id in ids:
+                ids.remove(id)
+                if not ids:
+                    post.cancel()
 
     async def drain(self, related: RequestId | None = None) -> None:
         """Wait until the server has accepted the last notification or response."""
@@ -195,7 +194,6 @@ class StreamableHttpClientTransport(Transport):
 
     async def _close(self) -> None:
         await finish(self._last_one_way_post, timeout=CLOSE_ACCEPT_SECONDS)
-        await self._stateless.close()
         await finish(*self._posts, self._listener, self._renewal, cancel=True, timeout=CLOSE_SECONDS)
         if self._session is not None:
             # [2025-11-25 basic/transports#session-management] a client SHOULD DELETE a session it no longer needs
@@ -228,9 +226,6 @@ class StreamableHttpClientTransport(Transport):
             self._fail_requests(ids, str(error), self._receive)
         except McpError as error:  # the authorization failed
             self._fail_requests(ids, str(error), self._receive, error)
-        finally:
-            # a done callback of the task would cost another iteration of the event loop
-            self._posts.pop(cast("asyncio.Task[None]", asyncio.current_task()), None)
 
     async def _post(
         self, message: Outgoing, frame: bytes, ids: list[RequestId], deliver: Receive, repeated: bool = False
@@ -271,7 +266,7 @@ class StreamableHttpClientTransport(Transport):
                 return self._fail_requests(ids, f"{why}; {NOT_AN_ENDPOINT}", deliver)
             if kind == JSON_TYPE and body:
                 self._deliver(unanswered, deliver, body)
-                if not self._stateless.readable.is_set():
+                if not ids:
                     await self._stateless.readable.wait()
         if unanswered:
             self._fail_requests(list(unanswered), "the HTTP response ended without the JSON-RPC response", deliver)
@@ -363,8 +358,10 @@ class StreamableHttpClientTransport(Transport):
         return self._http.request("GET", self.url, {**self._headers, "Accept": SSE_TYPE, **more}, extra=True)
 
     async def _deliver_frame(self, unanswered: set[RequestId], deliver: Receive, frame: bytes) -> None:
+        is_last = len(unanswered) == 1
         self._deliver(unanswered, deliver, frame)
-        await self._stateless.readable.wait()
+        if not (is_last and not unanswered):  # else the caller, whose task this is, has its response and continues
+            await self._stateless.readable.wait()
 
     def _deliver(self, unanswered: set[RequestId], deliver: Receive, frame: bytes) -> None:
         """Decode and deliver a message. If it is a response, remove its request from `unanswered`."""

@@ -14,7 +14,7 @@ Used by: client.py, which knows the legacy era too. Uses: basic/headers.py. The 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from functools import partial
 from operator import eq
 from typing import Final
@@ -29,7 +29,7 @@ from ...lib.http.client import HttpSender
 from ...lib.http.origin import public_url
 from ...lib.http.response import HttpError, HttpResponse
 from ...lib.http.sse import EventParser, EventTooLarge
-from ..base import Receive, Trace, finish
+from ..base import Receive, Trace
 from .checks import JSON_TYPE, SSE_TYPE, STREAMED_METHODS
 
 MAX_RESPONSE: Final = 64 * 1024 * 1024
@@ -45,7 +45,7 @@ _CALLER_ERRORS: Final = frozenset({401, 403, 407, 408, 429})
 
 
 class StatelessRequests:
-    """The stateless requests in flight, with the arguments of `StreamableHttpClientTransport`."""
+    """The sender of stateless requests, with the arguments of `StreamableHttpClientTransport`."""
 
     def __init__(
         self, url: str, headers: Mapping[str, str], http: HttpSender, trace: Trace | None, parameters: ParameterHeaders
@@ -56,31 +56,12 @@ class StatelessRequests:
         self._trace, self._parameters = trace, parameters
         self.readable = asyncio.Event()  # set unless reading is paused
         self.readable.set()
-        self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
 
-    def send(self, request: Request, receive: Receive) -> None:
-        """POST a request, and deliver the messages of its response to `receive`. Raises the exceptions of `encode`."""
+    def round_trip(self, request: Request, receive: Receive) -> Coroutine[object, object, None]:
+        """Return a coroutine that POSTs a request and delivers its messages. Raises the exceptions of `encode`."""
+        # [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation] ending it early cancels
         frame = encode(request)
-        headers = {**self.headers, **request_headers(request, self._parameters)}
-        # never an eager task, which could end before it is in the table
-        self._in_flight[request.id] = asyncio.Task(self._post(request, frame, headers, receive))
-
-    def cancel(self, id: object) -> bool:
-        """Cancel a request: close its HTTP response. Return False if no such request is in flight."""
-        if not isinstance(id, (str, int)) or id not in self._in_flight:
-            return False
-        # [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation] closing the response cancels
-        self._in_flight[id].cancel()
-        self._in_flight[id].add_done_callback(lambda _: self._in_flight.pop(id, None))  # perhaps `_post` never begins
-        return True
-
-    def cancel_all(self) -> None:
-        """Cancel all requests."""
-        for id in self._in_flight:
-            self.cancel(id)
-
-    async def close(self) -> None:
-        await finish(*self._in_flight.values(), cancel=True, timeout=CLOSE_SECONDS)
+        return self._post(request, frame, {**self.headers, **request_headers(request, self._parameters)}, receive)
 
     async def _post(self, request: Request, frame: bytes, headers: Mapping[str, str], receive: Receive) -> None:
         # A stream that stays open gets an extra connection, because such streams would use up the connection pool.
@@ -97,8 +78,6 @@ class StatelessRequests:
             receive(RequestFailure(request.id, f"{public_url(self._url)}: {error}"))
         except McpError as error:  # the authorization failed
             receive(RequestFailure(request.id, str(error), error=error))
-        finally:
-            self._in_flight.pop(request.id, None)
 
     async def _read(self, request: Request, response: HttpResponse, receive: Receive) -> str | None:
         """Deliver the messages of an HTTP response. If the JSON-RPC response is missing, return the reason."""

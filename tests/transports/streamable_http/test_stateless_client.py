@@ -97,7 +97,8 @@ async def met(site: Scripted, **options: object) -> AsyncIterator[Client]:
 def under_way(client: Client) -> int:
     transport = client.session.transport
     assert isinstance(transport, StreamableHttpClientTransport)
-    return len(transport._stateless._in_flight)
+    assert isinstance(transport._http, HttpClient)
+    return len(transport._http._all) - len(transport._http._free)  # the connections in use
 
 
 # ------------------------------------------------------------------------------------------------ requests
