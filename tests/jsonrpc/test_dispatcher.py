@@ -344,6 +344,35 @@ async def test_dispatcher_fail_pending_ends_all_waits() -> None:
     assert bench.abandoned == []
 
 
+@pytest.mark.parametrize("how", ["result", "error", "end"])
+async def test_dispatcher_outcome_that_comes_in_another_way_ends_the_round_trip(how: str) -> None:
+    bench, begun, ended = Bench(), asyncio.Event(), asyncio.Event()
+
+    async def never(request: Request) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    bench.transport.round_trip = never  # type: ignore[method-assign]
+    call = asyncio.create_task(bench.call(timeout=None))
+    await begun.wait()
+    if how == "result":
+        bench.receive(Response(1, {"a": 1}))
+        assert await call == {"a": 1}
+    else:
+        if how == "error":
+            bench.receive(ErrorResponse(1, Error(-1, "no")))
+        else:
+            bench.dispatcher.fail_pending(ConnectionClosed("gone"))
+        with pytest.raises(
+            RemoteError if how == "error" else ConnectionClosed, match="no" if how == "error" else "gone"
+        ):
+            await call
+    assert ended.is_set() and bench.abandoned == [] and call.cancelling() == 0
+
+
 async def test_dispatcher_request_to_lost_peer_fails_at_once_even_without_timeout() -> None:
     bench = Bench()
     bench.receive(Request(1, "x"))
