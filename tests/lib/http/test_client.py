@@ -678,7 +678,13 @@ async def test_response_body_silent_for_idle_seconds_is_a_timeout() -> None:
 
 
 @pytest.mark.parametrize("state", ["before the answer", "in its body"])
-async def test_cancelled_request_leaves_no_connection(state: str) -> None:
+async def test_cancelled_request_leaves_no_connection_and_does_not_wait_for_its_end(
+    state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(connection: ClientConnection) -> None:
+        await asyncio.Event().wait()  # as a server that does not end TLS
+
+    monkeypatch.setattr(ClientConnection, "close", never)
     step = hold if state == "before the answer" else then_hold(answer("Content-Length: 9", body=b"hello"))
     async with scripted([step], [OK]) as server, client(ClientLimits(connections=1)) as http:
         asking = asyncio.create_task(get(http, server.url()))
@@ -688,6 +694,7 @@ async def test_cancelled_request_leaves_no_connection(state: str) -> None:
             await asking
         await eventually(lambda: server.left == 1)
         assert await get(http, server.url()) == (200, b"hello")  # the cancelled request has freed its slot
+        monkeypatch.undo()
 
 
 async def test_closed_client_breaks_its_requests_and_accepts_no_more() -> None:
