@@ -31,7 +31,7 @@ from ..client.connector import ConnectionState
 from ..codec import ShapeError, codec_for
 from ..features.logging import LoggingLevel
 from ..host.hosted import HostedServer
-from ..jsonrpc.errors import ConnectionClosed, McpError, ProtocolError, RequestTimeout
+from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RequestTimeout
 from ..jsonrpc.messages import INTERNAL_ERROR, METHOD_NOT_FOUND, Object
 from ..revisions import METHODS, SPECIFIED, Revision, find_method
 from ..server.context import Context
@@ -188,11 +188,12 @@ class BackClient(Client):
             )
         except RequestTimeout as error:
             raise ProtocolError(INTERNAL_ERROR, f"{self.back.name}: {error}") from None
-        except ConnectionClosed as error:
-            text = self.back.hosted.mask(str(error))
-            log.warning("%s: the connection was lost during %s: %s", self.back.name, method, text)
+        except (ConnectionClosed, InvalidMessage) as error:
+            is_lost = isinstance(error, ConnectionClosed)
+            fault = "the connection was lost" if is_lost else "the response is invalid, or was cut off"
+            log.warning("%s: %s during %s: %s", self.back.name, fault, method, self.back.hosted.mask(str(error)))
             unknown = "; it is not known whether the tool ran" if method == "tools/call" else ""
-            raise ProtocolError(INTERNAL_ERROR, f"{self.back.name}: the connection was lost{unknown}") from None
+            raise ProtocolError(INTERNAL_ERROR, f"{self.back.name}: {fault}{unknown}") from None
         finally:
             if can_ask:
                 self.calls.remove(call)

@@ -24,14 +24,20 @@ from tests.settings import ROOT
 LATEST = "2026-07-28"
 
 
-def dying_at(method: str) -> dict[str, Any]:
-    """Return the entry of a server that ends at the first request of a method in each life."""
+def dying_at(method: str, written: int = 0) -> dict[str, Any]:
+    """Return the entry of a server that ends at the first request of a method in each life.
+
+    Before its end, it writes the beginning of a response, up to a length in characters.
+    """
     script = (
         "import json, os, sys\n"
         "for line in sys.stdin:\n"
         "    message = json.loads(line)\n"
         "    method, id = message.get('method'), message.get('id')\n"
-        f"    if method == {method!r}: os._exit(1)\n"
+        f"    if method == {method!r}:\n"
+        "        response = json.dumps({'jsonrpc': '2.0', 'id': id, 'result': {'content': []}})\n"
+        f"        print(end=response[:{written}], flush=True)\n"
+        "        os._exit(1)\n"
         "    if method == 'initialize':\n"
         "        result = {'protocolVersion': '2025-11-25', 'serverInfo': {'name': 'd', 'version': '1'},\n"
         "                  'capabilities': {'tools': {}, 'resources': {'subscribe': True}, 'prompts': {},\n"
@@ -66,6 +72,13 @@ async def test_bridge_reports_a_server_that_dies_at_a_request_and_lives_on(metho
         if method != "tools/list":
             assert [tool.name for tool in await client.list_tools()] == ["t"]
         assert bridge.backs["back"].starts <= 3
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", LATEST])
+async def test_bridge_names_a_server_that_dies_in_the_middle_of_a_response(revision: str) -> None:
+    async with linked({"back": dying_at("tools/call", 50)}, revision) as (client, _):
+        with pytest.raises(RemoteError, match="back: .*it is not known whether the tool ran"):
+            await client.call_tool("t")
 
 
 async def test_bridge_reports_a_server_that_dies_in_the_handshake() -> None:
