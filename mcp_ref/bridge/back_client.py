@@ -138,6 +138,7 @@ class BackClient(Client):
         """True while a call has the client for itself, and number of its subscriptions."""
         self._level: str | None = None  # the log level that the server has got
         self._call_began = asyncio.Event()
+        self._early: set[asyncio.Future[Object]] = set()  # requests that the server sent when there was no call
         self.connector.parameter_headers = back.parameter_headers
         self.custom_methods.update({name: relayed_method(name, self._serve, self._receive) for name in _RELAYED})
 
@@ -183,6 +184,8 @@ class BackClient(Client):
             call.receive("notifications/progress", cast(Object, params), self.revision)
 
         try:
+            if can_ask and self._early:  # `server-filesystem` fails a call that comes before the roots
+                await asyncio.wait(self._early)
             return await session.dispatcher.request(
                 method, params, timeout=timeout, on_progress=progressed if call.token is not None else None
             )
@@ -253,6 +256,9 @@ class BackClient(Client):
         """Serve a request of the server: pass it on to the caller, and report progress while its user thinks."""
         token = progress_token(context.meta)
         asking = asyncio.ensure_future(self._ask(method, params))
+        if not self.calls and self.caller.session is None:
+            self._early.add(asking)
+            asking.add_done_callback(self._early.discard)
         progress = 0
         try:
             while not (await asyncio.wait([asking], timeout=KEEP_ALIVE_SECONDS))[0]:

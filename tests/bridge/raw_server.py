@@ -1,6 +1,6 @@
 """A legacy server without this package. It requests the roots as soon as it is initialized, as `server-filesystem`.
 
-The result of its tool `strange` has a content block and members that no revision has.
+Its tool `roots_now` does not wait for them. The result of its tool `strange` has a content block and members that no revision has.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ def main() -> None:
             blocks = [{"type": "hologram", "x": 1.5}, {"type": "text", "text": "ok"}]
             seen = message["params"]["arguments"]
             send({"id": id, "result": {"content": blocks, "com.example": [None, {"b": 10**20}], "a": {}, "seen": seen}})
+        elif method == "tools/call" and message["params"]["name"] == "roots_now":
+            send({"id": id, "result": {"content": [{"type": "text", "text": roots or "unknown"}]}})
         elif method == "tools/call":
             waiting.append(id)
         elif method is not None and id is not None:

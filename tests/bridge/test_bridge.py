@@ -257,6 +257,8 @@ async def test_bridge_serves_roots_that_a_server_requests_before_any_call() -> N
     async with linked(RAW, "2025-06-18", roots=["file:///work"]) as (client, _):
         assert (await client.call_tool("roots")).text == "file:///work"
     async with linked(RAW, LATEST, roots=["file:///work"]) as (client, _):
+        await client.list_tools()  # the server has requested the roots before it responds
+        assert (await client.call_tool("roots_now")).text == "file:///work"
         assert (await client.call_tool("roots")).text == "file:///work"
 
 
