@@ -58,8 +58,8 @@ def official(revision: str) -> Object:
     name = "2024-11-05" if revision == "2024-10-07" else revision
     value = json.loads((DATA / "mcp-schema" / name / "schema.json").read_text("utf-8"))
     assert isinstance(value, dict)
-    if name == "2025-11-25":
-        # schema.ts, from which it was made, says `string | number | boolean | string[]`; a form may ask for 3.14.
+    if name in ("2025-11-25", "2026-07-28"):
+        # schema.ts, from which they were made, says `string | number | boolean | string[]`; a form may ask for 3.14.
         scalar = value["$defs"]["ElicitResult"]["properties"]["content"]["additionalProperties"]["anyOf"][1]
         assert scalar == {"type": ["string", "integer", "boolean"]}
         scalar["type"][1] = "number"
