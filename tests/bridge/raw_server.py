@@ -1,6 +1,7 @@
 """A legacy server without this package. It requests the roots as soon as it is initialized, as `server-filesystem`.
 
-Its tool `roots_now` does not wait for them. The result of its tool `strange` has a content block and members that no revision has.
+Its tool `roots_now` does not wait for them. The result of its tool `strange` has a content block and members that no
+revision has.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ async def test_bridge_reports_a_server_that_dies_at_a_request_and_lives_on(metho
 @pytest.mark.parametrize("revision", ["2025-11-25", LATEST])
 async def test_bridge_names_a_server_that_dies_in_the_middle_of_a_response(revision: str) -> None:
     async with linked({"back": dying_at("tools/call", 50)}, revision) as (client, _):
-        with pytest.raises(RemoteError, match="back: .*it is not known whether the tool ran"):
+        with pytest.raises(RemoteError, match=r"back: .*it is not known whether the tool ran"):
             await client.call_tool("t")
 
 
