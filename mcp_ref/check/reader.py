@@ -248,6 +248,8 @@ def _revision_of_response(message: Message, known: Revision | None) -> Revision 
     if call.revision is not None:
         is_modern = call.revision.era == "modern"
         is_proven = dialogue.served_modern is not None or dialogue.given is call.revision
+        if dialogue.transport == "http" and call.exchange is not None:
+            is_proven = is_proven and "mcp-protocol-version" in call.exchange.headers  # or else it can be 2025-03-26
         if not is_modern or is_proven or "resultType" in message.body:
             return call.revision
         return dialogue.revision

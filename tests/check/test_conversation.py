@@ -13,8 +13,23 @@ import pytest
 from mcp_ref.check.conversation import Conversation
 from mcp_ref.check.masking import mask
 from mcp_ref.check.recording import Content, End, Event, Frame, Gap, Head, HttpEnd, HttpEvent, Side, content
-from tests.check.cases import BEGIN, CASES, PING, PONG, TEXT, TOOL, WEB_CASES, got, listed
-from tests.check.talk import HTTP, STARTED, Messages, Web, broken, c, error, findings, frames, handshake, m, meta, page, s
+from tests.check.cases import BEGIN, CASES, EMPTY, LIST, PING, PONG, TEXT, TOOL, WEB_CASES, got, listed
+from tests.check.talk import (
+    HTTP,
+    STARTED,
+    Messages,
+    Web,
+    broken,
+    c,
+    error,
+    findings,
+    frames,
+    handshake,
+    m,
+    meta,
+    page,
+    s,
+)
 
 SSE = Head("http", url="http://127.0.0.1:8000/sse")
 
@@ -362,3 +377,9 @@ def test_stream_of_an_http_sse_client_beside_sessions_needs_no_header() -> None:
         == []
     )
     assert broken(Web().open(session=None).get(headers={"MCP-Protocol-Version": None}, status=405).events, HTTP) == []
+
+
+def test_stateless_request_without_a_version_header_can_be_served_by_an_earlier_revision() -> None:
+    web = Web().post(LIST, reply=EMPTY)
+    web.post(LIST, headers={"MCP-Protocol-Version": None}, reply=s(LIST["id"], result={"tools": []})[1])
+    assert broken(web.events, HTTP) == ["mirrored_headers"]
