@@ -110,9 +110,10 @@ async def _drive_url(url: str, options: DriveOptions) -> Report:
         async with record_http(TapeOptions(path, with_secrets=True), url, "127.0.0.1", 0) as own_url:
             report = Report(Head("http", url=url))
             await _visit_all(report, own_url, options)
-            latest = {is_stateless(visit.revision): visit for visit in reversed(report.visits) if not visit.refusal}
-            for visit in latest.values():
-                await _ask_wrongly_over_http(visit, own_url, parse_url(url)[1].is_loopback, options)
+            served = [visit for visit in reversed(report.visits) if not visit.refusal]
+            has_header = all(revision_named(visit.revision).version_header for visit in served)
+            for visit in {is_stateless(visit.revision): visit for visit in served}.values():
+                await _ask_wrongly_over_http(visit, own_url, parse_url(url)[1].is_loopback, has_header, options)
         with open(path, "rb") as file:
             parse_head(file.readline())
             report.events += read_events(file)
@@ -302,8 +303,14 @@ async def _expect_refusal(visit: Visit, what: str, request: Coroutine[object, ob
             visit.accepted.append(f"{what}: the server did not refuse it")
 
 
-async def _ask_wrongly_over_http(visit: Visit, url: str, is_local: bool, options: DriveOptions) -> None:
-    """Send a request with heads that a server must refuse. Without them it has to work, or nothing is known."""
+async def _ask_wrongly_over_http(
+    visit: Visit, url: str, is_local: bool, has_header: bool, options: DriveOptions
+) -> None:
+    """Send a request with heads that a server must refuse. Without them it has to work, or nothing is known.
+
+    is_local: True if the server is on this machine.
+    has_header: True if all revisions of the server have the header MCP-Protocol-Version.
+    """
     is_modern = is_stateless(visit.revision)
     meta: Object = {PROTOCOL_VERSION: visit.revision, CLIENT_CAPABILITIES: {}}
     client: Object = {"name": "mcp_ref", "version": __version__}
@@ -328,7 +335,8 @@ async def _ask_wrongly_over_http(visit: Visit, url: str, is_local: bool, options
         _note(visit, "a foreign Host", await status({**heads, "Host": "mcp-ref.invalid"}), visit.notes)
     if is_modern:
         without = {name: value for name, value in heads.items() if name != "MCP-Protocol-Version"}
-        _note(visit, "a request without MCP-Protocol-Version", await status(without), visit.accepted)
+        accepted = visit.accepted if has_header else visit.notes  # it can be a request of an earlier revision
+        _note(visit, "a request without MCP-Protocol-Version", await status(without), accepted)
     else:
         unknown = await status({**heads, "Mcp-Session-Id": NO_SUCH}, "ping", {})
         _note(visit, "an unknown session", unknown, [])  # a server without sessions can ignore it
