@@ -190,7 +190,9 @@ def add_recording_commands(command: Callable[[str, str, str], Parser]) -> None:
     made = command("record", "FILE (-- COMMAND ... | --http URL)",
                    "write down what a host and a server say to each other, without either noticing it")  # fmt: skip
     made.set_defaults(takes_command=True)
-    made.add_argument("file", metavar="FILE", nargs="?", help="the new recording; an existing file is kept")
+    made.epilog = "To judge the conversation: python3 -m mcp_ref check FILE"
+    made.add_argument("file", metavar="FILE", nargs="?",
+                      help="the new recording, such as talk.jsonl; if it exists, talk-2.jsonl, and so on")  # fmt: skip
     made.add_argument("--http", metavar="URL", help="record in front of this server, as a reverse proxy")
     made.add_argument("--host", metavar="H", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)")
     made.add_argument("--port", metavar="P", type=int, default=0, help="the port to listen on (default: a free port)")
@@ -216,6 +218,9 @@ def add_recording_commands(command: Callable[[str, str, str], Parser]) -> None:
     made = command("check", "(FILE | -- COMMAND ... | URL | --as-test FILE | --rules)",
                    "judge a recording, or a server that is used gently, by the specification")  # fmt: skip
     made.set_defaults(takes_command=True)
+    made.epilog = ("An error breaks a MUST of the specification, a warning a SHOULD. Event 1 is line 2 of the file.\n\n"
+                   "exit codes: 0 no error; 1 an error; 2 the command line is wrong; 3 no server was "
+                   "reached")  # fmt: skip
     made.add_argument("file", metavar="FILE|URL", nargs="?", help="a recording, or the URL of a server")
     made.add_argument("--rules", action="store_true", help="list the rules, and the sentences that nobody can observe")
     made.add_argument("--as-test", action="store_true", help="print a recording as a pytest module")

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import os
 import re
+import shlex
 import sys
 
 from ..recorder.installation import InstallationError, plan_installation, plan_removal
@@ -40,4 +41,7 @@ def edit_configuration(options: argparse.Namespace) -> int:
     except (OSError, InstallationError) as error:
         raise UsageError(f"nothing is changed: {error}") from None
     note(f"{plan.path} is written; restart the host")
+    if options.install:
+        shown = shlex.quote(os.path.abspath(file))
+        note(f"after you have used the server, judge the conversation: python3 -m mcp_ref check {shown}")
     return 0
