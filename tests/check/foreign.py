@@ -22,7 +22,7 @@ def known_faults(*programs: str) -> set[str]:
 
 
 def faults_in(recording: Path) -> set[str]:
-    """Return the faults in a recording, in the same form. A server that is started twice has two files."""
+    """Return the broken rules of a recording. A server that is started twice has two files."""
     found: set[str] = set()
     for file in recording.parent.glob(f"{recording.stem}*{recording.suffix}"):
         events_of(file)  # waits until the recorder has written everything
