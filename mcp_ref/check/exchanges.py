@@ -43,6 +43,7 @@ class Exchanges:
         self._latest: Revision | None = None
         self._session: Dialogue | None = None
         self._has_sessionless_clients = False
+        self._has_lost_events = False
 
     def request(self, event: HttpRequest, number: int) -> None:
         """Check a request and the messages in its body."""
@@ -134,8 +135,10 @@ class Exchanges:
     def lose(self) -> None:
         """Forget all that lost events could contradict."""
         self.open.clear()
-        for dialogue in self.dialogues.values():
+        self._has_lost_events = True
+        for name, dialogue in self.dialogues.items():
             forget(dialogue)
+            dialogue.is_shared = dialogue.is_shared or name == _SESSIONLESS
 
     def _judge(self, on: On, exchange: Exchange, number: int) -> None:
         revision = exchange.revision or exchange.dialogue.known_revision
@@ -194,7 +197,8 @@ class Exchanges:
             self.dialogues[session] = self._session = dialogue
         elif 200 <= exchange.status < 300:
             self._has_sessionless_clients = True
-            dialogue.is_shared = _SESSIONLESS in self.dialogues  # two clients without sessions cannot be told apart
+            # clients without sessions cannot be told apart, also if the handshake of one is lost
+            dialogue.is_shared = _SESSIONLESS in self.dialogues or self._has_lost_events
             self.dialogues[_SESSIONLESS] = dialogue
 
     def _begin_sse(self, exchange: Exchange, content: Content) -> None:

@@ -383,3 +383,10 @@ def test_stateless_request_without_a_version_header_can_be_served_by_an_earlier_
     web = Web().post(LIST, reply=EMPTY)
     web.post(LIST, headers={"MCP-Protocol-Version": None}, reply=s(LIST["id"], result={"tools": []})[1])
     assert broken(web.events, HTTP) == ["mirrored_headers"]
+
+
+@pytest.mark.parametrize("position", [0, 8])
+def test_lost_events_can_be_the_handshake_of_another_client_without_a_session(position: int) -> None:
+    events = Web().open(session=None).post(PING, reply=PONG).post(PING, reply=PONG).events  # the second is the other's
+    assert broken(events, HTTP) == ["id_used_once"]
+    assert broken([*events[:position], Gap(3), *events[position:]], HTTP) == []
