@@ -24,7 +24,9 @@ def known_faults(*programs: str) -> set[str]:
 def faults_in(recording: Path) -> set[str]:
     """Return the broken rules of a recording. A server that is started twice has two files."""
     found: set[str] = set()
-    for file in recording.parent.glob(f"{recording.stem}*{recording.suffix}"):
-        events_of(file)  # waits until the recorder has written everything
+    files = list(recording.parent.glob(f"{recording.stem}*{recording.suffix}"))
+    assert files, f"{recording} was not written"
+    for file in files:
+        assert events_of(file)  # waits until the recorder has written everything
         found |= {f"{each.side}: {each.rule.name}" for each in judge_file(str(file))[0] if each.level != ADVICE}
     return found

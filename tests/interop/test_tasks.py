@@ -20,7 +20,9 @@ from mcp_ref import (
     ElicitResult,
     TextContent,
 )
+from tests.check.foreign import faults_in
 from tests.interop.recorded import Recorded
+from tests.server_programs import recording
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).parent / "peers" / "tasks.mjs"
@@ -30,14 +32,19 @@ HELD = 60.0
 
 
 def seen_by(peers: Path, recorded: Recorded, which: str) -> dict[str, Any]:
-    """Run a client that calls our server's tools as tasks, and return its report."""
-    with recorded.listening(SERVER, r"everything: (http://[^/\n]+/mcp)\n") as ready:
+    """Run a client that calls our server's tools as tasks, and return its report. Neither side may break a rule."""
+    talk = recorded.folder / "talk.jsonl"
+    with (
+        recorded.listening(SERVER, r"everything: (http://[^/\n]+/mcp)\n") as ready,
+        recording(talk, ready[1]) as url,
+    ):
         ran = subprocess.run(
-            [peers / "node_modules/.bin/node", SCRIPT, which, ready[1]],
+            [peers / "node_modules/.bin/node", SCRIPT, which, url],
             cwd=ROOT, env={**os.environ, "MCP_REF_PEERS": str(peers)}, stdin=subprocess.DEVNULL, capture_output=True,
             text=True, encoding="utf-8", timeout=HELD, check=False,
         )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr + recorded.stderr
+    assert faults_in(talk) == set()
     reported: dict[str, Any] = json.loads(ran.stdout)
     return reported
 
