@@ -5,28 +5,46 @@
     error: server: the result of prompts/list does not fit the schema: prompts[0].name: expected a string, got nothing
         rule   The result of a request fits the schema of the revision. [2025-11-25/basic/lifecycle#initialization-5]
         proof  event 8, 9, judged by 2025-11-25
+               {"jsonrpc":"2.0","id":2,"result":{"prompts":[{"title":"Hello"}]}}
         do     Send the result as the schema of the revision defines it.
 
-Event 8 is in line 9 of the file, because the first line is the head.
+The message is that of the last event. Event 8 is in line 9 of the file, because the first line is the head.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from ..check.conversation import Conversation
 from ..check.coverage import Coverage, read_coverage
-from ..check.recording import RecordingError, parse_head, read_events
+from ..check.recording import (
+    Event,
+    Frame,
+    HttpBody,
+    HttpEvent,
+    HttpRequest,
+    RecordingError,
+    format_event,
+    parse_head,
+    read_events,
+)
 from ..check.report import json_report, junit_report, sarif_report, shown, text_report
 from ..check.rules import MUST, RULES, Finding
 from ..jsonrpc.messages import JSON
+from ..lib.text import escape_hidden
 from ..version import __version__
 from . import UsageError, usage_errors
 from .show import as_json, out
+
+SHOWN_MESSAGE: Final = 200
+"""Maximum length of a quoted message, in characters."""
 
 
 def check_file(options: argparse.Namespace) -> int:
@@ -40,7 +58,7 @@ def check_file(options: argparse.Namespace) -> int:
     if options.json:
         as_json(json_report(name, found, events, notes))
     else:
-        out("\n".join(text_report(name, found, events, notes)))
+        show_findings(text_report(name, found, events, notes), read_messages(options.file, found))
     return 1 if any(finding.level == MUST for finding in found) else 0
 
 
@@ -60,6 +78,35 @@ def judge_file(path: str, revision: str | None = None) -> tuple[list[Finding], i
     except (OSError, RecordingError) as error:
         raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
     return findings, events, [*conversation.unverified]
+
+
+def read_messages(path: str, findings: Sequence[Finding]) -> dict[int, str]:
+    """Return the message of the last event of each finding, by the number of the event."""
+    numbers = {finding.events[-1] for finding in findings}
+    with open(path, "rb") as file:
+        file.readline()
+        events = enumerate(itertools.islice(read_events(file), max(numbers, default=0)), 1)
+        return {number: message_of(event) for number, event in events if number in numbers}
+
+
+def message_of(event: Event) -> str:
+    """Return the message of an event, or the event itself, as one line for a report."""
+    if isinstance(event, Frame | HttpBody | HttpEvent | HttpRequest):
+        text = event.content.data.decode("utf-8", "backslashreplace")
+    else:
+        text = format_event(event).decode()
+    text = escape_hidden(text, keep="")  # a message must not look like another line of the report
+    return text if len(text) <= SHOWN_MESSAGE else f"{text[:SHOWN_MESSAGE]}..."
+
+
+def show_findings(report: Iterable[str], messages: Mapping[int, str]) -> None:
+    """Print the lines of a report, and below each proof the message of its last event."""
+    for line in report:
+        out(line)
+        if line.startswith("    proof "):
+            last = int(re.findall(r"\d+", line.partition(", judged")[0])[-1])
+            if last in messages:  # a recording that is a pipe cannot be read twice
+                out(f"           {messages[last]}")
 
 
 def write_report(path: str, text: str) -> None:

@@ -17,14 +17,12 @@ import dataclasses
 import json
 import logging
 import os
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Final
 from xml.sax.saxutils import quoteattr
 
 from ..check.conversation import Conversation
-from ..check.recording import Event, Frame, HttpBody, HttpEvent, HttpRequest, format_event
 from ..check.report import json_report, shown, text_report
 from ..check.rules import MUST, Finding
 from ..jsonrpc.errors import McpError
@@ -35,14 +33,12 @@ from ..recorder.drive import DriveOptions, Report, Visit, drive
 from ..recorder.exchanges import Cassette
 from ..revisions import REVISIONS, revision_named
 from . import UsageError, usage_errors
-from .check import write_report
+from .check import message_of, show_findings, write_report
 from .client_commands import parse_server, report_failure
 from .replay import read_recording
 from .show import as_json, note, out
 from .values import parse_headers
 
-SHOWN_PROOF: Final = 200
-"""Maximum length of a quoted message, in characters."""
 DEFAULT_SECONDS: Final = 10.0
 """Time limit of each request of a drive, in seconds."""
 
@@ -117,16 +113,8 @@ def show_report(report: Report, findings: Sequence[Finding], notes: Sequence[str
     if report.advice:
         out("\ndefinitions that models or hosts misread:\n  " + "\n  ".join(report.advice))
     out()
-    for line in text_report(_name(report), findings, len(report.events), notes):
-        out(line)
-        if line.startswith("    proof "):  # the events are in no file, so the first one is quoted
-            out(f"           {_quote(line, report.events)}")
-
-
-def _quote(proof: str, events: Sequence[Event]) -> str:
-    """Return the message of the first event that a proof names."""
-    found = re.search(r"event (\d+)", proof)
-    return _message(events[int(found[1]) - 1]) if found is not None else ""
+    messages = {number: message_of(event) for number, event in enumerate(report.events, 1)}
+    show_findings(text_report(_name(report), findings, len(report.events), notes), messages)
 
 
 def _visit_lines(visit: Visit) -> list[str]:
@@ -137,14 +125,6 @@ def _visit_lines(visit: Visit) -> list[str]:
     lines += [f"ERROR: accepts {text}" for text in visit.accepted]
     lines += [f"note: {text}" for text in visit.notes]
     return [escape_hidden(line, keep="") for line in lines]  # a server's error must not look like another line
-
-
-def _message(event: Event) -> str:
-    if isinstance(event, Frame | HttpBody | HttpEvent | HttpRequest):
-        text = event.content.data.decode("utf-8", "backslashreplace")
-    else:
-        text = format_event(event).decode()
-    return text if len(text) <= SHOWN_PROOF else f"{text[:SHOWN_PROOF]}..."
 
 
 def _write_junit(path: str, report: Report, findings: Sequence[Finding]) -> None:

@@ -9,8 +9,9 @@ from xml.etree import ElementTree
 import pytest
 
 from mcp_ref.__main__ import main
-from mcp_ref.check.recording import format_event, format_head
+from mcp_ref.check.recording import Frame, content, format_event, format_head
 from mcp_ref.check.report import junit_report, sarif_report, shown
+from mcp_ref.cli.check import message_of
 from tests.check.talk import STARTED, c, findings, frames, handshake, s
 
 FAULTY = frames(
@@ -31,6 +32,12 @@ def test_check_prints_findings_with_rule_proof_and_advice(recording: Path, capsy
     assert lines[0] == "talk.jsonl: 2 errors, 0 warnings in 7 events"
     assert lines[2].startswith("error: server: the result of prompts/list does not fit the schema: prompts[0].name: ")
     assert lines[3].endswith("[2025-11-25/basic/lifecycle#initialization-5]") and "proof  event 4, 5" in lines[4]
+    assert lines[5].strip() == '{"jsonrpc": "2.0", "id": 1, "result": {"prompts": [{}]}}'
+
+
+def test_check_quotes_a_message_in_one_short_line() -> None:
+    forged = message_of(Frame("server", content(b"x\n\nerror: server: forged\x1b[2J" + 999 * b"y")))
+    assert "\n" not in forged and "\x1b" not in forged and len(forged) < 210
 
 
 def test_check_json_and_exit_code_0_without_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
