@@ -56,9 +56,9 @@ log = logging.getLogger(__name__)
 MAX_CLIENTS_PER_KEY: Final = 4
 """Maximum number of clients of one server with the same key. Further calls wait."""
 MAX_CLIENTS: Final = 32
-"""Maximum number of clients of one server with all keys."""
-MAX_CLIENTS_PER_PRINCIPAL: Final = 16
-"""Maximum number of clients of one server for one authenticated caller."""
+"""Maximum number of clients of one server for modern requests, half of which one authenticated caller can have."""
+MAX_SESSION_CLIENTS: Final = 256
+"""Maximum number of clients of one server for legacy sessions, half of which one authenticated caller can have."""
 
 POOL_SECONDS: Final = 30.0
 """Time that a call waits for a client of a full pool, in seconds."""
@@ -228,11 +228,13 @@ class BackServer(ServerNotes):
 
     def _make_room(self, caller: Caller) -> None:
         """Close an unused client of a pool if there are too many clients. Raise ProtocolError if all are in use."""
-        clients = self.clients
-        own = [each for each in clients if each.caller.principal == caller.principal]
-        if caller.principal is not None and len(own) >= MAX_CLIENTS_PER_PRINCIPAL:
-            clients = own
-        elif len(clients) < MAX_CLIENTS:
+        is_own = caller.session is not None and not self.is_modern
+        most = MAX_SESSION_CLIENTS if is_own else MAX_CLIENTS
+        clients = [each for each in self.clients if (each.caller.session is not None) == is_own]
+        of_principal = [each for each in clients if each.caller.principal == caller.principal]
+        if caller.principal is not None and len(of_principal) >= most // 2:
+            clients = of_principal
+        elif len(clients) < most:
             return
         client = next((each for each in clients if each.is_unused), None)
         if client is None:

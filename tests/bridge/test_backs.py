@@ -9,7 +9,6 @@ from typing import Any, cast
 import pytest
 
 from mcp_ref import Client, Context, Implementation, RemoteError, Server, TextContent
-from mcp_ref.bridge.backs import MAX_CLIENTS
 from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.jsonrpc.messages import Object
 from tests.bridge.back import make_back
@@ -142,10 +141,11 @@ async def test_bridge_lists_no_tasks_of_other_principals() -> None:
                     assert cast(Any, listed)["tasks"] == []
 
 
-async def test_bridge_closes_no_client_of_a_live_session_for_another_one() -> None:
+async def test_bridge_closes_no_client_of_a_live_session_for_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_ref.bridge.backs.MAX_SESSION_CLIENTS", 4)
     bridge = Bridge(servers={"back": make_back("2025-11-25")})
     async with AsyncExitStack() as stack:
-        for _ in range(MAX_CLIENTS):
+        for _ in range(4):
             await stack.enter_async_context(Client(bridge, revision="2025-11-25"))
         before = list(bridge.backs["back"].clients)
         with pytest.raises(RemoteError, match="try again later"):
@@ -153,28 +153,30 @@ async def test_bridge_closes_no_client_of_a_live_session_for_another_one() -> No
         assert bridge.backs["back"].clients == before
 
 
-async def test_bridge_counts_the_clients_that_are_still_connecting() -> None:
+async def test_bridge_counts_the_clients_that_are_still_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_ref.bridge.backs.MAX_SESSION_CLIENTS", 4)
     server = make_back("2025-11-25")
     reached, go_on = _slow_start(server)
     bridge = Bridge(servers={"back": server})
-    clients = [Client(bridge, revision="2025-11-25") for _ in range(MAX_CLIENTS + 5)]
+    clients = [Client(bridge, revision="2025-11-25") for _ in range(9)]
     async with asyncio.timeout(10):
         connecting = [asyncio.create_task(each.connect()) for each in clients]
         await reached.wait()
         _, waiting = await asyncio.wait(connecting, timeout=0.1, return_when=asyncio.ALL_COMPLETED)
-        assert len(waiting) == len(bridge.backs["back"].clients) == MAX_CLIENTS
+        assert len(waiting) == len(bridge.backs["back"].clients) == 4
         go_on.set()
         await asyncio.gather(*connecting, return_exceptions=True)
         await asyncio.gather(*(each.close() for each in clients))
 
 
 @pytest.mark.attack("bridge-all-clients")
-async def test_bridge_leaves_clients_for_other_principals() -> None:
+async def test_bridge_leaves_clients_for_other_principals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_ref.bridge.backs.MAX_SESSION_CLIENTS", 4)
     options: Any = {"authenticate": lambda request: request.headers.get("authorization")}
     bridge = Bridge(servers={"back": make_back("2025-11-25")})
     async with bridge.server.serve_http(**options) as url, AsyncExitStack() as stack:
         with pytest.raises(RemoteError, match="try again later"):
-            for _ in range(MAX_CLIENTS):
+            for _ in range(4):
                 ann = Client(url, revision="2025-11-25", headers={"Authorization": "Bearer ann"})
                 await stack.enter_async_context(ann)
         async with Client(url, revision="2025-11-25", headers={"Authorization": "Bearer bob"}) as bob:

@@ -212,8 +212,12 @@ async def test_bridge_waits_for_a_free_client_of_a_full_pool() -> None:
 
 async def test_bridge_forgets_the_keys_of_clients_that_name_other_capabilities_in_each_request() -> None:
     params: Object = {"name": "echo", "arguments": {"text": "x"}}
-    async with linked(make_back("2025-11-25")) as (client, bridge):
+    async with linked(make_back("2025-11-25")) as (client, bridge), Client(bridge, revision="2025-11-25"):
+        back = bridge.backs["back"]
+        before = [each for each in back.clients if each.caller.session is not None]
         for number in range(2 * MAX_CLIENTS):
             await send(client, "tools/call", params, {"experimental": {str(number): {}}})
-        assert len(bridge.backs["back"].clients) == MAX_CLIENTS
-        assert not bridge.backs["back"]._slots
+        assert len(back.clients) == MAX_CLIENTS + 1 and not back._slots
+        assert [
+            each for each in back.clients if each.caller.session is not None
+        ] == before  # a session keeps its client
