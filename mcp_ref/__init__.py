@@ -235,7 +235,7 @@ READING_ORDER = (
     "recorder/regression.py", "recorder/drive.py", "recorder/as_test.py",
     "bridge/__init__.py", "bridge/relayed.py", "bridge/conversion.py", "bridge/calls.py", "bridge/held.py",
     "bridge/back_client.py", "bridge/backs.py", "bridge/namespaces.py", "bridge/changes.py", "bridge/exchange.py",
-    "bridge/lists.py", "bridge/relay.py", "bridge/front.py", "bridge/bridge.py", "bridge/explain.py",
+    "bridge/lists.py", "bridge/tasks.py", "bridge/relay.py", "bridge/front.py", "bridge/bridge.py", "bridge/explain.py",
     "__init__.py",
     "demo/__init__.py", "demo/server.py", "demo/screen.py", "demo/host.py", "demo/plain_http.py",
     "demo/connections.py", "demo/legacy.py", "demo/authorization.py", "demo/tour.py",

@@ -153,6 +153,11 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The store ends it: those of the package write memory or a small file, and others are the program's.",
     ("cli/authorization.py", "read_token", "sys.stdin.readline(MAX_TOKEN + 2)"):
         "The user ends it with a line, the end of the input or Ctrl-C.",
+    ("bridge/tasks.py", "BridgeTasks.create.run", "work(cast(Context, task))"):
+        "It is the call of the server, which ends with its connection; the end of the task cancels it.",
+    ("bridge/tasks.py", "BridgeTasks._serve_own",
+     "handler(_decoded(params_type(method), params, context.revision), context)"):
+        "It is a method of `Tasks`, such as `Tasks.result`, which waits until the task is over or has expired.",
     ("cli/bridge.py", "run_bridge", "asyncio.run(_revision_of_server(bridge))"):
         "It waits for the handshake, which has the time limit of the client.",
     ("cli/bridge.py", "run_bridge", "asyncio.run(_stored_approvals())"):

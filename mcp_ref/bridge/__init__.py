@@ -17,6 +17,7 @@ namespaces.py   the names and URIs of several servers
 changes.py      subscriptions and changed lists
 exchange.py     one request to a server, and its result
 lists.py        lists in pages
+tasks.py        tasks of the server, and of the bridge itself
 relay.py        all requests of the clients
 front.py        the server in front
 bridge.py       `Bridge`

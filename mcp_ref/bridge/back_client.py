@@ -4,9 +4,9 @@
     request of the server            -> to which call does it belong? -> the client in front (calls.py, held.py)
     notification of the server       -> progress and log messages of a call; others reach the session in front
 
-A message of a legacy server does not name its call. A client that several callers use has only one call in flight
-that the server could mean, because such a client is leased (backs.py). Log messages do not name their call either: if
-calls of several callers are in flight, they are dropped and counted.
+A message of a legacy server does not name its call, unless the call is a task. A client that several callers use has
+only one other call in flight that the server could mean, because such a client is leased (backs.py). Log messages do
+not name their call either: if calls of several callers are in flight, they are dropped and counted.
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 basic/versioning, basic/index#statelessness
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -25,14 +25,15 @@ from ..basic.headers import parameter_headers
 from ..basic.lifecycle import ClientCapabilities
 from ..basic.mrtr import INPUT_METHODS
 from ..basic.progress import progress_token
-from ..basic.versioning import CLIENT_CAPABILITIES, LOG_LEVEL
+from ..basic.versioning import CLIENT_CAPABILITIES, LOG_LEVEL, SUBSCRIPTION_ID
 from ..client.client import Client
 from ..client.connector import ConnectionState
 from ..codec import ShapeError, codec_for
 from ..features.logging import LoggingLevel
+from ..features.task_augmentation import EXTENSION, RELATED_TASK
 from ..host.hosted import HostedServer
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RequestTimeout
-from ..jsonrpc.messages import INTERNAL_ERROR, METHOD_NOT_FOUND, Object
+from ..jsonrpc.messages import INTERNAL_ERROR, JSON, METHOD_NOT_FOUND, Object
 from ..revisions import METHODS, SPECIFIED, Revision, find_method
 from ..server.context import Context
 from ..server.session import ServerSession
@@ -100,15 +101,19 @@ class ServerNotes:
         self.losses = Losses(self.name)
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
         """The HTTP headers that mirror arguments, by the server's own name of each listed tool."""
-        self.task_tools: set[str] = set()
-        """The tools that a server of 2025-11-25 runs only as tasks, by the server's own names."""
+        self.task_support: dict[str, JSON] = {}
+        """The support of the tools for tasks, by the server's own names: "required" if they run only as tasks."""
+        self.has_tasks = False
+        """True if clients in front can use tasks. A bridge of several servers offers none."""
+        self.seal: Callable[[Object, str | None], Object] = lambda message, principal: message
+        """Makes the task ids in a message of the server valid for this principal only."""
 
     def note_tools(self, page: Object) -> None:
-        """Note the tools of a page: their HTTP headers, and those that the server runs only as tasks."""
+        """Note the tools of a page: their HTTP headers, and their support for tasks."""
         tools = page.get("tools")
-        if len(self.parameter_headers) >= MAX_TOOLS:  # a server can rename its tools at each list
+        if len(self.task_support) >= MAX_TOOLS:  # a server can rename its tools at each list
             self.parameter_headers.clear()
-            self.task_tools.clear()
+            self.task_support.clear()
         for tool in tools if isinstance(tools, list) else ():
             name = tool.get("name") if isinstance(tool, dict) else None
             if not isinstance(tool, dict) or not isinstance(name, str):
@@ -120,8 +125,7 @@ class ServerNotes:
                 # [2026-07-28 basic/transports/streamable-http#schema-extension] MUST exclude the tool, SHOULD log
                 log.warning("left out the tool %.100r of %s: %s", name, self.name, error)
             execution = tool.get("execution")
-            if isinstance(execution, dict) and execution.get("taskSupport") == "required":
-                self.task_tools.add(name)
+            self.task_support[name] = execution.get("taskSupport") if isinstance(execution, dict) else None
 
 
 class BackClient(Client):
@@ -145,9 +149,11 @@ class BackClient(Client):
     def capabilities(self) -> ClientCapabilities:
         wire = {name: value for name, value in self.caller.capabilities.items() if name != "tasks"}
         try:
-            return codec_for(self.caller.revision).decode(ClientCapabilities, wire)
+            declared = codec_for(self.caller.revision).decode(ClientCapabilities, wire)
         except ShapeError:
-            return ClientCapabilities()
+            declared = ClientCapabilities()
+        declared.extensions = {**(declared.extensions or {}), EXTENSION: {}}  # for subscriptions to tasks
+        return declared
 
     @property
     def is_open(self) -> bool:
@@ -176,6 +182,8 @@ class BackClient(Client):
             params = {**params, "_meta": {**meta, **self._own_meta(call)}}
         # A server may not ask the user because of a list, so a list must not hide the call for which it asks.
         can_ask = method in (*INPUT_METHODS, "tasks/result") or self.is_modern or self.caller.session is not None
+        if method == "tasks/result":
+            call.task_id = params.get("taskId")
         if can_ask:
             self.calls.append(call)
             self._call_began.set()
@@ -208,7 +216,10 @@ class BackClient(Client):
         capabilities = call.capabilities
         if call.revision is not self.revision:
             declared = codec_for(call.revision).decode(ClientCapabilities, capabilities)
+            declared.extensions = {EXTENSION: {}} if call.allows_task else declared.extensions
             capabilities = codec_for(self.revision).encode(declared)
+        elif not self.back.has_tasks:
+            capabilities = _without_tasks(capabilities)
         fields: Object = {**self.session.request_meta, CLIENT_CAPABILITIES: capabilities}
         if call.level is not None and self.server_can("logging"):
             fields[LOG_LEVEL] = call.level
@@ -223,7 +234,8 @@ class BackClient(Client):
 
     def _receive(self, method: str, params: Object) -> None:
         """Pass a notification of the server on."""
-        call = self._current_call()
+        call = self._call_of(params)
+        sealed = self.back.seal(params, self.caller.principal)
         if method == "notifications/progress":
             token = progress_token(params)
             pending = self.session.dispatcher.pending.get(token) if token is not None else None
@@ -233,8 +245,15 @@ class BackClient(Client):
                 pending.on_progress(params)
         elif method == "notifications/message" and call is not None:
             call.receive(method, params, self.revision)
+        elif method == "notifications/tasks/status" and (waiting := self._awaiting(params.get("taskId"))) is not None:
+            waiting.set_status(params.get("statusMessage"))
+        elif method == "notifications/tasks":
+            id = _meta_of(params).get(SUBSCRIPTION_ID)
+            listener = self.session.listeners.get(id) if type(id) is int else None
+            if listener is not None:
+                listener(method, RelayedObject(sealed))
         else:
-            self._pass_to_session(method, params)
+            self._pass_to_session(method, sealed)
 
     def _pass_to_session(self, method: str, params: Object) -> None:
         """Pass a notification that belongs to no call on to the legacy session that owns this client."""
@@ -245,12 +264,19 @@ class BackClient(Client):
             params = converted(params, params_type(method), self.revision, session.revision, losses)
         session.notify(method, RelayedObject(params))
 
-    def _current_call(self) -> Call | None:
-        """Return the call to which a message of the server belongs, which does not say it; None if that is unknown.
+    def _awaiting(self, task_id: JSON) -> Call | None:
+        """Return the call for which the bridge itself waits for this task."""
+        return next((call for call in self.calls if call.allows_task and call.task_id == task_id), None)
 
-        Several calls can be in flight: then they must be of one session.
+    def _call_of(self, params: Object) -> Call | None:
+        """Return the call to which a message of the server belongs; None if that is unknown.
+
+        Only the messages of a task say it. Several other calls can be in flight: then they must be of one session.
         """
-        return self.calls[0] if len(self.calls) == 1 or (self.calls and self.caller.session is not None) else None
+        related = _meta_of(params).get(RELATED_TASK)
+        id = related.get("taskId") if isinstance(related, dict) else None
+        calls = [call for call in self.calls if call.task_id == id] or self.calls
+        return calls[0] if len(calls) == 1 or (calls and self.caller.session is not None) else None
 
     async def _serve(self, method: str, params: Object, context: RequestContext) -> Object:
         """Serve a request of the server: pass it on to the caller, and report progress while its user thinks."""
@@ -275,7 +301,7 @@ class BackClient(Client):
             asking.cancel()
 
     async def _ask(self, method: str, params: Object) -> Object:
-        call = self._current_call()
+        call = self._call_of(params)
         if call is None and self.caller.session is not None:
             await asyncio.shield(self.caller.session.initialized)  # now its revision and its capabilities are known
             call = OutsideCall(Context(self.caller.session, -1, None), self.back.losses)
@@ -283,9 +309,21 @@ class BackClient(Client):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(ROOTS_SECONDS):
                     await self._call_began.wait()
-            call = self._current_call()
+            call = self._call_of(params)
         if call is not None:
-            return await call.ask(method, params, self.revision)
+            return await call.ask(method, self.back.seal(params, self.caller.principal), self.revision)
         if method == "roots/list":
             return {"roots": []}
         raise ProtocolError(METHOD_NOT_FOUND, f"{method} came outside of a call, so no client can respond")
+
+
+def _meta_of(params: Object) -> Object:
+    meta = params.get("_meta")
+    return meta if isinstance(meta, dict) else {}
+
+
+def _without_tasks(capabilities: Object) -> Object:
+    extensions = capabilities.get("extensions")
+    if not isinstance(extensions, dict):
+        return capabilities
+    return {**capabilities, "extensions": {name: each for name, each in extensions.items() if name != EXTENSION}}

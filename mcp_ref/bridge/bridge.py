@@ -64,6 +64,9 @@ class Bridge(HostOptions):
                          | and the call is held meanwhile    |                                   |
                          +-----------------------------------+-----------------------------------+
 
+    A call that a client wants as a task becomes a task of the server if both sides speak one revision, and otherwise a
+    task of the bridge itself (tasks.py).
+
     `server` is the front. The policy is that of a host: consent to the start of a file's servers, allowed tools, the
     credentials for a server, the budgets of calls (`calls` and `calls_per_minute`), and the audit log, with a line for
     each call. The person in front approves calls, so `approve` decides about starts alone, and the bridge makes sure

@@ -27,7 +27,7 @@ from ..features import elicitation
 from ..features.elicitation import ElicitRequestParams
 from ..features.logging import LEVELS, is_wanted
 from ..jsonrpc.errors import McpError, ProtocolError, RemoteError
-from ..jsonrpc.messages import INTERNAL_ERROR, METHOD_NOT_FOUND, Object
+from ..jsonrpc.messages import INTERNAL_ERROR, JSON, METHOD_NOT_FOUND, Object
 from ..revisions import Revision, find_method
 from ..server.context import Context
 from ..server.session import ServerSession
@@ -57,6 +57,10 @@ class Call:
         self.loop = asyncio.get_running_loop()
         self.on_held: Callable[[], None] = lambda: None
         """Called each time when the call begins to wait for the user of a modern client (held.py)."""
+        self.allows_task = False
+        """True if a server of another revision can run the call as a task, whose result the bridge awaits."""
+        self.task_id: JSON = None
+        """The server's own id of the task whose result this call awaits; "" before it is known, None without a task."""
         self._elicitations: list[str] = []  # the ids of the URLs that a modern server has shown to a legacy client
         self._second, self._sent = 0, 0
         self.attach(context)
@@ -102,6 +106,11 @@ class Call:
                 self.notify(method, params, source, {"progressToken": self.token})
         elif level in LEVELS and is_wanted(level, self.level):
             self.notify(method, params, source, {})
+
+    def set_status(self, message: JSON) -> None:
+        """Set the status message of the bridge's own task, if the call runs as one."""
+        if isinstance(message, str) and self.context is not None:
+            self.context.channel.set_status(message)
 
     def notify(self, method: str, params: Object, source: Revision, added: Object) -> None:
         """Send a notification for the client's request, with `added` members. Drop it if there are too many."""
@@ -163,7 +172,7 @@ async def complete_call(
                     key: group.create_task(call.ask(each.method, each.params, source)) for key, each in requests.items()
                 }
         except ExceptionGroup as failed:
-            raise _refusal(failed.exceptions[0]) from None
+            raise refusal(failed.exceptions[0]) from None
         responses: Object = {key: task.result() for key, task in asked.items()}
         params = mrtr.retry_params(params, result, responses)
         result = await send(params)
@@ -173,7 +182,8 @@ async def complete_call(
     return result
 
 
-def _refusal(error: Exception) -> BaseException:
+def refusal(error: Exception) -> ProtocolError:
+    """Return the error of a call one of whose input requests has failed."""
     if isinstance(error, RemoteError):
         return ProtocolError(INTERNAL_ERROR, f"the user refused, or the client failed: {error.message}")
     if isinstance(error, ProtocolError):

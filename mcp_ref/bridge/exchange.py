@@ -2,23 +2,35 @@
 
     params -> conversion -> `BackClient.send` -> the server -> conversion -> result
                             for a modern server and a legacy client, in several rounds (calls.py)
+                            for a tool that the server runs as a task, until the task is over
 
 Spec:  2026-07-28 basic/patterns/mrtr; 2025-11-25 basic/utilities/tasks
 """
 
 from __future__ import annotations
 
-from typing import Final, cast
+import asyncio
+import contextlib
+from typing import Final, TypeVar, cast
 
 from ..basic import mrtr
-from ..jsonrpc.errors import ProtocolError
-from ..jsonrpc.messages import METHOD_NOT_FOUND, Object
+from ..basic.lifecycle import declares
+from ..basic.versioning import MISSING_REQUIRED_CLIENT_CAPABILITY
+from ..codec import ShapeError, codec_for
+from ..extensions.tasks.requestor import CANCEL_TIMEOUT_SECONDS, RunningTask
+from ..extensions.tasks.types import CreateTaskResult, Task, TaskRequestParams
+from ..features.task_augmentation import EXTENSION_CAPABILITY
+from ..jsonrpc.errors import McpError, ProtocolError, RemoteError
+from ..jsonrpc.messages import INTERNAL_ERROR, METHOD_NOT_FOUND, Object
 from ..revisions import SPECIFIED, find_method
 from ..server.context import Context
 from .back_client import LIST_SECONDS, BackClient, caller_of
 from .backs import BackServer
-from .calls import Call, SessionCall, complete_call
+from .calls import Call, SessionCall, complete_call, refusal
 from .conversion import convert_error, convert_params, convert_result
+from .relayed import RelayedObject
+
+T = TypeVar("T")
 
 LISTS: Final = {
     "tools/list": "tools", "prompts/list": "prompts", "resources/list": "resources",
@@ -52,19 +64,82 @@ async def exchange(client: BackClient, method: str, params: Object, call: Call, 
 async def _send(client: BackClient, method: str, wire: Object, call: Call, timeout: float | None) -> Object:
     """Send a request, in as many messages as the server needs for it. Return the server's result."""
     front, back = call.revision, client.revision
-    if front.era == "legacy" and back.era == "modern" and method in mrtr.INPUT_METHODS:
+    is_relayed = front is back and (client.back.has_tasks or back.era == "modern")
+    if is_relayed or method not in mrtr.INPUT_METHODS:
+        return await client.send(method, wire, call, timeout)
+    name, support = str(wire.get("name")), client.back.task_support
 
-        async def send(params: Object) -> Object:
+    async def send(params: Object) -> Object:
+        if method == "tools/call" and support.get(name) == "required":
+            call.allows_task = True
+        if back.tasks_are_core and call.allows_task:
+            # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST request a task, if the tool requires it
+            params, call.task_id = {**params, "task": {}}, ""
+        try:
             return await client.send(method, params, call, timeout)
+        except ProtocolError as error:
+            if call.allows_task or not _needs_task(error) or not client.server_can(EXTENSION_CAPABILITY):
+                raise
+        support[name] = "required"
+        return await send(params)
 
-        return await complete_call(call, wire, send, back)
-    is_mixed = back.tasks_are_core and not front.tasks_are_core
-    if method == "tools/call" and is_mixed and wire["name"] in client.back.task_tools:
-        # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST request a task, if the tool requires it
-        created = await client.send(method, {**wire, "task": {}}, call, timeout)
-        id = cast(Object, created["task"])["taskId"]
-        return await client.send("tasks/result", {"taskId": id}, call, timeout)
-    return await client.send(method, wire, call, timeout)
+    if back.era == "modern":  # so the client is legacy
+        result = await complete_call(call, wire, send, back)
+    else:
+        result = await send(wire)
+    if result.get("resultType") == "task" or (call.allows_task and "task" in result):
+        return await _task_result(client, call, result)
+    return result
+
+
+def _needs_task(error: ProtocolError) -> bool:
+    """Return True for the error of a modern tool that runs only as a task."""
+    required = error.data.get("requiredCapabilities") if isinstance(error.data, dict) else None
+    is_missing = error.code == MISSING_REQUIRED_CLIENT_CAPABILITY and isinstance(required, dict)
+    return is_missing and declares(cast(Object, required), EXTENSION_CAPABILITY)
+
+
+async def _task_result(client: BackClient, call: Call, created: Object) -> Object:
+    """Wait for a task of the server, and return its result. If that fails or is cancelled, cancel the task."""
+    codec = codec_for(client.revision)
+
+    def read(cls: type[T], wire: Object) -> T:
+        try:
+            return codec.decode(cls, wire)
+        except ShapeError as error:
+            raise ProtocolError(INTERNAL_ERROR, f"{client.back.name} sent a malformed task: {error}") from None
+
+    async def request(method: str, params: object, result: type[T]) -> T:
+        limit = None if method == "tasks/result" else LIST_SECONDS
+        value = read(result, await client.send(method, codec.encode(params), call, limit))
+        if isinstance(value, Task):
+            call.set_status(value.status_message)
+        return value
+
+    async def respond(needed: mrtr.InputRequest) -> Object:
+        try:
+            return await call.ask(needed.method, needed.params, client.revision)
+        except Exception as error:
+            raise refusal(error) from None
+
+    task = read(CreateTaskResult, created).task
+    running = RunningTask(request, client.revision, task, RelayedObject, handle_input=respond)
+    client.watchers += 1  # so that it is not closed between two polls
+    try:
+        if client.revision.tasks_are_core:
+            return (await request("tasks/result", TaskRequestParams(task.task_id), RelayedObject)).members
+        return (await running.result()).members
+    except RemoteError:
+        raise  # the task has failed, or is unknown
+    except BaseException as error:
+        with contextlib.suppress(McpError, TimeoutError):
+            async with asyncio.timeout(CANCEL_TIMEOUT_SECONDS):
+                await running.cancel()
+        if isinstance(error, McpError) and not isinstance(error, ProtocolError):
+            raise ProtocolError(INTERNAL_ERROR, f"{client.back.name}: {error}") from None
+        raise
+    finally:
+        client.watchers -= 1
 
 
 async def exchange_simply(server: BackServer, method: str, params: Object, context: Context) -> Object:

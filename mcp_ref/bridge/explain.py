@@ -32,13 +32,15 @@ def explain(front: Revision, back: Revision) -> list[Row]:
         return [*rows, Row("all fields", "passed on as they are, also unknown ones")]
     lost: dict[str, str] = {}
     for method in METHODS:
-        if method.name in NATIVE or any(fate.startswith("not in") for name, fate in rows if name == method.name):
+        if method.name in NATIVE or any(fate.startswith(_NOT_CONVERTED) for name, fate in rows if name == method.name):
             continue
         is_input = method.name in INPUT_REQUESTS
         sent, returned = (back, front) if is_input or method.sender == "server" else (front, back)
         lost |= _lost(load_type(method.params), sent, returned, set())
         if method.result is not None:
             lost |= _lost(load_type(method.result), returned, sent, set())
+    if _has_own_tasks(front, back) and "CallToolRequestParams.task" in lost:
+        lost["CallToolRequestParams.task"] = _OWN_TASK
     return [*rows, *(Row(name, fate) for name, fate in sorted(lost.items()))]
 
 
@@ -50,6 +52,8 @@ def _methods(front: Revision, back: Revision) -> Iterator[tuple[str, str]]:
             continue
         if name in NATIVE:
             yield name, "each side for itself"
+        elif "tasks" in name and _has_own_tasks(front, back):
+            yield name, _OWN_TASK
         elif all(sides):
             yield name, "passed on"
         elif name in INPUT_REQUESTS and any(each.era == "modern" for each in (front, back)):
@@ -62,6 +66,13 @@ def _methods(front: Revision, back: Revision) -> Iterator[tuple[str, str]]:
             yield name, f"not in {front if not sides[0] else back}: refused, or left out"
 
 
+def _has_own_tasks(front: Revision, back: Revision) -> bool:
+    """Return True if clients get tasks of the bridge itself (tasks.py)."""
+    return front.era != back.era and all(find_method("tasks/get", each, "client") is not None for each in (front, back))
+
+
+_OWN_TASK = "a task of the bridge itself <-> the task of the server, if it creates one"
+_NOT_CONVERTED = ("not in", _OWN_TASK)
 _REPLACED = {
     "logging/setLevel": "<-> the log level in the `_meta` of each request",
     "resources/subscribe": "<-> subscriptions/listen",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final, cast
 
 from ..basic.channel import RequestContext
@@ -32,6 +32,7 @@ from .back_client import caller_of
 from .changes import FrontResources
 from .relay import Relay
 from .relayed import RelayedObject, relayed_method, without_hop_meta
+from .tasks import FrontTasks
 
 NATIVE: Final = frozenset({
     "initialize", "ping", "server/discover", "subscriptions/listen", "notifications/initialized",
@@ -108,6 +109,10 @@ class FrontCatalog(Catalog):
         return tools
 
     @cached_property
+    def tasks(self) -> FrontTasks:
+        return FrontTasks(on_change=partial(self.announcers.announce, "notifications/tasks"))
+
+    @cached_property
     def resources(self) -> FrontResources:
         return FrontResources(Context, 1, lambda: None)
 
@@ -121,8 +126,7 @@ class FrontCatalog(Catalog):
             declared = codec_for(server.facts.revision).decode(ServerCapabilities, wire)
             if not server.facts.revision.completions_are_declared and declared.prompts is not None:
                 declared.completions = {}
-            if len(self._relay.servers) > 1:
-                declared.tasks = declared.extensions = None
+            self._relay.tasks.declare(declared)
             for name, value in vars(declared).items():
                 if value is not None:
                     setattr(merged, name, {**(getattr(merged, name) or {}), **value})
@@ -155,7 +159,8 @@ class FrontCatalog(Catalog):
 
                 async def listen(params: SubscriptionsListenRequestParams, context: RequestContext) -> object:
                     await self._relay.connect(caller_of(context))
-                    return await self._relay.changes.listen(handler, params, context)
+                    async with self._relay.tasks.updates(params.notifications, context):
+                        return await self._relay.changes.listen(handler, params, context)
 
                 return listen
         return handler

@@ -20,6 +20,7 @@ from ..basic.headers import check_parameters
 from ..basic.lifecycle import declares
 from ..basic.versioning import HEADER_MISMATCH
 from ..features.logging import LEVELS
+from ..features.task_augmentation import EXTENSION_CAPABILITY
 from ..host.approval import Refused
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object, Request
@@ -36,6 +37,7 @@ from .held import HeldCall, HeldCalls, ReplayedCall
 from .lists import Lists
 from .namespaces import Namespace
 from .relayed import sealed, unsealed
+from .tasks import BridgeTasks
 
 
 class Relay:
@@ -52,6 +54,7 @@ class Relay:
         self.servers, self.names, self.held, self.holds, self.replayed = servers, names, held, holds, replayed
         self.changes = Changes(servers, names)
         self.lists = Lists(servers, names, held.key)
+        self.tasks = BridgeTasks(next(iter(servers.values())) if names.is_plain else None, held.key)
 
     async def connect(self, caller: Caller) -> None:
         """Connect to all servers for a client. Raise ProtocolError if all of them fail."""
@@ -73,7 +76,7 @@ class Relay:
         if method in SPECIFIED and find_method(method, context.revision, "client") is None:
             raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
         if method in LISTS:
-            return await self.lists.serve(method, params, context)
+            return self.tasks.with_support(await self.lists.serve(method, params, context), context.revision)
         if method in mrtr.INPUT_METHODS:
             return await self._call(method, params, context)
         if method == "logging/setLevel":
@@ -83,7 +86,9 @@ class Relay:
         if method == "completion/complete":
             name, params = self.names.route(method, params)
             return await exchange_simply(self.servers[name], method, params, context)
-        return await self._other(method, params, context)
+        if method in SPECIFIED:  # a request about a task
+            return await self.tasks.serve(method, params, context)
+        return await self._extension(method, params, context)
 
     async def _call(self, method: str, params: Object, context: Context) -> Object:
         """Serve a request whose result can be `input_required`: a tool call, a prompt, or a resource."""
@@ -93,6 +98,8 @@ class Relay:
             await self._check_tool(server, cast(str, own["name"]), params, context)
         if server.is_modern is None:
             await server.shared(caller)
+        if method == "tools/call" and await self._becomes_task(server, own, context):
+            return await self._call_as_task(server, caller, own, context)
         if not server.is_modern and caller.session is None:
             result = await self._call_legacy_server(server, caller, method, params, own, context)
         else:
@@ -101,8 +108,35 @@ class Relay:
             call = SessionCall(context, server.losses, self.names.prefix(name))
             result = await self._send(await server.shared(caller), method, own, call, context)
         if result.get("resultType") != "input_required":
-            return self.names.result_for_client(name, method, self._with_sealed_tasks(result, name, caller))
+            return self.names.result_for_client(name, method, self.tasks.seal(result, caller.principal))
         return self._input_for_client(result, name, caller) if server.is_modern else result
+
+    async def _becomes_task(self, server: BackServer, own: Object, context: Context) -> bool:
+        """Return True if a tool call becomes a task of the bridge itself (tasks.py)."""
+        if not self.tasks.wraps(context.revision):
+            return False
+        if context.revision.tasks_are_core:
+            return "task" in own
+        if not declares(context.channel.peer_capabilities, EXTENSION_CAPABILITY) or "requestState" in own:
+            return False
+        name = cast(str, own["name"])
+        if name not in server.parameter_headers:
+            await self.lists.note_all_tools(server, context)
+        return server.task_support.get(name) in ("optional", "required")
+
+    async def _call_as_task(self, server: BackServer, caller: Caller, own: Object, context: Context) -> Object:
+        """Call a tool as a task of the bridge itself. Its calls share a client, as their input requests name a task."""
+
+        async def run_in_task(task: Context) -> Object:
+            can_ask = caller.session is not None or self.holds
+            call = (SessionCall if can_ask else Call)(task, server.losses, self.names.prefix(server.name))
+            call.allows_task = True
+            client = await server.shared(caller)
+            await client.set_level(call.level if caller.session is None else None)
+            wire = {name: member for name, member in own.items() if name != "task"}
+            return await self._send(client, "tools/call", wire, call, context)
+
+        return await self.tasks.create(run_in_task, own, context)
 
     async def _check_tool(self, server: BackServer, tool: str, params: Object, context: Context) -> None:
         """Raise ProtocolError for a tool that is not allowed, or whose arguments differ from the HTTP headers."""
@@ -194,37 +228,18 @@ class Relay:
                 await (await server.shared(caller)).set_level(cast(str, level))
         return {}
 
-    async def _other(self, method: str, params: Object, context: Context) -> Object:
-        """Pass on a method of tasks or of an extension. Both sides must have the same era, and the extension."""
-        server, caller = next(iter(self.servers.values())), caller_of(context)
-        client = await server.shared(caller)
-        if method in SPECIFIED:
-            is_common = client.revision is context.revision
-        else:
-            is_common = client.revision.era == context.revision.era
-        if method not in SPECIFIED and client.is_modern:
+    async def _extension(self, method: str, params: Object, context: Context) -> Object:
+        """Pass on a method of an extension. Both sides must have the same era, and the extension."""
+        server = next(iter(self.servers.values()))
+        client = await server.shared(caller_of(context))
+        is_common = client.revision.era == context.revision.era
+        if client.is_modern:
             extension = "extensions." + "/".join(method.split("/")[:2])
             both_declare = client.server_can(extension) and declares(context.channel.peer_capabilities, extension)
             is_common = is_common and both_declare
         if not is_common or not self.names.is_plain:
             raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
-        if caller.principal is not None and method == "tasks/list":
-            # All principals share our credentials, so the server would list the tasks of all of them.
-            raise ProtocolError(METHOD_NOT_FOUND, "tasks/list is not available here; keep the ids of your tasks")
-        if "taskId" in params:
-            params = {**params, "taskId": self._unsealed("task id", server.name, caller, params["taskId"])}
-        result = await exchange(client, method, params, SessionCall(context, server.losses))
-        return self._with_sealed_tasks(result, server.name, caller)
-
-    def _with_sealed_tasks(self, result: Object, server: str, caller: Caller) -> Object:
-        """Return a result whose task ids are valid for this principal only."""
-        task = result.get("task")
-        if isinstance(task, dict) and "taskId" in task:
-            task = {**task, "taskId": self._sealed("task id", server, caller, task["taskId"])}
-            result = {**result, "task": task}
-        if "taskId" in result:
-            result = {**result, "taskId": self._sealed("task id", server, caller, result["taskId"])}
-        return result
+        return await exchange(client, method, params, SessionCall(context, server.losses))
 
 
 def _prefixed(request: JSON, prefix: str) -> JSON:

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from ..basic.channel import RequestContext
+from ..basic.meta import extended_meta
 from ..basic.versioning import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
@@ -52,10 +53,10 @@ _SHAPE = "bridge.relayed:RelayedObject"  # for the table of methods, which names
 
 @dataclass
 class RelayedObject(CustomData):
-    """The params or the result of a relayed message, as JSON."""
+    """The params or the result of a relayed message, as JSON. `meta` has the fields of `_meta` to add."""
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        return self.members
+        return self.members if self.meta is None else {**self.members, "_meta": extended_meta(self.members, self.meta)}
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:

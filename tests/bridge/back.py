@@ -73,6 +73,10 @@ def make_back(*revisions: str) -> Server:
         first, second = await asyncio.gather(ask_name(context), ask_roots(context))
         return f"{first}, {second.text}"
 
+    @server.tool(task="optional")
+    def bake() -> TextContent:
+        return TextContent("a cake")
+
     @server.tool()
     async def touch(uri: str) -> str:
         server.resource_updated(uri)

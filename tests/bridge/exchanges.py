@@ -1,4 +1,4 @@
-"""The fourteen exchanges of the matrix: played by a client, with the outcome that the data predict.
+"""The fifteen exchanges of the matrix: played by a client, with the outcome that the data predict.
 
 The prediction of an outcome reads the same data as the bridge: the method table, `Availability`, and the features of
 `Revision`. No table of expected outcomes is written by hand.
@@ -124,6 +124,11 @@ async def sampling(client: Client, notes: Notes) -> object:
     return (await client.call_tool("ask_model")).text
 
 
+async def task(client: Client, notes: Notes) -> object:
+    running = await client.start_tool("bake")
+    return running.id is not None, (await running.result()).text
+
+
 async def elicitation(client: Client, notes: Notes) -> object:
     try:
         result = await client.call_tool("ask_name")
@@ -139,7 +144,7 @@ async def roots(client: Client, notes: Notes) -> object:
 EXCHANGES: dict[str, Callable[[Client, Notes], Awaitable[object]]] = {
     "list": list_tools, "call": call, "structured": structured, "error": error, "prompt": prompt, "read": read,
     "subscribe": subscribe, "complete": complete, "log": log, "progress": progress, "cancel": cancel,
-    "sampling": sampling, "elicitation": elicitation, "roots": roots,
+    "sampling": sampling, "elicitation": elicitation, "roots": roots, "task": task,
 }  # fmt: skip
 
 
@@ -162,6 +167,8 @@ def expected(exchange: str, front: Revision, back: Revision) -> object:
             return [(1, 2, "half" if has_message else None)]
         case "cancel":
             return all(find_method("notifications/cancelled", each, "client") is not None for each in both)
+        case "task":
+            return all(find_method("tasks/get", each, "client") is not None for each in both), "a cake"
         case "elicitation":
             can_ask = all(_can_ask("elicitation/create", each) for each in both)
             return "accept Ann" if can_ask else "refused"

@@ -1,4 +1,4 @@
-"""The matrix of the bridge: 6 x 6 revisions, over stdio and HTTP on each side, with fourteen exchanges in each cell.
+"""The matrix of the bridge: 6 x 6 revisions, over stdio and HTTP on each side, with fifteen exchanges in each cell.
 
     python3 -m tests.bridge.matrix            all 144 cells, printed as a table
     python3 -m tests.bridge.matrix http-http  the cells of one combination of transports

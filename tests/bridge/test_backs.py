@@ -119,28 +119,6 @@ async def test_bridge_sets_the_log_level_of_the_servers_that_run() -> None:
         await client.set_logging_level("error")
 
 
-async def test_bridge_lists_no_tasks_of_other_principals() -> None:
-    server = Server("back", revisions=["2025-11-25"])
-
-    @server.tool(task="optional")
-    async def work() -> TextContent:
-        return TextContent("done")
-
-    bridge_options: Any = {"authenticate": lambda request: request.headers.get("authorization")}
-    async with server.serve_http(authenticate=lambda request: "bridge") as back:
-        bridge = Bridge(servers={"back": back})
-        async with bridge.server.serve_http(**bridge_options) as url:
-            headers = [{"Authorization": f"Bearer {name}"} for name in ("ann", "bob")]
-            async with (
-                Client(url, headers=headers[0], revision="2025-11-25") as ann,
-                Client(url, headers=headers[1], revision="2025-11-25") as bob,
-            ):
-                await ann.start_tool("work")
-                with suppress(RemoteError):
-                    listed = await bob.session.dispatcher.request("tasks/list", {}, timeout=5.0)
-                    assert cast(Any, listed)["tasks"] == []
-
-
 async def test_bridge_closes_no_client_of_a_live_session_for_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_ref.bridge.backs.MAX_SESSION_CLIENTS", 4)
     bridge = Bridge(servers={"back": make_back("2025-11-25")})

@@ -462,19 +462,6 @@ async def test_bridge_closes_the_client_of_a_session_that_has_ended() -> None:
                 await asyncio.sleep(0.02)
 
 
-async def test_bridge_passes_tasks_of_equal_revisions_on() -> None:
-    for revision in ("2025-11-25", LATEST):
-        server = Server("back", revisions=[revision])
-
-        @server.tool(task="optional")
-        async def work() -> str:
-            return "done"
-
-        async with linked(server, revision) as (client, _):
-            running = await client.start_tool("work")
-            assert (await running.result()).text == "done", revision
-
-
 def test_bridge_refuses_a_configuration_without_servers_and_without_clients() -> None:
     with pytest.raises(ValueError, match="at least one server"):
         Bridge(servers={})
@@ -487,39 +474,6 @@ async def test_bridge_status_lists_the_losses() -> None:
         await client.list_tools()
         [status] = bridge.status()
         assert status.revision == LATEST and status.losses["Tool.icons is not in 2024-11-05"] == 1
-
-
-@pytest.mark.parametrize("front", ["2025-06-18", LATEST])
-async def test_bridge_waits_for_the_task_of_a_tool_that_requires_one(front: str) -> None:
-    server = Server("back", revisions=["2025-11-25"])
-
-    @server.tool(task="required")
-    async def ask(context: Context) -> TextContent:
-        return TextContent(str((await context.elicit("Your name?", {"type": "object", "properties": {}})).action))
-
-    async def decline(request: Any) -> ElicitResult:
-        return ElicitResult("decline")
-
-    async with linked(server, front, elicitation=decline) as (client, _):
-        assert (await client.call_tool("ask")).text == "decline"
-
-
-async def test_bridge_binds_task_ids_to_the_principal() -> None:
-    server = Server("back", revisions=[LATEST])
-
-    @server.tool(task="optional")
-    async def work() -> TextContent:
-        return TextContent("done")
-
-    bridge = Bridge(servers={"back": server})
-    async with bridge.server.serve_http(authenticate=_principal) as url:
-        headers = [{"Authorization": f"Bearer {name}"} for name in ("ann", "bob")]
-        async with Client(url, headers=headers[0]) as ann, Client(url, headers=headers[1]) as bob:
-            running = await ann.start_tool("work")
-            assert running.id is not None
-            with pytest.raises(RemoteError, match="not issued to this caller"):
-                await bob.find_task(running.id)
-            assert (await running.result()).text == "done"
 
 
 @pytest.mark.parametrize("front", ["2025-11-25", LATEST])

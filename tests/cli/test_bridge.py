@@ -87,6 +87,9 @@ def test_bridge_explain_prints_the_fate_of_each_method_and_lost_field(capsys: py
     assert "client 2024-11-05, server 2026-07-28" in printed
     assert "Tool.outputSchema" in printed and "left out" in printed
     assert "<-> subscriptions/listen" in printed
+    assert main(["bridge", "--explain", "--revision", "2025-11-25", "--back-revision", "2026-07-28"]) == 0
+    own = [line for line in capsys.readouterr().out.splitlines() if "a task of the bridge itself" in line]
+    assert len(own) == 8  # the methods of both revisions, and the field `task` of a call
 
 
 @pytest.mark.parametrize("back", REVISIONS, ids=str)

@@ -314,7 +314,7 @@ class LiveTask(Channel):
         return self.task is None and self._origin.close_stream(related)
 
     def set_status(self, message: str) -> None:
-        if self.task is not None:
+        if self.task is not None and message != self.task.status_message:
             self._change(self.task.status, message, input_requests=self.task.input_requests)
 
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:

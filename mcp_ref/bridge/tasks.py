@@ -1,0 +1,252 @@
+"""Tasks through a bridge: those of the server between equal revisions, and tasks of the bridge itself between the eras.
+
+    equal revisions      the task of the server. With principals, the bridge seals its id (relayed.py)
+    2025-11-25 with      a task of the bridge around the call, with the times and limits of the bridge. The server can
+    2026-07-28           run the call as a task of its own, whose result the bridge awaits (exchange.py):
+
+                         client               bridge                                   server
+                           |-- tools/call ------>|-- tools/call ------------------------->|
+                           |<-- the bridge's task|<------------ the server's task --------|
+                           |-- tasks/get ------->|-- tasks/get, or tasks/result (2025) -->|
+                           |<-- input request ---|<------------ input request ------------|
+                           |-- its response ---->|-- its response ----------------------->|
+                           |<-- result ----------|<------------ result -------------------|
+
+A modern client wants tasks if it declares the extension, and a client of 2025-11-25 if its call asks for one. For any
+other client, the bridge itself waits for the task of a tool that requires one. A bridge of several servers offers no
+tasks.
+
+Threats:
+    bridge-foreign-task: the result of another user; a client; uses a task id that it has seen elsewhere; the id is
+        sealed for a principal, or the bridge's own task has the principal as its owner.
+
+Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+from ..basic.access import current_access
+from ..basic.channel import RequestContext
+from ..basic.lifecycle import ServerCapabilities, declares
+from ..basic.meta import extended_meta
+from ..basic.subscriptions import SubscriptionFilter
+from ..basic.versioning import SUBSCRIPTION_ID, MissingCapability
+from ..client.subscriptions import ListenRequest
+from ..codec import ShapeError, codec_for
+from ..extensions.tasks.receiver import Tasks
+from ..features.registered_tools import RegisteredTool
+from ..features.task_augmentation import EXTENSION, EXTENSION_CAPABILITY, RELATED_TASK, SERVER_CAPABILITY, TaskSupport
+from ..features.tools import CallToolRequestParams, CallToolResult
+from ..jsonrpc.errors import McpError, ProtocolError
+from ..jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
+from ..revisions import Revision
+from ..server.catalog import HANDLERS, Catalog
+from ..server.context import Context
+from ..server.stateless import StatelessRequest
+from .back_client import BackClient, caller_of
+from .backs import BackServer
+from .calls import SessionCall
+from .conversion import params_type
+from .exchange import exchange
+from .relayed import RelayedObject, sealed, unsealed, without_hop_meta
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _AnyTool:
+    """The options of a tool whose call becomes a task of the bridge, instead of a `RegisteredTool`."""
+
+    task: TaskSupport = "optional"
+    asks_first: bool = False
+
+
+class FrontTasks(Tasks):
+    """The tasks of the bridge itself."""
+
+    async def known(self, ids: Collection[str], owner: str) -> list[str]:
+        return list(ids)  # `BridgeTasks.updates` has left out the others, because a task can be the server's
+
+
+@dataclass(eq=False)
+class _TaskUpdates(ListenRequest):
+    """A subscription to tasks of the server."""
+
+    pass_on: Callable[[Object], None] = lambda params: None
+    is_acknowledged: bool = False
+    """True if the client in front has got its acknowledgement."""
+
+    def receive(self, method: str, params: object) -> None:
+        if not isinstance(params, RelayedObject):
+            super().receive(method, params)
+        elif self.is_acknowledged:
+            # [2026-07-28 basic/patterns/subscriptions#acknowledgment] the acknowledgement MUST be the first message
+            self.pass_on(params.members)
+
+
+class BridgeTasks:
+    """The tasks of all clients of a bridge.
+
+    Args:
+        server: The server behind the bridge; None if there are several.
+        key: The key that seals task ids.
+    """
+
+    def __init__(self, server: BackServer | None, key: bytes) -> None:
+        self._server, self._key = server, key
+        if server is not None:
+            server.has_tasks, server.seal = True, self.seal
+
+    def declare(self, declared: ServerCapabilities) -> None:
+        """Change the capabilities of the server to those that the clients of the bridge can use."""
+        if self._server is None:
+            declared.tasks = declared.extensions = None
+        elif EXTENSION in (declared.extensions or {}):
+            declared.tasks = SERVER_CAPABILITY
+        elif declared.tasks is not None:
+            if declares(declared.tasks, "requests.tools.call"):
+                declared.extensions = {EXTENSION: {}}
+            access = current_access.get()
+            if access is not None and access.id is not None:
+                declared.tasks = {name: value for name, value in declared.tasks.items() if name != "list"}
+
+    def wraps(self, front: Revision) -> bool:
+        """Return True if clients of this revision get tasks of the bridge itself. The server must be connected."""
+        facts = self._server.facts if self._server is not None else None
+        if facts is None:
+            return False
+        if front.tasks_are_core:
+            return facts.is_modern and facts.server_can(EXTENSION_CAPABILITY)
+        is_mixed = front.era == "modern" and facts.revision.tasks_are_core
+        return is_mixed and facts.server_can("tasks.requests.tools.call")
+
+    def with_support(self, page: Object, front: Revision) -> Object:
+        """Return a page of a list. A modern server does not say which of its tools can be tasks, so each one can."""
+        tools = page.get("tools")
+        if not isinstance(tools, list) or not front.tasks_are_core or not self.wraps(front):
+            return page
+        return {**page, "tools": [{**cast(Object, tool), "execution": {"taskSupport": "optional"}} for tool in tools]}
+
+    async def create(self, work: Callable[[Context], Awaitable[Object]], params: Object, context: Context) -> Object:
+        """Run a tool call as a task of the bridge itself, and return the `CreateTaskResult`."""
+
+        async def run(task: RequestContext) -> CallToolResult:
+            return _decoded(CallToolResult, await work(cast(Context, task)), context.revision)
+
+        decoded = _decoded(CallToolRequestParams, params, context.revision)
+        created = await _catalog_of(context).tasks.call_tool(run, cast(RegisteredTool, _AnyTool()), decoded, context)
+        return codec_for(context.revision).encode(created)
+
+    async def serve(self, method: str, params: Object, context: Context) -> Object:
+        """Serve a request about a task."""
+        caller, server = caller_of(context), self._server
+        client = await server.shared(caller) if server is not None else None
+        if self.wraps(context.revision):
+            return await self._serve_own(method, params, context)
+        lists_others = caller.principal is not None and method == "tasks/list"
+        if server is None or client is None or client.revision is not context.revision or lists_others:
+            # All principals share our credentials, so the server would list the tasks of all of them.
+            text = "; keep the ids of your tasks" if lists_others else ""
+            raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}{text}")
+        if "taskId" in params:
+            params = {**params, "taskId": self._own_id(params["taskId"], server, caller.principal)}
+        result = await exchange(client, method, params, SessionCall(context, server.losses))
+        return self.seal(result, caller.principal)
+
+    async def _serve_own(self, method: str, params: Object, context: Context) -> Object:
+        if context.revision.era == "modern" and not declares(context.channel.peer_capabilities, EXTENSION_CAPABILITY):
+            raise MissingCapability(EXTENSION_CAPABILITY)
+        handler = HANDLERS[method](_catalog_of(context))
+        result = await handler(_decoded(params_type(method), params, context.revision), context)
+        return codec_for(context.revision).encode(result)
+
+    def _own_id(self, id: JSON, server: BackServer, principal: str | None) -> JSON:
+        return id if principal is None else unsealed(self._key, "task id", principal, id, (server.name,))[1]
+
+    def seal(self, message: Object, principal: str | None) -> Object:
+        """Return params or a result whose task ids are valid for this principal only.
+
+        All principals share the credentials of the bridge, so the server cannot tell them apart.
+        """
+        server = self._server
+        if principal is None or server is None:
+            return message
+
+        def seal(task: JSON) -> JSON:
+            if not isinstance(task, dict) or not isinstance(id := task.get("taskId"), str):
+                return task
+            return {**task, "taskId": sealed(self._key, "task id", server.name, principal, id)}
+
+        changed = cast(Object, seal(message))
+        meta, tasks = changed.get("_meta"), changed.get("tasks")
+        if isinstance(meta, dict) and RELATED_TASK in meta:
+            changed = {**changed, "_meta": {**meta, RELATED_TASK: seal(meta[RELATED_TASK])}}
+        if isinstance(changed.get("task"), dict):
+            changed = {**changed, "task": seal(changed["task"])}
+        if isinstance(tasks, list):
+            changed = {**changed, "tasks": [seal(task) for task in tasks]}
+        return changed
+
+    @contextlib.asynccontextmanager
+    async def updates(self, wanted: SubscriptionFilter, context: RequestContext) -> AsyncIterator[None]:
+        """Pass the notifications about tasks on while a client listens, and leave out unknown tasks from `wanted`."""
+        channel, ids, server, caller = context.channel, wanted.task_ids, self._server, caller_of(context)
+        assert isinstance(channel, StatelessRequest)
+        if not ids or server is None or not declares(channel.peer_capabilities, EXTENSION_CAPABILITY):
+            yield
+        elif self.wraps(channel.revision):
+            wanted.task_ids = await Tasks.known(channel.catalog.tasks, ids, channel.task_owner)
+            yield
+        else:
+            shown: dict[str, str] = {}
+            for id in ids:
+                with contextlib.suppress(ProtocolError):
+                    shown[str(self._own_id(id, server, caller.principal))] = id
+            wanted.task_ids = []
+            client = await server.shared(caller)
+            updates = _updates(client, list(shown), channel, cast(Context, context))
+            try:
+                with contextlib.suppress(McpError):
+                    accepted = await updates.open(client.timeout)
+                    wanted.task_ids = [shown[id] for id in accepted.task_ids or () if id in shown]
+                yield
+            finally:
+                await updates.close()
+
+
+def _updates(client: BackClient, ids: list[str], channel: StatelessRequest, context: Context) -> _TaskUpdates:
+    """Return a subscription to tasks of the server, whose notifications the client in front gets too."""
+    call, send = SessionCall(context, client.back.losses), channel.send_notification
+
+    def pass_on(params: Object) -> None:
+        meta = extended_meta(without_hop_meta(params), {SUBSCRIPTION_ID: context.request_id})
+        call.notify("notifications/tasks", params, client.revision, {"_meta": meta})
+
+    def send_noting(method: str, params: Object) -> None:
+        send(method, params)
+        updates.is_acknowledged = True
+
+    def log_end(error: Exception | None) -> None:
+        log.warning("%s no longer reports changes of %d tasks", client.back.name, len(ids))
+
+    updates = _TaskUpdates(client, SubscriptionFilter(task_ids=ids), lambda method, uri: None, log_end, pass_on=pass_on)
+    channel.send_notification = send_noting
+    return updates
+
+
+def _decoded(cls: type[T], params: Object, revision: Revision) -> T:
+    try:
+        return codec_for(revision).decode(cls, params)
+    except ShapeError as error:
+        raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
+
+
+def _catalog_of(context: RequestContext) -> Catalog:
+    return cast(StatelessRequest, context.channel).catalog  # a session has it too
