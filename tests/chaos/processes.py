@@ -22,14 +22,14 @@ MAX_LOG = 200_000
 class ServerProcess:
     """A process of tests/chaos/server.py that serves over HTTP. It can be killed and started again."""
 
-    def __init__(self, store: str) -> None:
-        self._store = store
+    def __init__(self, *arguments: str) -> None:
+        self._arguments = arguments
         self.log = b""
         """The standard error of the latest process."""
 
     async def start(self) -> None:
         """Start the process, and wait until it serves."""
-        command = [sys.executable, "-m", "tests.chaos.server", self._store]
+        command = [sys.executable, "-m", "tests.chaos.server", *self._arguments]
         self.process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stderr=asyncio.subprocess.PIPE)
         assert self.process.stderr is not None
         async with asyncio.timeout(20):

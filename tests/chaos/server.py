@@ -1,7 +1,9 @@
 """The server of the chaos program and of the soak.
 
-    python3 -m tests.chaos.server                 serves over stdio
-    python3 -m tests.chaos.server store.db        serves over HTTP, with an event store in this file
+    python3 -m tests.chaos.server                        serves over stdio
+    python3 -m tests.chaos.server store.db               serves over HTTP, with an event store in this file
+    python3 -m tests.chaos.server store.db 2025-11-25    serves one revision over stdio
+    python3 -m tests.chaos.server store.db bridge        serves a bridge over HTTP to a server of each era over stdio
 
 The path /state returns the resources of the process (`held`). The path /step moves the clock by a number of seconds.
 """
@@ -9,6 +11,7 @@ The path /state returns the resources of the process (`held`). The path /step mo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import threading
@@ -19,8 +22,10 @@ _clock, _offset = time.time, [0.0]
 time.time = lambda: _clock() + _offset[0]  # before the package is imported
 
 from mcp_ref import Context, EndpointLimits, HttpRequest, Server, SqliteEventStore  # noqa: E402
+from mcp_ref.bridge.bridge import Bridge  # noqa: E402
 
-server = Server("chaos")
+ROLE = sys.argv[2] if len(sys.argv) > 2 else ""
+server = Server("chaos", revisions=[ROLE] if ROLE.startswith("20") else None)
 
 
 @server.tool()
@@ -84,8 +89,18 @@ async def step(request: HttpRequest) -> dict[str, object]:
     return {}
 
 
+def children(pid: int | str = "self") -> list[int]:
+    """Return the ids of the children of a process."""
+    found: list[int] = []
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended meanwhile
+            found += map(int, (thread / "children").read_text().split())
+    return found
+
+
 def held() -> dict[str, int]:
-    """Return the numbers of tasks, threads (without workers) and descriptors of this process, and its memory in MiB."""
+    """Return the numbers of tasks, threads (without workers), descriptors and children of this process, and its memory
+    in MiB."""
     try:
         tasks = len(asyncio.all_tasks())
     except RuntimeError:
@@ -95,14 +110,24 @@ def held() -> dict[str, int]:
         "tasks": tasks,
         "threads": sum(not each.name.startswith("mcp-worker") for each in threading.enumerate()),
         "descriptors": len(os.listdir("/proc/self/fd")),
+        "children": len(children()),
         "memory": memory,
     }
 
 
+def bridged(store: str) -> Bridge:
+    """Return a bridge to a server of each era. A held call ends after three seconds instead of 15 minutes."""
+    command = [sys.executable, "-m", "tests.chaos.server", store]
+    bridge = Bridge({"legacy": [*command, "2025-11-25"], "modern": [*command, "2026-07-28"]})
+    bridge.relay.held.seconds = 3.0
+    return bridge
+
+
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if len(sys.argv) == 1 or ROLE.startswith("20"):
+        server.run()
+    else:
         limits = EndpointLimits(session_idle=1.0, keep_alive=0.25, retry=50)
         routes = {"/state": state, "/step": step}
-        server.run_http(port=0, store=SqliteEventStore(sys.argv[1]), limits=limits, routes=routes, drain_seconds=1)
-    else:
-        server.run()
+        served = bridged(sys.argv[1]).server if ROLE == "bridge" else server
+        served.run_http(port=0, store=SqliteEventStore(sys.argv[1]), limits=limits, routes=routes, drain_seconds=1)

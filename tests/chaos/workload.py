@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_ref import Client, ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult, McpError
-from tests.chaos.checks import children
+from tests.chaos.server import children
 from tests.settings import MODERN, ROOT
 
 if TYPE_CHECKING:
