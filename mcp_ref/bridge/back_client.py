@@ -142,7 +142,7 @@ class BackClient(Client):
         """True while a call has the client for itself, and number of its subscriptions."""
         self._level: str | None = None  # the log level that the server has got
         self._call_began = asyncio.Event()
-        self._early: set[asyncio.Future[Object]] = set()  # requests that the server sent when there was no call
+        self._early: set[asyncio.Future[Object]] = set()  # requests that the server sent before a call
         self.connector.parameter_headers = back.parameter_headers
         self.custom_methods.update({name: relayed_method(name, self._serve, self._receive) for name in _RELAYED})
 

@@ -31,7 +31,7 @@ async def check_service(url: str, tools: Sequence[str] = ("add",)) -> None:
 async def check_rest(process: ServerProcess, server: State, ours: State, most: int = 0) -> None:
     """Wait until the server and this process have no more resources than `server` and `ours`.
 
-    The server can have up to `most` children instead, and what they need.
+    The server can have up to `most` children, and the resources for them.
     """
     deadline = time.monotonic() + PATIENCE
     while True:
