@@ -24,7 +24,7 @@ time.time = lambda: _clock() + _offset[0]  # before the package is imported
 from mcp_ref import Context, EndpointLimits, HttpRequest, Server, SqliteEventStore  # noqa: E402
 from mcp_ref.bridge.bridge import Bridge  # noqa: E402
 
-ROLE = sys.argv[2] if len(sys.argv) > 2 else ""
+ROLE = sys.argv[2] if __name__ == "__main__" and len(sys.argv) > 2 else ""
 server = Server("chaos", revisions=[ROLE] if ROLE.startswith("20") else None)
 
 

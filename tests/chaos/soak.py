@@ -43,7 +43,7 @@ MAX_POOLED = 14
 """Maximum number of children of a bridge without clients: four for each set of capabilities, and a modern server."""
 REVISIONS = ["2025-03-26", "2025-06-18", "2025-11-25", MODERN, MODERN, MODERN]
 EXCUSES = (
-    "connection was lost",
+    "was lost",
     "was cut off",
     "is tried again",
     "could not be started",
@@ -69,13 +69,8 @@ class Soak:
     """The counters of a soak, and the clients of one row."""
 
     def __init__(self, server: ServerProcess, proxy: Proxy, store: str, is_bridge: bool, seed: int) -> None:
-        self._url, self._proxy, self._store, self._rng = (
-            f"http://127.0.0.1:{server.port}/mcp",
-            proxy,
-            store,
-            random.Random(seed),
-        )
-        self._server, self._is_bridge = server, is_bridge
+        self._server, self._proxy, self._store, self._is_bridge = server, proxy, store, is_bridge
+        self._url, self._rng = f"http://127.0.0.1:{server.port}/mcp", random.Random(seed)
         self.tools = ["legacy__", "modern__"] if is_bridge else [""]
         """The prefix of the names of each server's tools."""
         self.calls = self.failed = self.clients = self.kills = 0
