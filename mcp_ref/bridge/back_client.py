@@ -200,16 +200,20 @@ class BackClient(Client):
         except RequestTimeout as error:
             raise ProtocolError(INTERNAL_ERROR, f"{self.back.name}: {error}") from None
         except (ConnectionClosed, InvalidMessage) as error:
-            is_lost = isinstance(error, ConnectionClosed)
-            fault = "the connection was lost" if is_lost else "the response is invalid, or was cut off"
-            log.warning("%s: %s during %s: %s", self.back.name, fault, method, self.back.hosted.mask(str(error)))
-            unknown = "; it is not known whether the tool ran" if method == "tools/call" else ""
-            raise ProtocolError(INTERNAL_ERROR, f"{self.back.name}: {fault}{unknown}") from None
+            raise self._lost(method, error) from None
         finally:
             if can_ask:
                 self.calls.remove(call)
             if not self.calls:
                 self._call_began.clear()
+
+    def _lost(self, method: str, error: Exception) -> ProtocolError:
+        """Return the error for a request whose response did not come, or was no message."""
+        is_closed = isinstance(error, ConnectionClosed)
+        fault = "the connection was lost" if is_closed else "the response is invalid, or was cut off"
+        log.warning("%s: %s during %s: %s", self.back.name, fault, method, self.back.hosted.mask(str(error)))
+        unknown = "; it is not known whether the tool ran" if method == "tools/call" else ""
+        return ProtocolError(INTERNAL_ERROR, f"{self.back.name}: {fault}{unknown}")
 
     def _own_meta(self, call: Call) -> Object:
         """Return the fields of a stateless request: the capabilities are those of the caller of this request."""

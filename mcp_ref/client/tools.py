@@ -39,6 +39,7 @@ T = TypeVar("T")
 
 OnProgress: TypeAlias = ProgressHandler | None
 Seconds: TypeAlias = float | None
+CallToolResponse: TypeAlias = CallToolResult | CreateTaskResult
 
 
 class CallOptions(TypedDict, total=False):
@@ -50,7 +51,7 @@ class CallOptions(TypedDict, total=False):
     meta: Mapping[str, object] | None
 
 
-def _response_type(wire: Object, revision: Revision) -> type[CallToolResult | CreateTaskResult]:
+def _response_type(wire: Object, revision: Revision) -> type[CallToolResponse]:
     """Return the type of a response to `tools/call`: a result, or a task whose result comes later."""
     is_core_task = revision.tasks_are_core and "task" in wire and "content" not in wire  # 2025-11-25
     # since 2026-07-28, tasks are an extension, and `resultType` names them
@@ -171,7 +172,7 @@ class ToolCalls:
 
     async def _call(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
-    ) -> CallToolResult | CreateTaskResult:
+    ) -> CallToolResponse:
         """Send `tools/call`, and once more after an error if `_update_for_retry` has changed it.
 
         If the response is a task, go on reporting the progress of that.
@@ -212,9 +213,7 @@ class ToolCalls:
             return params.task is not None
         return False
 
-    def _running_task(
-        self, name: str | None, response: CallToolResult | CreateTaskResult
-    ) -> RunningTask[CallToolResult]:
+    def _running_task(self, name: str | None, response: CallToolResponse) -> RunningTask[CallToolResult]:
         client = self._client
         task, result = (response.task, None) if isinstance(response, CreateTaskResult) else (None, response)
         handle, check = client.session.handle_input_request, partial(self._check_result, name)

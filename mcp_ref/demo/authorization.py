@@ -201,10 +201,7 @@ async def authorization(screen: Screen) -> None:
         if (rest := app.handle(PrintedExchange(exchange, printer))) is not None:
             await rest
 
-    async with (
-        await start_server(serve_issuer) as authorization_server,
-        await start_server(serve_mcp) as mcp_server,
-    ):
+    async with await start_server(serve_issuer) as authorization_server, await start_server(serve_mcp) as mcp_server:
         issuer.issuer, url = (f"http://127.0.0.1:{one.address[1]}" for one in (authorization_server, mcp_server))
         url += "/mcp"
         verifier = JwtVerifier(jwks=f"{issuer.issuer}/jwks")

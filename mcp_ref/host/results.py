@@ -17,13 +17,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 
-from ..basic.content import (
-    ContentBlock,
-    EmbeddedResource,
-    ResourceContents,
-    TextContent,
-    TextResourceContents,
-)
+from ..basic.content import ContentBlock, EmbeddedResource, ResourceContents, TextContent, TextResourceContents
 from ..features.prompts import GetPromptResult, PromptMessage
 from ..features.resources import ReadResourceResult
 from ..features.tools import CallToolResult

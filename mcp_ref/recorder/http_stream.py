@@ -17,18 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ..check.recording import (
-    Content,
-    Ending,
-    Event,
-    Gap,
-    HttpBody,
-    HttpEnd,
-    HttpEvent,
-    HttpRequest,
-    HttpResponse,
-    Side,
-)
+from ..check.recording import Content, Ending, Event, Gap, HttpBody, HttpEnd, HttpEvent, HttpRequest, HttpResponse, Side
 from ..lib.http.framing import CHUNKED, BadMessage, ChunkDecoder, body_length, parse_headers
 from ..lib.http.message import Headers
 from .streams import GrowingContent

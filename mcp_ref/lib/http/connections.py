@@ -91,9 +91,7 @@ class Connections:
         """Number of unread bytes of all `slow` readers."""
         self.slow: dict[SlowReader, int] = {}
         """The number of unread bytes of each slow reader."""
-        self.context = (
-            contextvars.copy_context()
-        )  # the context variables at the start, of which each handler gets a copy
+        self.context = contextvars.copy_context()  # those at the start, of which each handler gets a copy
         self.context.run(current_turns.set, self.turns)
         self.received = memoryview(bytearray(MAX_RECEIVED_BYTES))
         """The bytes of the latest `recv`, for each of which asyncio would allocate 256 KiB, in 15 microseconds."""

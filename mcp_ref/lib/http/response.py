@@ -17,15 +17,7 @@ from functools import cached_property
 from typing import Final, cast
 
 from ..fields import CheckedFields
-from .framing import (
-    CHUNKED,
-    MAX_RECEIVED_BYTES,
-    BadMessage,
-    ChunkDecoder,
-    body_length,
-    keeps_open,
-    parse_response_head,
-)
+from .framing import CHUNKED, MAX_RECEIVED_BYTES, BadMessage, ChunkDecoder, body_length, keeps_open, parse_response_head
 from .origin import Origin
 
 _END_OF_HEAD: Final = b"\r\n\r\n"
