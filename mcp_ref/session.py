@@ -170,9 +170,8 @@ class Session(Channel):
         if method not in self._sendable:
             self._check_sendable(method)
 
-        receive = None
-        if on_progress is not None or max_timeout is not None:  # because progress restarts the timeout
-            receive = functools.partial(_report_progress, on_progress)
+        wants_progress = on_progress is not None or max_timeout is not None  # because it restarts the timeout
+        receive = functools.partial(_report_progress, on_progress) if wants_progress else None
 
         def request(params: Object) -> Coroutine[object, object, Object]:
             return self.dispatcher.request(

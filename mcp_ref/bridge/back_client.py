@@ -208,7 +208,7 @@ class BackClient(Client):
                 self._call_began.clear()
 
     def _lost(self, method: str, error: Exception) -> ProtocolError:
-        """Return the error for a request whose response did not come, or was no message."""
+        """Return the error for a request whose response is lost or invalid."""
         is_closed = isinstance(error, ConnectionClosed)
         fault = "the connection was lost" if is_closed else "the response is invalid, or was cut off"
         log.warning("%s: %s during %s: %s", self.back.name, fault, method, self.back.hosted.mask(str(error)))

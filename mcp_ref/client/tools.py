@@ -173,10 +173,7 @@ class ToolCalls:
     async def _call(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
     ) -> CallToolResponse:
-        """Send `tools/call`, and once more after an error if `_update_for_retry` has changed it.
-
-        If the response is a task, go on reporting the progress of that.
-        """
+        """Send `tools/call`, and again after an error that `_update_for_retry` mends. Report progress of a task too."""
         if params.task is None:
             self._add_required_task(params)
         session = self._client.connector.usable or await self._client.connector.ready()

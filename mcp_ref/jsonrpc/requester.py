@@ -104,10 +104,9 @@ class Pending:
 
     def timeout_error(self, timeout: float | None, max_timeout: float | None) -> RequestTimeout:
         at_deadline = self.limit is not None and self.limit.end == self.limit.deadline
-        text = f"{self.method}: no response within {max_timeout if at_deadline else timeout} seconds"
-        if self.unusable:
-            text += f"; the peer sent an unusable response: {self.unusable}"
-        return RequestTimeout(text)
+        fault = f"; the peer sent an unusable response: {self.unusable}" if self.unusable else ""
+        seconds = max_timeout if at_deadline else timeout
+        return RequestTimeout(f"{self.method}: no response within {seconds} seconds{fault}")
 
 
 class _UnsentBatch:
