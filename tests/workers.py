@@ -28,8 +28,9 @@ def count(session: pytest.Session) -> int:
     option = session.config.option
     if option.collectonly or option.usepdb or option.trace or option.capture == "no" or len(session.items) <= FEW:
         return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") and hasattr(os, "fork") else 0
-    return max(1, int(os.environ.get("MCP_REF_WORKERS", min(MOST, cores + 2))))
+    if not hasattr(os, "sched_getaffinity") or not hasattr(os, "fork"):
+        return 1
+    return max(1, int(os.environ.get("MCP_REF_WORKERS", min(MOST, len(os.sched_getaffinity(0)) + 2))))
 
 
 def run(session: pytest.Session, workers: int) -> None:
