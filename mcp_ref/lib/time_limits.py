@@ -62,8 +62,8 @@ class TimeLimit:
         self.deadline += seconds
 
     def interrupt(self) -> None:
-        """End the limit now, unless its own block calls this."""
-        if asyncio.current_task() is not self._task:
+        """End the limit now, unless it has ended, or its own block calls this."""
+        if not self.has_ended and asyncio.current_task() is not self._task:
             self.finish()
 
     def finish(self) -> None:

@@ -344,7 +344,7 @@ async def test_dispatcher_fail_pending_ends_all_waits() -> None:
     assert bench.abandoned == []
 
 
-@pytest.mark.parametrize("how", ["result", "error", "end"])
+@pytest.mark.parametrize("how", ["result", "result after the limit", "error", "end"])
 async def test_dispatcher_outcome_that_comes_in_another_way_ends_the_round_trip(how: str) -> None:
     bench, begun, ended = Bench(), asyncio.Event(), asyncio.Event()
 
@@ -358,7 +358,9 @@ async def test_dispatcher_outcome_that_comes_in_another_way_ends_the_round_trip(
     bench.transport.round_trip = never  # type: ignore[method-assign]
     call = asyncio.create_task(bench.call(timeout=None))
     await begun.wait()
-    if how == "result":
+    if how.startswith("result"):
+        if how.endswith("limit"):
+            bench.dispatcher.time_limits.running.copy().pop().finish()
         bench.receive(Response(1, {"a": 1}))
         assert await call == {"a": 1}
     else:
