@@ -120,7 +120,7 @@ class StatelessRequests:
 
 
 def _responds_to(message: object, id: RequestId) -> bool:
-    return isinstance(message, (Response, ErrorResponse, Malformed)) and message.id == id
+    return isinstance(message, (Response, ErrorResponse, Malformed)) and str(message.id) == str(id)  # as "1" for 1
 
 
 def suggests_legacy_era(status: int) -> bool:

@@ -248,7 +248,6 @@ async def test_messages_before_the_response_are_delivered_and_nothing_is_read_af
         (status(200), "without the JSON-RPC response"),
         (status(200, result(99)), "without the JSON-RPC response"),
         (events(), "without the JSON-RPC response"),
-        (events(encode_event(result("1"))), "without the JSON-RPC response"),
         (events(encode_event(result(1)).rstrip(b"\n")), "without the JSON-RPC response"),
         (status(302, b"", ("Location", "/login")), "HTTP 302"),
         (status(401), "HTTP 401"),
@@ -263,7 +262,7 @@ async def test_request_without_a_valid_response_fails_and_the_next_one_works(ste
         async with talk(site.url) as client:
             client.send(Request(1, "ping"))
             while not isinstance(found := await client.next(), RequestFailure):
-                assert isinstance(found, Response) and found.id in (99, "1")
+                assert isinstance(found, Response) and found.id == 99
             assert found.id == 1
             assert any(one in found.reason for one in why.split("|")) and client.transport.url in found.reason
             assert await client.ask(2) == Response(2, {})

@@ -365,6 +365,21 @@ async def breaking(answered: int) -> AsyncIterator[tuple[str, list[JSON]]]:
         await listening.wait_closed()
 
 
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+async def test_response_whose_id_is_a_string_ends_its_call_before_its_stream_ends(revision: str) -> None:
+    async def step(exchange: Exchange, message: Object) -> None:
+        stream = exchange.stream(200, SSE)
+        response = answer(message, {"resultType": "complete", **discovered()})
+        stream.write(encode_event(frame({**response, "id": str(message["id"])})))
+        await stream.ended
+
+    async with scripted() as site:
+        site.on("server/discover", says(discovered()), step)
+        site.on("ping", step)
+        async with Client(site.url, revisions=[revision]) as client, asyncio.timeout(PATIENCE):
+            await client.ping(timeout=None)
+
+
 async def test_a_call_whose_answer_breaks_off_fails_and_is_not_made_again() -> None:
     async with breaking(1) as (url, ids), Client(url, timeout=PATIENCE) as client:
         with pytest.raises(ConnectionClosed, match=r"tools/call: http://.*ended|reset|connection"):
