@@ -136,7 +136,7 @@ class HttpClient:
             if not extra:
                 self._slots.give_back()
             if connection is not None:
-                await self._discard(connection, error)
+                await self._discard(connection, at_once=isinstance(error, asyncio.CancelledError))
             if isinstance(error, BadMessage):
                 raise HttpError(f"the response is not HTTP/1: {error}") from error
             raise
@@ -191,10 +191,10 @@ class HttpClient:
         self._all.discard(connection)
         connection.transport.abort()  # no request uses this connection
 
-    async def _discard(self, connection: ClientConnection, error: BaseException | None = None) -> None:
-        """Close a connection after a request, at once if the error is that the request was cancelled."""
+    async def _discard(self, connection: ClientConnection, at_once: bool = False) -> None:
+        """Close a connection after a request: at once if the request was cancelled, or its response left early."""
         self._all.discard(connection)
-        if isinstance(error, asyncio.CancelledError):
+        if at_once:
             connection.transport.abort()  # the end of TLS could take a second
         else:
             await connection.close()
@@ -313,11 +313,11 @@ class _Exchange:
         last = f"the last redirect leads to {self._url}"
         raise HttpError(f"the server sent more than {self._redirects} redirects; {last}")
 
-    async def __aexit__(self, kind: object = None, error: BaseException | None = None, tb: object = None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         response = self._response
         reusable = response.is_complete and response.keep_alive
         if not self._client._release(response.connection, self._extra, reusable):
-            await self._client._discard(response.connection, error)
+            await self._client._discard(response.connection, at_once=not response.is_complete)
 
 
 class RequestOptions(TypedDict, total=False):

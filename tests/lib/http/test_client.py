@@ -677,7 +677,7 @@ async def test_response_body_silent_for_idle_seconds_is_a_timeout() -> None:
             await anext(pieces)
 
 
-@pytest.mark.parametrize("state", ["before the answer", "in its body"])
+@pytest.mark.parametrize("state", ["before the answer", "in its body", "left by the caller"])
 async def test_cancelled_request_leaves_no_connection_and_does_not_wait_for_its_end(
     state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -687,11 +687,15 @@ async def test_cancelled_request_leaves_no_connection_and_does_not_wait_for_its_
     monkeypatch.setattr(ClientConnection, "close", never)
     step = hold if state == "before the answer" else then_hold(answer("Content-Length: 9", body=b"hello"))
     async with scripted([step], [OK]) as server, client(ClientLimits(connections=1)) as http:
-        asking = asyncio.create_task(get(http, server.url()))
-        await eventually(lambda: len(server.asked) == 1)
-        asking.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asking
+        if state == "left by the caller":
+            async with asyncio.timeout(PATIENCE), http.request("GET", server.url()):
+                pass
+        else:
+            asking = asyncio.create_task(get(http, server.url()))
+            await eventually(lambda: len(server.asked) == 1)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
         await eventually(lambda: server.left == 1)
         assert await get(http, server.url()) == (200, b"hello")  # the cancelled request has freed its slot
         monkeypatch.undo()
