@@ -136,7 +136,7 @@ class HttpClient:
             if not extra:
                 self._slots.give_back()
             if connection is not None:
-                await self._discard(connection, at_once=isinstance(error, asyncio.CancelledError))
+                self._abort(connection)
             if isinstance(error, BadMessage):
                 raise HttpError(f"the response is not HTTP/1: {error}") from error
             raise
@@ -189,15 +189,11 @@ class HttpClient:
 
     def _abort(self, connection: ClientConnection) -> None:
         self._all.discard(connection)
-        connection.transport.abort()  # no request uses this connection
+        connection.transport.abort()  # no request uses this connection, and the end of TLS could take a second
 
-    async def _discard(self, connection: ClientConnection, at_once: bool = False) -> None:
-        """Close a connection after a request: at once if the request was cancelled, or its response left early."""
+    async def _discard(self, connection: ClientConnection) -> None:
         self._all.discard(connection)
-        if at_once:
-            connection.transport.abort()  # the end of TLS could take a second
-        else:
-            await connection.close()
+        await connection.close()
 
     async def _connect(self, origin: Origin, may_connect: MayConnect | None) -> ClientConnection:
         proxy = self._proxy_for(origin)
@@ -317,7 +313,7 @@ class _Exchange:
         response = self._response
         reusable = response.is_complete and response.keep_alive
         if not self._client._release(response.connection, self._extra, reusable):
-            await self._client._discard(response.connection, at_once=not response.is_complete)
+            self._client._abort(response.connection)
 
 
 class RequestOptions(TypedDict, total=False):

@@ -677,7 +677,7 @@ async def test_response_body_silent_for_idle_seconds_is_a_timeout() -> None:
             await anext(pieces)
 
 
-@pytest.mark.parametrize("state", ["before the answer", "in its body", "left by the caller"])
+@pytest.mark.parametrize("state", ["before the answer", "in its body", "left by the caller", "complete"])
 async def test_cancelled_request_leaves_no_connection_and_does_not_wait_for_its_end(
     state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -685,11 +685,14 @@ async def test_cancelled_request_leaves_no_connection_and_does_not_wait_for_its_
         await asyncio.Event().wait()  # as a server that does not end TLS
 
     monkeypatch.setattr(ClientConnection, "close", never)
-    step = hold if state == "before the answer" else then_hold(answer("Content-Length: 9", body=b"hello"))
+    body = b"completed" if state == "complete" else b"hello"
+    half = then_hold(answer("Connection: close", "Content-Length: 9", body=body))
+    step = hold if state == "before the answer" else half
     async with scripted([step], [OK]) as server, client(ClientLimits(connections=1)) as http:
-        if state == "left by the caller":
-            async with asyncio.timeout(PATIENCE), http.request("GET", server.url()):
-                pass
+        if state in ("left by the caller", "complete"):
+            async with asyncio.timeout(PATIENCE), http.request("GET", server.url()) as response:
+                if state == "complete":
+                    await response.read(9)
         else:
             asking = asyncio.create_task(get(http, server.url()))
             await eventually(lambda: len(server.asked) == 1)
