@@ -13,7 +13,7 @@ caller has declared a capability, which the server could use: the client is *lea
 not its place in the pool, because a user can take minutes. Over Streamable HTTP, a request arrives on the stream of its
 call, but the lease holds there too, because a server can use the GET stream instead.
 
-Reasons to share no more: a bridge that shares one session sends the messages of one user to others. Every key has the
+Nothing more is shared, because a shared session would send the messages of one user to others. Every key has the
 principal, and the credentials for the server come from the bridge's own configuration, never from the caller. The
 client of one session has the name of the session's client, and a shared one has the name of the bridge.
 
@@ -71,6 +71,12 @@ MAX_PAUSE: Final = 60.0
 
 MAX_COUNTED_KEYS: Final = 128
 """Maximum number of keys whose failures are counted. Above it, all counts begin again."""
+
+
+def growing_pause(count: int) -> float:
+    """Return the pause after `count` events in a row, in seconds: none, 1, 2, 4, and so on until `MAX_PAUSE`."""
+    exponent = min(count - 1, 10)  # without this limit, the power overflows after hours
+    return min(2.0**exponent, MAX_PAUSE) if count > 0 else 0.0
 
 
 class _Failures(NamedTuple):
@@ -260,9 +266,7 @@ class BackServer(ServerNotes):
         if len(self._failures) >= MAX_COUNTED_KEYS:
             self._failures.clear()
         count = self._failures[key].number + 1 if key in self._failures else 1
-        exponent = min(count - 1 - free, 10)  # without this limit, the power overflows after hours
-        pause = min(2.0**exponent, MAX_PAUSE) if exponent >= 0 else 0.0
-        self._failures[key] = _Failures(count, time.monotonic() + pause)
+        self._failures[key] = _Failures(count, time.monotonic() + growing_pause(count - free))
 
     def _forget(self, client: BackClient) -> None:
         if client in self.clients:

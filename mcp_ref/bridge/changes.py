@@ -4,7 +4,7 @@
     changed list of a server -> all clients of the bridge, because its own list has changed
 
 If the connection to a server is lost, its resources are subscribed to again, and each client gets one update for each
-of them, because it can have missed one. A server that reports a change after every list gets ever rarer attention.
+of them, because it can have missed one. If a list keeps changing, its reports come at growing intervals.
 
 Threats:
     bridge-all-subscriptions: the updates of other users; a client; opens subscriptions until the bridge has no room for
@@ -33,7 +33,7 @@ from ..server.announcements import Announcers
 from ..server.context import Context
 from ..server.session import ServerSession
 from .back_client import BackClient, Caller, caller_of
-from .backs import BackServer
+from .backs import MAX_PAUSE, BackServer, growing_pause
 from .conversion import convert_error
 from .namespaces import Namespace
 
@@ -42,8 +42,8 @@ log = logging.getLogger(__name__)
 BURST: Final = 5
 """Number of changes of one list that are reported without a pause."""
 
-MIN_PAUSE, MAX_PAUSE = 1.0, 60.0
-"""Shortest and longest pause between two further reports, or between two attempts to subscribe again, in seconds."""
+MIN_PAUSE: Final = 1.0
+"""Shortest pause between two further reports, or between two attempts to subscribe again, in seconds."""
 
 MAX_WATCHES: Final = 10_000
 """Maximum number of open subscriptions of a bridge, half of which one authenticated caller can have."""
@@ -123,7 +123,7 @@ class Changes:
         self._servers, self._names = servers, names
         self._watches: dict[tuple[object, str], Watch] = {}  # by legacy session or `listen` request, and by URI
         self._reports: dict[str, tuple[int, float, float]] = {}
-        """By list: number of reports since it was last quiet, and the pause before and the time of the last report."""
+        """By list: number of reports since it was last quiet; of the last report, the pause before it and its time."""
         self._waiting: dict[str, asyncio.TimerHandle] = {}
         for server in servers.values():
             server.on_list_changed = self.list_changed
@@ -221,9 +221,8 @@ class Changes:
         number, pause, reported_at = self._reports.get(kind, (0, 0.0, 0.0))
         if loop.time() - reported_at > 2 * max(pause, MIN_PAUSE):
             number = 0  # the list did not change for a while
-        number = min(number + 1, BURST + 10)  # otherwise the power overflows after hours
-        pause = min(MIN_PAUSE * 2.0 ** (number - BURST - 1), MAX_PAUSE) if number > BURST else 0.0
-        self._reports[kind] = number, pause, loop.time() + pause
+        pause = growing_pause(number + 1 - BURST)
+        self._reports[kind] = number + 1, pause, loop.time() + pause
         self._waiting[kind] = loop.call_later(pause, self._report_list, kind)
 
     def _report_list(self, kind: str) -> None:
