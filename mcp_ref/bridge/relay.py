@@ -103,8 +103,9 @@ class Relay:
         if not server.is_modern and caller.session is None:
             result = await self._call_legacy_server(server, caller, method, params, own, context)
         else:
-            if caller.session is None and own.get("requestState") is not None:
-                own = {**own, "requestState": self._unsealed("requestState", name, caller, own["requestState"])}
+            if caller.session is None and caller.principal is not None and own.get("requestState") is not None:
+                _, state = unsealed(self.held.key, "requestState", caller.principal, own["requestState"], (name,))
+                own = {**own, "requestState": state}
             call = SessionCall(context, server.losses, self.names.prefix(name))
             result = await self._send(await server.shared(caller), method, own, call, context)
         if result.get("resultType") != "input_required":
@@ -125,11 +126,11 @@ class Relay:
         return server.task_support.get(name) in ("optional", "required")
 
     async def _call_as_task(self, server: BackServer, caller: Caller, own: Object, context: Context) -> Object:
-        """Call a tool as a task of the bridge itself. Its calls share a client, as their input requests name a task."""
+        """Call a tool as a task of the bridge itself. Such calls share a client: each input request names its task."""
 
         async def run_in_task(task: Context) -> Object:
-            can_ask = caller.session is not None or self.holds
-            call = (SessionCall if can_ask else Call)(task, server.losses, self.names.prefix(server.name))
+            call_type = SessionCall if caller.session is not None or self.holds else Call
+            call = call_type(task, server.losses, self.names.prefix(server.name))
             call.allows_task = True
             client = await server.shared(caller)
             await client.set_level(call.level if caller.session is None else None)
@@ -193,8 +194,8 @@ class Relay:
         if not caller.capabilities or not self.holds:
             return await send(Call(context, server.losses, prefix))
         is_replayed = method == "tools/call" and params["name"] in self.replayed
-        make = ReplayedCall if is_replayed else HeldCall
-        call = make(context, server.losses, prefix, digest, caller.principal, self.held)
+        call_type = ReplayedCall if is_replayed else HeldCall
+        call = call_type(context, server.losses, prefix, digest, caller.principal, self.held)
         return await call.run(send(call))
 
     def _input_for_client(self, result: Object, server: str, caller: Caller) -> Object:
@@ -202,21 +203,11 @@ class Relay:
         prefix, requests = self.names.prefix(server), result.get("inputRequests")
         if prefix and isinstance(requests, dict):
             result = {**result, "inputRequests": {key: _prefixed(each, prefix) for key, each in requests.items()}}
-        if "requestState" not in result:
+        state = result.get("requestState")
+        if caller.principal is None or not isinstance(state, str):
             return result
-        return {**result, "requestState": self._sealed("requestState", server, caller, result["requestState"])}
-
-    def _sealed(self, kind: str, server: str, caller: Caller, text: JSON) -> JSON:
-        """Return a state or task id of a server that is valid for this principal only. All principals share the
-        credentials of the bridge, so the server cannot bind it to one of them."""
-        if caller.principal is None or not isinstance(text, str):
-            return text
-        return sealed(self.held.key, kind, server, caller.principal, text)
-
-    def _unsealed(self, kind: str, server: str, caller: Caller, text: JSON) -> JSON:
-        if caller.principal is None:
-            return text
-        return unsealed(self.held.key, kind, caller.principal, text, (server,))[1]
+        # All principals share the credentials of the bridge, so the server cannot bind its state to one of them.
+        return {**result, "requestState": sealed(self.held.key, "requestState", server, caller.principal, state)}
 
     async def _set_level(self, params: Object, context: Context) -> Object:
         level, caller = params.get("level"), caller_of(context)
