@@ -4,9 +4,9 @@
     request of the server            -> to which call does it belong? -> the client in front (calls.py, held.py)
     notification of the server       -> progress and log messages of a call; others reach the session in front
 
-A message of a legacy server does not name its call, unless the call is a task. A client that several callers use has
-only one other call in flight that the server could mean, because such a client is leased (backs.py). Log messages do
-not name their call either: if calls of several callers are in flight, they are dropped and counted.
+A message of a legacy server does not name its call, unless the call is a task. A client of a pool is leased to
+one call at a time (backs.py), so a request that names no task belongs to that call. Log messages do not name their call
+either: if calls of several callers are in flight, they are dropped and counted.
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 basic/versioning, basic/index#statelessness
 """
@@ -54,16 +54,16 @@ KEEP_ALIVE_SECONDS: Final = 15.0
 """Pause between the progress notifications for a server that waits for a user, in seconds."""
 
 MAX_TOOLS: Final = 10_000
-"""Number of remembered tools of one server from which on all are forgotten before the next page is noted."""
+"""Maximum number of remembered tools of one server. If it is reached, the next page replaces them all."""
 
-_NATIVE: Final = frozenset({
+_HANDLED_HERE: Final = frozenset({
     "notifications/cancelled", "notifications/subscriptions/acknowledged", "notifications/resources/updated",
     "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed",
     "ping",
 })  # fmt: skip
 """The messages of a server that the client handles itself."""
 
-_RELAYED: Final = [row.name for row in METHODS if row.sender in ("server", "both") and row.name not in _NATIVE]
+_RELAYED: Final = [row.name for row in METHODS if row.sender in ("server", "both") and row.name not in _HANDLED_HERE]
 
 
 @dataclass(slots=True)
@@ -139,7 +139,7 @@ class BackClient(Client):
         self.calls: list[Call] = []
         """The calls in flight to which an input request of the server can belong."""
         self.is_leased, self.watchers = False, 0
-        """True while a call has the client for itself, and number of its subscriptions."""
+        """True while a call has the client for itself; number of subscriptions and awaited tasks that keep it open."""
         self._level: str | None = None  # the log level that the server has got
         self._call_began = asyncio.Event()
         self._early: set[asyncio.Future[Object]] = set()  # requests that the server sent before a call
@@ -164,8 +164,9 @@ class BackClient(Client):
         """True if the client can be closed for another caller: it belongs to no session, and nobody waits for it."""
         if not self.is_open or self.caller.session is not None or self.is_leased or self.watchers:
             return False
-        # A modern client has an open request all the time, with which it listens to changed lists.
-        return not (self.calls if self.is_modern else self.session.dispatcher.pending)
+        if self.is_modern:  # it has an open request all the time, with which it listens to changed lists
+            return not self.calls
+        return not self.session.dispatcher.pending
 
     @property
     def is_modern(self) -> bool:
@@ -180,7 +181,7 @@ class BackClient(Client):
         if self.is_modern:
             meta: Object = params.get("_meta") or {}  # type: ignore[assignment]
             params = {**params, "_meta": {**meta, **self._own_meta(call)}}
-        # A server may not ask the user because of a list, so a list must not hide the call for which it asks.
+        # A server may not ask the user because of a list, and with one more call `_call_of` could not tell which it is.
         can_ask = method in (*INPUT_METHODS, "tasks/result") or self.is_modern or self.caller.session is not None
         if method == "tasks/result":
             call.task_id = params.get("taskId")
@@ -297,7 +298,7 @@ class BackClient(Client):
                     wire: Object = {"progressToken": token, "progress": progress}
                     context.channel.notify("notifications/progress", RelayedObject(wire), context.request_id)
             return asking.result()
-        except ProtocolError as error:  # a RemoteError too, which only a ProtocolError passes on
+        except ProtocolError as error:  # also a RemoteError, which would not reach the server unchanged
             raise ProtocolError(error.code, error.message, error.data) from None
         except McpError as error:
             raise ProtocolError(METHOD_NOT_FOUND, f"{method} cannot reach the client: {error}") from None

@@ -133,7 +133,7 @@ class Bridge(HostOptions):
         ]  # fmt: skip
 
     async def close(self) -> None:
-        """End the held calls, and close the connections to the servers. The end of the last client does the same."""
+        """End the held calls, and close the connections. The front does the same when it has served its last client."""
         await self.relay.held.close()
         await self.relay.changes.close()
         await asyncio.gather(*(back.close() for back in self.backs.values()))

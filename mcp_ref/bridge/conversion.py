@@ -133,7 +133,7 @@ def _known_block(block: JSON) -> JSON:
 
 
 def convert_params(method: str, wire: Object, source: Revision, target: Revision, losses: Losses) -> Object:
-    """Return the params of a request for the target. Raise ProtocolError if it cannot get them."""
+    """Return the params of a request for the target. Raise ProtocolError if its revision cannot express them."""
     try:
         return converted(wire, params_type(method), source, target, losses)
     except (ShapeError, NotInRevision) as error:
@@ -171,5 +171,7 @@ def convert_error(error: ProtocolError, method: str, source: Revision, target: R
 
 def _urls_in(data: JSON) -> list[str]:
     listed = data.get("elicitations") if isinstance(data, dict) else None
-    found = [each.get("url") for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    if not isinstance(listed, list):
+        return []
+    found = [each.get("url") for each in listed if isinstance(each, dict)]
     return [url for url in found if isinstance(url, str)]

@@ -27,7 +27,7 @@ _UNCHANGED: Final = frozenset(
 _URI_MEMBERS: Final = frozenset({"uri", "uriTemplate", "resourceUri"})
 
 MAX_NAMES: Final = 10_000
-"""Number of remembered names of one server from which on all are forgotten before the next page is shown."""
+"""Maximum number of remembered names of one server. If it is reached, the next page replaces them all."""
 
 
 def wrapped_uri(server: str, uri: str) -> str:
@@ -97,8 +97,10 @@ class Namespace:
             server, own = self.split_name(params.get("name"))
             if self.is_plain:
                 return server, params
-            arguments = _unwrap_arguments(server, params.get("arguments", {}))
-            return server, {**params, "name": own, **({"arguments": arguments} if "arguments" in params else {})}
+            routed: Object = {**params, "name": own}
+            if "arguments" in params:
+                routed["arguments"] = _unwrap_arguments(server, params["arguments"])
+            return server, routed
         if method == "completion/complete":
             ref = params.get("ref")
             ref = ref if isinstance(ref, dict) else {}

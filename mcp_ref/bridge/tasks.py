@@ -72,7 +72,7 @@ class FrontTasks(Tasks):
     """The tasks of the bridge itself."""
 
     async def known(self, ids: Collection[str], owner: str) -> list[str]:
-        return list(ids)  # `BridgeTasks.updates` has left out the others, because a task can be the server's
+        return list(ids)  # `BridgeTasks.updates` has checked them, because only it knows the tasks of the server
 
 
 @dataclass(eq=False)
@@ -180,9 +180,9 @@ class BridgeTasks:
             return message
 
         def seal(task: JSON) -> JSON:
-            if not isinstance(task, dict) or not isinstance(id := task.get("taskId"), str):
-                return task
-            return {**task, "taskId": sealed(self._key, "task id", server.name, principal, id)}
+            if isinstance(task, dict) and isinstance(task.get("taskId"), str):
+                return {**task, "taskId": sealed(self._key, "task id", server.name, principal, task["taskId"])}
+            return task
 
         changed = cast(Object, seal(message))
         meta, tasks = changed.get("_meta"), changed.get("tasks")
