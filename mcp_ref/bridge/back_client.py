@@ -240,6 +240,7 @@ class BackClient(Client):
     def _receive(self, method: str, params: Object) -> None:
         """Pass a notification of the server on."""
         call = self._call_of(params)
+        awaiting = self._awaiting(params.get("taskId"))
         sealed = self.back.seal(params, self.caller.principal)
         if method == "notifications/progress":
             token = progress_token(params)
@@ -250,8 +251,8 @@ class BackClient(Client):
                 pending.on_progress(params)
         elif method == "notifications/message" and call is not None:
             call.receive(method, params, self.revision)
-        elif method == "notifications/tasks/status" and (waiting := self._awaiting(params.get("taskId"))) is not None:
-            waiting.set_status(params.get("statusMessage"))
+        elif method == "notifications/tasks/status" and awaiting is not None:
+            awaiting.set_status(params.get("statusMessage"))
         elif method == "notifications/tasks":
             id = _meta_of(params).get(SUBSCRIPTION_ID)
             listener = self.session.listeners.get(id) if type(id) is int else None

@@ -234,9 +234,9 @@ class BackServer(ServerNotes):
 
     def _make_room(self, caller: Caller) -> None:
         """Close an unused client of a pool if there are too many clients. Raise ProtocolError if all are in use."""
-        is_own = caller.session is not None and not self.is_modern
-        most = MAX_SESSION_CLIENTS if is_own else MAX_CLIENTS
-        clients = [each for each in self.clients if (each.caller.session is not None) == is_own]
+        is_of_session = caller.session is not None and not self.is_modern
+        most = MAX_SESSION_CLIENTS if is_of_session else MAX_CLIENTS
+        clients = [each for each in self.clients if (each.caller.session is not None) == is_of_session]
         of_principal = [each for each in clients if each.caller.principal == caller.principal]
         if caller.principal is not None and len(of_principal) >= most // 2:
             clients = of_principal

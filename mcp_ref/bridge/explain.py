@@ -30,9 +30,10 @@ def explain(front: Revision, back: Revision) -> list[Row]:
     rows = [Row(name, fate) for name, fate in _methods(front, back)]
     if front is back:
         return [*rows, Row("all fields", "passed on as they are, also unknown ones")]
+    unconverted = NATIVE.union(row.name for row in rows if row.fate.startswith(_NOT_CONVERTED))
     lost: dict[str, str] = {}
     for method in METHODS:
-        if method.name in NATIVE or any(fate.startswith(_NOT_CONVERTED) for name, fate in rows if name == method.name):
+        if method.name in unconverted:
             continue
         is_input = method.name in INPUT_REQUESTS
         sent, returned = (back, front) if is_input or method.sender == "server" else (front, back)

@@ -172,13 +172,13 @@ class FrontCatalog(Catalog):
             session.use_revision(choose_revision(params.protocol_version, self.legacy_revisions))
             session.peer_capabilities = session.codec.encode(params.capabilities)
             session.peer_info, session.logging_level = params.client_info, None
-            self._relay.end_session(session)  # of an earlier handshake on the same transport
+            self._relay.end_session(session)  # close what an earlier handshake on this transport has opened
             loop = asyncio.get_running_loop()
             session.ended.add_done_callback(lambda _: loop.call_later(FINISH_SECONDS, self._relay.end_session, session))
             await self._relay.connect(caller_of(context))
             result = await handler(params, context)
             session.custom_methods = FrontMethods(self._relay, session)
-            # A modern server sends only the messages that a request asks for; a legacy one chooses the level itself.
+            # A modern server logs only at the level that each request names; a legacy one chooses its level itself.
             has_modern = any(server.is_modern for server in self._relay.servers.values())
             session.logging_level = "info" if has_modern else None
             return result

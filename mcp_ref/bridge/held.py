@@ -21,7 +21,7 @@ requests only in a result, which ends its own request. Four ways are possible:
 
 The state of a held call names the call, the round, and the time limit, and is signed for the principal and for the
 request (basic/mrtr.py). A used state is refused, because the server has got its responses already. If the call is gone,
-for example after a restart, the bridge does not call the tool again: its author did not expect that.
+for example after a restart, the bridge does not call the tool again, because its author did not expect a repetition.
 
 Threats:
     bridge-stolen-state: the response of a user; another user, or the same one with other arguments; sends the state of

@@ -199,7 +199,7 @@ class Relay:
         return await call.run(send(call))
 
     def _input_for_client(self, result: Object, server: str, caller: Caller) -> Object:
-        """Return an `input_required` result of a modern server, with its name in the messages to the user."""
+        """Return an `input_required` result of a modern server. Its messages to the user name the server."""
         prefix, requests = self.names.prefix(server), result.get("inputRequests")
         if prefix and isinstance(requests, dict):
             result = {**result, "inputRequests": {key: _prefixed(each, prefix) for key, each in requests.items()}}

@@ -249,4 +249,4 @@ def _decoded(cls: type[T], params: Object, revision: Revision) -> T:
 
 
 def _catalog_of(context: RequestContext) -> Catalog:
-    return cast(StatelessRequest, context.channel).catalog  # a session has it too
+    return cast(StatelessRequest, context.channel).catalog  # a `ServerSession` has a catalog too

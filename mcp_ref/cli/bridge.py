@@ -63,10 +63,8 @@ def servers_of(options: argparse.Namespace) -> Configuration:
     words = [escaped(word) for word in options.command]
     entry: Entry = {"command": words[0], "args": words[1:], "env": {**parse_environment(options.env)}}
     if words[0].startswith(("http://", "https://")):
-        entry = {
-            "url": words[0],
-            "headers": {name: escaped(text) for name, text in parse_headers(options.header).items()},
-        }
+        headers = parse_headers(options.header)
+        entry = {"url": words[0], "headers": {name: escaped(text) for name, text in headers.items()}}
     return read_servers({"server": entry})
 
 
