@@ -468,6 +468,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "Each ends with its recorded messages, or when the client disconnects.",
     ("recorder/replay.py", "replay_http", "await start_server(handle, host, port)"):
         "See `HttpServer.close`.",
+    ("recorder/replay.py", "replay_stdio.read", "asyncio.run_coroutine_threadsafe(lines.put(line), loop).result()"):
+        "The loop takes the lines before it, or its end cancels the wait; it is the thread of the input.",
     ("recorder/replay.py", "replay_stdio", "lines.get()"):
         "The client sends a line or closes the input; it is the idle state of a server.",
     ("recorder/tape.py", "Tape._next_lines", "self._queue.get()"):

@@ -71,7 +71,11 @@ def _mask_word(word: str) -> str:
 def mask(event: Event) -> Event:
     """Return the event without its secrets. `masked` is True if there were any."""
     match event:
-        case Frame() | ErrorOutput() | HttpBody() | HttpEvent():
+        case HttpEvent():
+            data, id = _mask_content(event.content, False), None if event.id is None else _mask_text(event.id)
+            is_same = data is event.content and id == event.id
+            return event if is_same else dataclasses.replace(event, content=data, id=id, masked=True)
+        case Frame() | ErrorOutput() | HttpBody():
             data = _mask_content(event.content, isinstance(event, ErrorOutput))
             return event if data is event.content else dataclasses.replace(event, content=data, masked=True)
         case HttpRequest():

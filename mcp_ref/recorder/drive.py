@@ -42,6 +42,8 @@ from .tape import TapeOptions
 
 MAX_READ: Final = 20
 """Maximum number of resources that are read in one revision."""
+MAX_CALLED, MAX_GOT = 100, 100
+"""Maximum number of read-only tools that are called, and of prompts that are got, in one revision."""
 MAX_TOOLS: Final = 40
 """Number of tools above which models choose worse, and some hosts refuse the rest."""
 NO_SUCH: Final = "mcp-ref-no-such"
@@ -203,14 +205,16 @@ async def _tools(client: Client, visit: Visit, calls: dict[str, Object]) -> list
 
     if not await _try(visit, "tools/list", list_all()):
         return tools
-    called = 0
+    called, harmless = 0, 0
     for tool in tools:
         arguments = calls.pop(tool.name, None)  # before the call: one that ends the connection is not repeated
         if arguments is None and _is_harmless(tool) and not tool.input_schema.get("required"):
-            arguments = {}
+            harmless += 1
+            arguments = {} if harmless <= MAX_CALLED else None
         if arguments is not None:
             called += await _try(visit, f"call {tool.name}", client.call_tool(tool.name, arguments))
     visit.notes += [f"call {name}: there is no such tool" for name in calls]
+    _note_rest(visit, harmless, MAX_CALLED, "tool", "called")
     calls.clear()
     visit.worked.append(_count(len(tools), "tool") + (f" ({called} called)" if called else ""))
     return tools
@@ -238,6 +242,7 @@ async def _resources(client: Client, visit: Visit) -> None:
 
     if await _try(visit, "resources/list", list_all()):
         read = [await _try(visit, f"read {uri}", client.read_resource(uri)) for uri in uris[:MAX_READ]]
+        _note_rest(visit, len(uris), MAX_READ, "resource", "read")
         text = _count(len(uris), "resource") + (f" ({sum(read)} read)" if read else "")
         visit.worked.append(text + (f", {_count(templates, 'template')}" if templates else ""))
 
@@ -252,8 +257,16 @@ async def _prompts(client: Client, visit: Visit) -> None:
         simple.extend(p.name for p in prompts if not any(argument.required for argument in p.arguments or []))
 
     if await _try(visit, "prompts/list", list_all()):
-        got = [await _try(visit, f"get {name}", client.get_prompt(name)) for name in simple]
+        got = [await _try(visit, f"get {name}", client.get_prompt(name)) for name in simple[:MAX_GOT]]
+        _note_rest(visit, len(simple), MAX_GOT, "prompt", "got")
         visit.worked.append(_count(number, "prompt") + (f" ({sum(got)} got)" if got else ""))
+
+
+def _note_rest(visit: Visit, number: int, most: int, name: str, done: str) -> None:
+    """Note how many things the limit has left out."""
+    if number > most:
+        visit.notes.append(f"{_count(number - most, name)} {'was' if number == most + 1 else 'were'} not {done}: "
+                           f"at most {most} are")  # fmt: skip
 
 
 def _count(number: int, name: str) -> str:

@@ -26,6 +26,7 @@ MAX_HEAD: Final = 256 * 1024
 """Maximum size of a head that is read, in bytes. The bytes after a larger one are not recorded."""
 _ZIPPED: Final = ("gzip", "x-gzip", "deflate")
 _ANY_ZIP: Final = 15 + 32  # the largest window, and both the form of gzip and of deflate
+_RAW_DEFLATE: Final = -15  # the largest window, and deflate without its head, which some servers send
 MAX_FIELD: Final = 64 * 1024
 """Maximum size of a line of an event stream that is kept as a whole, in bytes."""
 
@@ -47,6 +48,7 @@ class HttpStream:
         self._status = 0  # of the current response
         self._events: _EventReader | None = None  # for the current response, if it is an event stream
         self._unzip: zlib._Decompress | None = None  # for the current response, if it is compressed
+        self._unzip_raw: zlib._Decompress | None = None  # for the first piece of a response with deflate
         self._is_unreadable = False  # True if the current response has another compression
         self._is_lost = False
         self._ended_first: Side | None = None
@@ -89,6 +91,7 @@ class HttpStream:
             yield HttpResponse(number, part.status, tuple(part.headers), at=at, connection=connection)
             self._events = _EventReader() if part.headers.media_type == "text/event-stream" else None
             self._unzip = zlib.decompressobj(_ANY_ZIP) if _coding(part) in _ZIPPED else None
+            self._unzip_raw = zlib.decompressobj(_RAW_DEFLATE) if _coding(part) == "deflate" else None
             self._is_unreadable = _coding(part) not in (*_ZIPPED, "identity")
             if self._is_unreadable:
                 self._events = None
@@ -111,10 +114,12 @@ class HttpStream:
         """Yield a piece of a body without its compression, in small pieces. Bytes that are not compressed stay."""
         while self._unzip is not None and piece:
             try:
-                yield self._unzip.decompress(piece, MAX_FIELD)
+                found = self._unzip.decompress(piece, MAX_FIELD)
             except zlib.error:
-                self._unzip = None
-                break
+                self._unzip, self._unzip_raw = self._unzip_raw, None
+                continue
+            self._unzip_raw = None
+            yield found
             piece = self._unzip.unconsumed_tail
         if piece:
             yield piece

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import json
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import CancelledError
 from typing import Final
 
 from ..basic.versioning import PROTOCOL_VERSION, SUBSCRIPTION_ID, UNSUPPORTED_PROTOCOL_VERSION
@@ -31,6 +33,8 @@ PROBES: Final = ("server/discover", "initialize", "ping")
 """Methods with which a client finds out what the server speaks. If they were not recorded, that is not a mistake."""
 CLIENT_SECONDS: Final = 60.0
 """Maximum time for a client's response to a request of the server, in seconds."""
+MAX_LINES: Final = 100
+"""Maximum number of lines of the client that wait. The client then waits, because the pipe is full."""
 SESSION: Final = "replay"
 """The session id of every client over HTTP."""
 
@@ -139,14 +143,13 @@ def _pair(name: str, value: JSON) -> str:
 
 async def replay_stdio(player: Player) -> None:
     """Serve one client on the standard streams, until its end of the input."""
-    lines: asyncio.Queue[bytes] = asyncio.Queue()
+    lines: asyncio.Queue[bytes] = asyncio.Queue(MAX_LINES)
     loop, tasks = asyncio.get_running_loop(), dict[str, asyncio.Task[None]]()
 
     def read() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            for line in sys.stdin.buffer:
-                loop.call_soon_threadsafe(lines.put_nowait, line)
-            loop.call_soon_threadsafe(lines.put_nowait, b"")
+        with contextlib.suppress(RuntimeError, CancelledError):  # the loop has ended
+            for line in itertools.chain(sys.stdin.buffer, [b""]):
+                asyncio.run_coroutine_threadsafe(lines.put(line), loop).result()
 
     def send(message: Object) -> None:
         sys.stdout.buffer.write(json.dumps(message, ensure_ascii=False).encode() + b"\n")
@@ -158,7 +161,9 @@ async def replay_stdio(player: Player) -> None:
             if "method" not in message:
                 player.note_response(message)
             elif "id" in message:
-                tasks[json.dumps(message["id"])] = asyncio.create_task(player.answer(message, send))
+                key = json.dumps(message["id"])
+                tasks[key] = asyncio.create_task(player.answer(message, send))
+                tasks[key].add_done_callback(functools.partial(_forget, tasks, key))
             elif message["method"] == "notifications/cancelled":
                 params = message.get("params")
                 cancelled = tasks.get(json.dumps(params.get("requestId")) if isinstance(params, dict) else "")
@@ -168,6 +173,11 @@ async def replay_stdio(player: Player) -> None:
     await asyncio.sleep(0)
     for task in tasks.values():
         task.cancel()
+
+
+def _forget(tasks: dict[str, asyncio.Task[None]], key: str, done: asyncio.Task[None]) -> None:
+    if tasks.get(key) is done:  # a client can use an id again
+        del tasks[key]
 
 
 def _objects(data: bytes) -> list[Object]:

@@ -69,6 +69,8 @@ _PASSWORD = re.compile(r"(?<=://)([^/?#@:\s\"'<>]*):[^/?#\s\"'<>]+@")
 _SECRET = re.compile("|".join(SECRET_NAMES), re.IGNORECASE)
 _QUERY = re.compile(r"(?<=[?&#])([^?&=\s\"]{1,200})=([^&#\s\"]+)")
 """A parameter of a URL's query or fragment: its name and its value."""
+_ASSIGNMENT = re.compile(r"\b([A-Za-z][\w-]{0,99})=([^\s,;&\"'<>]+)")
+"""A variable in a text, such as `API_KEY=...`: its name and its value."""
 _PERCENT = re.compile("%([0-9A-Fa-f]{2})")
 _QUERY_SECRETS = ("code", "device_code", "assertion", "client_assertion", "key", "auth", "sig", "signature")
 """The parameters of OAuth and of signed URLs that are secrets, although no word in their names says so."""
@@ -160,7 +162,10 @@ def _redact_text(text: str) -> str:
             shown = redact(value)
             if shown != value:
                 return json.dumps(shown, ensure_ascii=False)
-    return redact_query(_PASSWORD.sub(r"\1:***@", _BEARER.sub(r"\1 ***", text)))
+    text = redact_query(_PASSWORD.sub(r"\1:***@", _BEARER.sub(r"\1 ***", text)))
+    if "=" not in text:
+        return text
+    return _ASSIGNMENT.sub(lambda found: f"{found[1]}=***" if suggests_secret(found[1]) else found[0], text)
 
 
 def _redact_member(name: str, member: JSON) -> JSON:

@@ -137,6 +137,7 @@ def test_mask_hides_a_secret_in_a_content(text: str) -> None:
         '{"uri": "https://a/cb?t%6Fken=hunter2"}',
         '{"uri": "https://a/cb?x=1&key=hunter2"}',
         '{"content": [{"type": "text", "text": "{\\"token\\": \\"hunter2\\"}"}]}',
+        '{"content": [{"type": "text", "text": "set API_KEY=hunter2 and restart"}]}',
     ],
 )
 def test_mask_hides_a_secret_in_a_url_or_in_json_within_a_text(text: str) -> None:
@@ -194,6 +195,7 @@ def test_mask_hides_a_secret_in_a_header(name: str, value: str) -> None:
     [
         Gap(1, because="a header line must be `name: value`, not 'Authorization : hunter2'"),
         HttpRequest(1, "POST", "/token", (), content(b"code=hunter2&client_secret=hunter2\r\n")),
+        HttpEvent(1, content(b"{}"), id="token=hunter2"),
     ],
 )
 def test_mask_hides_a_secret_in_what_is_broken(event: Event) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -10,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref import Client
+from mcp_ref import Client, Server, ToolAnnotations
 from mcp_ref.check.recording import Head, read_events
 from mcp_ref.cli.drive import show_report
 from mcp_ref.features.tools import Tool
 from mcp_ref.jsonrpc.messages import Object
+from mcp_ref.recorder import drive
 from mcp_ref.recorder.as_test import to_test
 from mcp_ref.recorder.drive import Report, Visit, advice_on
 from mcp_ref.recorder.exchanges import Cassette
@@ -107,6 +109,26 @@ def test_check_of_a_server_that_cannot_start_ends_with_exit_code_3() -> None:
 def test_check_with_a_wrong_command_line_says_so(words: tuple[str, ...]) -> None:
     done = check(*words)
     assert done.returncode == 2 and "Traceback" not in done.stderr
+
+
+async def test_check_calls_and_gets_and_reads_at_most_as_many_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MAX_CALLED", "MAX_GOT", "MAX_READ"):
+        monkeypatch.setattr(drive, name, 2)
+    server, used = Server("s"), list[str]()
+    for number in range(4):
+
+        def use(name: str = f"n{number}") -> str:
+            used.append(name)
+            return "text"
+
+        server.tool(f"n{number}", annotations=ToolAnnotations(read_only_hint=True))(use)
+        server.prompt(f"n{number}")(functools.partial(use, f"n{number}"))
+    visit = Visit(MODERN)
+    async with Client(server, revision=MODERN) as client:
+        await drive._tools(client, visit, {"n3": {}})
+        await drive._prompts(client, visit)
+    assert used == ["n0", "n1", "n3", "n0", "n1"]
+    assert visit.notes == ["1 tool was not called: at most 2 are", "2 prompts were not got: at most 2 are"]
 
 
 def test_advice_names_definitions_that_models_misread() -> None:

@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import random
+import zlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -230,10 +231,18 @@ def test_http_stream_survives_broken_http_in_both_directions() -> None:
 
 
 def test_http_stream_reads_compressed_bodies() -> None:
-    for body, shown in ((gzip.compress(b"a" * 300_000), b"a" * 300_000), (b"not compressed", b"not compressed")):
+    raw = zlib.compressobj(wbits=-15)
+    for coding, body, shown in (
+        (b"gzip", gzip.compress(b"a" * 300_000), b"a" * 300_000),
+        (b"gzip", b"not compressed", b"not compressed"),
+        (b"deflate", zlib.compress(b"a" * 300_000), b"a" * 300_000),
+        (b"deflate", raw.compress(b"a" * 300_000) + raw.flush(), b"a" * 300_000),
+        (b"deflate", b"not compressed", b"not compressed"),
+        (b"deflate", b'{"a": 1}', b'{"a": 1}'),
+    ):
         stream = HttpStream(1, iter(range(1, 9)))
         list(stream.receive(0.0, "client", b"GET / HTTP/1.1\r\n\r\n"))
-        head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body)
+        head = b"HTTP/1.1 200 OK\r\nContent-Encoding: %b\r\nContent-Length: %d\r\n\r\n" % (coding, len(body))
         events = list(stream.receive(0.0, "server", head + body))
         assert [event.content.data for event in events if isinstance(event, HttpBody)] == [shown]
 

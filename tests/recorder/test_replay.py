@@ -26,6 +26,7 @@ from mcp_ref.features.elicitation import ElicitResult
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.recorder.exchanges import differences, messages_of, requests_of
 from mcp_ref.recorder.proxy import record_http
+from mcp_ref.recorder.replay import MAX_LINES
 from mcp_ref.recorder.tape import TapeOptions
 from tests.recorder.recordings import events_of, record_command
 from tests.server_programs import Program, serving
@@ -130,6 +131,13 @@ def test_replay_answers_equal_requests_in_order_and_repeats_the_last_answer(tmp_
                     ("client", call(2, "roll")), ("server", result(2, n=6)))  # fmt: skip
     found, status, _ = replayed(path, call(7, "roll"), call(8, "roll"), call(9, "roll"))
     assert (found, status) == ([result(7, n=4), result(8, n=6), result(9, n=6)], 0)
+
+
+def test_replay_over_stdio_answers_more_lines_than_it_keeps(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_recording(path, ("client", call(1, "roll")), ("server", result(1, n=4)))
+    found, _, _ = replayed(path, *(call(id, "roll") for id in range(3 * MAX_LINES)))
+    assert [each["id"] for each in found] == [*range(3 * MAX_LINES)]
 
 
 def test_replay_of_a_request_that_was_not_recorded_names_the_nearest_one(tmp_path: Path) -> None:

@@ -84,6 +84,7 @@ def test_secrets_in_other_pairs_and_texts_are_redacted() -> None:
         {"field": "password", "default": "hunter2"},
         {"private-key": "hunter2", "Code Verifier": "hunter2", "API key": "hunter2", "passphrase": "hunter2"},
         "curl -H 'Authorization: Bearer hunter2'",
+        "set API_KEY=hunter2 and restart",
     ]
     for secret in secrets:
         assert "hunter2" not in json.dumps(redact({"params": [secret]})), secret
