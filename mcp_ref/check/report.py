@@ -6,7 +6,7 @@ Below: rules.py
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
@@ -39,8 +39,18 @@ def summary(findings: Sequence[Finding]) -> str:
     return ", ".join(words)
 
 
-def text_report(name: str, findings: Sequence[Finding], events: int, notes: Sequence[str] = ()) -> list[str]:
-    """Return the lines of a report for people. `notes` say what could not be verified."""
+def text_report(
+    name: str, findings: Sequence[Finding], events: int, notes: Sequence[str], messages: Mapping[int, str]
+) -> list[str]:
+    """Return the lines of a report for people.
+
+    Args:
+        name: The name of the recording.
+        findings: The findings.
+        events: Number of all events.
+        notes: The sentences that say what could not be verified.
+        messages: The messages of events, by the number of the event. Below each proof stands that of its last event.
+    """
     lines = [f"{name}: {summary(findings)} in {events} events"]
     for finding in findings:
         times = f" ({finding.times} times)" if finding.times > 1 else ""
@@ -51,6 +61,7 @@ def text_report(name: str, findings: Sequence[Finding], events: int, notes: Sequ
             f"{_WORDS[finding.level]}: {finding.side}: {finding.text}{times}",
             f"    rule   {finding.rule.meaning} [{finding.rule.id}]",
             f"    proof  event {numbers}{revision}",
+            *(f"           {messages[number]}" for number in finding.events[-1:] if number in messages),
             f"    do     {finding.fix}",
         ]
     lines += ["", *(f"not verified: {note}" for note in notes)] if notes else []

@@ -17,9 +17,8 @@ import argparse
 import itertools
 import json
 import os
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ..check.conversation import Conversation
@@ -58,7 +57,9 @@ def check_file(options: argparse.Namespace) -> int:
     if options.json:
         as_json(json_report(name, found, events, notes))
     else:
-        show_findings(text_report(name, found, events, notes), read_messages(options.file, found))
+        # a recording that is a pipe cannot be read twice
+        messages = read_messages(options.file, found) if os.path.isfile(options.file) else {}
+        out("\n".join(text_report(name, found, events, notes, messages)))
     return 1 if any(finding.level == MUST for finding in found) else 0
 
 
@@ -82,7 +83,7 @@ def judge_file(path: str, revision: str | None = None) -> tuple[list[Finding], i
 
 def read_messages(path: str, findings: Sequence[Finding]) -> dict[int, str]:
     """Return the message of the last event of each finding, by the number of the event."""
-    numbers = {finding.events[-1] for finding in findings}
+    numbers = {number for finding in findings for number in finding.events[-1:]}
     with open(path, "rb") as file:
         file.readline()
         events = enumerate(itertools.islice(read_events(file), max(numbers, default=0)), 1)
@@ -97,16 +98,6 @@ def message_of(event: Event) -> str:
         text = format_event(event).decode()
     text = escape_hidden(text, keep="")  # a message must not look like another line of the report
     return text if len(text) <= SHOWN_MESSAGE else f"{text[:SHOWN_MESSAGE]}..."
-
-
-def show_findings(report: Iterable[str], messages: Mapping[int, str]) -> None:
-    """Print the lines of a report, and below each proof the message of its last event."""
-    for line in report:
-        out(line)
-        if line.startswith("    proof "):
-            last = int(re.findall(r"\d+", line.partition(", judged")[0])[-1])
-            if last in messages:  # a recording that is a pipe cannot be read twice
-                out(f"           {messages[last]}")
 
 
 def write_report(path: str, text: str) -> None:

@@ -33,7 +33,7 @@ from ..recorder.drive import DriveOptions, Report, Visit, drive
 from ..recorder.exchanges import Cassette
 from ..revisions import REVISIONS, revision_named
 from . import UsageError, usage_errors
-from .check import message_of, show_findings, write_report
+from .check import message_of, write_report
 from .client_commands import parse_server, report_failure
 from .replay import read_recording
 from .show import as_json, note, out
@@ -114,7 +114,7 @@ def show_report(report: Report, findings: Sequence[Finding], notes: Sequence[str
         out("\ndefinitions that models or hosts misread:\n  " + "\n  ".join(report.advice))
     out()
     messages = {number: message_of(event) for number, event in enumerate(report.events, 1)}
-    show_findings(text_report(_name(report), findings, len(report.events), notes), messages)
+    out("\n".join(text_report(_name(report), findings, len(report.events), notes, messages)))
 
 
 def _visit_lines(visit: Visit) -> list[str]:
