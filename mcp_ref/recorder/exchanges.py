@@ -12,6 +12,7 @@ Used by: replay.py, regression.py. Uses: check/recording.py, transports/trace.py
 from __future__ import annotations
 
 import difflib
+import functools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -53,7 +54,7 @@ class RecordedRequest:
     @property
     def progress_token(self) -> JSON:
         """The token of its progress notifications, or None."""
-        return _member(self.request.value, "params", "_meta", "progressToken")
+        return member(self.request.value, "params", "_meta", "progressToken")
 
 
 def messages_of(events: Iterable[Event]) -> Iterator[Sent]:
@@ -108,7 +109,7 @@ def requests_of(messages: Iterable[Sent]) -> list[RecordedRequest]:
 
 def _owner(in_flight: list[RecordedRequest], sent: Sent) -> RecordedRequest | None:
     """Return the request in flight to which a notification or request of the server belongs; None if it names none."""
-    token = _member(sent.value, "params", "progressToken")
+    token = member(sent.value, "params", "progressToken")
     for each in reversed(in_flight):
         if (token is not None and token == each.progress_token) or (
             token is None and sent.number == each.request.number
@@ -151,13 +152,13 @@ class Cassette:
         self.unknown: list[str] = []
         """A line for each request that was not recorded."""
 
-    @property
+    @functools.cached_property
     def revision(self) -> str:
         """The name of the revision in the recording, or ""."""
         for recorded in self.requests:
             answered = recorded.response.value if recorded.response is not None else {}
-            name = _member(answered, "result", "protocolVersion")
-            name = name or _member(recorded.request.value, "params", "_meta", PROTOCOL_VERSION)
+            name = member(answered, "result", "protocolVersion")
+            name = name or member(recorded.request.value, "params", "_meta", PROTOCOL_VERSION)
             if isinstance(name, str):
                 return name
         return ""
@@ -202,7 +203,8 @@ def _short(value: JSON) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
 
 
-def _member(value: JSON, *names: str) -> JSON:
+def member(value: JSON, *names: str) -> JSON:
+    """Return the value under a path of names in a message; None if it is missing."""
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value

@@ -27,7 +27,7 @@ from ..lib.http.message import Exchange
 from ..lib.http.origin import parse_url
 from ..lib.http.server import start_server
 from ..lib.http.sse import encode_event
-from .exchanges import Cassette, RecordedRequest
+from .exchanges import Cassette, RecordedRequest, member
 
 PROBES: Final = ("server/discover", "initialize", "ping")
 """Methods with which a client finds out what the server speaks. If they were not recorded, that is not a mistake."""
@@ -56,9 +56,11 @@ class Player:
 
     async def answer(self, request: Object, send: Send) -> None:
         """Send everything that belongs to a request."""
-        recorded = None if self._wants_other_revision(request) else self.cassette.take(request)
+        wanted = _asked_revision(request)
+        is_other = wanted is not None and wanted != self.cassette.revision
+        recorded = None if is_other else self.cassette.take(request)
         if recorded is None:
-            send({"jsonrpc": "2.0", "id": request["id"], **self._without_recording(request)})
+            send({"jsonrpc": "2.0", "id": request["id"], **self._without_recording(request, is_other)})
             return
         before = recorded.request.at
         for sent in recorded.messages:
@@ -91,16 +93,11 @@ class Player:
         if answered is not None:
             answered.set()
 
-    def _wants_other_revision(self, request: Object) -> bool:
-        wanted, recorded = _asked_revision(request), self.cassette.revision
-        return wanted is not None and recorded != wanted
-
-    def _without_recording(self, request: Object) -> Object:
-        """Return the result or the error for a request that was not recorded."""
+    def _without_recording(self, request: Object, is_other: bool) -> Object:
+        """Return the result or the error for a request that was not recorded, or is one of another revision."""
         method, recorded = request.get("method"), self.cassette.revision
-        wanted = _asked_revision(request)
-        if wanted is not None and wanted != recorded and _is_stateless(recorded, self.cassette):
-            data: JSON = {"supported": [recorded], "requested": wanted}
+        if is_other and _is_stateless(recorded, self.cassette):
+            data: JSON = {"supported": [recorded], "requested": _asked_revision(request)}
             text = f"the recording is of revision {recorded}"
             return {"error": {"code": UNSUPPORTED_PROTOCOL_VERSION, "message": text, "data": data}}
         if method == "ping":
@@ -112,9 +109,7 @@ class Player:
 
 def _asked_revision(request: Object) -> str | None:
     """Return the revision that a stateless request names."""
-    params = request.get("params")
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    name = meta.get(PROTOCOL_VERSION) if isinstance(meta, dict) else None
+    name = member(request, "params", "_meta", PROTOCOL_VERSION)
     return name if isinstance(name, str) else None
 
 
@@ -125,9 +120,7 @@ def _is_stateless(revision: str, cassette: Cassette) -> bool:
 def _adapted(value: Object, recorded: RecordedRequest, request: Object) -> Object | None:
     """Return a notification with the new request's token and id, or None if the client wants no progress."""
     text = json.dumps(value)
-    params = request.get("params")
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    token = meta.get("progressToken") if isinstance(meta, dict) else None
+    token = member(request, "params", "_meta", "progressToken")
     if value.get("method") == "notifications/progress":
         if token is None:
             return None
