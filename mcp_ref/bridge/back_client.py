@@ -281,7 +281,9 @@ class BackClient(Client):
         """
         related = _meta_of(params).get(RELATED_TASK)
         id = related.get("taskId") if isinstance(related, dict) else None
-        calls = [call for call in self.calls if call.task_id == id] or self.calls
+        calls = [call for call in self.calls if call.task_id == id]
+        if not calls:  # a task that has ended belongs to no call, but one can be so new that its id is not known yet
+            calls = [call for call in self.calls if id is None or call.task_id == ""]
         return calls[0] if len(calls) == 1 or (calls and self.caller.session is not None) else None
 
     async def _serve(self, method: str, params: Object, context: RequestContext) -> Object:

@@ -24,7 +24,7 @@ from ..jsonrpc.errors import McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import INTERNAL_ERROR, METHOD_NOT_FOUND, Object
 from ..revisions import SPECIFIED, find_method
 from ..server.context import Context
-from .back_client import LIST_SECONDS, BackClient, caller_of
+from .back_client import LIST_SECONDS, MAX_TOOLS, BackClient, caller_of
 from .backs import BackServer
 from .calls import Call, SessionCall, complete_call, refusal
 from .conversion import convert_error, convert_params, convert_result
@@ -80,7 +80,9 @@ async def _send(client: BackClient, method: str, wire: Object, call: Call, timeo
         except ProtocolError as error:
             if call.allows_task or not _needs_task(error) or not client.server_can(EXTENSION_CAPABILITY):
                 raise
-        support[name] = "required"
+        call.allows_task = True
+        if len(support) < MAX_TOOLS:
+            support[name] = "required"
         return await send(params)
 
     if back.era == "modern":  # so the client is legacy

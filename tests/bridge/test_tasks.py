@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from mcp_ref import Client, Context, ElicitResult, RemoteError, Server, TextContent
+from mcp_ref.bridge.back_client import BackClient
 from mcp_ref.bridge.bridge import Bridge
-from mcp_ref.features.task_augmentation import EXTENSION
+from mcp_ref.features.task_augmentation import EXTENSION, RELATED_TASK
 from mcp_ref.jsonrpc.messages import Object
 from tests.bridge.links import linked
 from tests.settings import eventually
@@ -268,3 +270,25 @@ async def test_bridge_seals_the_ids_in_the_messages_about_a_task() -> None:
         running = await ann.start_tool("ask", {"question": "a"})
         await running.result()
         assert set(seen) == {running.id} and len(seen) > 1
+
+
+@pytest.mark.attack("bridge-foreign-task")
+@pytest.mark.parametrize(
+    ("task_ids", "related", "found"),
+    [
+        ([None, "a"], "a", 1),
+        ([None], "gone", None),
+        (["a"], "gone", None),
+        ([None, ""], "new", 1),
+        ([None], None, 0),
+        (["a"], None, 0),
+        ([None, None], None, None),
+    ],
+)
+def test_bridge_gives_a_message_of_a_task_to_no_call_of_another_task(
+    task_ids: list[str | None], related: str | None, found: int | None
+) -> None:
+    calls: list[Any] = [SimpleNamespace(task_id=id) for id in task_ids]
+    client: Any = SimpleNamespace(calls=calls, caller=SimpleNamespace(session=None))
+    params: Object = {"_meta": {RELATED_TASK: {"taskId": related}}} if related is not None else {}
+    assert BackClient._call_of(client, params) is (None if found is None else calls[found])
