@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -55,8 +56,9 @@ def suite(peers: Path, tmp_path: Path) -> Suite:
         judge: bool = True,
     ) -> Outcome:  # fmt: skip
         outcome = Outcome("")
+        results = tempfile.mkdtemp(dir=tmp_path)
         with subprocess.Popen(
-            [programs / "node", programs / "conformance", *arguments, "--output-dir", tmp_path],
+            [programs / "node", programs / "conformance", *arguments, "--output-dir", results],
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -75,7 +77,7 @@ def suite(peers: Path, tmp_path: Path) -> Suite:
                 raise
             finally:
                 timer.cancel()
-        for file in tmp_path.glob("**/checks.json"):
+        for file in Path(results).glob("**/checks.json"):
             scenario = file.parent.name.removeprefix("server-")[: -len("-2025-11-25T00-00-00-000Z")]
             outcome.passed[scenario] += 0
             for check in json.loads(file.read_text("utf-8")):

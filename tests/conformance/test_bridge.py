@@ -49,6 +49,9 @@ PREDICTED: list[tuple[str, str, dict[str, int]]] = [
 IN_SHORT = ("2024-11-05", "2025-11-25"), ("2025-11-25", "2026-07-28")
 """The rows that run without MCP_REF_COMBINATIONS=all: one for each mixed kind."""
 
+RUNS = 2
+"""The suite waits 500 ms for some answers, which a bridge on a busy machine can miss. A fault fails each run."""
+
 
 @contextlib.contextmanager
 def bridging(url: str) -> Iterator[str]:
@@ -68,9 +71,12 @@ def test_bridge_has_only_the_predicted_failures(
     if COMBINATIONS != "all" and (back, requirements) not in IN_SHORT:
         pytest.skip("MCP_REF_COMBINATIONS=all runs it")
     with serving(EVERYTHING, "--revision", back) as program, bridging(program.url) as url:
-        outcome = suite("server", "--url", url, "--requirements", requirements, judge=False)
-    found = Counter(other.partition(":")[0] for other in outcome.others)
-    if back < "2025-11-25":
-        found = Counter({name: count for name, count in found.items() if not name.startswith("tasks-")})
-    assert found == unmet, outcome.others
+        for _ in range(RUNS):
+            outcome = suite("server", "--url", url, "--requirements", requirements, judge=False)
+            found = Counter(other.partition(":")[0] for other in outcome.others)
+            if back < "2025-11-25":
+                found = Counter({name: count for name, count in found.items() if not name.startswith("tasks-")})
+            if found == unmet:
+                break
+    assert found == unmet, "\n".join(outcome.others)
     assert len(outcome.passed) >= 32, outcome.said
