@@ -217,7 +217,7 @@ class Session(Channel):
 
     def _send_cancelled(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)
-        if pending is None or (pending.response.done() and not pending.response.cancelled()):
+        if pending is None or pending.outcome is not None:
             # [2025-11-25 basic/utilities/cancellation#behavior-requirements] it MUST name only a request in progress
             return  # already answered
         if pending.method not in UNCANCELLABLE:

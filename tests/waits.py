@@ -488,10 +488,10 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has the time limit `CANCEL_SECONDS`.",
     ("jsonrpc/requester.py", "Requester.batch", "asyncio.gather(*tasks, return_exceptions=True)"):
         "Each task ends with its own request.",
-    ("jsonrpc/requester.py", "Requester.request", "pending.response"):
+    ("jsonrpc/requester.py", "Requester.request", "pending.arrival"):
         "The response, the time limit or `fail_pending` at the end of the connection ends it.",
     ("jsonrpc/requester.py", "Requester.request", "round_trip"):
-        "See `pending.response`, whose outcome ends the round trip too (`Pending.end`).",
+        "See `pending.arrival`. The outcome ends the round trip too (`Pending.end`).",
     ("lib/http/asgi.py", "AsgiExchange._watch", "self._receive()"):
         "The ASGI server ends it with the client's next piece, or when the client disconnects.",
     ("lib/http/asgi.py", "AsgiExchange.finish", "asyncio.wait([self._disconnect_watcher])"):

@@ -81,26 +81,27 @@ class MessageTransport(Protocol):
 class Pending:
     """A request that we sent and that has no response yet."""
 
-    response: asyncio.Future[Object]
     method: str
     on_progress: Callable[[object], None] | None = None
     limit: TimeLimit | None = None
     """The time limit, which progress notifications restart."""
-    in_round_trip: bool = False
-    """True while the caller runs the `round_trip` of the transport, so that it does not wait for `response` yet."""
+    outcome: Object | Exception | None = None
+    """The result for the caller, or the error to raise in it; None until one of them has come."""
     unusable: str = ""
     """The fault of the last response without a usable id, which may have been meant for this request."""
+    arrival: asyncio.Future[None] | None = None
+    """Done when the outcome has come. None while the caller runs a `round_trip` instead of waiting for this."""
 
     def end(self, outcome: Object | Exception) -> None:
-        """Return a result to the caller, or raise an error in it, unless its wait has already ended."""
-        if self.response.done():
+        """Return a result to the caller, or raise an error in it, unless an earlier one has come."""
+        if self.outcome is not None:
             return
-        if isinstance(outcome, Exception):
-            self.response.set_exception(outcome)
-        else:
-            self.response.set_result(outcome)
-        if self.in_round_trip and self.limit is not None:
-            self.limit.interrupt()  # nothing happens if the outcome has come in the round trip itself
+        self.outcome = outcome
+        if self.arrival is None:
+            if self.limit is not None:
+                self.limit.interrupt()  # nothing happens if the outcome has come in the round trip itself
+        elif not self.arrival.done():
+            self.arrival.set_result(None)
 
     def timeout_error(self, timeout: float | None, max_timeout: float | None) -> RequestTimeout:
         at_deadline = self.limit is not None and self.limit.end == self.limit.deadline
@@ -164,7 +165,7 @@ class Requester:
             before_send: called with the id of this request, before it is sent.
         Raises RemoteError, RequestTimeout, ConnectionClosed, or InvalidMessage for a malformed response.
         """
-        pending = Pending(asyncio.get_running_loop().create_future(), method, on_progress)
+        pending = Pending(method, on_progress)
         id, batch, has_slot = None, None, False
         try:
             with self.time_limits.timeout(timeout, max_timeout) as pending.limit:
@@ -183,15 +184,14 @@ class Requester:
                     before_send(id)
                 batch, round_trip = self._send_or_collect(Request(id, method, params), related)
                 if round_trip is not None:
-                    pending.in_round_trip = True
                     await round_trip
-                    pending.in_round_trip = False
-                return await pending.response
+                if pending.outcome is None:
+                    pending.arrival = asyncio.get_running_loop().create_future()
+                    await pending.arrival
         except TimeoutError:
-            if pending.response.done() and not pending.response.cancelled():  # the outcome has ended the round trip
-                return await pending.response
-            self._give_up(id, batch, "the request timed out")
-            raise pending.timeout_error(timeout, max_timeout) from None
+            if pending.outcome is None:  # else it has ended the round trip
+                self._give_up(id, batch, "the request timed out")
+                raise pending.timeout_error(timeout, max_timeout) from None
         except asyncio.CancelledError:
             self._give_up(id, batch, "the caller stopped waiting")
             raise
@@ -202,8 +202,10 @@ class Requester:
                 del self.pending[id]
                 if batch is not None:
                     batch.requests.pop(id, None)
-            if not pending.response.cancel() and not pending.response.cancelled():
-                pending.response.exception()  # marks it as read, or asyncio would log it as never retrieved
+        assert pending.outcome is not None
+        if isinstance(pending.outcome, Exception):
+            raise pending.outcome.with_traceback(None)  # several callers may share it
+        return pending.outcome
 
     async def _wait_for_slot(self) -> bool:
         # leave the batch, because the slot may come only after a response to one of its requests
@@ -277,7 +279,7 @@ class Requester:
     def settle(self, response: Response | ErrorResponse) -> None:
         """Give a response to the caller that waits for it. Ignore it if no caller does."""
         pending = self._pending_request(response.id)
-        if pending is None or pending.response.done():
+        if pending is None or pending.outcome is not None:
             level = logging.WARNING if response.id is None else logging.DEBUG
             log.log(
                 level,
@@ -293,7 +295,7 @@ class Requester:
     def fail(self, failure: Malformed | RequestFailure) -> bool:
         """Fail a request whose response is malformed or will not come. Return False if no caller waits for it."""
         pending = self._pending_request(failure.id)
-        if pending is None or pending.response.done():
+        if pending is None or pending.outcome is not None:
             if isinstance(failure, Malformed):
                 for waiting in self.pending.values():  # we cannot tell which of them waits for this response
                     waiting.unusable = failure.error.message
@@ -326,7 +328,7 @@ class Requester:
     def waits_for(self, id: RequestId) -> bool:
         """Return True if one of our requests waits for the response with this id."""
         pending = self._pending_request(id)
-        return pending is not None and not pending.response.done()
+        return pending is not None and pending.outcome is None
 
     def fail_pending(self, error: McpError) -> None:
         """Raise `error` in all waiting callers and all future callers, because the connection has ended."""

@@ -41,7 +41,12 @@ class TimeLimit:
         task = asyncio.current_task()
         assert task is not None
         self._task, self._before = task, task.cancelling()
-        self._limits.begin(self)
+        limits = self._limits
+        limits.running.add(self)
+        if limits.stops:
+            self.stopped_since = asyncio.get_running_loop().time()
+        elif self.end < limits.next_check:
+            limits.watch(self.end)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
@@ -77,9 +82,11 @@ class TimeLimits:
 
     def __init__(self) -> None:
         self.running: set[TimeLimit] = set()
-        self._stops = 0  # number of open `stopped` blocks
+        self.stops = 0
+        """Number of open `stopped` blocks."""
         self._timer: asyncio.TimerHandle | None = None  # calls `_check` at the earliest end, or before it
-        self._next_check = math.inf  # the time of that call, on the event loop's clock; infinity without a timer
+        self.next_check = math.inf
+        """The time of that call, on the event loop's clock; infinity without a timer."""
 
     def timeout(self, seconds: float | None, most: float | None = None) -> TimeLimit:
         """Return a context manager that raises TimeoutError at the end of the time. It can be restarted up to `most`.
@@ -90,26 +97,18 @@ class TimeLimits:
         """
         return TimeLimit(self, seconds, most)
 
-    def begin(self, limit: TimeLimit) -> None:
-        """Watch a limit until its block ends."""
-        self.running.add(limit)
-        if self._stops:
-            limit.stopped_since = asyncio.get_running_loop().time()
-        elif limit.end < self._next_check:
-            self.watch(limit.end)
-
     def watch(self, end: float) -> None:
         """Call `_check` at this time, unless it is called earlier anyway."""
-        if end >= self._next_check:
+        if end >= self.next_check:
             return
         self.close()
-        self._next_check = end
+        self.next_check = end
         self._timer = asyncio.get_running_loop().call_at(end, self._check)
 
     def _check(self) -> None:
         """End the limits whose time is over, and watch the others."""
         self.close()
-        if self._stops:
+        if self.stops:
             return
         now, following = asyncio.get_running_loop().time(), math.inf
         for limit in tuple(self.running):
@@ -124,16 +123,16 @@ class TimeLimits:
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
         """Return a context manager that stops all limits. Several may overlap."""
-        self._stops += 1
-        if self._stops == 1:
+        self.stops += 1
+        if self.stops == 1:
             now = asyncio.get_running_loop().time()
             for limit in self.running:
                 limit.stopped_since = now
         try:
             yield
         finally:
-            self._stops -= 1
-            if not self._stops:
+            self.stops -= 1
+            if not self.stops:
                 self._continue()
 
     def _continue(self) -> None:
@@ -148,4 +147,4 @@ class TimeLimits:
         """Stop the timer. Later limits start it again."""
         if self._timer is not None:
             self._timer.cancel()
-            self._timer, self._next_check = None, math.inf
+            self._timer, self.next_check = None, math.inf

@@ -725,7 +725,7 @@ async def test_call_cancelled_after_its_response_came_sends_no_cancelled(revisio
         pending = client.session.dispatcher.pending[asked["id"]]  # type: ignore[index]
         await wire.send(answer(asked, DONE))
         async with asyncio.timeout(PATIENCE):
-            while not pending.response.done():
+            while pending.outcome is None:
                 await asyncio.sleep(0)
         calling.cancel()  # before it could go on
         await asyncio.wait([calling], timeout=PATIENCE)
