@@ -5,8 +5,8 @@ order. A notification has no id, because it gets no response. Each connection ha
 each request of the peer, and makes further requests wait when there are too many; its base class, the requester, sends
 our own requests and gives each response to the caller that waits for it.
 
-Reading order: `outline.py` (finds the id of a text), `messages.py` (reads and writes messages), `errors.py`
-(exceptions), `failures.py` (exceptions of handlers), `bounded_waits.py` (their end), `requester.py`
-(requests that we send), `request_queue.py` (requests of the peer that wait), `dispatcher.py` (its other requests),
-`large_messages.py`.
+Reading order: `outline.py` (finds the id in an unreadable text), `messages.py` (reads and writes messages),
+`errors.py` (exceptions), `failures.py` (the errors that a peer gets for them), `bounded_waits.py` (waits for cancelled
+handlers), `requester.py` (requests that we send), `request_queue.py` (requests of the peer that wait for a slot),
+`dispatcher.py` (requests of the peer that are served), `large_messages.py` (refuses large messages that nobody awaits).
 """

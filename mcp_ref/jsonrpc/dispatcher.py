@@ -87,8 +87,7 @@ class _ReceivedBatch:
 
     def __init__(self, unfinished: int, related: RequestId | None) -> None:
         self.unfinished = unfinished
-        self.related = related
-        """Id of the first request in the batch, on whose stream the array is sent."""
+        self.related = related  # id of the first request in the batch, on whose stream the array is sent
         self.responses: list[Message | Malformed] = []
 
 
@@ -113,7 +112,7 @@ class Dispatcher(Requester):
         self.unbatchable: frozenset[str] = frozenset()
         """Methods whose requests MUST NOT be part of a batch."""
         self.holds_later: frozenset[str] = frozenset()
-        """Methods whose response is sent before any later message is handled, such as `initialize`."""
+        """Methods, such as `initialize`, whose response must be sent before any later message is handled."""
         self.omits_unknown_ids = False
         """True if the error for an unreadable request has no `id` instead of null (`Revision.error_id_optional`)."""
         self.reports_unreadable = True
@@ -367,7 +366,7 @@ class Dispatcher(Requester):
 
 
 def error_response(request: Request, error: BaseException) -> ErrorResponse | None:
-    """Return the response for an exception of a request's handler, or None if the current task was cancelled."""
+    """Return the response for an exception of a request's handler, or None if the request was cancelled."""
     task = asyncio.current_task()
     if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
         # [2025-11-25 basic/utilities/cancellation#behavior-requirements] the receiver SHOULD send no response

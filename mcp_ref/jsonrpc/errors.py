@@ -30,7 +30,7 @@ class McpError(Exception):
     """True if a handler that raises this exception wants its peer to read the text (failures.py)."""
 
     def show_to_peer(self) -> Self:
-        """Return the exception with `is_for_peer` set, because its text is by the author, this package, or the peer."""
+        """Return this exception, whose text the peer may read from now on, because nothing in it is internal."""
         self.is_for_peer = True
         return self
 
@@ -62,7 +62,7 @@ class ProtocolError(McpError):
 class RemoteError(ProtocolError):
     """A JSON-RPC error that the peer sent in response to a request."""
 
-    is_for_peer = False
+    is_for_peer = False  # another server may have written the text, with secrets in it
     advice = ""
     """Advice to the local caller, which ends the error's text. Empty if we know of no remedy."""
 

@@ -1,7 +1,6 @@
 """JSON-RPC 2.0 messages: functions that read them from bytes and write them to bytes.
 
-A frame is the bytes of one JSON text. `decode` turns it into a `Request` (whose sender expects a response), a
-`Notification` (whose sender does not), a `Response`, an `ErrorResponse`, a `Batch` of messages, or `Malformed` with the
+A frame is the bytes of one JSON text. `decode` turns it into one of the dataclasses below, or into `Malformed` with the
 error for the sender.
 
 A proxy and a server must understand a message in the same way. If the proxy checked the first of two `"name"` keys but
@@ -152,7 +151,7 @@ class _InvalidJSON(ValueError):
 
 
 def _object_without_duplicates(pairs: list[tuple[str, JSON]]) -> Object:
-    """Return a JSON object from its members. Raise RefusedJSON for a duplicate key. (RFC 8259, section 4)"""
+    """Return a JSON object with these members. Raise RefusedJSON for a duplicate key. (RFC 8259, section 4)"""
     members = dict(pairs)
     if len(members) == len(pairs):
         return members
@@ -291,7 +290,6 @@ _ID_RULE = f"the id must be a string or an integer, a string with at most {MAX_I
 
 
 def invalid_request(rule: str, id: RequestId | None = None) -> Malformed:
-    """Return the error -32600 for a message that breaks `rule`."""
     return Malformed(Error(INVALID_REQUEST, f"Invalid Request: {rule}"), id)
 
 
@@ -334,10 +332,9 @@ def _nesting_depth(text: str) -> int:
 
 
 def json_writer(separators: tuple[str, str]) -> Callable[[object], str]:
-    """Return a function that writes a value as JSON in one line. `separators` follow an item and a key.
+    """Return a function that writes a value as JSON in one line, and raises the exceptions of `encode`.
 
-    The function raises ValueError for NaN and Infinity, RecursionError for a cycle or nesting that is too deep, and
-    TypeError for a Python object that has no JSON form.
+    `separators` follow an item and a key.
     """
     # ensure_ascii=False leaves non-ASCII characters as they are, so that `encode` fails at a lone surrogate.
     # check_circular=False, because a cycle exceeds Python's recursion limit anyway.

@@ -10,7 +10,7 @@ block the caller with endless progress. [2025-11-25 basic/lifecycle#timeouts]
 
 Spec:  basic/index#messages; basic/lifecycle#timeouts (2025-03-26 to 2025-11-25); 2026-07-28
        basic/patterns/cancellation#timeouts; 2025-03-26 basic/index#batching
-Used by: `dispatcher.py`, whose `Dispatcher` is a `Requester` that also serves the requests of the peer.
+Used by: `dispatcher.py`, whose `Dispatcher` is a `Requester` that serves the requests of the peer too.
 """
 
 from __future__ import annotations
@@ -114,8 +114,7 @@ class _UnsentBatch:
     """The requests that one `batch` call has collected and not yet sent."""
 
     def __init__(self, unfinished: int) -> None:
-        self.unfinished = unfinished
-        """Number of calls that may still add a request, because they have neither made one nor ended."""
+        self.unfinished = unfinished  # number of calls that have neither made a request nor ended
         self.requests: dict[RequestId, Request] = {}
 
 
@@ -132,9 +131,9 @@ class Requester:
         self._transport = transport
         self._on_abandoned = on_abandoned
         self._max_pending, self._last_id = max_pending, 0
-        self._closing_error: McpError | None = None  # raised in each caller after the connection has ended
+        self._closing_error: McpError | None = None  # why the connection has ended; raised in all later callers
         self.warnings_left = MAX_WARNINGS
-        """Number of faults that are still logged as warnings, limited so that a hostile peer cannot fill the log."""
+        """Number of faults still logged as warnings, limited so that a hostile peer cannot fill the log."""
 
     # The three parts below are made at their first use, because most servers send no requests.
 
