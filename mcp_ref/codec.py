@@ -1,7 +1,7 @@
 """Conversion between dataclasses and JSON, for one revision.
 
-Each type of the protocol is one dataclass, which serves all revisions. Its annotations give the JSON type and the
-`Availability` of each field, and from them a `Codec` builds a writer and a reader for the type.
+Each type of the protocol is one dataclass, which serves all revisions. From the type and the `Availability` of each
+field, a `Codec` builds a writer and a reader for one revision.
 
 - The field `mime_type` is the JSON member `mimeType`, and the field `meta` is the member `_meta`.
 - A field with its default value is not written, unless it is a constant such as `type`.
@@ -41,7 +41,7 @@ class ShapeError(ValueError):
         self.expected, self.got, self.path = expected, got, path
 
     def under(self, name: str | int) -> ShapeError:
-        """Return this error with the enclosing member, a name or an index, added to the start of its path."""
+        """Return this error with the name or index of the enclosing member before its path."""
         separator = "" if not self.path or self.path.startswith("[") else "."
         step = name if isinstance(name, str) else f"[{name}]"
         return ShapeError(self.expected, self.got, f"{step}{separator}{self.path}")
@@ -106,7 +106,7 @@ class Codec:
             self._writers[cls] = write_other
             return write_other
 
-        # attribute, JSON name, writer, omitted value, default, types that need no check, annotation
+        # attribute, JSON name, writer, value that is not written, default, types that need no check, annotation
         plan: list[tuple[str, str, _Write | None, object, object, tuple[object, ...], object]] = []
         refused: list[tuple[str, str, object]] = []
         for each in members_of(cls):
@@ -264,7 +264,7 @@ def _choose_class(classes: list[type], value: Object, expected: str) -> type:
         if constants.items() <= value.items() and required <= value.keys():
             return cls
     constants, _ = _distinguishing_members(classes[0])
-    for tag in constants:  # such as `type`, whose value is then what is wrong
+    for tag in constants:  # such as `type`, which then has a wrong value
         raise ShapeError(expected, value.get(tag, _MISSING), tag)
     raise ShapeError(expected, value)
 
@@ -283,18 +283,12 @@ class Member(NamedTuple):
     """A field of a dataclass, as a member of a JSON object."""
 
     attribute: str
-    name: str
-    """The JSON name: `mimeType` for the attribute `mime_type`, `_meta` for `meta`."""
-    hint: object
-    """The type, without the `Availability`."""
+    name: str  # in JSON: `mimeType` for the attribute `mime_type`, `_meta` for `meta`
+    hint: object  # the type, without the `Availability`
     availability: Availability
-    """The revisions that have the member; by default, all."""
-    default: object
-    """The default value; `dataclasses.MISSING` if the field has none, or a factory for it."""
-    is_optional: bool
-    """True if there is a default value, or a factory for it."""
-    is_constant: bool
-    """True for a Literal of one value, such as the `type` of a content block."""
+    default: object  # `dataclasses.MISSING` if the field has none, or a factory for it
+    is_optional: bool  # True if there is a default, or a factory for it
+    is_constant: bool  # True for a Literal of one value, such as the `type` of a content block
 
     def is_required(self, revision: Revision) -> bool:
         return self.is_constant or not self.is_optional or self.availability.requires(revision)
@@ -323,11 +317,11 @@ _SCALARS: dict[object, tuple[str, tuple[type, ...]]] = {
     float: ("a number", (int, float)),
     bool: ("true or false", (bool,)),
 }
-"""Scalar type -> its description, and the Python types that `json.loads` returns for it."""
+"""Scalar type -> its description, and the types of its values in parsed JSON."""
 
 
 def _unchanged_type(hint: object) -> object:
-    """Return the Python type of the values that stay as they are when a type is read, or None if all need a reader."""
+    """Return the type of the values that need no reader, because they stay as they are; None if all need one."""
     inner = without_none(hint)
     if inner == dict[str, object]:
         return dict
@@ -377,7 +371,7 @@ def _read_dict(item: _Read | None, value: JSON) -> object:
 
 
 def _json_kinds(hint: object) -> tuple[type, ...] | None:
-    """Return the Python types that `json.loads` returns for a type; None if any JSON may stand for it."""
+    """Return the types of a field's values in parsed JSON; None if any JSON may stand for its type."""
     if hint in _SCALARS:
         return _SCALARS[hint][1]
     origin = get_origin(hint)

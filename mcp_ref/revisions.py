@@ -4,25 +4,23 @@ In the *legacy era*, up to 2025-11-25, a handshake opens a session, so a load ba
 client to one process, and if that crashes, the session is lost. In the *modern era*, from 2026-07-28 on, each request
 is a *stateless request*, which carries its own revision and capabilities and can be served by any process.
 
-2024-10-07  Pre-release: source code without a published specification. A tool's result is in the field `toolResult`.
-            Lists have no pages. The error code for an unknown resource is -32001.
+2024-10-07  Pre-release: source code without a published specification. Lists have no pages.
 2024-11-05  First release. Added: pagination, cancellation, content blocks and `isError` in tool results, annotations
-            of content (audience, priority), `instructions`. The error code for an unknown resource is -32002.
+            of content (audience, priority), `instructions`
 2025-03-26  Added: Streamable HTTP; OAuth 2.1 authorization; batches (MAY send, MUST receive); tool annotations; audio;
             `message` in progress; capability `completions`; rules for time limits
     deprecated  HTTP+SSE (use Streamable HTTP, which has one endpoint and opens streams only when needed)
 2025-06-18  Added: structured tool output (programs read it without parsing text); elicitation (a server asks the user);
             resource links; `title` for display beside the identifier `name`; rules for `_meta` keys; `context` in
-            completion; header MCP-Protocol-Version (MUST); resource indicators (MUST), so that a malicious server
-            cannot get a token for another server; protected resource metadata
+            completion; header MCP-Protocol-Version; resource indicators (MUST), so that a malicious server cannot get
+            a token for another server; protected resource metadata
     changed both sides MUST (before: SHOULD) respect the negotiated revision and capabilities
     removed batches
 2025-11-25  Added: URL elicitation (the user enters secrets on a web page, which client and model do not see); tools in
             sampling; tasks (experimental); icons; more defaults and multiple choice in forms; stream polling (a server
             can close a connection while a request runs); Client ID Metadata Documents, OpenID discovery, scope step-up;
             JSON Schema 2020-12 by default; rules for tool names
-    changed invalid tool arguments give a result with `isError`, not a protocol error, so that the model can correct
-            them; a forbidden Origin gives HTTP 403
+    changed invalid tool arguments give a result with `isError` (features/tools.py); a forbidden Origin gives HTTP 403
     deprecated  `includeContext` values "thisServer" and "allServers" (omit the field)
 2026-07-28  Added: `server/discover`; `resultType`; headers Mcp-Method, Mcp-Name, Mcp-Param-*, so that gateways need not
             read bodies; cache hints `ttlMs`, `cacheScope`; `extensions`; any JSON as structured content; error codes
@@ -39,9 +37,8 @@ is a *stateless request*, which carries its own revision and capabilities and ca
 [2025-03-26 changelog#major-changes] [2025-06-18 changelog#major-changes] [2025-11-25 changelog#major-changes]
 [2026-07-28 changelog#major-changes] [2026-07-28 changelog#deprecated]
 
-Each kind of difference has one place. The table `METHODS` says which methods a revision has. A field of `Revision`,
-such as `batch`, stands for a behavior, which other modules test instead of comparing dates. An `Availability` on a
-field of a message's dataclass tells `codec.py` which revisions have that field.
+Each kind of difference has one place: the methods are in the table `METHODS`, behaviors are fields of `Revision`, which
+other modules test instead of comparing dates, and the fields of messages have an `Availability`, which codec.py reads.
 
 Spec:  basic/versioning (2026-07-28), basic/lifecycle#version-negotiation (legacy), the changelogs
 Used by: most modules. `python3 -m mcp_ref revisions` prints this data.
@@ -147,7 +144,7 @@ def revision_named(name: str) -> Revision:
 
 
 def sorted_revisions(revisions: Sequence[Revision | str]) -> list[Revision]:
-    """Return revisions, given as objects or names, oldest first. Raise ValueError for an empty list or unknown name."""
+    """Return the revisions, oldest first. Raise ValueError for an empty list or an unknown name."""
     if isinstance(revisions, str | Revision):
         raise TypeError(f"revisions must be a list, such as [{str(revisions)!r}], even for one revision")
     chosen = sorted({revision_named(each) if isinstance(each, str) else each for each in revisions})
@@ -157,20 +154,20 @@ def sorted_revisions(revisions: Sequence[Revision | str]) -> list[Revision]:
 
 
 class NotInRevision(ValueError):
-    """The error for a message that was not sent, because the peer's revision cannot express its meaning."""
+    """The error for a message that was not sent, because the peer's revision has no way to express it."""
 
 
 class Availability(NamedTuple):
-    """The revisions that have a field or a dataclass. (A dataclass keeps it in the class attribute `availability`.)
+    """The revisions that have a field, or a dataclass, which keeps it in the class attribute `availability`.
 
     Args:
         since: first revision with the field or type; None for the oldest revision.
         until: first revision without the field or type; None if the latest revision has it.
-        if_unsupported: "drop" to leave out a field that the peer's revision lacks. "refuse" to raise `NotInRevision`
-            instead, because the message would mean something else without it. "ignore" to leave the field out, and
-            also to disregard it when the peer sends it. (Otherwise a received field is read in any revision.)
+        if_unsupported: "drop" to leave out a field that the peer's revision lacks, but to read it if the peer sends it;
+            "ignore" not to read it either; "refuse" to raise `NotInRevision` when it is sent, because without it the
+            message would mean something else.
         required_since: first revision that requires the field, which is optional in earlier ones.
-        fallback: function that replaces an instance of a type that the revision lacks by a value that can be sent.
+        fallback: function that replaces an object of a type that the revision lacks by one that it has.
     """
 
     since: Revision | None = None
@@ -290,8 +287,7 @@ METHODS: Final = (
 )  # fmt: skip
 
 _METHODS_BY_NAME: Final[dict[str, list[Method]]] = {}
-"""Name -> its entries in `METHODS`. A method that changed, such as `tasks/get`, has several."""
-for _method in METHODS:
+for _method in METHODS:  # a method that has changed, such as `tasks/get`, has several entries
     _METHODS_BY_NAME.setdefault(_method.name, []).append(_method)
 
 SPECIFIED: Final = frozenset(_METHODS_BY_NAME)
