@@ -130,7 +130,7 @@ def check_source(name: str, text: str, phrases: dict[str, str]) -> Iterator[Viol
         if advice is not None:
             yield Violation(line, f"{advice} ({kind} {subject})", docstring)
         if kind == "function" and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _check_sections(node, docstring, line, required=False)
+            yield from _check_sections(node, docstring, line)
     yield from _check_limits(nodes)
     if name.rpartition("/")[2].startswith("test_"):
         yield from _check_test_names(nodes)
@@ -282,22 +282,33 @@ def _section(docstring: str, title: str) -> dict[str, str]:
 def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
     arguments = node.args
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    every += [extra for extra in (arguments.vararg, arguments.kwarg) if extra is not None]
+    every += [arguments.vararg] if arguments.vararg is not None else []
+    every += [arguments.kwarg] if arguments.kwarg is not None and not _has_options(node) else []
     return [argument.arg for argument in every if argument.arg not in ("self", "cls")]
 
 
+def _has_options(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return True for `**options: Unpack[Options]`, which need no entry, because their type is documented."""
+    kwarg = node.args.kwarg
+    return kwarg is not None and "Unpack" in ast.unparse(kwarg.annotation or ast.Constant(""))
+
+
 def _check_sections(
-    node: ast.FunctionDef | ast.AsyncFunctionDef, docstring: str, line: int, required: bool
+    node: ast.FunctionDef | ast.AsyncFunctionDef, docstring: str, line: int, about: str | None = None
 ) -> Iterator[Violation]:
-    """Check that `Args:` names parameters that exist; if required, all of them."""
+    """Check that `Args:` names parameters that exist.
+
+    If the function is public, `about` is the docstring of its class, and each parameter must be in `Args:`, in the text
+    in backticks, or in the `Args of methods:` of the class.
+    """
     documented, parameters = _section(docstring, "Args"), _parameters(node)
-    keywords = node.args.kwarg is not None and "Unpack" in ast.unparse(node.args.kwarg.annotation or ast.Constant(""))
-    if documented and not keywords:
+    if documented and not _has_options(node):
         for name in documented.keys() - set(parameters):
             yield Violation(line, f"{node.name} has no parameter {name}", docstring)
-    if not required:
+    if about is None:
         return
-    missing = [name for name in parameters if name not in documented and not (keywords and documented)]
+    named = documented.keys() | _section(about, "Args of methods").keys() | set(re.findall(r"`\*?(\w+)`", docstring))
+    missing = [name for name in parameters if name not in named]
     if missing:
         yield Violation(line, f"{node.name} needs `Args:` for {', '.join(missing)}", docstring)
     returned = ast.unparse(node.returns) if node.returns is not None else "None"
@@ -375,16 +386,13 @@ def _check_documented(
     if node.name == "__init__":
         documented = _section(docstring, "Args") | _section(about, "Args")
         missing = [name for name in _parameters(node) if name not in documented]
-        keywords = node.args.kwarg is not None and "Unpack" in ast.unparse(
-            node.args.kwarg.annotation or ast.Constant("")
-        )
-        if missing and not (keywords and documented):
+        if missing:
             yield Violation(node.lineno, f"the class or its __init__ needs `Args:` for {', '.join(missing)}", about)
     elif not docstring:
         if not inherits:
             yield Violation(node.lineno, f"give the public {node.name} a docstring", node.name)
     elif "property" not in decorators:
-        yield from _check_sections(node, docstring, line, required=True)
+        yield from _check_sections(node, docstring, line, about)
 
 
 # ---------------------------------------------------------------------------------------------------- test names

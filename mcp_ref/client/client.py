@@ -66,11 +66,14 @@ class Client(ClientRequests):
 
     Args:
         server: The server's command as a list, the server's URL, a `Server` object, or a transport.
-        options: See `ClientOptions`.
+
+    Args of methods:
+        timeout: Time limit of the request (of each page, for a list), in seconds. Default: the client's `timeout`.
+        meta: `_meta` of the request, such as trace context.
+        on_progress: Called with progress, total and message.
 
     Raises:
-        TypeError: `server` is unusable, such as an empty command, or a text that is not a URL; or an option has an
-            unknown name or the wrong type.
+        TypeError: `server` is not one of these, or an option has an unknown name or the wrong type.
         ValueError: The URL or a header is invalid, or another argument is unusable.
     """
 
@@ -121,10 +124,8 @@ class Client(ClientRequests):
     async def connect(self) -> None:
         """Start the server's process or connect to its URL, and negotiate a revision. A failure closes the client.
 
-        Raises:
-            ConnectionClosed: If the server cannot be started or reached, or ends during the negotiation.
-            UnsupportedRevision: If client and server have no revision in common.
-            RuntimeError: If the client has connected before.
+        Raise ConnectionClosed if the server cannot be started or reached, or ends during the negotiation,
+        UnsupportedRevision without a common revision, and RuntimeError if the client has connected before.
         """
         if self.connector.state is not ConnectionState.NEW:
             raise RuntimeError("a Client can connect only once: create a new Client for a new connection")
@@ -172,11 +173,7 @@ class Client(ClientRequests):
         return ToolCalls(self)
 
     async def list_tools(self, *, timeout: float | None = None) -> list[Tool]:
-        """Return all tools. Later tool calls check their results against the listed output schemas.
-
-        Args:
-            timeout: Time limit for each page, in seconds. Defaults to the client's `timeout`.
-        """
+        """Return all tools. Later tool calls check their results against the listed output schemas."""
         return await self._tools.list_tools(timeout)
 
     @overload
@@ -200,10 +197,8 @@ class Client(ClientRequests):
             name: Name of the tool.
             arguments: Arguments by name.
             returns: The type of the tool's data, such as a dataclass, `int` or `list[str]`.
-            on_progress: Called with progress, total and message.
             timeout: Time limit in seconds. If None, the client's `timeout` limits the request, but not a task.
             max_timeout: Total time limit in seconds. If it is given, each progress notification restarts `timeout`.
-            meta: `_meta` of the request, such as trace context.
 
         Returns:
             The result, whose `is_error` is True if the tool failed. With `returns`, the data of the result as an object
@@ -223,67 +218,37 @@ class Client(ClientRequests):
         on_progress: ProgressHandler | None = None, timeout: float | None = None,
         meta: Mapping[str, object] | None = None,
     ) -> RunningTask[CallToolResult]:  # fmt: skip
-        """Call a tool as a task, without waiting for its result unless the tool cannot be a task.
+        """Return the task of a call of the tool `name` with these `arguments`, without waiting for its result.
 
-        Args:
-            name: Name of the tool.
-            arguments: Arguments by name.
-            ttl: Time for which the server should store the task, in seconds (2025-11-25 only).
-            on_progress: Called with progress, total and message. Tasks report no progress from 2026-07-28 on.
-            timeout: Time limit for the request that creates the task, in seconds.
-            meta: `_meta` of the request, such as trace context.
-
-        Returns:
-            The task, with `status()`, `result()` and `cancel()`.
+        If the tool cannot be a task, wait for the result, and return a finished task. In 2025-11-25, `ttl` is the time
+        in seconds for which the server should store the task. From 2026-07-28 on, tasks report no progress.
         """
         return await self._tools.start_tool(self._tools.params(name, arguments, meta), on_progress, timeout, ttl)
 
     async def find_task(self, id: str, *, timeout: float | None = None) -> RunningTask[CallToolResult]:
-        """Return the task of a tool call of this client, or of another client with the same credentials.
+        """Return the task with this `id`, which a client with the same credentials has begun by a tool call.
 
-        Args:
-            id: Id of the task.
-            timeout: Time limit in seconds. Defaults to the client's `timeout`.
-
-        Raises:
-            RemoteError: If the server has no such task.
+        Raise RemoteError if the server has no such task.
         """
         return await self._tools.find_task(id, timeout)
 
     async def list_tasks(self, *, timeout: float | None = None) -> list[Task]:
-        """Return the tasks of this client that the server stores (2025-11-25).
-
-        Args:
-            timeout: Time limit for each page, in seconds. Defaults to the client's `timeout`.
-        """
+        """Return the tasks of this client that the server stores (2025-11-25)."""
         return cast("list[Task]", await self.request_all_pages("tasks/list", "tasks", timeout))
 
     async def list_resources(self, *, timeout: float | None = None) -> list[Resource]:
-        """Return all resources.
-
-        Args:
-            timeout: Time limit for each page, in seconds. Defaults to the client's `timeout`.
-        """
+        """Return all resources."""
         return cast("list[Resource]", await self.request_all_pages("resources/list", "resources", timeout))
 
     async def list_resource_templates(self, *, timeout: float | None = None) -> list[ResourceTemplate]:
-        """Return all resource templates.
-
-        Args:
-            timeout: Time limit for each page, in seconds. Defaults to the client's `timeout`.
-        """
+        """Return all resource templates."""
         templates = await self.request_all_pages("resources/templates/list", "resource_templates", timeout)
         return cast("list[ResourceTemplate]", templates)
 
     async def read_resource(self, uri: str, *, timeout: float | None = None) -> ReadResourceResult:
-        """Return the contents of a resource.
+        """Return the contents of the resource with this `uri`.
 
-        Args:
-            uri: URI of the resource.
-            timeout: Time limit in seconds. Defaults to the client's `timeout`.
-
-        Raises:
-            RemoteError: If the resource does not exist. The error's code depends on the revision.
+        Raise RemoteError if it does not exist. The error's code depends on the revision.
         """
         return cast("ReadResourceResult", await self.request_by_name("resources/read", timeout, uri=uri))
 
@@ -293,45 +258,30 @@ class Client(ClientRequests):
             async with client.subscribe(uri) as updates:
                 async for changed_uri in updates: ...
 
-        Args:
-            uri: URI of the resource. The subscription includes resources whose URI is below this one.
+        It includes the resources whose URI is below `uri`.
         """
         return Subscription(self, self._notifications.subscriptions, uri)
 
     def watch_lists(self, *lists: Literal["tools", "resources", "prompts"]) -> Subscription:
-        """Return a subscription to changes of the server's lists.
+        """Return a subscription to changes of the server's `lists`, which yields the name of each changed list.
 
             async with client.watch_lists("tools", "prompts") as changes:
                 async for name in changes: ...
 
-        Args:
-            *lists: The lists, at least one. The subscription yields the name of each changed list.
-
-        Raises:
-            ValueError: If no list is given.
+        Raise ValueError if no list is given.
         """
         if not lists:
             raise ValueError('watch_lists needs the names of the lists, such as "tools"')
         return Subscription(self, self._notifications.subscriptions, "lists", lists)
 
     async def list_prompts(self, *, timeout: float | None = None) -> list[Prompt]:
-        """Return all prompts.
-
-        Args:
-            timeout: Time limit for each page, in seconds. Defaults to the client's `timeout`.
-        """
+        """Return all prompts."""
         return cast("list[Prompt]", await self.request_all_pages("prompts/list", "prompts", timeout))
 
     async def get_prompt(
         self, name: str, arguments: dict[str, str] | None = None, *, timeout: float | None = None
     ) -> GetPromptResult:
-        """Return the messages of a prompt.
-
-        Args:
-            name: Name of the prompt.
-            arguments: Arguments by name.
-            timeout: Time limit in seconds. Defaults to the client's `timeout`.
-        """
+        """Return the messages of the prompt `name` with these `arguments`."""
         result = await self.request_by_name("prompts/get", timeout, name=name, arguments=arguments)
         return cast("GetPromptResult", result)
 
@@ -346,7 +296,6 @@ class Client(ClientRequests):
             argument: Name of the argument.
             value: The part of the value that the user has typed.
             arguments: The values that the user has already given for other arguments, by name.
-            timeout: Time limit in seconds. Defaults to the client's `timeout`.
         """
         from ..features import completion  # lazy: few clients complete arguments
 
@@ -356,13 +305,9 @@ class Client(ClientRequests):
         return result.completion
 
     async def set_roots(self, roots: RootPaths | LazyRoots) -> None:
-        """Replace the roots, and notify the server.
+        """Replace the `roots` (paths, `file://` URIs, `Root`s, or a function that returns them). Notify the server.
 
-        Args:
-            roots: Paths, `file://` URIs or `Root`s that the server can use, or a function that returns them.
-
-        Raises:
-            CapabilityError: If the client was created without `roots`.
+        Raise CapabilityError if the client was created without `roots`.
         """
         if self._handlers is None or self._handlers.roots is None:
             raise CapabilityError("the client did not declare roots: create it with roots=[], or with a list of roots")

@@ -64,7 +64,6 @@ class ClientRequests:
 
     @property
     def transport(self) -> Transport | None:
-        """The transport, even during the negotiation; None before the client connects."""
         return self.connector.transport
 
     @property
@@ -88,11 +87,7 @@ class ClientRequests:
         return self.session.instructions
 
     def server_can(self, capability: str) -> bool:
-        """Return True if the server declared a capability.
-
-        Args:
-            capability: Path of the capability, such as "tools" or "resources.subscribe".
-        """
+        """Return True if the server declared a `capability`, such as "tools" or "resources.subscribe"."""
         return declares(self.session.peer_capabilities, capability)
 
     async def request(
@@ -160,24 +155,16 @@ class ClientRequests:
         return await all_pages(fetch, self.max_pages, self.max_items)
 
     async def ping(self, *, timeout: float | None = None) -> None:
-        """Check that the server responds. Sends `server/discover` in the modern era, which has no `ping`.
-
-        Args:
-            timeout: Time limit in seconds. Defaults to the client's `timeout`.
-        """
+        """Check that the server responds. Sends `server/discover` in the modern era, which has no `ping`."""
         method = "ping" if self.revision.era == "legacy" else "server/discover"
         self.forget_results(method)  # a cached result would not show that the server responds
         await self.request(method, RequestParams(), EmptyResult, timeout)
 
     async def set_logging_level(self, level: LoggingLevel, *, timeout: float | None = None) -> None:
-        """Set the lowest level of the log messages that the server sends from now on.
+        """Set the lowest `level` of the log messages that the server sends from now on, such as "warning".
 
         Until then, a legacy server chooses the level, while a modern one sends all messages if the client has `on_log`,
         and otherwise none.
-
-        Args:
-            level: The level, such as "warning".
-            timeout: Time limit in seconds. Defaults to the client's `timeout`.
         """
         if self.revision.era == "modern":
             # [2026-07-28 server/utilities/logging#per-request-log-level] every request names the level
@@ -188,14 +175,8 @@ class ClientRequests:
     async def batch(self, *calls: Coroutine[object, object, object]) -> list[object]:
         """Send several requests in one JSON-RPC batch (2025-03-26): `await client.batch(client.ping(), ...)`.
 
-        Args:
-            *calls: Coroutines of this client's methods. Each one must send one request.
-
-        Returns:
-            The results in the order of the calls. The list contains the exception of a failed call.
-
-        Raises:
-            CapabilityError: The negotiated revision does not allow batches.
+        Each of the `calls` is a coroutine of this client that sends one request. Return their results in the same
+        order, with the exceptions of failed ones. Raise CapabilityError if the revision has no batches.
         """
         session = self.connector.usable
         if session is None or not session.revision.batch:
@@ -205,14 +186,9 @@ class ClientRequests:
         return await session.dispatcher.batch(*calls)
 
     async def notify(self, method: str, params: object = None) -> None:
-        """Send a notification with a custom method.
+        """Send a notification with a custom `method`, such as `com.example/seen`. `params` is a dataclass or a dict.
 
-        Args:
-            method: The method, such as `com.example/seen`.
-            params: The params, such as a dataclass or a dict. Default: no params.
-
-        Raises:
-            NotInRevision: The revision is 2026-07-28, whose servers ignore such notifications. Send a request instead.
+        Raise NotInRevision in 2026-07-28, because its servers ignore such notifications. Send a request instead.
         """
         from ..features import custom_methods  # lazy: few clients send custom notifications
 
@@ -225,15 +201,9 @@ class ClientRequests:
         await session.transport.drain()
 
     def method(self, name: str, *, extension: str | None = None, notification: bool = False) -> Callable[[F], F]:
-        """Return a decorator that registers a handler of a custom method. `Server.method` documents the function.
+        """Return a decorator that registers a handler of a custom method. `Server.method` documents the arguments.
 
-        Args:
-            name: The method, such as `com.example/confirm`.
-            extension: The extension of the method, which the client declares. Default: the first two parts of the name.
-            notification: True for notifications, whose function is a plain `def` without a result.
-
-        Raises:
-            RuntimeError: The client has connected before.
+        The client declares the extension. Raise RuntimeError if it has connected before.
         """
         if self.connector.state is not ConnectionState.NEW:
             raise RuntimeError("register methods before the client connects, because a client declares extensions once")

@@ -78,17 +78,11 @@ class Context(InputRequests, Generic[S]):
         return HttpCaller(access.headers.without("authorization", "proxy-authorization"), access.address)
 
     def require(self, *scopes: str) -> None:
-        """Refuse the request if the caller lacks a scope, for example one that depends on the arguments.
+        """Refuse the request if the caller lacks one of the `scopes`, for example one that depends on the arguments.
 
         Call this first, because until the response begins, the client gets HTTP status 403 with the scopes, and can ask
         the user for them. Later, or in a task, it gets only an error that names them. Over stdio, nothing is refused,
-        because the user started this program.
-
-        Args:
-            scopes: The scopes.
-
-        Raises:
-            AccessRefused: A scope is missing. Let it pass through your function.
+        because the user started this program. Let the exception, AccessRefused, pass through your function.
         """
         if self.access is not None:
             self.access.require(checked_scopes(scopes))
@@ -125,12 +119,9 @@ class Context(InputRequests, Generic[S]):
         """Send a log message to the client, if the client wants messages of this level.
 
         Args:
-            level: The severity, from `debug` to `emergency`.
+            level: The severity, from `debug` to `emergency`. Raise ValueError for any other.
             data: A text, or any other JSON value, without secrets, because the client may store or show it.
             logger: The name of the part of the server that logs.
-
-        Raises:
-            ValueError: `level` is not a log level.
         """
         from ..features import logging  # lazy: few handlers send log messages
 
@@ -166,11 +157,7 @@ class Context(InputRequests, Generic[S]):
         return self.channel.is_serving(self.request_id) and self.channel.close_stream(self.request_id)
 
     async def set_status(self, message: str) -> None:
-        """Set the status message of the task, if the request runs as one.
-
-        Args:
-            message: A text for people.
-        """
+        """Set the status of the task, a `message` for people, if the request runs as a task."""
         await self._yield_at_interval()
         self.channel.set_status(message)
         await self.channel.drain(self.request_id)
@@ -178,23 +165,15 @@ class Context(InputRequests, Generic[S]):
     async def begin_task(self) -> None:
         """Create the task of a tool call now, and send it to the client, if the tool has the option `asks_first`.
 
-        Call this after the last input request, and before the long work.
-
-        Raises:
-            ProtocolError: The task store is full.
+        Call this after the last input request, and before the long work. Raise ProtocolError if the task store is full.
         """
         self.channel.begin_task()
 
     async def notify(self, method: str, params: object = None, *, extension: str | None = None) -> None:
-        """Send a notification with a custom method to the client.
+        """Send a notification with a custom `method`, such as `com.example/found`. `params` is a dataclass or a dict.
 
-        Args:
-            method: The method, such as `com.example/found`.
-            params: The params, such as a dataclass or a dict. Default: no params.
-            extension: The extension of the method. Default: the first two parts of the name.
-
-        Raises:
-            CapabilityError: The revision is 2026-07-28, and the client did not declare the extension.
+        The default `extension` is the first two parts of the name. In 2026-07-28, raise CapabilityError if the client
+        did not declare the extension.
         """
         from ..features import custom_methods  # lazy: few handlers send custom notifications
 
@@ -207,14 +186,10 @@ class Context(InputRequests, Generic[S]):
             await self.channel.drain(self.request_id)
 
     def run(self, coroutine: Coroutine[object, object, T]) -> T:
-        """Return the result of a coroutine of this context, in a plain `def` function.
+        """Return the result of a `coroutine` of this context, in a plain `def` function.
 
-        Args:
-            coroutine: A coroutine such as `context.log("info", "half done")`.
-
-        Raises:
-            concurrent.futures.CancelledError: The client cancelled the request, or the event loop has ended.
-            RuntimeError: The caller runs on the event loop, as an `async def` function does.
+        Raise concurrent.futures.CancelledError if the client cancelled the request or the event loop has ended, and
+        RuntimeError if the caller runs on the event loop, as an `async def` function does.
         """
         if running_loop() is self.channel.loop:
             coroutine.close()

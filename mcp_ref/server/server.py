@@ -10,10 +10,7 @@
     server.run()
 
 A plain `def` function runs in a thread, so it can block. An `async def` function runs on the event loop, so all clients
-would wait if it blocked.
-
-One server can serve many clients at the same time, over all transports and in all revisions. A session (session.py)
-stores the state of its client, while stateless requests (stateless.py) need no such state.
+would wait if it blocked. One server can serve many clients at the same time, over all transports and in all revisions.
 
 Spec:  server/index, basic/lifecycle (2024-11-05 to 2025-11-25)
 """
@@ -74,7 +71,6 @@ class Server:
         revisions: The revisions that the server speaks, as `Revision` objects or names, in any order. Default: all.
         lifespan: A function that returns an async context manager, which the server enters before it serves and leaves
             at the end. The value that it yields is `context.state`. See lifespan.py. Default: none.
-        options: See `ServerOptions`.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -82,19 +78,12 @@ class Server:
     """
 
     def __init__(
-        self,
-        name: str,
-        version: str = "0.0.0",
-        *,
-        title: str | None = None,
-        description: str | None = None,
-        icons: list[Icon] | None = None,
-        website_url: str | None = None,
-        instructions: str | None = None,
+        self, name: str, version: str = "0.0.0", *, title: str | None = None, description: str | None = None,
+        icons: list[Icon] | None = None, website_url: str | None = None, instructions: str | None = None,
         revisions: Sequence[Revision | str] | None = None,
         lifespan: Callable[[Server], AbstractAsyncContextManager[object]] | None = None,
         **options: Unpack[ServerOptions],
-    ) -> None:
+    ) -> None:  # fmt: skip
         check_options(options, ServerOptions)
         self.info = Implementation(name, version, title, description, icons, website_url)
         self.catalog = Catalog(self.info, instructions, REVISIONS if revisions is None else revisions, options)
@@ -161,9 +150,7 @@ class Server:
     def tool(self, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]:
         """Return a decorator that registers a function as a tool, whose input schema comes from its signature.
 
-        Args:
-            name: The tool's name. Default: the function's name.
-            options: See `ToolOptions`.
+        The default `name` is the function's name.
         """
         return registering("tool", name, lambda function: self.tools.add(function, name, **options))
 
@@ -174,40 +161,30 @@ class Server:
 
         Args:
             uri: The resource's URI, or a template such as `users://{id}/profile`, whose `id` has no capital letters.
-            options: See `ResourceOptions`.
         """
         return registering("resource", uri, lambda function: self.resources.add(uri, function, **options))
 
     def prompt(self, name: str | None = None, **options: Unpack[PromptOptions]) -> Callable[[F], F]:
         """Return a decorator that registers a function as a prompt. Its `str` parameters become prompt arguments.
 
-        Args:
-            name: The prompt's name. Default: the function's name.
-            options: See `PromptOptions`.
+        The default `name` is the function's name.
         """
         return registering("prompt", name, lambda function: self.prompts.add(function, name, **options))
 
     def completion(self, target: str, argument: str) -> Callable[[F], F]:
-        """Return a decorator for a function that suggests values for an argument.
+        """Return a decorator for a function that suggests values for an `argument` of a prompt or resource template.
 
-        Args:
-            target: The name of a prompt, or the URI of a resource template.
-            argument: The name of the prompt's argument, or of the template's variable.
+        `target` is the prompt's name, or the template's URI, whose variables are its arguments.
         """
         return registering("completion", target, partial(self.completions.add, target, argument))
 
     def middleware(self, function: M) -> M:
-        """Run a coroutine function around each request: `@server.middleware`. See middleware.py.
+        """Return `function`, a coroutine function that from now on runs around each request: `@server.middleware`.
 
-        Args:
-            function: Called with the request (`ServedRequest`), the context, and the function `proceed`, which returns
-                the result. The function that was added first is the outermost.
+        It is called with the request (`ServedRequest`), the context, and the function `proceed`, which returns the
+        result. The function that was added first is the outermost (middleware.py).
 
-        Returns:
-            The function itself.
-
-        Raises:
-            RuntimeError: The server serves clients already.
+        Raise RuntimeError if the server serves clients already.
         """
         from .middleware import add_middleware  # lazy: few servers need it
 
@@ -232,28 +209,18 @@ class Server:
         return registrar(catalog.custom_methods, catalog.extensions, Context, name, extension, notification)
 
     def on_change(self, feature: Literal["tools", "resources", "prompts"]) -> Callable[[F], F]:
-        """Return a decorator for a function without parameters that loads a list again, such as from a database.
+        """Return a decorator for a function without parameters that loads the list of a `feature` again.
 
         The function runs when another process has announced a change, before the clients of this process are notified.
-
-        Args:
-            feature: The list that has changed.
-
-        Raises:
-            ValueError: The feature has no list.
         """
         self._changed_method(feature)
         functions = self.catalog.service.reloads.setdefault(feature, [])
         return registering("on_change", feature, lambda function: functions.append(function))
 
     def list_changed(self, feature: Literal["tools", "resources", "prompts"]) -> None:
-        """Notify the clients of a changed list, from any thread. `add` and `remove` do so automatically.
+        """Notify the clients that the list of a `feature` has changed, for example a title in it, from any thread.
 
-        Args:
-            feature: The list that has changed, for example because a title is new.
-
-        Raises:
-            ValueError: The feature has no list.
+        `add` and `remove` do so automatically.
         """
         self.catalog.announcers.announce(self._changed_method(feature))
 
@@ -264,21 +231,13 @@ class Server:
         return method
 
     def resource_updated(self, uri: str) -> None:
-        """Notify all subscribers of a changed resource, from any thread.
-
-        Args:
-            uri: The URI of the resource. Subscribers of its parent URIs are notified too.
-        """
+        """Notify the subscribers of a changed resource and of its parents, from any thread. `uri` is its URI."""
         from ..lib.uri import canonical_uri  # lazy: not every server has resources
 
         self.catalog.announcers.announce("notifications/resources/updated", canonical_uri(uri) or uri)
 
     async def serve(self, transport: Transport) -> None:
-        """Serve one client until it closes the transport, and give its open requests 0.75 seconds to finish.
-
-        Args:
-            transport: The transport to the client.
-        """
+        """Serve one client until it closes the `transport`, and give its open requests 0.75 seconds to finish."""
         self.catalog.check()
         session = await begin(self.catalog, transport, self.limits, serves_stateless=True)
         await session.finish()
@@ -302,7 +261,6 @@ class Server:
             port: The port. Default: 0 for any free port, which the URL contains.
             ssl: An `SSLContext` with a certificate, for HTTPS.
             http_limits: Limits on sizes, times and the number of connections.
-            options: See `HttpOptions`.
 
         Raises:
             OSError: The address is in use, or does not belong to this machine.
@@ -312,11 +270,7 @@ class Server:
         return serve_http(self.catalog, self.limits, self.trace, host, port, ssl, http_limits, **options)
 
     def asgi(self, **options: Unpack[HttpOptions]) -> Application:
-        """Return this server as an ASGI application, for an ASGI server such as uvicorn.
-
-        Args:
-            options: See `HttpOptions`.
-        """
+        """Return this server as an ASGI application, for an ASGI server such as uvicorn."""
         from .http import HttpApp, application  # lazy: a server on stdio loads no HTTP
 
         app = HttpApp(self.catalog, self.limits, self.trace, **options)
@@ -331,9 +285,7 @@ class Server:
         """Prepare to stop: begin no more sessions, end the subscriptions, and let the requests in flight finish.
 
         `run_http` does so at SIGTERM. Under a framework that gets the signal itself, call this before `close()`.
-
-        Args:
-            seconds: Maximum time to wait, in seconds.
+        `seconds` is the maximum time to wait.
         """
         await self.catalog.service.drain(seconds)
 
@@ -348,9 +300,7 @@ class Server:
     def run(self) -> None:
         """Run a program that serves on standard input and output, until the input ends or SIGINT or SIGTERM arrives.
 
-        Raises:
-            RuntimeError: An event loop runs already.
-            SystemExit: The lifespan failed.
+        Raise RuntimeError if an event loop runs already, and SystemExit if the lifespan failed.
         """
         if sys.stdin is not None and sys.stdin.isatty():
             wait = "waiting for the messages of a client on standard input; press Ctrl-D or Ctrl-C to stop"
@@ -363,14 +313,11 @@ class Server:
     ) -> None:  # fmt: skip
         """Run a program that serves over HTTP until SIGINT or SIGTERM arrives. Print the URL on standard error.
 
-        Args:
-            port: The port, 8000 by default.
-            drain_seconds: Time for requests in flight to finish after SIGTERM, in seconds (main.py).
-            options: See `HttpOptions`. `serve_http` documents the other arguments.
+        After SIGTERM, requests in flight have `drain_seconds` to finish (main.py). The arguments `host`, `port` (here
+        8000 by default), `ssl` and `http_limits` are as in `serve_http`.
 
-        Raises:
-            RuntimeError: An event loop runs already.
-            SystemExit: The address is not available, or the lifespan failed. The text says why.
+        Raise RuntimeError if an event loop runs already, and SystemExit, whose text says why, if the address is not
+        available or the lifespan failed.
         """
         listening = self.serve_http(host, port, ssl=ssl, http_limits=http_limits, **options)
         run_http_program(listening, self.catalog.service, self.info.name, f"{host}:{port}", drain_seconds)
