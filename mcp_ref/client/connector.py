@@ -57,8 +57,7 @@ class Connector:
     ) -> None:  # fmt: skip
         self.target = target
         self.state = ConnectionState.NEW
-        self.usable: ClientSession | None = None
-        """The session, if it can send requests now. Otherwise call `ready`."""
+        self.usable: ClientSession | None = None  # the session, if it can send requests now; otherwise call `ready`
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
         """The tool arguments to copy to HTTP headers: tool name -> header name -> path. The transports read it too."""
         self.max_restarts = MAX_RESTARTS
@@ -176,13 +175,13 @@ class Connector:
         return is_open and self.session.revision.era == "modern" and (self.target.is_url or self.target.is_process)
 
     async def pause(self, seconds: float) -> None:
-        """Sleep for some seconds, or until the client is closed."""
+        """Sleep until the time is over or the client is closed."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._closed.wait()
 
     async def ready(self) -> ClientSession:
-        """Return the session, which may have to wait until the server's process has been restarted."""
+        """Return the session, as soon as the server's process is no longer being restarted."""
         if self.state is ConnectionState.RESTARTING and self._restart_task is not None:
             await asyncio.wait([self._restart_task])
         return self.session

@@ -6,7 +6,7 @@ result, as input requests. In both eras, the client declares a capability for ea
 
 An application SHOULD let the user see and refuse each request to the model, and the model's response
 [2025-11-25 client/sampling#user-interaction-model], because otherwise a server could secretly spend the user's money on
-the model. Likewise, it could phish for passwords through elicitation.
+the model.
 
     2024-10-07 to 2025-03-26   roots, sampling
     2025-06-18                 elicitation by form
@@ -66,7 +66,7 @@ class ClientHandlers:
         self._open_elicitations: dict[str, None] = {}  # ids in order of arrival
 
     def set_roots(self, roots: RootPaths | LazyRoots) -> None:
-        """Replace the roots. Raise ValueError if a root is neither a path nor a `file://` URI."""
+        """Use these roots from now on. Raise ValueError if one is neither a path nor a `file://` URI."""
         self.roots = roots if callable(roots) else to_roots(roots)
 
     def capabilities(self) -> ClientCapabilities:
@@ -80,7 +80,6 @@ class ClientHandlers:
         )
 
     def find(self, method: str) -> Handler | None:
-        """Return the handler of a method, or None if the client has none."""
         tasks = self.tasks if method.startswith("tasks/") else None
         handlers = {
             "roots/list": self.list_roots,
@@ -131,13 +130,13 @@ class ClientHandlers:
     async def _run(
         self, task: TaskMetadata | None, work: Callable[[], Coroutine[object, object, object]], context: RequestContext
     ) -> object:
-        """Run a handler and return its result, or return a task if the server requests one and the client allows it."""
+        """Return a handler's result, or a task for it if the server requests one and the client declares tasks."""
         if task is None or not self._serves_tasks or not context.revision.tasks_are_core:
             return await work()
         return await self.tasks.start(lambda channel: work(), context.channel, task.ttl)
 
     def _store_elicitation(self, id: str) -> None:
-        """Store the id of a request to visit a URL, because `report_elicitation_end` ignores all others."""
+        """Store the id of a URL to visit, so that `report_elicitation_end` can ignore all other ids."""
         if len(id) <= MAX_ID_LENGTH:
             self._open_elicitations[id] = None
         if len(self._open_elicitations) > MAX_ELICITATIONS:
@@ -149,7 +148,7 @@ class ClientHandlers:
             self._store_elicitation(id)
 
     def report_elicitation_end(self, id: str) -> None:
-        """Tell the program that the user's visit to a URL is over, as the server has reported."""
+        """Tell the program that, as the server reports, the user has finished at a URL."""
         # [2025-11-25 client/elicitation#completion-notifications-for-url-mode-elicitation] clients MUST ignore others
         if id in self._open_elicitations:
             del self._open_elicitations[id]
@@ -158,8 +157,7 @@ class ClientHandlers:
 
     @cached_property
     def tasks(self) -> Tasks:
-        """The tasks that the server has created on this client."""
-        return Tasks()
+        return Tasks()  # that the server has created on this client
 
     async def close(self) -> None:
         if "tasks" in self.__dict__:
@@ -182,9 +180,6 @@ async def _result(name: str, handler: Callable[[P], Awaitable[T]], params: P, cl
 
 
 def _fault(text: str) -> InvalidMessage:
-    """Return an exception about an invalid handler, and log its text.
-
-    In the modern era, the client's call raises it. In the legacy era, the server gets the text as an error.
-    """
+    """Return an exception about an invalid handler, raised by the client's call or, in the legacy era, the server's."""
     log.error(text)
     return InvalidMessage(text).show_to_peer()

@@ -38,10 +38,8 @@ from .session import ClientSession
 log = logging.getLogger(__name__)
 
 PROBE_SECONDS = 5.0
-"""Time after which the client sends `initialize` too if `server/discover` has no response, in seconds.
-
-If half of the request's time limit is shorter, the client waits only that long.
-"""
+"""Time to wait for the response to `server/discover`, in seconds, or half of the request's time limit if that is less.
+After it, the client sends `initialize` too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +68,13 @@ async def negotiate(
 ) -> None:  # fmt: skip
     """Open a session, make it use a common revision, and store the server's name and instructions in it.
 
-    If the known era is wrong, or a legacy server ends because of the probe, try once more.
+    If `known_era`, which an earlier client found, is wrong, or a legacy server ends because of the probe, try once
+    more, with a new process if the server is one (`is_process`). `timeout` limits each attempt, in seconds.
 
-    Args:
-        open_session: Opens a session, for which a server's process is started again.
-        client: The client's revisions, name and capabilities.
-        timeout: Time limit of each attempt in seconds, even if the client sends both requests.
-        known_era: The era that an earlier client found for this server.
-        is_process: True if the server is a process of the client.
-
-    Raises:
-        UnsupportedRevision: If client and server have no revision in common.
-        RequestTimeout: If the server did not respond in time.
-        McpError: If a request failed. `Session.request` documents these exceptions.
+    Raise UnsupportedRevision without a common revision, RequestTimeout, or the other exceptions of `Session.request`.
     """
-    session, retry_era = await open_session(), cast("Era | None", None)
+    session = await open_session()
+    retry_era: Era | None = None
     try:
         return await _negotiate_once(session, client, timeout, known_era)
     except (ConnectionClosed, RemoteError) as error:
@@ -152,7 +142,7 @@ async def _probe(
 async def _discover(
     session: ClientSession, client: ClientIdentity, timeout: float | None
 ) -> tuple[Revision, DiscoverResult, JSON] | None:
-    """Send `server/discover`. Return revision, result and the server's info, or None if it needs a handshake."""
+    """Send `server/discover`. Return revision, result and the server's info, or None if a handshake must follow."""
     revision, refused = client.revisions_of("modern")[-1], list[Revision]()
     while True:
         codec = codec_for(revision)

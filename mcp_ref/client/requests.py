@@ -43,19 +43,16 @@ REPEATABLE = frozenset({
 
 
 class ClientRequests:
-    """The base class of `Client`, without the features of the server."""
+    """The base class of `Client`: its requests that belong to no feature of the server."""
 
     def __init__(
         self, connector: Connector, cache: ResponseCache, timeout: float | None, custom_methods: dict[str, CustomMethod]
     ) -> None:
         self.connector, self.cache = connector, cache
-        self.timeout = timeout
-        """Default time limit of a request, in seconds; None for no limit."""
+        self.timeout = timeout  # of a request, if the caller gives none; None for no limit
         self.custom_methods = custom_methods
-        self.extensions: Object = {}
-        """The extensions that the client declares, with their settings."""
-        self.max_pages, self.max_items = MAX_PAGES, MAX_ITEMS
-        """Maximum number of pages and of items of one list."""
+        self.extensions: Object = {}  # that the client declares, with their settings
+        self.max_pages, self.max_items = MAX_PAGES, MAX_ITEMS  # of one list
 
     @property
     def session(self) -> ClientSession:
@@ -83,7 +80,7 @@ class ClientRequests:
 
     @property
     def instructions(self) -> str | None:
-        """The server's instructions for the model."""
+        """The server's instructions for the model, which nobody has verified."""
         return self.session.instructions
 
     def server_can(self, capability: str) -> bool:
@@ -128,16 +125,16 @@ class ClientRequests:
         return await session.request(method, params, returns, timeout=seconds)
 
     def forget_results(self, method: str) -> bool:
-        """Remove this server's results of a method from the cache. Return True if it had any."""
+        """Remove this server's results of a method from the cache. Return True if there were any."""
         return self.cache.forget(self.connector.target.cache_key[0], method)
 
     async def request_by_name(self, method: str, timeout: float | None, **params: object) -> object:
-        """Send a request with these params, and return its result. Their dataclasses come from `METHODS`."""
+        """Send a request, and return its result. The dataclasses of both are those of `METHODS`."""
         found = next(each for each in METHODS if each.name == method)
         return await self.request(method, load_type(found.params)(**params), load_type(found.result or ""), timeout)
 
     async def request_all_pages(self, method: str, member: str, timeout: float | None) -> list[object]:
-        """Return the items of all pages of a list. Each page has them in the attribute `member`."""
+        """Return the items of all pages of a list, each of which has some in its attribute `member`."""
 
         async def fetch(cursor: str | None) -> tuple[list[object], str | None]:
             page = vars(await self.request_by_name(method, timeout, cursor=cursor))

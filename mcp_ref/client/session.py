@@ -69,12 +69,9 @@ class ClientSession(Session):
         self.custom_methods = custom_methods
         self.request_meta: Object = {}
         """The `_meta` of each stateless request: revision, client info, capabilities and an optional log level."""
-        self.listeners: dict[RequestId, Listener] = {}
-        """The listeners of the modern-era subscriptions, by the id of the `subscriptions/listen` request."""
-        self.has_responded = False
-        """True if the server has sent a result since the negotiation."""
-        self.instructions: str | None = None
-        """The server's unverified instructions for the model."""
+        self.listeners: dict[RequestId, Listener] = {}  # by the id of their `subscriptions/listen` request
+        self.has_responded = False  # True if the server has sent a result since the negotiation
+        self.instructions: str | None = None  # the server's instructions for the model, which nobody has verified
         self._task_progress: dict[RequestId, ProgressHandler] = {}  # by progress token, oldest first
         self._handlers, self._cache, self._cache_key = handlers, cache, cache_key
         self._on_notification, self._on_end = on_notification, on_end
@@ -238,7 +235,7 @@ class ClientSession(Session):
 
 
 def _is_final(method: str, result: Object) -> bool:
-    """Return False if a result requires input, otherwise True. Raise InvalidMessage for an unknown `resultType`."""
+    """Return True unless the result asks for input. Raise InvalidMessage for an unknown `resultType`."""
     # [2026-07-28 basic/index#result-responses] a result without `resultType` is "complete"
     kind = result.get("resultType", "complete")
     if kind == "input_required" and method in mrtr.INPUT_METHODS:

@@ -47,10 +47,8 @@ class Target:
         elif isinstance(self.server, str) and self.server.startswith(("http://", "https://")):
             check_url(self.server, headers)
         elif not isinstance(self.server, (InProcessServer, Transport)):
-            kinds = (
-                'a command such as ["python3", "server.py"], a URL with http:// or https://, a Server or a transport'
-            )
-            raise TypeError(f"the server must be {kinds}, not {self.server!r:.200}")
+            kind = 'a command such as ["python3", "server.py"], a URL with http:// or https://, a Server or a transport'
+            raise TypeError(f"the server must be {kind}, not {self.server!r:.200}")
         if authorization is not None and not isinstance(self.server, str):
             raise ValueError("`authorization` is for URLs; a command gets its credentials by `env`")
         if authorization is not None and any(name.lower() == "authorization" for name in headers):
@@ -66,7 +64,7 @@ class Target:
 
     @property
     def era_key(self) -> str | None:
-        """The key in `Client(eras=...)`: the URL, or the command with all that decides which program runs, or None."""
+        """The key in `Client(eras=...)`: a URL, or a command with all that decides which program runs; else None."""
         if isinstance(self.server, str):
             return self.server
         if not isinstance(self.server, (list, tuple)):
@@ -96,9 +94,7 @@ class Target:
     ) -> tuple[Transport, asyncio.Task[None] | None]:
         """Return a transport and, for an `InProcessServer`, the asyncio task that serves this client.
 
-        Args:
-            parameter_headers: The headers that mirror the arguments of tools, by the tool's name.
-            time_limits: The time limits of the session, which stop while a user signs in.
+        While a user signs in, the `time_limits` of the session stop.
         """
         server, options = self.server, self.options
         trace = options.get("trace") or trace_from_environment("client")

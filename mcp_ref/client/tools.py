@@ -1,8 +1,8 @@
 """The tool calls of a client.
 
-From `tools/list`, the client keeps the output schema of each tool, to check its results, and remembers which arguments
-to copy to HTTP headers (modern era), and if a call can or must run as a task. The response to a call is a result, an
-error, or a task.
+From `tools/list`, the client remembers three things about each tool: the output schema, to check results; which
+arguments to copy to HTTP headers (modern era); and if a call can or must run as a task. The response to a call is a
+result, an error, or a task.
 
 After a lost connection, the client does not repeat a tool call, because the tool may already have done its work. It
 repeats one only after an error that proves that the server did not run the tool.
@@ -109,8 +109,7 @@ class ToolCalls:
         return valid
 
     @property
-    def _calls_can_be_tasks(self) -> bool:
-        """True if `tools/call` can request a task, as in 2025-11-25 if the server declares the capability."""
+    def _calls_can_be_tasks(self) -> bool:  # only 2025-11-25 lets the client request a task
         return self._client.revision.tasks_are_core and self._client.server_can("tasks.requests.tools.call")
 
     def _add_required_task(self, params: CallToolRequestParams) -> None:
@@ -126,7 +125,7 @@ class ToolCalls:
     async def call_tool(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
     ) -> CallToolResult:
-        """Return the result of a tool call, for which a task of the server is awaited."""
+        """Return the result of a tool call, even if it comes from a task, which is cancelled if the caller is."""
         response = await self._call(params, on_progress, timeout, max_timeout)
         if isinstance(response, CallToolResult):
             return response
@@ -173,7 +172,7 @@ class ToolCalls:
     async def _call(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
     ) -> CallToolResponse:
-        """Send `tools/call`, and again after an error that `_update_for_retry` mends. Report progress of a task too."""
+        """Send `tools/call`, a second time if `_update_for_retry` has removed the cause of an error."""
         if params.task is None:
             self._add_required_task(params)
         session = self._client.connector.usable or await self._client.connector.ready()
@@ -196,7 +195,7 @@ class ToolCalls:
         return response
 
     async def _update_for_retry(self, error: RemoteError, params: CallToolRequestParams, timeout: Seconds) -> bool:
-        """List the tools again after some errors. Return True if the list changes the HTTP headers or `params.task`."""
+        """List the tools again if that may help. Return True if it has changed the HTTP headers or `params.task`."""
         client, connector = self._client, self._client.connector
         if error.code == HEADER_MISMATCH and connector.target.is_url:
             # [2026-07-28 basic/transports/streamable-http#client-behavior] we SHOULD list the tools and retry
