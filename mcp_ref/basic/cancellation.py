@@ -1,8 +1,8 @@
 """Cancellation: a notification by which the sender of a request says that it no longer wants the response.
 
-The receiver SHOULD stop the work and send no response. But the response may already be on its way when the sender
-cancels, so the receiver ignores the cancellation of a finished request, and the sender ignores a late response. Nobody
-can cancel the requests of another peer, because a request id belongs to one connection.
+The receiver SHOULD stop the work and send no response. Because the response may already be on its way, the receiver
+ignores the cancellation of a finished request, and the sender ignores a late response. A peer cannot cancel requests of
+others, because a request id belongs to one connection.
 
     2024-10-07                requests cannot be cancelled
     2024-11-05 to 2025-06-18  client and server can cancel their own unfinished requests, except `initialize`
@@ -44,8 +44,8 @@ class CancelledNotificationParams:
 def receive_cancelled(params: CancelledNotificationParams, dispatcher: Dispatcher) -> None:
     """Stop serving the request that the peer cancelled. Do nothing if the request is unknown or finished."""
     if dispatcher.cancel(params.request_id):
-        # [2025-11-25 basic/utilities/cancellation#implementation-notes] both sides SHOULD log the reason
-        # %r escapes line breaks, with which a peer could forge lines in the log
+        # [2025-11-25 basic/utilities/cancellation#implementation-notes] both sides SHOULD log the reason, here with %r
+        # so that a line break in it cannot forge a line of the log
         log.info("the peer cancelled request %.80r: %.200r", params.request_id, params.reason)
     else:
         log.debug("ignored the cancellation of request %.80r, which is unknown or finished", params.request_id)

@@ -37,7 +37,7 @@ class SharedObjects(Protocol):
 
     @property
     def executor(self) -> Executor:
-        """The thread pool for handlers that are plain functions."""
+        """The threads in which handlers that are plain functions run."""
 
     @property
     def state(self) -> object:
@@ -49,12 +49,9 @@ class Channel(Protocol):
 
     loop: asyncio.AbstractEventLoop
     revision: Revision
-    peer_capabilities: Object
-    """The capabilities that the peer declared, as JSON."""
-    logging_level: str | None
-    """The lowest level of log messages that the client wants; None if it wants none."""
-    shared: SharedObjects | None = None
-    """The objects that all handlers of a server share; None on a client."""
+    peer_capabilities: Object  # as JSON
+    logging_level: str | None  # the lowest level of the log messages that the client wants; None if it wants none
+    shared: SharedObjects | None = None  # None on a client
 
     @cached_property
     def subscriptions(self) -> Subscriptions:
@@ -120,12 +117,9 @@ class RequestContext:
         self.request_id = request_id
         self.meta: Object = meta or {}
         """The request's `_meta`, which can contain trace context such as `traceparent`."""
-        self.progress: ProgressReporter | None = None
-        """The progress notifications of the request; None until the handler reports progress."""
-        self.steps = 0
-        """Number of notifications that the handler has sent since it last let other handlers run."""
-        self.worker_tasks: set[asyncio.Task[object]] | None = None
-        """The asyncio tasks for which handlers in worker threads wait; None at first."""
+        self.progress: ProgressReporter | None = None  # None until the handler reports progress
+        self.steps = 0  # number of notifications that the handler has sent since it last let other handlers run
+        self.worker_tasks: set[asyncio.Task[object]] | None = None  # those for which handlers in worker threads wait
         access = current_access.get()
         # A handler over HTTP may call another server in this process, whose channel has another principal or none.
         self.access = access if access is not None and access.id == principal else None
@@ -136,7 +130,7 @@ class RequestContext:
         return self.channel.revision
 
     def with_channel(self, channel: Channel) -> Self:
-        """Return a context of this request with another channel, and with rights of its own."""
+        """Return a context of this request with another channel, and with a copy of the rights."""
         context = type(self)(channel, self.request_id, self.meta)
         context.access = self.access.copy() if self.access is not None else None
         return context

@@ -1,7 +1,7 @@
 """Content blocks: the pieces of text, image, audio and resources that tools, prompts and models exchange.
 
-`ContentBlock` is the union of the blocks in tools and prompts, whose member `type` names their kind. If the peer's
-revision lacks audio or links, the codec sends a text block instead, so that the model at least learns of the content.
+The member `type` of a block names its kind. If the peer's revision lacks audio or links, the codec sends a text block
+instead, so that the model at least learns of the content.
 
     2024-10-07  text, image; in prompts also resource (contents of a resource)
     2024-11-05  added: resource in tool results; `annotations` with audience and priority
@@ -86,8 +86,6 @@ class TextContent:
 
 @dataclass
 class _Media:
-    """An image or a sound, whose `data` is Base64."""
-
     type: str = field(default="", kw_only=True)
     data: str
     mime_type: str
@@ -96,11 +94,10 @@ class _Media:
 
     @classmethod
     def of(cls, data: bytes, mime_type: str) -> Self:
-        """Return a content block with raw bytes, which it encodes."""
+        """Return a content block with these raw bytes, in Base64."""
         return cls(base64.b64encode(data).decode(), mime_type)
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Return `wire` unchanged. Raise ValueError if the data is not Base64 or the MIME type is invalid."""
         check_media(self.data, self.mime_type)
         return wire
 
@@ -147,17 +144,10 @@ class BlobResourceContents:
 
     @classmethod
     def of(cls, uri: str, data: bytes, mime_type: str | None = None) -> BlobResourceContents:
-        """Return the contents of a resource, from raw bytes.
-
-        Args:
-            uri: URI of the resource.
-            data: raw bytes.
-            mime_type: MIME type, such as image/png; None if unknown.
-        """
+        """Return the contents of the resource `uri`, with the raw bytes `data` and a `mime_type` such as image/png."""
         return cls(uri, base64.b64encode(data).decode(), mime_type)
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Return `wire` unchanged. Raise ValueError if the blob is not Base64 or the MIME type is invalid."""
         check_media(self.blob, self.mime_type)
         return wire
 
@@ -187,8 +177,7 @@ class EmbeddedResource:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """Accept `annotations` as a member of the block, or of its `resource`."""
-        # [2025-06-18 server/tools#embedded-resources] in the schema they belong to the block, but not in this example
+        # [2025-06-18 server/tools#embedded-resources] `annotations` are in the block, but in `resource` in this example
         resource = wire.get("resource")
         if "annotations" not in wire and type(resource) is dict and "annotations" in resource:
             return {**wire, "annotations": resource["annotations"]}
@@ -223,7 +212,7 @@ ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLi
 
 
 def write_structured_content(wire: Object, is_null: bool, revision: Revision) -> Object:
-    """Return a tool's result without structured content that the revision forbids. If `is_null`, write null."""
+    """Return a tool's result without structured content that the revision forbids. `is_null` says that it is null."""
     if revision.structured_content_is_any_json:
         # [2026-07-28 server/tools#structured-content] any JSON value, also null
         return {**wire, "structuredContent": None} if is_null else wire
@@ -233,10 +222,7 @@ def write_structured_content(wire: Object, is_null: bool, revision: Revision) ->
 
 
 def read_structured_content(wire: Object, revision: Revision) -> Object:
-    """Return a tool's result, marked with `structuredNull` if its structured content is null.
-
-    Raise ShapeError for a type that the revision forbids.
-    """
+    """Return a tool's result, with `structuredNull` if its data are null. Raise ShapeError for a forbidden type."""
     data = wire.get("structuredContent")
     if data is not None and type(data) is not dict and not revision.structured_content_is_any_json:
         raise ShapeError("an object", data, "structuredContent")

@@ -2,8 +2,8 @@
 
 Thanks to them, gateways, load balancers and rate limiters can handle requests without reading bodies. But an attacker
 could send `Mcp-Name: read_report` to please the gateway and `delete_all` in the body for the server. So a server MUST
-refuse a request whose headers and body differ, with -32020 and HTTP 400. A gateway that relies on them SHOULD refuse
-older revisions, whose servers do not check. [2026-07-28 basic/transports/streamable-http#server-validation]
+refuse a request whose headers and body differ, with -32020 and HTTP 400. A gateway that relies on the headers SHOULD
+refuse older revisions, whose servers do not check. [2026-07-28 basic/transports/streamable-http#server-validation]
 
     MCP-Protocol-Version: 2026-07-28        _meta."io.modelcontextprotocol/protocolVersion"
     Mcp-Method: tools/call                  method
@@ -92,8 +92,7 @@ def decode_value(header: str) -> str:
 
 
 ArgumentPath = tuple[str, ...]
-ParameterHeaders = Mapping[str, dict[str, ArgumentPath]]
-"""The `parameter_headers` of tools, by the tool's name."""
+ParameterHeaders = Mapping[str, dict[str, ArgumentPath]]  # the `parameter_headers` of tools, by the tool's name
 
 
 def parameter_headers(schema: JSON) -> dict[str, ArgumentPath]:
@@ -167,10 +166,7 @@ def _is_equal(text: str, value: JSON) -> bool:
 
 
 def mirrored_fields(request: Request) -> tuple[str, str, str | None]:
-    """Return the fields that a request's headers repeat, which are its revision, its method, and a name or None.
-
-    Raise MalformedRequest if the request has no valid `_meta`.
-    """
+    """Return the fields that headers repeat: revision, method, and a name or None. Raises MalformedRequest."""
     _, version, _ = read_required_meta(request.params)
     name = request.params.get(NAME_FIELDS.get(request.method, ""))
     return version, request.method, name if isinstance(name, str) else None

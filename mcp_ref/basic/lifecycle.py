@@ -7,10 +7,9 @@ any other MUST send `notifications/initialized`.
 
     NEW --response to initialize--> INITIALIZING --notifications/initialized--> OPERATING
 
-From then on each side knows the capabilities of its peer, and sends nothing that the peer cannot handle. Until then,
-pings are nearly all they may send: a client SHOULD NOT send other requests before the response to `initialize`, nor a
-server requests other than pings and log messages before `notifications/initialized`.
-[2025-11-25 basic/lifecycle#initialization]
+From then on each side knows the capabilities of its peer, and sends nothing that the peer cannot handle. Until then, a
+client SHOULD NOT send other requests than pings before the response to `initialize`, nor a server anything but pings
+and log messages before `notifications/initialized`. [2025-11-25 basic/lifecycle#initialization]
 
     2024-11-05  `initialize` MUST come first. Both sides SHOULD respect the negotiated revision and capabilities.
                 Closing the transport ends the session
@@ -152,20 +151,20 @@ def accept_revision(chosen: str, supported: Sequence[Revision]) -> Revision:
 
 
 class Phase(Enum):
-    """The state of a session's handshake, on the server."""
+    """The state of a session's handshake on the server."""
 
     NEW = "before the response to initialize"
     INITIALIZING = "before notifications/initialized"
     OPERATING = "open"
 
 
-NEW, INITIALIZING, OPERATING = Phase  # global names, because Python 3.11 is slow to read `Phase.NEW`
+NEW, INITIALIZING, OPERATING = Phase  # Python 3.11 reads these faster than `Phase.NEW`
 
 
 def phase_error(phase: Phase, method: str, can_restart: bool = False) -> str | None:
     """Return the reason why a server refuses a request in this phase, or None if it serves the request.
 
-    With `can_restart`, a second `initialize` begins a new session instead of the old one.
+    If `can_restart`, a second `initialize` begins a new session.
     """
     if method == "initialize":
         if phase is NEW or can_restart:

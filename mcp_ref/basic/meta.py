@@ -1,8 +1,8 @@
 """`_meta`: an object in any message for data that belongs to no feature, such as a progress token or trace context.
 
-A key is `name` or `prefix/name`. A prefix consists of labels with dots between them, and each vendor has its own, so
+A key is `name` or `prefix/name`. A prefix is a list of labels with dots between them, and each vendor has its own, so
 that the keys of two vendors never collide. Some prefixes are reserved for the protocol, and implementations MUST NOT
-make assumptions about values at reserved keys. [2026-07-28 basic/index#_meta]
+make assumptions about the values of such keys. [2026-07-28 basic/index#_meta]
 
     2024-10-07 to 2025-03-26  params and results can have `_meta`. The protocol defines one key, `progressToken`
     2025-06-18                so can tools, prompts, resources, roots and content blocks. A prefix is reserved if
@@ -69,14 +69,14 @@ def is_meta_key(key: str) -> bool:
 
 
 def check_meta_keys(meta: Object | None) -> None:
-    """Raise ValueError if a `_meta` that we send has an invalid key. Received ones are not checked."""
+    """Raise ValueError if a `_meta` that we send has an invalid key. One that we receive is not checked."""
     for key in meta or ():
         if not is_meta_key(key):
             raise ValueError(f"{key[:80]!r} is not a valid _meta key: write it as name or, better, com.example/name")
 
 
 def extended_meta(message: Object, added: Object) -> Object:
-    """Return the `_meta` of params or of a result, with the members of `added`."""
+    """Return the `_meta` of params or of a result together with the members of `added`."""
     given = message.get("_meta")
     return {**given, **added} if isinstance(given, dict) else added
 

@@ -15,8 +15,8 @@ read. Since a malicious client can send any state, `sign_state` signs it (withou
     a client sends a state that it stole from a user      the state SHOULD be bound to the user, by a digest
     a client uses the state of one request for another    the state SHOULD have a digest of method and params
     a client sends an old state                           the state SHOULD expire; it does after `STATE_SECONDS`
-Until then a client can send the same state twice. If the second use would do harm, the server MUST remember the states
-that it has accepted. [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]
+If a state that is used twice would do harm, the server MUST also remember the states that it has accepted.
+[2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]
 
     methods     a server MUST NOT return `input_required` for others than tools/call, prompts/get and resources/read
     result      it MUST have `inputRequests`, `requestState` or both, and MUST use only declared client capabilities
@@ -76,14 +76,14 @@ def collect_input_requests(group: BaseExceptionGroup[BaseException]) -> HandlerN
 
 
 def request_digest(method: str, params: Object) -> str:
-    """Return a digest of a request's method and those of its params that a retry does not change."""
+    """Return a digest of a request's method and of the params that a retry does not change."""
     unchanged = {name: params[name] for name in params.keys() - {"_meta", "inputResponses", "requestState"}}
     text = json.dumps([method, unchanged], sort_keys=True, separators=(",", ":"))
     return _digest(text)
 
 
 def checked_key(key: bytes | None) -> bytes:
-    """Return the key, or a random one for None. Raise TypeError if it is not bytes, ValueError if it is too short."""
+    """Return the key, or a random one for None. Raise TypeError or ValueError for an unusable one."""
     key = key if key is not None else os.urandom(32)
     if not isinstance(key, bytes):
         raise TypeError("state_key must be bytes; convert a text setting with bytes.fromhex(setting)")
@@ -93,9 +93,9 @@ def checked_key(key: bytes | None) -> bytes:
 
 
 def sign_state(key: bytes, data: Object, digest: str, principal: str | None, now: float) -> str:
-    """Return a signed state with `data`, such as all responses so far. Raise ProtocolError if it is too long.
+    """Return a signed state with `data` for the request with this `request_digest`. Raise ProtocolError at a limit.
 
-    All processes need the same secret `key`. `digest` is a `request_digest`; `now` is in seconds since 1970.
+    All processes need the same secret `key`. `now` is in seconds since 1970.
     """
     payload: Object = {"answers": data, "for": _binding_digest(digest, principal), "until": int(now) + STATE_SECONDS}
     text = base64.urlsafe_b64encode(json.dumps(payload, separators=(",", ":")).encode()).decode()
@@ -106,7 +106,7 @@ def sign_state(key: bytes, data: Object, digest: str, principal: str | None, now
 
 
 def verify_state(key: bytes, state: JSON, digest: str, principal: str | None, now: float) -> Object:
-    """Return the data in a state. Raise ProtocolError for a forged or expired state, or a state of another request."""
+    """Return the data in a state. Raise ProtocolError if it is forged, expired, or of another request or user."""
     signed = state if isinstance(state, str) and len(state) <= MAX_STATE_LENGTH else ""
     import hmac  # lazy: see `_digest`
 
@@ -127,8 +127,7 @@ def _state_error(fault: str) -> ProtocolError:
 
 
 def _binding_digest(digest: str, principal: str | None) -> str:
-    # The principal (the authenticated user) is hidden in a digest, because the client can read the state.
-    return _digest(json.dumps([digest, principal]))
+    return _digest(json.dumps([digest, principal]))  # hides the principal, because the client can read the state
 
 
 def _digest(text: str) -> str:
@@ -150,8 +149,6 @@ MAX_INPUT_REQUESTS: Final = 100
 
 
 class InputRequest(NamedTuple):
-    """A request for input inside a result: elicitation, sampling or roots."""
-
     method: str
     params: Object
 

@@ -3,7 +3,7 @@
 The sender of a request asks for them with a `progressToken` in the request's `_meta`. The receiver MAY then send any
 number of notifications with this token, but MUST stop when it sends the response.
 
-- A token MUST be unique across the sender's active requests, because a notification names its request only by it.
+- A token MUST be unique across the sender's active requests, because nothing else in a notification names its request.
 - `progress` MUST increase with each notification, and both sides SHOULD limit the rate of notifications.
 - A notification MUST have the token of an active request. The sender of the request ignores all others, so that a peer
   cannot extend a time limit with a guessed token.
@@ -46,7 +46,7 @@ class ProgressNotificationParams:
 
 
 ProgressHandler = Callable[[float, float | None, str | None], None]
-"""A function that is called with `progress`, `total` and `message` of each notification."""
+"""A function that gets `progress`, `total` and `message` of each notification."""
 
 
 def progress_token(meta: Object | None) -> RequestId | None:
@@ -56,7 +56,7 @@ def progress_token(meta: Object | None) -> RequestId | None:
 
 
 class ProgressReporter:
-    """The progress notifications that the receiver of one request sends."""
+    """The progress notifications about one request of the peer."""
 
     def __init__(self, token: RequestId) -> None:
         self.token = token

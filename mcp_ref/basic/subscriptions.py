@@ -6,8 +6,7 @@
 
 A server MUST NOT send types of notifications that are not in the filter. Each notification has the id of the request in
 `_meta`, because on stdio those of all subscriptions arrive on one pipe. The server stores no subscriptions, so after a
-lost connection the client sends the request again. It must also read the lists again, because it may have missed
-notifications in between.
+lost connection the client sends the request again, and reads the lists again, which may have changed in between.
 
     2024-10-07 to 2025-11-25  resources/subscribe subscribes to one resource (capability `resources.subscribe`). A
                               server with the capability `listChanged` sends list changes without a subscription. On

@@ -19,8 +19,8 @@ as "task". If it is missing, the client assumes "complete", because legacy serve
 `resultType` is an error, because the client cannot know the members of such a result.
 
 A *dual-era* client or server supports both eras. The client finds out which of them the server speaks
-(client/negotiation.py), and SHOULD remember the era of a process (stdio) or origin (HTTP). A dual-era server serves any
-request with modern `_meta` as a stateless request, while `initialize` opens legacy sessions only. A modern server that
+(client/negotiation.py), and SHOULD remember the era of a process (stdio) or origin (HTTP). The server serves each
+request with modern `_meta` as a stateless request, while `initialize` opens a legacy session. A modern-only server that
 refuses `initialize` SHOULD list its revisions, so that a legacy client can show them to the user.
 [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions]
 
@@ -61,7 +61,7 @@ REPLACED_CODES: Final = {-32002: INVALID_PARAMS, -32042: INTERNAL_ERROR}
 
 
 class MalformedRequest(ProtocolError):
-    """The error for a request without the required `_meta`. On HTTP, the response has status 400."""
+    """The error for a request without the required `_meta`, which over HTTP gets status 400."""
 
 
 class MissingCapability(ProtocolError, CapabilityError):
@@ -78,7 +78,7 @@ class MissingCapability(ProtocolError, CapabilityError):
 
 @dataclass(slots=True)
 class RequestMeta:
-    """The `_meta` of a stateless request. `client_info` is only for display, because a client can claim any name."""
+    """The `_meta` of a stateless request. `client_info`, which anybody can claim, is only for display."""
 
     revision: Revision
     capabilities: Object
