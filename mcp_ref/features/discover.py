@@ -1,10 +1,9 @@
 """Discovery: `server/discover` returns a server's name, capabilities, and supported revisions of the protocol.
 
 2026-07-28 added this method because it has no handshake. Servers MUST implement it, but a client MAY also start with
-any other request [2026-07-28 server/discover], because each request names its revision. If the server does not support
-that, the error -32022 lists the revisions that it does. A client that does call the method wants to show the server's
-capabilities to the user, or to find out if the server knows only the handshake (basic/versioning.py)
-[2026-07-28 server/discover#when-to-call].
+any other request [2026-07-28 server/discover], because each request names its revision. A client that does call the
+method wants to show the server's capabilities to the user, or to find out if the server knows only the handshake
+(client/negotiation.py) [2026-07-28 server/discover#when-to-call].
 
     Fact            InitializeResult (until 2025-11-25)     DiscoverResult (since 2026-07-28)
     revisions       `protocolVersion`: the negotiated one   `supportedVersions`: all supported revisions
@@ -34,10 +33,7 @@ from .caching import CacheableResult
 class DiscoverResult(CacheableResult):
     """The revisions and the capabilities of a server."""
 
-    supported_versions: list[str]
-    """The names of the revisions that the server supports, the latest first."""
+    supported_versions: list[str]  # names of revisions, the latest first
     capabilities: ServerCapabilities
-    instructions: str | None = None
-    """Advice for the client's model about this server."""
+    instructions: str | None = None  # for the client's model
     meta: Object | None = None
-    """The `_meta`, which SHOULD contain the server's name and version."""

@@ -1,4 +1,4 @@
-"""Invocation: how the author's functions behind tools, resources, prompts and completers are inspected and called.
+"""Invocation of the author's functions behind tools, resources, prompts and completers.
 
 An `async def` function runs on the event loop. A plain `def` function runs in a worker thread, because on the event
 loop it would stop the requests of all clients while it waits.
@@ -37,7 +37,7 @@ async def call(
         input_requests = collect_input_requests(group)
         if input_requests is not None:
             raise input_requests  # noqa: B904  # the group is its `__context__`
-        # Raise a failure rather than the input requests beside it: the retry would fail again, for all the user's work.
+        # Raise a failure rather than the input requests beside it, or the user would work for a retry that fails again.
         _, failures = group.split(HandlerNeedsInput)
         raise _first_exception(failures or group)  # noqa: B904
 
@@ -54,13 +54,13 @@ def _first_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def check_description(description: object, options: Mapping[str, object]) -> None:
-    """Raise TypeError for a wrong type inside an option, because clients would refuse the whole list."""
+    """Raise TypeError for a wrong type inside an option, for which clients would refuse the whole list."""
     if options:
         codec_for(REVISIONS[-1]).encode(description)
 
 
 def _fits_type(schema: Schema, default: object) -> bool:
-    """Return True if the `type` of a generated schema is enough to see that a simple default is valid."""
+    """Return True if the `type` or `enum` of a generated schema shows that a default is valid, without a validator."""
     has_json_form = default is None or "default" in schema
     if not has_json_form or not schema.keys() <= {"type", "format", "enum", "description", "default"}:
         return False

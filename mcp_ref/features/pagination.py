@@ -5,9 +5,9 @@ each server has its own format [2025-11-25 server/utilities/pagination#implement
 invalid cursor SHOULD be -32602.
 
 A cursor of this package contains the serial number of the last item on the page. New items get higher numbers and go to
-the end of the list, so a client neither misses an item nor gets it twice when the list changes between two pages. If it
-forges a cursor, it can only skip items of the same list. A malicious server could send pages until the client's memory
-is full, so `all_pages` limits the length of a list.
+the end of the list, so a client neither misses an item nor gets it twice when the list changes between two pages. With
+a forged cursor, it only skips items. A malicious server could send pages until the client's memory is full, so
+`all_pages` limits the length of a list.
 
     2024-10-07  No pages: one result contains the whole list.
     2024-11-05  Adds `cursor` and `nextCursor` to tools/list, prompts/list, resources/list, resources/templates/list. A
@@ -35,10 +35,8 @@ T = TypeVar("T")
 
 MAX_PAGES = 10_000
 """Maximum number of pages of one list that a client fetches."""
-
 MAX_ITEMS = 1_000_000
 """Maximum number of items of one list that a client fetches."""
-
 MAX_LIST_SIZE = 64 * 1024 * 1024
 """Maximum size of the pages of one list before the last page, in characters of their `repr` (64 Mi)."""
 

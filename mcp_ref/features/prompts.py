@@ -1,9 +1,8 @@
 """Prompts: message templates of a server, which the user picks, for example as a slash command.
 
-The client lists the prompts (`prompts/list`), and the user chooses one and types its arguments. The client then gets
-the finished messages (`prompts/get`) and adds them to the conversation with its model. So the server writes the
-messages, but only the user decides to use them [2026-07-28 server/prompts]. Arguments are strings, because people type
-them. The error for an unknown prompt or a missing argument SHOULD be -32602.
+The client lists the prompts (`prompts/list`), and the user chooses one and types its arguments, which are therefore
+strings. The client then gets the finished messages (`prompts/get`) and adds them to the conversation with its model. So
+the server writes the messages, but only the user decides to use them [2026-07-28 server/prompts].
 
 Both sides MUST validate the arguments and the messages [2025-11-25 server/prompts#security]. Because arguments become
 part of the conversation, an attacker's argument can inject instructions, or name a resource that the user must not
@@ -68,7 +67,6 @@ class PromptMessage:
     """One message for the conversation with the model."""
 
     role: Role
-    """The speaker: "user" or "assistant"."""
     content: ContentBlock
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
@@ -137,8 +135,7 @@ class Prompts:
         """Register a function as a prompt. The function's parameters become the prompt's arguments.
 
         It returns a str or a content block, which become a message of the user, a PromptMessage, a list of these, or a
-        GetPromptResult. Raise TypeError if a parameter does not accept a str, and ValueError for a taken name or an
-        invalid scope.
+        GetPromptResult. Raise TypeError if a parameter does not accept a str.
         """
         check_options(options, PromptOptions)
         check_meta_keys(options.get("meta"))
@@ -157,11 +154,10 @@ class Prompts:
         return prompt
 
     def remove(self, name: str) -> None:
-        """Remove a prompt. Raise KeyError if the name is unknown."""
         self._registry.remove(name)
 
     def arguments_of(self, name: str) -> list[str] | None:
-        """Return the names of a prompt's arguments, or None if the prompt is unknown."""
+        """Return the names of a prompt's arguments; None for an unknown prompt."""
         registered = self._registry.get(name)
         return None if registered is None else [parameter.name for parameter in registered.signature.parameters]
 

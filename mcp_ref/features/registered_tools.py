@@ -3,7 +3,7 @@
     tools/call -> find the tool -> check the arguments -> run the function -> check its result -> CallToolResult
 
 Spec:  server/tools (2024-10-07 to 2026-07-28)
-Used by: server/catalog.py. Uses: tools.py, invoke.py, registry.py
+Used by: server/catalog.py
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ToolOptions(TypedDict, total=False):
     description: str | None
     input_schema: Mapping[str, object]
     output_schema: Mapping[str, object] | None
-    """None for a tool whose results have no structured content."""
+    """None for a tool without structured content."""
     annotations: ToolAnnotations | None
     icons: list[Icon] | None
     meta: Object | None
@@ -72,13 +72,10 @@ class ToolOptions(TypedDict, total=False):
 
 @dataclass(eq=False)
 class RegisteredTool:
-    """A tool, its function, and the way in which a client can call it."""
-
     tool: Tool
     function: Callable[..., object]
     signature: Signature
-    headers: dict[str, tuple[str, ...]]
-    """Name of each HTTP header, without `Mcp-Param-` -> path of the argument that the client copies to it."""
+    headers: dict[str, tuple[str, ...]]  # HTTP header without `Mcp-Param-` -> path of the argument that it repeats
     task: TaskSupport = "forbidden"
     asks_first: bool = False
 
@@ -90,7 +87,6 @@ class RegisteredTool:
 
     @cached_property
     def check_result(self) -> Validator | None:
-        """The validator of the structured content; None without an output schema."""
         return compile_schema(self.tool.output_schema) if self.tool.output_schema is not None else None
 
     @cached_property
@@ -99,17 +95,15 @@ class RegisteredTool:
         return schema is not None and schema is self.signature.output_schema and not is_object_schema(schema)
 
     def wraps_result(self, revision: Revision) -> bool:
-        """Return True if the server sends the structured content as `{"result": ...}`.
+        """Return True if the server sends structured content as `{"result": ...}`.
 
-        Before 2026-07-28, structured content must be an object, so the server wraps other values. But if the author
-        wrote the output schema, it sends them only as text, because a `$ref` to the schema's root would fail in a
-        wrapper.
+        Before 2026-07-28, structured content must be an object, so the server wraps other values, unless the author
+        wrote the output schema, because a `$ref` to its root would fail in a wrapper. Then it sends them only as text.
         """
         needs_object = revision.structured_results and not revision.structured_content_is_any_json
         return needs_object and self._needs_wrapper
 
     def tool_for(self, revision: Revision) -> Tool:
-        """Return the description of the tool for a client of this revision."""
         if not self.wraps_result(revision):
             return self.tool
         wrapper: Object = {"type": "object", "properties": {"result": self.tool.output_schema}, "required": ["result"]}
@@ -129,10 +123,8 @@ class Tools:
     def __init__(
         self, context_type: type | None, page_size: int, on_change: Callable[[], None], start: TaskStarter
     ) -> None:
-        self.can_be_tasks = False
-        """True if the calls of at least one tool, even a removed one, can be tasks."""
-        self._context_type = context_type
-        self._start_task = start
+        self.can_be_tasks = False  # True if the calls of at least one tool, even a removed one, can be tasks
+        self._context_type, self._start_task = context_type, start
         self._registry: Registry[RegisteredTool] = Registry("tool", page_size, on_change)
         self.scopes = self._registry.scopes
 
@@ -173,11 +165,10 @@ class Tools:
         return tool
 
     def remove(self, name: str) -> None:
-        """Remove a tool. Raise KeyError if the name is unknown."""
         self._registry.remove(name)
 
     def parameter_headers(self, name: str) -> dict[str, tuple[str, ...]]:
-        """Return `RegisteredTool.headers`, or an empty dict for an unknown tool."""
+        """Return the headers of a tool; none for an unknown one."""
         registered = self._registry.get(name)
         return registered.headers if registered is not None else {}
 
@@ -186,7 +177,7 @@ class Tools:
         return ListToolsResult([registered.tool_for(context.revision) for registered in page], following)
 
     def call(self, params: CallToolRequestParams, context: RequestContext) -> Awaitable[object]:
-        """Find the tool, and run it, as a task if the request or the tool wants one."""
+        """Run a tool, as a task if the request or the tool wants one."""
         registered = self._registry.get(params.name)
         if registered is None:
             # [2025-11-25 server/tools#error-handling] an unknown tool is a JSON-RPC error
@@ -229,7 +220,7 @@ TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # [2025-11-25 server/tools#too
 
 
 def _check_schemas(registered: RegisteredTool) -> None:
-    """Check schemas that the author has at least partly written. Raise ValueError if one is malformed."""
+    """Raise ValueError if a schema, which the author has written at least in part, is malformed."""
     tool = registered.tool
     registered.check_arguments, registered.check_result  # noqa: B018 - compile the schemas now
     # [2026-07-28 server/tools#tool] it MUST be a JSON Schema object; schema.ts also requires "type": "object"

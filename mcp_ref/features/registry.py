@@ -24,22 +24,18 @@ F = TypeVar("F", bound=Callable[..., object])
 class Registry(dict[str, T]):
     """Items under unique keys, in the order of registration. A key is a name, a URI or a URI template.
 
-    Args:
-        kind: Noun for an item in error messages, such as "tool".
-        page_size: Maximum number of items in a page.
-        on_change: Called after an item was added or removed, so that the server can notify its clients.
+    `kind` is the noun for an item in error messages, such as "tool". `on_change` is called after each change.
     """
 
     def __init__(self, kind: str, page_size: int, on_change: Callable[[], None]) -> None:
         super().__init__()
         self._kind, self._page_size, self._on_change = kind, page_size, on_change
-        self.scopes: dict[str, frozenset[str]] = {}
-        """Key of each item that needs scopes -> these scopes."""
+        self.scopes: dict[str, frozenset[str]] = {}  # key of each item that needs scopes -> these scopes
         self._serials: dict[str, int] = {}
         self._next_serial = count(1)
 
     def add(self, key: str, item: T, scopes: Collection[str] = ()) -> None:
-        """Register an item. Raise ValueError for a key in use or an invalid scope, TypeError for `scopes="a"`."""
+        """Register an item. Raise ValueError for a key in use or an invalid scope, and TypeError for `scopes="a"`."""
         if key in self:
             raise ValueError(f"the {self._kind} {key!r} is already registered; remove it first")
         needed = checked_scopes(scopes)
@@ -56,17 +52,14 @@ class Registry(dict[str, T]):
         self._on_change()
 
     def page(self, cursor: str | None, context: RequestContext) -> tuple[list[T], str | None]:
-        """Return the page for a cursor (None for the first), and the next cursor (None after the last page).
-
-        Raise ProtocolError -32602 for an invalid cursor.
-        """
+        """Return the page for a cursor (None for the first), and the next cursor (None after the last page)."""
         keys = list(self)
         if not context.revision.pagination:
             return [self[key] for key in keys if context.shows(key, self._scopes_of)], None
         serials = list(self._serials.values())
         # [2026-07-28 server/utilities/pagination#implementation-guidelines] "" is a cursor, not the first page
         start = 0 if cursor is None else bisect_right(serials, serial_of(cursor))
-        page, last = list[T](), 0  # of items that the caller can see: a short page would show that others exist
+        page, last = list[T](), 0  # filled with items that the caller can see: a gap would show that others exist
         for index in range(start, len(keys)):
             if context.shows(keys[index], self._scopes_of):
                 if len(page) == self._page_size:

@@ -8,11 +8,10 @@ not the model, chooses the resources that go into the model's context, for examp
 Security. A server MUST validate every URI, and SHOULD check permissions before it reads a resource
 [2025-11-25 server/resources#security-considerations]. Since 2026-07-28 servers also MUST sanitize the paths of
 `file://` URIs, because an attacker could otherwise read a file outside the project with
-`file:///project/../../etc/passwd`. This package serves only registered URIs and those that match a registered template.
-It compares canonical forms (lib/uri.py), in which the host has no capital letters, so put names with capital letters
-into the path. A variable cannot leave its directory or drive (lib/uritemplate.py), but symbolic links are for the
-author's function to check. A server SHOULD use `https://` only for data that clients can fetch without it
-[2025-11-25 server/resources#https%3A%2F%2F].
+`file:///project/../../etc/passwd`. This package serves only registered URIs and those that match a registered template,
+which it compares in canonical form (lib/uri.py), so that only paths keep their capital letters. A variable cannot leave
+its directory or drive (lib/uritemplate.py), but symbolic links are for the author's function to check. A server SHOULD
+use `https://` only for data that clients can fetch without it [2025-11-25 server/resources#https%3A%2F%2F].
 
     2024-10-07  The client can list, read and subscribe. The error for an unknown resource is -32001 in an example.
     2024-11-05  Adds pages, `annotations` (audience, priority), `size`. An unknown resource SHOULD be -32002.
@@ -70,8 +69,7 @@ class Resource:
     description: str | None = None
     mime_type: str | None = None
     annotations: Annotated[Annotations | None, Availability(since=R2024_11_05)] = None
-    size: Annotated[int | None, Availability(since=R2024_11_05)] = None
-    """Size of the contents in bytes, before Base64 encoding."""
+    size: Annotated[int | None, Availability(since=R2024_11_05)] = None  # in bytes, before Base64 encoding
     icons: Annotated[list[Icon] | None, Availability(since=R2025_11_25)] = None
     meta: Annotated[Object | None, Availability(since=R2025_06_18)] = None
 
@@ -80,13 +78,11 @@ class Resource:
 class ResourceTemplate:
     """The description of a family of resources, as a client sees it."""
 
-    uri_template: str
-    """A URI template of RFC 6570, such as `file:///{path}`."""
+    uri_template: str  # RFC 6570, such as `file:///{path}`
     name: str
     title: Annotated[str | None, Availability(since=R2025_06_18)] = None
     description: str | None = None
-    mime_type: str | None = None
-    """The MIME type, if all resources of the family have the same."""
+    mime_type: str | None = None  # if all resources of the family have the same
     annotations: Annotated[Annotations | None, Availability(since=R2024_11_05)] = None
     icons: Annotated[list[Icon] | None, Availability(since=R2025_11_25)] = None
     meta: Annotated[Object | None, Availability(since=R2025_06_18)] = None
@@ -220,8 +216,7 @@ class Resources:
         """Register a function that returns the contents of a resource or, if `uri` is a template, of many resources.
 
         The function gets the template's variables by name. It returns str, bytes, a `TextResourceContents`, a
-        `BlobResourceContents`, or a list with such an object; any other value except None is sent as JSON. Raise
-        ValueError for a taken URI or an invalid argument, or if variables and parameters do not match.
+        `BlobResourceContents`, or a list with such an object; any other value except None is sent as JSON.
         """
         check_options(options, ResourceOptions)
         check_meta_keys(options.get("meta"))
@@ -254,7 +249,6 @@ class Resources:
         return template
 
     def remove(self, uri: str) -> None:
-        """Remove a resource or template. Raise KeyError if it is not registered."""
         key = canonical_template(uri) or uri
         if key in self._templates:
             self._templates.remove(key)
@@ -270,23 +264,22 @@ class Resources:
         return [] if key in self._resources else None
 
     def accepts_subscription(self, uri: str) -> bool:
-        """Return True if a client can subscribe to the URI, because it is registered or matches a template."""
+        """Return True if the URI is registered or matches a template."""
         return len(uri) <= MAX_URI_LENGTH and self._find(uri) is not None
 
     @property
     def scopes(self) -> dict[str, frozenset[str]]:
-        """URI or URI template of each resource that needs scopes -> its own scopes."""
         return {**self._resources.scopes, **self._templates.scopes}
 
     def update_for(
         self, subscriptions: Subscriptions, changed: str, meta: Object | None = None, latest: Access | None = None
     ) -> object:
-        """Return the params of the update for a client with these subscriptions, or None if it must not get one."""
+        """Return the params of the notification to a client with these subscriptions; None if it must not get one."""
         uri = self.access.updated_uri(subscriptions, changed, latest)
         return None if uri is None else ResourceUpdatedNotificationParams(uri, meta)
 
     def _find(self, uri: str) -> tuple[RegisteredResource | RegisteredTemplate, dict[str, object]] | None:
-        """Return the resource with this URI, or the first matching template, and the arguments for its function."""
+        """Return the resource with this URI, or the first template that matches, and its function's arguments."""
         canonical = canonical_uri(uri)
         if canonical is None:
             return None

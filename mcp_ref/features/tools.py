@@ -32,9 +32,8 @@ headers [2026-07-28 server/tools#x-mcp-header].
                 replace requests to the client. Removes `execution`, because tasks became an extension, and sessions,
                 so a tool with state returns an identifier, which is an argument of the next call.
 
-registered_tools.py has the server's side, and `ResultChecker` is the client's side.
-
 Spec:  server/tools (2024-10-07 to 2026-07-28); schema: Tool, CallToolRequest, CallToolResult
+Used by: registered_tools.py (the server's side), client/tools.py
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
        {"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "3"}]}}
        {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
@@ -158,17 +157,16 @@ class CallToolResult:
         """Write the structured content as the revision allows, which is as `toolResult` alone in 2024-10-07."""
         if not revision.tool_result_is_any_json:
             return write_structured_content(wire, self.structured_null, revision)
-        return {"toolResult": {"error": self.text} if self.is_error else self._tool_result(wire)}
-
-    def _tool_result(self, wire: Object) -> JSON:
+        if self.is_error:
+            return {"toolResult": {"error": self.text}}
         if self.has_structured_content:
-            return self.structured_content
+            return {"toolResult": self.structured_content}
         is_one_text = len(self.content) == 1 and isinstance(self.content[0], TextContent)
-        return self.text if is_one_text else wire["content"]
+        return {"toolResult": self.text if is_one_text else wire["content"]}
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """Convert a `toolResult` of 2024-10-07 to content blocks. An object also becomes the structured content."""
+        """Convert the `toolResult` of 2024-10-07 to content blocks, and an object in it to structured content too."""
         if "toolResult" not in wire or "content" in wire:
             has_data = "structuredContent" in wire or "structuredNull" in wire
             return read_structured_content(wire, revision) if has_data else wire
@@ -203,19 +201,19 @@ def result_fault(validator: Validator | None, result: CallToolResult) -> str | N
 
 
 class ResultChecker:
-    """The client's validator of results, which uses the output schemas from `tools/list`."""
+    """The validator of results on the client, by the output schemas from `tools/list`."""
 
     def __init__(self) -> None:
         self._schemas: dict[str, Object] = {}
         self._validators: dict[str, Validator | None] = {}
 
     def replace_schemas(self, tools: list[Tool]) -> None:
-        """Use the output schemas of a new list of tools, and forget all others."""
+        """Use the output schemas of these tools, and no others."""
         self._schemas = {tool.name: tool.output_schema for tool in tools if tool.output_schema is not None}
         self._validators.clear()
 
     def check(self, name: str, result: CallToolResult) -> None:
-        """Raise InvalidMessage if a successful result does not match the output schema that its tool may have."""
+        """Raise InvalidMessage if a successful result does not match the output schema of its tool."""
         schema = self._schemas.get(name)
         if schema is None or result.is_error:
             return
