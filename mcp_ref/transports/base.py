@@ -1,9 +1,8 @@
 """The interface between a transport and the session that uses it.
 
-A transport sends and receives JSON-RPC messages as bytes, for example over a pipe or HTTP. Methods and features are
-left to the session, because they are the same on every transport [2026-07-28 basic/transports/index#messages]. Anybody
-MAY write another transport, which MUST keep the format of messages and their life cycle
-[2025-11-25 basic/transports#custom-transports].
+A transport sends and receives JSON-RPC messages as bytes. It leaves methods and features to the session, because they
+are the same on every transport [2026-07-28 basic/transports/index#messages]. Anybody MAY write another transport, which
+MUST keep the format of messages and their life cycle [2025-11-25 basic/transports#custom-transports].
 
     the session calls     start(receive, on_end), once
     the transport calls   receive(message), for each message from the peer (the program at the other end)
@@ -28,10 +27,9 @@ from ..jsonrpc.requester import MessageTransport
 if TYPE_CHECKING:
     from ..basic.access import Access
 
-Direction = Literal["->", "<-"]
-"""The direction of a frame (one message as bytes): "->" for a sent frame, "<-" for a received frame."""
+Direction = Literal["->", "<-"]  # sent and received
 Trace = Callable[[Direction, bytes], None]
-"""A function that logs each frame, and HTTP heads too if it has a method `head` (`trace.HeadTrace`)."""
+"""A function that logs each frame (message as bytes), and HTTP heads too if it has a method `head` (trace.py)."""
 Receive = Callable[[Incoming], None]
 """A function that handles one received message, normally `Dispatcher.receive`."""
 OnEnd = Callable[[McpError | None], None]
@@ -66,11 +64,11 @@ class Transport(MessageTransport, Protocol):
 
     @property
     def has_room(self) -> bool:
-        """True if `drain()` surely need not wait."""
+        """True if `drain()` would return at once."""
         return False
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
-        """Open the transport, and from now on pass each message to `receive`. Raises ConnectionClosed on failure."""
+        """Open the transport, and from now on pass each message to `receive`. Raise ConnectionClosed on failure."""
 
     def close_stream(self, related: RequestId) -> bool:
         """Close the connection on which the peer waits for the response to its request `related`.
@@ -80,7 +78,7 @@ class Transport(MessageTransport, Protocol):
         return False
 
     async def close(self) -> None:
-        """Close the transport and release its resources. Safe to call from any task, at any time, and repeatedly."""
+        """Close the transport. Safe to call from any task, at any time, and more than once."""
 
 
 class ServedSession(Protocol):
@@ -106,10 +104,8 @@ class HeldResponse(Protocol):
 
 
 Hold = Callable[[Callable[[], object]], HeldResponse]
-"""A function that holds back the response to a request, so that its stream stays open without a task that waits.
-
-Its argument is called when the stream has ended.
-"""
+"""A function that holds back a response, so that its stream stays open without a task, and calls its argument after
+the end of the stream."""
 
 
 class EndReport:

@@ -7,12 +7,8 @@ SHOULD NOT take text there for an error.
 
 `lines.py` splits bytes into messages, `server.py` is the server's side, and `client.py` the client's side.
 
-    Revision             Content of one line
-    up to 2024-11-05     one request, notification or response
-    2025-03-26           one message, or a batch (an array of messages)
-    from 2025-06-18      one message; batches were removed [2025-06-18 changelog#major-changes]
-    from 2026-07-28      one message; the server MUST NOT send requests, so the client sends no responses
-                         [2026-07-28 basic/transports/stdio#receiving-messages]
+In 2025-03-26, a line can also be a batch (an array of messages). From 2026-07-28 on, the server MUST NOT send requests,
+so the client sends no responses [2026-07-28 basic/transports/stdio#receiving-messages].
 
 Wire:  {"jsonrpc":"2.0","id":1,"method":"tools/list"}
        {"jsonrpc":"2.0","id":1,"result":{"tools":[]}}

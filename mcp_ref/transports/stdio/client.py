@@ -4,7 +4,7 @@ To end the session, the client closes the server's stdin, which works on every p
 gets SIGTERM, so that it can still clean up, and then SIGKILL [2025-11-25 basic/lifecycle#shutdown].
 
 Spec:  basic/transports#stdio, basic/lifecycle#shutdown (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
-Used by: client/target.py. Uses: lines.py, system.py
+Used by: client/target.py
 """
 
 from __future__ import annotations
@@ -36,10 +36,7 @@ STDERR_TAIL_BYTES = 8192
 
 
 def server_environment(extra: Mapping[str, str | None] | None = None) -> dict[str, str]:
-    """Return the environment of a server process: the `INHERITED_VARIABLES` that are set, and `extra`.
-
-    None in `extra` removes a variable.
-    """
+    """Return the environment of a server process: the `INHERITED_VARIABLES`, and `extra`, where None removes one."""
     variables: dict[str, str | None] = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
     variables.update((system.SYSTEM.variable_name(name), value) for name, value in (extra or {}).items())
     return {name: value for name, value in variables.items() if value is not None}
@@ -54,7 +51,7 @@ def check_command(command: Sequence[str]) -> None:
 
 
 def corrected_command(word: str) -> str:
-    """Return what to write instead of a word that is not a program: a command, a URL, or "" if we have no idea."""
+    """Return the command or URL to write instead of a word that is not a program, or "" if we have no idea."""
     if re.match(r"[\w.-]+ ", word):
         return word  # a whole command in one string
     interpreter = {".py": "python3", ".js": "node"}.get(os.path.splitext(word)[1])
@@ -67,13 +64,8 @@ def corrected_command(word: str) -> str:
 class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
     """The client's transport, which starts a server process. `close` ends this process and its child processes.
 
-    Args:
-        command: The program and its arguments. No shell interprets them.
-        env: Environment variables in addition to `INHERITED_VARIABLES`. None removes a variable.
-        cwd: Directory to run the server in. Default: the current directory.
-        on_stderr: Function that is called with each piece of the server's standard error.
-        max_line: Maximum size of one message, in bytes. Default: 64 MiB.
-        grace: Time for which `close` waits for the server's exit before each signal, in seconds. Default: 2.
+    No shell interprets the command. `env` is the `extra` of `server_environment`, and `grace` is the time for which
+    `close` waits for the server's exit before each signal, in seconds.
     """
 
     def __init__(
@@ -93,7 +85,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         self._closing: asyncio.Task[None] | None = None
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
-        """Start the server process. Raises ConnectionClosed if it cannot start, or if `close` is called meanwhile."""
+        """Start the server process. Raise ConnectionClosed if it cannot start, or if `close` is called meanwhile."""
         loop = asyncio.get_running_loop()
         self._end.deliver_to(on_end)
         self._lines.receive = receive
@@ -129,7 +121,6 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
 
     @property
     def pid(self) -> int | None:
-        """The server's process id, or None before it is started."""
         return self._process.get_pid() if self._process is not None else None
 
     def _write(self, line: bytes) -> None:

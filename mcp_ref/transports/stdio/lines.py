@@ -1,6 +1,6 @@
 """Messages as lines of bytes: the part of stdio that the client and the server share.
 
-Spec:  basic/transports#stdio, basic/lifecycle#shutdown (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
+Spec:  basic/transports#stdio (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
 Used by: server.py, client.py
 """
 
@@ -23,8 +23,8 @@ MAX_UNWRITTEN = 16
 class LineReader:
     """A reader that splits a stream of bytes into lines, and delivers one message for each line.
 
-    It skips a line longer than `limit` bytes, and delivers a `Malformed` object instead of the message. While it is
-    paused, complete lines wait in its buffer, and the caller must stop calling `feed`.
+    A line longer than `limit` bytes is skipped and becomes `Malformed`. While the reader is paused, complete lines wait
+    in its buffer, and the caller must not call `feed`.
     """
 
     def __init__(self, receive: Receive, limit: int = MAX_LINE, trace: Trace | None = None) -> None:
@@ -90,10 +90,10 @@ class LineReader:
 
 
 class LineTransport(Transport):
-    """The common base of the client's and the server's transport: messages as lines, and flow control.
+    """The common base of the client's and the server's transport.
 
-    One piece of input often contains many messages, so what is sent in response is written together, with fewer system
-    calls. This saves a fifth of the processor time of a server with 64 requests at the same time.
+    One piece of input often contains many messages, so their responses are written together, with fewer system calls.
+    This saves a fifth of the processor time of a server with 64 requests at the same time.
     """
 
     def __init__(self, max_line: int, trace: Trace | None) -> None:
@@ -135,7 +135,7 @@ class LineTransport(Transport):
             self._unwritten.clear()
 
     async def drain(self, related: RequestId | None = None) -> None:
-        """Wait until the peer has read most of the data, but only if more than asyncio's 64 KiB are unsent."""
+        """Wait until the peer has read most of the data, if asyncio has more than 64 KiB of it."""
         if not self._writable.is_set():
             await self._writable.wait()
 
@@ -158,7 +158,9 @@ class LineTransport(Transport):
 
 
 def limit_reads(pipe: object) -> None:
-    """Make asyncio read at most `MAX_READ` bytes at once."""
-    # asyncio allocates its maximum for each read, and for 256 KiB the system maps new memory, which takes 15 us.
+    """Make asyncio read at most `MAX_READ` bytes at once, because it allocates its maximum for each read.
+
+    For its default of 256 KiB, the system has to map new memory, which takes 15 us.
+    """
     if hasattr(pipe, "max_size"):  # other event loops lack this attribute
         pipe.max_size = MAX_READ

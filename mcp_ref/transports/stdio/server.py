@@ -1,10 +1,10 @@
 """The server's side of stdio: it reads messages from its standard input, and writes messages to its standard output.
 
-Only messages may go to stdout, because the client decodes every line. If a tool called `print`, the client would take
-the output for an invalid message, so `claimed_stdio` hides descriptors 0 and 1 from the tools.
+Only messages may go to stdout, because the client decodes every line, even the output of a `print` in a tool. So
+`claimed_stdio` hides descriptors 0 and 1 from the tools.
 
 Spec:  basic/transports#stdio (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
-Used by: server/server.py. Uses: lines.py, system.py
+Used by: server/server.py
 """
 
 from __future__ import annotations
@@ -26,17 +26,15 @@ from .lines import MAX_LINE, LineTransport, limit_reads
 
 FLUSH_SECONDS = 2.0
 """Time after which a client that reads none of the last messages does not get them, in seconds."""
-
 PAUSED_CHECK_SECONDS = 1.0
 """Interval at which a transport that has paused reading checks if the client has left, in seconds."""
 
 
 @contextlib.contextmanager
 def claimed_stdio() -> Iterator[tuple[int, int]]:
-    """Yield private copies of stdin and stdout, and hide the originals from the program until the block ends.
+    """Yield private copies of stdin and stdout. Until the block ends, stdin is empty and stdout leads to stderr.
 
-    In the `with` block, descriptor 0 (stdin) is empty, and descriptor 1 (stdout) leads to standard error. So neither a
-    `print`, an `os.write(1, ...)` nor a child process inside a tool can write between the messages, or read them.
+    So neither a `print`, an `os.write(1, ...)` nor a child process of a tool can write between the messages.
     """
     # [2025-11-25 basic/transports#stdio] the server MUST NOT write anything to stdout but valid MCP messages
     sys.stdout.flush()
@@ -109,7 +107,7 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
             self._writer.write(line)
 
     def _unread(self) -> int:
-        """Return the number of written bytes that the client has not read, apart from those in the system's pipe."""
+        """Return the number of written bytes that the client has not read, without those in the system's pipe."""
         return 0 if self._writer is None or self._writer.is_closing() else self._writer.get_write_buffer_size()
 
     def _input(self) -> asyncio.ReadTransport | None:
@@ -130,10 +128,9 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
             self._paused_check = loop.call_later(PAUSED_CHECK_SECONDS, self._check_paused_input, unread_now)
 
     def _check_paused_input(self, unread_before: float) -> None:
-        """End the session if the client has closed our input and does not read our output.
+        """End the session if the client has closed our input, which asyncio does not notice now, and reads no output.
 
-        asyncio would notice the closed input only when it reads again. The closed input alone is not enough, because
-        `cat requests | server | less` closes it early too, but still reads.
+        The closed input alone is not enough, because `cat requests | server | less` closes it early too.
         """
         unread = self._unread()
         if unread >= unread_before and system.SYSTEM.has_hung_up(self._source):
@@ -162,7 +159,6 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
         self.report_end(None)  # our input has ended or failed
 
     def report_end(self, error: McpError | None) -> None:
-        """Report the end to the session, unless `close` was called."""
         self._writable.set()
         if not self._closing:
             self._end.send(error)

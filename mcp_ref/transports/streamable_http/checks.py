@@ -24,16 +24,11 @@ Reasons:
 - 6: a browser lets every web page send a form or plain text to every server, but before a page sends JSON to another
   server, the browser asks that server for permission (a preflight request).
 
-    Revision    Header Origin                        Header MCP-Protocol-Version
-    2025-03-26  server MUST validate it              does not exist
-    2025-06-18  server MUST validate it              client MUST send it after the handshake;
-                                                     server MUST refuse an unsupported revision with 400
-    2025-11-25  invalid: server MUST send 403        same as 2025-06-18
-    2026-07-28  invalid: server MUST send 403        client MUST send it on every request, equal to the body's revision
+Servers MUST validate `Origin`, and since 2025-11-25 MUST refuse an invalid one with 403. Since 2025-06-18, they MUST
+refuse an unsupported `MCP-Protocol-Version` with 400 (basic/headers.py).
 
 Spec:  basic/transports#security-warning, #protocol-version-header (2025-03-26 to 2025-11-25);
        2026-07-28 basic/transports/streamable-http
-Used by: server.py, stateless.py, ../http_sse/server.py
 """
 
 from __future__ import annotations
@@ -94,7 +89,7 @@ class HttpRefusal(Exception):
         return encode(ErrorResponse(None, Error(self.code, str(self)), omit_id=True))
 
     def copy(self) -> HttpRefusal:
-        """Return a copy to raise. Raising a stored exception would keep its traceback alive."""
+        """Return a copy to raise, because to raise a stored exception would keep its traceback alive."""
         return HttpRefusal(self.status, str(self), self.headers, self.code)
 
 
@@ -109,20 +104,15 @@ class CheckedRequest:
 
     checks: RequestChecks
     method: str
-    cors: HeaderList
-    """The CORS headers of the response, which let a web page of the request's origin read it."""
+    cors: HeaderList  # the headers of the response that let a web page of the request's origin read it
     session_id: str | None
-    revision: str | None
-    """The value of the header `MCP-Protocol-Version`, or None."""
-    names_modern: bool
-    """True if that header has another value than a legacy revision."""
-    session_failure: HttpRefusal | None
-    """The failure of check 8 for a message in a session, or None."""
+    revision: str | None  # the value of the header `MCP-Protocol-Version`
+    names_modern: bool  # True if that header has another value than a legacy revision
+    session_failure: HttpRefusal | None  # the failure of check 8 for a message in a session
     last_event_id: str | None
     accepts_json: bool
     accepts_sse: bool
-    deferred_failure: HttpRefusal | None
-    """The first failure among checks 6 to 8, or None. It is raised only after check 5 (authentication)."""
+    deferred_failure: HttpRefusal | None  # the first one of checks 6 to 8, raised after check 5 (authentication)
     compared_fields: tuple[str, str, str | None] | None = None
     """The `mirrored_fields` of the latest body that matched these headers, to save comparing equal ones again."""
 

@@ -9,12 +9,8 @@
 After the handshake, the client sends a GET, whose response is the listening stream, for messages of the server that
 belong to no request. Stateless requests (from 2026-07-28) need neither a handshake nor the GET.
 
-Reasons:
-- The client sends the session id with every later request, because these may come over many connections.
-- Since 2025-06-18, it MUST send the negotiated revision in a header, by which a server knows the revision before it
-  looks up the session.
-- After a 404 it MUST begin a new session, so that the user does not notice that the server has restarted.
-- A client that closes SHOULD delete its session, which the server would otherwise store until its idle time ends.
+After a 404, the client MUST begin a new session, so that the user does not notice that the server has restarted. A
+client that closes SHOULD delete its session, which the server would otherwise store until its idle time ends.
 
 Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25)
 """
@@ -88,7 +84,7 @@ class StreamableHttpClientTransport(Transport):
 
     Args:
         url: The MCP endpoint, or the stream of an HTTP+SSE server.
-        headers: Headers of every request, such as {"Authorization": "Bearer ..."}.
+        headers: Headers of every request.
         http: The HTTP client, which `close` closes too. Default: a new HTTP client.
         parameters: The `parameter_headers` of the tools, which the caller can change (modern era).
         authorize: Function that wraps the HTTP client, so that requests carry tokens.

@@ -2,8 +2,6 @@
 
 Over both, the client of a session sends each message by POST. They differ in the responses: session.py has the streams
 of Streamable HTTP, and ../http_sse/server.py has the single stream of HTTP+SSE.
-
-Used by: session.py, session_table.py, server.py, ../http_sse/server.py
 """
 
 from __future__ import annotations
@@ -67,7 +65,7 @@ SESSION_COST: Final = 16 * 1024
 
 
 def check_initialize(message: Incoming, frame: bytes, limits: EndpointLimits) -> None:
-    """Raise HttpRefusal if an `initialize` message is too large. `frame` is the message as bytes."""
+    """Raise HttpRefusal if a message (whose bytes are `frame`) is an `initialize` that is too large."""
     if len(frame) > limits.initialize and isinstance(message, Request) and message.method == "initialize":
         raise HttpRefusal(413, f"an initialize message must have at most {limits.initialize} bytes")
 
@@ -94,16 +92,15 @@ class SessionTransport(Transport):
 
     @property
     def is_paused(self) -> bool:
-        """True if the session accepts no messages now, so that `reading` must be awaited before `receive`."""
+        """True if `reading` must be awaited before `receive`."""
         return self._readable is not None
 
     async def reading(self) -> None:
-        """Wait until the session accepts messages."""
+        """Wait until the session accepts messages, after a pause or at its begin."""
         while self._readable is not None:
             await self._readable.wait()
 
     def receive(self, message: Incoming, frame: bytes) -> None:
-        """Deliver a message, of which `frame` is the text for the trace."""
         if self._trace is not None and frame:
             self._trace("<-", frame)
         if self._receive is not None:
@@ -132,11 +129,9 @@ class Heartbeat:
 
     def __init__(self, seconds: float, beat: Callable[[], bool]) -> None:
         self._seconds, self._beat = seconds, beat
-        self.timer: asyncio.TimerHandle | None = None
-        """The timer of the next call; None if the heartbeat is not running."""
+        self.timer: asyncio.TimerHandle | None = None  # None if the heartbeat is not running, so that it can start
 
     def start(self) -> None:
-        """Start the timer. Call this only if it is not running."""
         self.timer = asyncio.get_running_loop().call_later(self._seconds, self._run)
 
     def _run(self) -> None:

@@ -1,24 +1,14 @@
 """Streamable HTTP on the server: one URL, the MCP endpoint, to which a client POSTs each of its messages.
 
 The response to a request is one JSON object, unless the server sends other messages first, such as progress. Then it is
-a server-sent-event stream, whose last event is the JSON-RPC response. In the legacy era (up to 2025-11-25), a session
-id connects a client's requests, and a GET opens the listening stream, for messages that belong to no request.
+a server-sent-event stream, whose last event is the JSON-RPC response.
 
     POST    checks -> session -> dispatcher -> the request's stream -> JSON or events; 202 without a JSON-RPC request
     GET     checks -> session -> the listening stream; with Last-Event-ID: the later events of a broken stream
     DELETE  checks -> session -> the session ends
 
-Reasons:
-- A POST without a request gets 202 without a body, because a notification or a response has no JSON-RPC response.
-- A server whose messages all belong to requests may refuse GET with 405, but this one serves it.
-- In the modern era, a disconnection cancels the request. In the legacy era it SHOULD NOT, because the client can resume
-  or send `notifications/cancelled` [2025-11-25 basic/transports#sending-messages-to-the-server].
-
-    Revision    Content of a POST                                   Other parts
-    2025-03-26  one message, or a batch of messages                 sessions, GET, DELETE, resumption
-    2025-06-18  one message [2025-06-18 changelog#major-changes]    same as 2025-03-26, and MCP-Protocol-Version
-    2025-11-25  one message                                         same as 2025-06-18; servers MAY close streams early
-    2026-07-28  one request or notification, not a response         no session, GET, DELETE or resumption (stateless.py)
+A server whose messages all belong to requests may refuse GET with 405, but this one serves it. The modern era has only
+POST, of one request or notification (stateless.py). In 2025-03-26, a POST can have a batch of messages.
 
 Wire:  POST /mcp   {"jsonrpc":"2.0","id":2,"method":"tools/list"}
        200         {"jsonrpc":"2.0","id":2,"result":{"tools":[]}}
@@ -77,11 +67,10 @@ class StreamableHttpEndpoint:
         begin: Function that begins to serve one session.
         json_responses: True to respond with JSON to each POST, except `subscriptions/listen` and POSTs that accept only
             events. Messages before a response then go to the listening stream or, in the modern era, are dropped.
-        store: The event store, for clients that resume. Default: a store in memory.
         authorize: Function that returns the rights of a request's caller. Default: no authentication.
         scopes: The scopes that messages need. Default: none.
         stateless: Function that serves one stateless request. Default: the endpoint does not serve the modern era.
-        parameters: Function that maps a tool's name to the headers that mirror the tool's arguments.
+        parameters: Function that returns the headers that mirror a tool's arguments, by the tool's name.
         id_prefix: The first part of each session id.
     """
 
@@ -138,11 +127,11 @@ class StreamableHttpEndpoint:
         await self.table.close()
 
     async def wait_served(self, seconds: float) -> None:
-        """Wait at most `seconds` until the stateless requests that are now in flight have ended."""
+        """Wait at most `seconds` until the stateless requests in flight have ended."""
         await finish(*[each.task for each in self.requests], timeout=seconds)
 
     async def finish(self, seconds: float) -> None:
-        """Wait at most `seconds` until the stateless requests in flight have ended, then cancel those that have not."""
+        """Wait at most `seconds` for the stateless requests in flight, then cancel those that have not ended."""
         await self.wait_served(seconds)
         await finish(*[each.task for each in self.requests], cancel=True, timeout=seconds)
 

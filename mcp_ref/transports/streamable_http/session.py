@@ -4,16 +4,12 @@ The dispatcher uses a session like any other transport. Each POST with requests 
 listening stream, for messages that belong to no request. A stream can outlive the HTTP response that sends its events:
 if that breaks off, the client resumes the stream with a GET, and gets the events that it missed.
 
-    POST with a request  ->  HttpSession.open_stream  ->  Stream, until the response is sent
-    HttpSession.send     ->  the stream of the request that caused the message, or else the listening stream
-
 The server MUST send each message on exactly one stream, because a client that received a request on two streams would
 serve it twice [2025-11-25 basic/transports#multiple-connections].
 
-    Revision    Streams
-    2025-03-26  a server SHOULD NOT close a stream before the response; events MAY have ids, with which a client resumes
-    2025-11-25  a server MAY close the connection early, after an event with an id and a `retry` time; the client
-                reconnects after that time [2025-11-25 changelog#minor-changes], so a long wait needs no connection
+Events MAY have ids, with which a client resumes. A server SHOULD NOT close the connection before the response, but
+since 2025-11-25 it MAY, after an event with an id and a `retry` time, after which the client reconnects. So a long wait
+needs no connection [2025-11-25 changelog#minor-changes].
 
 Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25): sending, listening, resumability
 """
@@ -78,8 +74,7 @@ class Stream:
 
     def __init__(self, session: HttpSession, name: str, ids: tuple[RequestId, ...] = ()) -> None:
         self.session, self.name = session, name
-        self.ids = ids
-        """The ids of the requests whose responses end the stream."""
+        self.ids = ids  # of the requests whose responses end the stream
         self.accepts_json, self.accepts_sse = True, False  # without SSE, only the response can be sent
         self.state = UNDECIDED if ids else DETACHED
         self._exchange: Exchange | None = None  # the POST, only in UNDECIDED
@@ -87,16 +82,12 @@ class Stream:
         self.headers: HeaderList = []
         self._response: StreamingResponse | None = None  # not None in REPLAYING and CONNECTED
         self._expiry: asyncio.TimerHandle | None = None  # closes the response when the access token expires
-        self.first_unsent = ""
-        """The id of the first event that no response has sent; "" if all are sent."""
+        self.first_unsent = ""  # the id of the first event that no response has sent; "" if all are sent
 
     def respond_to(
         self, exchange: Exchange, checked: CheckedRequest, json_responses: bool, access: Access | None
     ) -> None:
-        """Send the messages in the response to this POST, or the response alone if it is JSON.
-
-        A refusal that a handler notes in `access` becomes the response. A batch has no `access`.
-        """
+        """Respond to this POST with the stream's events, or with its JSON response, or with the refusal in `access`."""
         self.accepts_json, self.accepts_sse = checked.accepts_json, checked.accepts_sse and not json_responses
         self._exchange, self.headers, self._access = exchange, checked.cors, access
         exchange.respond_later(self.cancel)
@@ -241,27 +232,21 @@ class HttpSession(SessionTransport):
     ) -> None:  # fmt: skip
         super().__init__(access, trace, in_flight)
         self.size = size  # its memory as the table counts it, in bytes
-        self.served: ServedSession | None = None
-        """The session that is served on this transport; None until it has begun."""
+        self.served: ServedSession | None = None  # None until the session has begun
         self.restoration: asyncio.Task[None] | None = None  # not None while stored requests are handled again
         self.kept: KeptRequests | None = None  # the requests that a later process must handle again
         self.refusal: Callable[[], HttpRefusal] = unknown_session  # of a POST that waits when the session has ended
         self.id, self.limits, self._on_end = id, limits, on_end
-        self.store: MemoryEventStore | None = store
-        """The store of the session's events; None after the session has ended or the store has failed."""
+        self.store: MemoryEventStore | None = store  # None after the session has ended or the store has failed
         self.revision = LATEST_LEGACY
+        # pending until the response to `initialize` is sent, then True if that succeeded
         self.initialized: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        """Pending until the response to `initialize` is sent, then True if that succeeded."""
         self.listening = Stream(self, LISTENING)
         self.last_used = time.monotonic()
-        """Time of the last use, in seconds (`time.monotonic`)."""
-        self.was_used = False
-        """True after a request other than `initialize`."""
+        self.was_used = False  # True after a request other than `initialize`
         self.at_next_use: list[Callable[[HttpSession], None]] = []  # functions to call once, at the next use
-        self.streams: dict[str, Stream] = {LISTENING: self.listening}
-        """The streams that have not ended, by name."""
-        self.streams_by_request: dict[RequestId, Stream] = {}
-        """The streams of the requests in flight, by request id."""
+        self.streams: dict[str, Stream] = {LISTENING: self.listening}  # those that have not ended, by name
+        self.streams_by_request: dict[RequestId, Stream] = {}  # those of the requests in flight, by request id
         self.stream_prefix = secrets.token_hex(4)  # random, so that no stream has a name of an earlier process
         self._stream_number = 0
 
@@ -298,8 +283,7 @@ class HttpSession(SessionTransport):
             self.end()
 
     @property
-    def has_ended(self) -> bool:
-        """True after the session has ended, even if some of its requests are still in flight."""
+    def has_ended(self) -> bool:  # even if some of its requests are still in flight
         return self._end.is_sent
 
     def end(self, error: McpError | None = None) -> None:
@@ -354,7 +338,6 @@ class HttpSession(SessionTransport):
             return ""
 
     def encode(self, id: str, data: bytes) -> bytes:
-        """Return an event as bytes."""
         # [2025-11-25 basic/transports#sending-messages-to-the-server] a server SHOULD send `retry` before it closes
         return encode_event(data, id=id or None, retry=self.limits.retry if not data else None)
 
@@ -373,7 +356,7 @@ class HttpSession(SessionTransport):
             self.streams_by_request.pop(id, None)
 
     def admit(self, access: Access) -> None:
-        """Note that a request uses this session. Raise HttpRefusal if its caller must not, or `initialize` failed."""
+        """Note the use of this session. Raise HttpRefusal for another caller, or if `initialize` has failed."""
         if not self.initialized.result() or self.principal != access.id:
             raise unknown_session()  # for another caller too: another status would say that the session exists
         access.session_id = self.id

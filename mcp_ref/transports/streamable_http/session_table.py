@@ -9,7 +9,7 @@ Rules, and their reasons:
   that a load balancer finds the process.
 - A session belongs to the principal (the authenticated caller) that opened it, so a stolen id is useless to others.
 - A request for another principal's session gets 404, like one for an unknown session, because another status would tell
-  an attacker that a guessed id exists. After 404, a client MUST send a new `initialize`.
+  an attacker that a guessed id exists.
 - The number of sessions is limited, and idle ones end, because a client can disappear without sending DELETE.
 - Each caller has a share of the sessions and of their memory. Above it, a new session ends an idle one of this caller.
 
@@ -21,8 +21,7 @@ keeps and loses:
     lost   requests in flight: when the client resumes their streams, it gets an error, and must send them again; the
            server's own requests; tasks without authentication
 
-2025-03-26 added sessions, and 2026-07-28 removed them [2026-07-28 changelog#major-changes], because a load balancer had
-to send every request of a session to the same process.
+2025-03-26 added sessions, and 2026-07-28 removed them [2026-07-28 changelog#major-changes].
 
 Spec:  basic/transports#session-management (2025-03-26 to 2025-11-25)
 """
@@ -72,10 +71,8 @@ class SessionTable:
         self._on_end = self._end_soon  # stored, because each `self._end_soon` would be a new object in every session
         self._tasks: set[asyncio.Task[None]] = set()
         store.on_lost = self._lose
-        self.is_draining = False
-        """True if the server will stop soon, so that no session begins or is restored any more."""
-        self.is_closing = False
-        """True after the server has begun to stop, which may happen during each wait."""
+        self.is_draining = False  # True if the server will stop soon, so that no session begins any more
+        self.is_closing = False  # True after the server has begun to stop, which may happen during each wait
 
     def begin(self, initialize: bytes, access: Access) -> HttpSession:
         """Return a new session with a random id. Raise HttpRefusal if a limit is reached and no session is idle."""
@@ -132,7 +129,7 @@ class SessionTable:
             await session.close()
 
     async def find(self, id: str, access: Access) -> HttpSession:
-        """Return the caller's session with this id. Raise HttpRefusal 404 if it has none, 503 if restoring fails."""
+        """Return the caller's session with this id. Raise HttpRefusal 404 without one, 503 if restoring fails."""
         session = self.by_id.get(id) or await self._restore(id, access)
         if session is None or session.principal != access.id:
             raise unknown_session()  # before the lease is checked: 503 would say that the session exists
@@ -175,7 +172,7 @@ class SessionTable:
             self.end(session)
 
     def _free_place(self, caller: str, initialize: bytes) -> int:
-        """Return the memory of a new session, after idle ones have made room. Raise HttpRefusal if none is idle."""
+        """Return the memory of a new session, for which idle ones end at a limit. Raise HttpRefusal if none is idle."""
         if self.is_draining:
             raise shutting_down()
         own, limits = self._orders.get(caller, IdleOrder()), self._limits

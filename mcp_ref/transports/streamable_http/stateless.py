@@ -1,23 +1,9 @@
 """Streamable HTTP of the modern era, on the server: each POST is one request, which needs no session.
 
-Because the modern era (from 2026-07-28) has no sessions, any process behind a load balancer can serve any request. If
-the client closes the HTTP response, the server MUST cancel the request
+Any process behind a load balancer can serve any request, whose headers repeat parts of the body (basic/headers.py). The
+status of the response is 200, even for an error of the method, unless an error of the modern era has another
+(basic/versioning.py). If the client closes the HTTP response, the server MUST cancel the request
 [2026-07-28 basic/transports/streamable-http#cancellation].
-
-HTTP headers mirror (repeat) parts of the body, so that proxies can route and count requests without parsing JSON. The
-server MUST refuse headers that differ from the body, because otherwise an attacker could show the proxy a harmless tool
-and make the server call another [2026-07-28 basic/transports/streamable-http#server-validation].
-
-    Header                                  Part of the body
-    MCP-Protocol-Version: 2026-07-28        params._meta."io.modelcontextprotocol/protocolVersion"
-    Mcp-Method: tools/call                  method
-    Mcp-Name: execute_sql                   params.name; params.uri of resources/read; params.taskId of tasks/...
-    Mcp-Param-Region: us-west1              an argument that the tool's schema marks with x-mcp-header
-
-    Status   Response
-    200      a result, or an error of the method
-    400      a malformed request; a mismatch of headers (-32020), client capabilities (-32021) or revision (-32022)
-    404      an unknown method (-32601)
 
 Spec:  2026-07-28 basic/transports/streamable-http
 """
@@ -58,7 +44,7 @@ def status_of(response: Response | ErrorResponse) -> int:
 
 
 def check_request(request: Request, checked: CheckedRequest, headers: Headers, parameters: FindParameters) -> None:
-    """Check that a request has a valid `_meta`, and that its headers mirror its body. Raises ProtocolError."""
+    """Raise ProtocolError if a request has no valid `_meta`, or if its headers differ from its body."""
     if request.method == "initialize" and not is_stateless(request.params):
         return  # a legacy client, which does not send these headers
     try:

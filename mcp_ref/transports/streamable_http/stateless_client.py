@@ -8,7 +8,7 @@ If the connection breaks, the response is lost. A client that repeats the reques
 [2026-07-28 changelog#major-changes].
 
 Spec:  2026-07-28 basic/transports/streamable-http
-Used by: client.py, which knows the legacy era too. Uses: basic/headers.py. The server's side: stateless.py
+Used by: client.py, which knows the legacy era too
 """
 
 from __future__ import annotations
