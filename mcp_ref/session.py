@@ -200,7 +200,7 @@ class Session(Channel):
         self._sendable = _with_method(self._sendable, name)
 
     def handle_error_response(self, error: RemoteError) -> None:
-        """Handle an error response to one of our requests. The client overrides this method."""
+        """Take note of an error response to one of our requests. Only the client does so."""
 
     def notify(self, method: str, params: object = None, related: RequestId | None = None) -> bool:
         """Send a notification. Return False, and send nothing, if our revision or our capabilities lack it."""
@@ -251,18 +251,16 @@ class Session(Channel):
         return await self.request(method, params, result, timeout=timeout, related=related)
 
     def handler(self, method: Method) -> Handler | None:
-        """Return the handler of a request. Client and server override this method."""
         raise NotImplementedError
 
     def phase_error(self, method: str) -> str | None:
-        """Return the reason to refuse a request now, or None to serve it. The server overrides this method."""
+        """Return the reason to refuse a request now, or None to serve it. Only the server refuses requests."""
         return None
 
     def context(self, request: Request, params: object) -> RequestContext:
         return RequestContext(self, request.id, cast("Object | None", request.params.get("_meta")))
 
     def handle_notification(self, method: str, params: object) -> None:
-        """Handle a notification of the peer. Client and server override this method."""
         raise NotImplementedError
 
     async def _serve(self, request: Request) -> Object:

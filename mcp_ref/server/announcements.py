@@ -25,7 +25,6 @@ log = logging.getLogger(__name__)
 
 MAX_QUEUED_CHANGES: Final = 1000
 """Maximum number of queued changes of one session or subscription. If there are more, the oldest is dropped."""
-
 SUBSCRIPTION_END_SECONDS: Final = 0.5
 """Time to send the results of the open subscriptions when a session or the server ends, in seconds."""
 
@@ -37,18 +36,15 @@ class Announcer:
     """A session or subscription that announces changes to its client. Equal queued changes are sent once."""
 
     loop: asyncio.AbstractEventLoop
-    caller = ""
-    """The caller whose share of the memory the queued changes use: see `Access.caller`."""
+    caller = ""  # `Access.caller`, whose share of the memory the queued changes use
     shares: Shares  # of all queued changes, set by `Announcers.add`
     _changes: CountedQueue | None = None  # None if no change is queued
     _sender: asyncio.Task[None] | None = None  # sends the queued changes, as fast as the client reads
 
     def subscribed_uris(self) -> Collection[str]:
-        """Return the URIs of the resources whose updates the client wants."""
         raise NotImplementedError
 
-    def subscribed_tasks(self) -> Collection[str]:
-        """Return the ids of the tasks whose states the client wants."""
+    def subscribed_tasks(self) -> Collection[str]:  # task ids
         return ()
 
     def wants(self, method: str, subject: str | None) -> bool:
@@ -59,7 +55,7 @@ class Announcer:
 
     @property
     def is_ready(self) -> bool:
-        """True if notifications are allowed. When this becomes True, `send_queued` must be called."""
+        """True if notifications are allowed. As soon as they are, call `send_queued`."""
         return True
 
     @property
@@ -68,11 +64,10 @@ class Announcer:
         return False
 
     async def drain_changes(self) -> None:
-        """Wait until the client has read most notifications."""
         raise NotImplementedError
 
     def announce(self, method: str, subject: str | None) -> None:
-        """Send a change that the client wants, at once if the client has room, or else from the queue."""
+        """Send a change if the client wants it: at once if there is room for it, or else from the queue."""
         if not self.wants(method, subject):
             return
         if self._changes is None and self.is_ready and self.has_room:
@@ -116,8 +111,7 @@ class Announcer:
 class Announcers(set[Announcer]):
     """The open sessions and subscriptions of a server, on all event loops."""
 
-    publish: Callable[[Change], None] | None = None
-    """Announces a change to the other processes of the server (broadcast.py); None without a broadcast."""
+    publish: Callable[[Change], None] | None = None  # announces a change to the server's other processes (broadcast.py)
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,7 +129,6 @@ class Announcers(set[Announcer]):
             self.publish((method, subject))
 
     def announce_here(self, method: str, subject: str | None = None) -> None:
-        """Announce a change to the clients of this process."""
         for loop in {announcer.loop for announcer in tuple(self)}:
             with contextlib.suppress(RuntimeError):  # the event loop is closed
                 loop.call_soon_threadsafe(self._queue_change, loop, (method, subject))
@@ -158,8 +151,7 @@ class Announcers(set[Announcer]):
 class Subscription(Protocol):
     """An open `subscriptions/listen` request."""
 
-    task: asyncio.Task[object] | None
-    """The asyncio task that serves the request; None if no task waits for the end of the subscription."""
+    task: asyncio.Task[object] | None  # serves the request; None if no task waits for the end of the subscription
 
     def end(self) -> None:
         """End the subscription with its result."""
@@ -169,8 +161,7 @@ class OpenSubscriptions:
     """The open `subscriptions/listen` requests of one session or HTTP endpoint."""
 
     def __init__(self, shares_stream: bool) -> None:
-        self.shares_stream = shares_stream
-        """True if all subscriptions use one stream, as on stdio. Over HTTP, each has its own."""
+        self.shares_stream = shares_stream  # True on stdio; over HTTP, each subscription has its own stream
         self.members: set[Subscription] = set()
 
     async def end(self) -> None:

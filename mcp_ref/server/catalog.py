@@ -61,29 +61,23 @@ class Catalog:
         self.cache_hints = hints_by_method(options.get("cache_ttl", 0.0), options.get("cache_scope", "public"))
         self.state_key = checked_key(options.get("state_key"))
         self.revisions = sorted_revisions(revisions)
-        self.routes: dict[str, Route] = {}
-        """The routes of stateless requests, by method."""
-        self.middleware: list[Callable[[str, Handler], Handler]] = []
-        """Functions that wrap the handler of a method, the innermost first (middleware.py)."""
+        self.routes: dict[str, Route] = {}  # of stateless requests, by method
+        self.middleware: list[Callable[[str, Handler], Handler]] = []  # functions that wrap handlers, innermost first
         self.announcers = Announcers()
-        self.needs_scopes = False
-        """True if at least one tool, resource or prompt needs scopes."""
+        self.needs_scopes = False  # True if at least one tool, resource or prompt needs scopes
         self.used_features: set[str] = set()  # features that have, or have had, an item
         self.logging, self._page_size = options.get("logging", True), page_size
         self.service = Service(options.get("executor"), self._close_tasks, options.get("node"))
-        """The sessions and HTTP applications that serve this catalog."""
         self.extensions = checked_extensions(options.get("extensions"))
         self.custom_methods: dict[str, CustomMethod] = {}
         self._task_store = options.get("task_store")
 
     @property
     def legacy_revisions(self) -> list[Revision]:
-        """The legacy revisions of this server, oldest first."""
         return [revision for revision in self.revisions if revision.era == "legacy"]
 
     @property
     def is_modern(self) -> bool:
-        """True if the server speaks a modern revision."""
         return self.revisions[-1].era == "modern"
 
     @cached_property
@@ -133,12 +127,12 @@ class Catalog:
         return self.resources.variables_of(ref.uri) if "resources" in self.used_features else None
 
     def check(self) -> None:
-        """Raise ValueError if a completion is for an argument that does not exist. Call this when serving begins."""
+        """Raise ValueError if there are completions for an unknown argument. Call this before serving begins."""
         if "completions" in self.used_features:
             self.completions.check()
 
     def capabilities(self) -> ServerCapabilities:
-        """Return the server's capabilities, with each feature that has, or has had, an item."""
+        """Return the server's capabilities: the features that have, or have had, an item."""
         changes: Object = {"listChanged": True}
         declared, has_tasks = self.used_features, "tools" in self.used_features and self.tools.can_be_tasks
         return ServerCapabilities(
@@ -152,13 +146,11 @@ class Catalog:
         )
 
     def declares(self, method: Method) -> bool:
-        """Return True if the server now declares the capability of a method."""
         if method.capability is None:
             return True
         return declares(codec_for(self.revisions[-1]).encode(self.capabilities()), method.capability)
 
     def handler(self, method: Method) -> Handler | None:
-        """Return the handler of a method, or None if the server has none."""
         if method.capability == "completions" and "completions" not in self.used_features:
             return None  # the capability is new in 2025-03-26, so clients of earlier revisions do not check it
         custom = self.custom_methods.get(method.name)
@@ -168,7 +160,6 @@ class Catalog:
         return self.wrapped(method.name, find(self)) if find is not None else None
 
     def wrapped(self, method: str, handler: Handler) -> Handler:
-        """Return the handler of a method inside all middleware."""
         for wrap in self.middleware:
             handler = wrap(method, handler)
         return handler

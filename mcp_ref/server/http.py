@@ -8,14 +8,13 @@
     others               the author's `routes=` (routes.py)
 
 By default a server listens only on the loopback address 127.0.0.1, and refuses a request whose Host or Origin header
-names another machine. Otherwise a web page could point its own domain name to 127.0.0.1 (DNS rebinding), and the user's
-browser would let the page use the local server [2025-11-25 basic/transports#security-warning].
+names another machine (DNS rebinding, see checks.py) [2025-11-25 basic/transports#security-warning].
 
 Streamable HTTP replaced HTTP+SSE in 2025-03-26 [2025-03-26 changelog#major-changes], but a server can support both, so
 that old clients still work [2025-11-25 basic/transports#backwards-compatibility].
 
 Spec:  basic/transports#backwards-compatibility (2025-03-26 to 2025-11-25)
-Used by: server.py, listening.py. Uses: transports/streamable_http/, transports/http_sse/, lib/http/.
+Used by: server.py, listening.py
 """
 
 from __future__ import annotations
@@ -89,8 +88,7 @@ class HttpApp:
         self._routes = {**routes, **self._health}
         self._route_checks = RequestChecks(hosts, origins, METHODS, has_messages=False)
         self._health_checks = RequestChecks(("*",), origins, ("GET", "HEAD"), has_messages=False)
-        self.reopens = False
-        """True to serve again after the lifespan has ended by itself."""
+        self.reopens = False  # True to serve again after the lifespan has ended by itself
 
     def _open(
         self, session_limits: Limits | None, trace: Trace | None, options: HttpOptions, authorize: Authorize | None
@@ -123,7 +121,7 @@ class HttpApp:
             )  # fmt: skip
 
     async def start(self) -> None:
-        """Enter the lifespan of the server, if that has not happened. Raise RuntimeError if the lifespan fails."""
+        """Enter the lifespan of the server, unless it has been entered. Raise RuntimeError if it fails."""
         await self._membership.begin()
 
     def _reopen(self) -> None:
@@ -180,7 +178,6 @@ class HttpApp:
 
     @property
     def is_draining(self) -> bool:
-        """True if no session and no subscription begins any more, because the server will stop soon."""
         return self._endpoint.table.is_draining
 
     def add_to(self, stats: ServerStats) -> None:

@@ -61,14 +61,13 @@ async def begin(
 
 
 class ServerSession(Session, Announcer):
-    """The server's end of one transport: a legacy session, which passes stateless requests on."""
+    """The server's end of one transport: a legacy session, which leaves stateless requests to stateless.py."""
 
     def __init__(self, catalog: Catalog, transport: Transport, limits: Limits | None, serves_stateless: bool) -> None:
         super().__init__("server", transport, limits)
         self.catalog, self.shared, self.custom_methods = catalog, catalog.service, catalog.custom_methods
         self.phase = NEW
-        self.initialized: asyncio.Future[None] = self.loop.create_future()
-        """Done when the client has sent `notifications/initialized`."""
+        self.initialized: asyncio.Future[None] = self.loop.create_future()  # done at `notifications/initialized`
         self.logging_level = "debug"
         if transport.in_flight is not None:
             self.caller = transport.in_flight[1]

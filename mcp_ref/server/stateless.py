@@ -4,12 +4,9 @@
             -> result: `complete`, or `input_required` if the handler needs input from the client
 
 A server MUST NOT rely on earlier requests, so any of its processes can serve a request that names no task
-[2026-07-28 basic/index#statelessness]. If a handler needs input, the server stops it and returns an `input_required`
-result. The client repeats the request with its responses to the input requests, and the handler runs again from its
-first line. Nor does the server store the responses: those so far are in `requestState`, a text in the result, which the
-client sends back. Because a client could forge it to claim a consent that no user gave, the server signs the state for
-one caller (principal), one request and a limited time
-[2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow].
+[2026-07-28 basic/index#statelessness]. If a handler needs input, the server stops it, and runs it again from its first
+line when the client repeats the request with its responses. The responses of all earlier rounds are in `requestState`,
+a text that the client gets with a result and sends back (basic/mrtr.py).
 
 Spec:  2026-07-28 basic/index#statelessness, basic/versioning, basic/patterns/mrtr
 """
@@ -73,7 +70,7 @@ class InputRounds:
         self._earlier_digests = cast(Object, before["questions"])
 
     def response_to(self, method: str, params: Object, key: str | None) -> Object:
-        """Return the client's response to an input request. Raise HandlerNeedsInput if it has sent none."""
+        """Return the client's response to an input request. Raise HandlerNeedsInput without one."""
         # Without a key, the user's "yes" is valid only for the text that the user saw, which the digest identifies.
         digest = "" if key is not None else mrtr.request_digest(method, params)
         key = key if key is not None else str(len(self._digests) + 1)  # a retry uses the same number
@@ -100,7 +97,7 @@ class InputRounds:
 
 
 class StatelessRequest(Channel):
-    """One stateless request, as the object through which its handler reaches the client."""
+    """The channel of one stateless request."""
 
     def __init__(
         self, catalog: Catalog, meta: versioning.RequestMeta, notify: Notify, drain: Drain, hold: Hold | None,
@@ -113,8 +110,7 @@ class StatelessRequest(Channel):
         # [2026-07-28 server/utilities/logging#per-request-log-level] without a level, we MUST NOT send log messages
         self.logging_level = meta.log_level if catalog.logging and isinstance(meta.log_level, str) else None
         self.is_over = False
-        self.may_need_input = False
-        """True if the result of the method can be `input_required`."""
+        self.may_need_input = False  # True if the result of the method can be `input_required`
         self.send_notification, self.drain_notifications, self.hold = notify, drain, hold
         self._info = meta.client_info
         self._rounds: InputRounds | None = None  # not None after the first input request or response
@@ -197,7 +193,7 @@ async def serve_request(
     """Serve one stateless request, and return its result. Raise ProtocolError for an error response.
 
     `notify` sends a notification that belongs to the request, and `drain` waits until most of them are read. `hold`
-    holds back the result of a subscription until its end; None if the transport cannot do so.
+    holds back the result of a subscription; None if the transport cannot do so.
     """
     catalog.service.served["modern"] += 1
     if request.method == "initialize" and not versioning.is_stateless(request.params):

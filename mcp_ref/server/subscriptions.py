@@ -1,12 +1,8 @@
 """The request `subscriptions/listen` on the server, which stays open for the notifications on its stream.
 
-    client -> subscriptions/listen, with a filter: the wanted notifications
-    server -> `notifications/subscriptions/acknowledged`, with the accepted part of the filter
-    server -> a notification for each change
-    server -> the result, when the server ends the subscription
-
 In the legacy era, a session stores the subscriptions of `resources/subscribe`. Because the modern era has no sessions,
-the open request itself is the subscription [2026-07-28 changelog#major-changes].
+the open request itself is the subscription [2026-07-28 changelog#major-changes]. The server acknowledges the part of
+its filter that it accepts (basic/subscriptions.py), announces each change, and ends the subscription with the result.
 
 Threats:
     listen-without-scope: changes of a resource that needs a scope; a caller without it; names the resource in the
@@ -55,12 +51,11 @@ class ListeningChannel(Channel, Protocol):
     open_subscriptions: OpenSubscriptions
     send_notification: Notify
     drain_notifications: Drain
-    hold: Hold | None
-    """The function that holds back the response to the request; None if the transport cannot."""
+    hold: Hold | None  # None if the transport cannot hold back the response
 
 
 class OpenSubscription(Announcer):
-    """One open `subscriptions/listen` request, which keeps little memory, because over HTTP there can be thousands."""
+    """One open `subscriptions/listen` request. It keeps little memory, because over HTTP there can be thousands."""
 
     def __init__(
         self, accepted: SubscriptionFilter, resources: Subscriptions, channel: ListeningChannel, id: RequestId
@@ -76,7 +71,6 @@ class OpenSubscription(Announcer):
 
     @property
     def meta(self) -> Object:
-        """The `_meta` of the messages of this subscription."""
         # [2026-07-28 basic/patterns/subscriptions#receiving-notifications] they MUST have the request's id as it is
         return {SUBSCRIPTION_ID: self._id}
 
@@ -91,11 +85,11 @@ class OpenSubscription(Announcer):
             self._expiry = self.loop.call_later(max(0.0, ends_at - time.time()), self.end)
 
     def hold(self, hold: Hold) -> None:
-        """Hold back the response until the subscription ends, so that no task waits for the end."""
+        """Hold back the response until the subscription ends, so that no asyncio task has to wait for that."""
         self._held = hold(self.close)
 
     async def wait_ended(self) -> None:
-        """Wait for the end of the subscription, which also ends if the wait is cancelled."""
+        """Wait for the end of the subscription, which a cancellation of the wait ends too."""
         self.task, self._ended = asyncio.current_task(), self.loop.create_future()
         try:
             await self._ended
@@ -164,7 +158,7 @@ class OpenSubscription(Announcer):
 
 
 async def _subscribe(subscriptions: Subscriptions, uris: list[str], catalog: Catalog, access: Access | None) -> None:
-    """Subscribe to those URIs whose resources exist and are allowed to the caller. Raise ProtocolError at a limit."""
+    """Subscribe to the URIs of resources that exist and that the caller may read. Raise ProtocolError at a limit."""
     from ..lib.uri import canonical_uri  # lazy: not every server has resources
 
     kept = access.without_headers() if access is not None else None
