@@ -177,11 +177,9 @@ class Availability(NamedTuple):
     fallback: Callable[[object], object] | None = None
 
     def covers(self, revision: Revision) -> bool:
-        """Return True if the revision has the field or type."""
         return (self.since is None or self.since <= revision) and (self.until is None or revision < self.until)
 
     def requires(self, revision: Revision) -> bool:
-        """Return True if the revision requires the field because of `required_since`."""
         return self.required_since is not None and self.required_since <= revision and self.covers(revision)
 
 

@@ -58,8 +58,6 @@ Role = Literal["client", "server"]
 
 @dataclass(slots=True)
 class Route:
-    """The handler of a method, and the dataclass of its params."""
-
     method: Method
     params: type
     handler: Handler

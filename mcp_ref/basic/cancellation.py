@@ -34,8 +34,6 @@ UNCANCELLABLE = frozenset({"initialize"})
 
 @dataclass
 class CancelledNotificationParams:
-    """The id of the cancelled request, and a reason for the log."""
-
     request_id: str | int
     reason: str | None = None
     meta: Object | None = None

@@ -69,7 +69,6 @@ class Channel(Protocol):
 
     @property
     def is_disconnected(self) -> bool:
-        """True if the connection to the peer has ended."""
         return False
 
     def is_serving(self, id: RequestId) -> bool:
@@ -140,7 +139,6 @@ class RequestContext:
         return self.access is None or not self.access.hides_forbidden or self.access.refusal_for(scopes_of(key)) is None
 
     async def run_in_worker(self, function: Callable[[], object]) -> object:
-        """Run a blocking function in a worker thread, and return its result."""
         shared, within = self.channel.shared, contextvars.copy_context()
         executor = shared.executor if shared is not None else None  # None: the default pool of the event loop
         try:

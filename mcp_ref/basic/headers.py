@@ -67,7 +67,6 @@ _ENCODED_VALUE: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
 
 
 def encode_value(value: JSON) -> str:
-    """Return the header value for a string, integer or boolean."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     # [2026-07-28 basic/transports/streamable-http#value-encoding] the client MUST encode it if it is not plain ASCII
     if _PLAIN_VALUE.fullmatch(text) and not (text.startswith("=?base64?") and text.endswith("?=")):

@@ -82,7 +82,6 @@ class ClientCapabilities:
     extensions: Annotated[Object | None, Availability(since=R2026_07_28)] = None
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Write `sampling` and `elicitation` as {} if the revision defines no members for them."""
         if not revision.sampling_tools and self.sampling is not None:
             wire["sampling"] = {}
         if not revision.elicitation_modes and "elicitation" in wire:

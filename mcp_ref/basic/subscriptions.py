@@ -47,8 +47,6 @@ class SubscriptionFilter:
 
 @dataclass
 class SubscriptionsListenRequestParams:
-    """The notifications that the client wants on one stream."""
-
     notifications: SubscriptionFilter
     meta: Object | None = None
 

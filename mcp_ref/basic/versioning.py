@@ -118,7 +118,6 @@ def read_request_meta(params: Object, supported: Sequence[Revision]) -> RequestM
 
 
 def unsupported_revision(requested: str, supported: Iterable[Revision]) -> ProtocolError:
-    """Return the error for an unsupported revision. Its data lists the supported revisions, latest first."""
     names: list[JSON] = [revision.name for revision in sorted(supported, reverse=True)]
     # [2026-07-28 basic/versioning#protocol-version-negotiation] the server MUST list the versions that it supports
     data: Object = {"supported": names, "requested": requested[:100]}

@@ -77,7 +77,6 @@ class Connector:
 
     @property
     def session(self) -> ClientSession:
-        """The session with the server. Raises RuntimeError until the negotiation is complete."""
         if self._session is None or self._session.peer_info is None:
             raise RuntimeError("not connected: use `async with Client(...) as client`")
         return self._session

@@ -65,7 +65,6 @@ class ClientRequests:
 
     @property
     def revision(self) -> Revision:
-        """The negotiated revision."""
         return self.session.revision
 
     @property

@@ -59,8 +59,6 @@ def _response_type(wire: Object, revision: Revision) -> type[CallToolResponse]:
 
 
 class ToolCalls:
-    """The tool calls of one client."""
-
     def __init__(self, client: ClientRequests) -> None:
         self._client = client
         self._checker: ResultChecker | None = None

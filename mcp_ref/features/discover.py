@@ -31,8 +31,6 @@ from .caching import CacheableResult
 
 @dataclass
 class DiscoverResult(CacheableResult):
-    """The revisions and the capabilities of a server."""
-
     supported_versions: list[str]  # names of revisions, the latest first
     capabilities: ServerCapabilities
     instructions: str | None = None  # for the client's model

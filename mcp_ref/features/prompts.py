@@ -52,8 +52,6 @@ class PromptArgument:
 
 @dataclass
 class Prompt:
-    """The description of a prompt, as a client sees it."""
-
     name: str
     description: str | None = None
     arguments: list[PromptArgument] | None = None

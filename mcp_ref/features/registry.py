@@ -46,7 +46,6 @@ class Registry(dict[str, T]):
         self._on_change()
 
     def remove(self, key: str) -> None:
-        """Remove an item. Raise KeyError if the key is unknown."""
         del self[key], self._serials[key]
         self.scopes.pop(key, None)
         self._on_change()

@@ -61,8 +61,6 @@ from .resource_access import ResourceAccess
 
 @dataclass
 class Resource:
-    """The description of one resource, as a client sees it."""
-
     uri: str
     name: str
     title: Annotated[str | None, Availability(since=R2025_06_18)] = None
@@ -76,8 +74,6 @@ class Resource:
 
 @dataclass
 class ResourceTemplate:
-    """The description of a family of resources, as a client sees it."""
-
     uri_template: str  # RFC 6570, such as `file:///{path}`
     name: str
     title: Annotated[str | None, Availability(since=R2025_06_18)] = None

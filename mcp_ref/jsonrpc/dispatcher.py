@@ -297,7 +297,6 @@ class Dispatcher(Requester):
             self._transport.end_without_response(batch.related)
 
     def notify(self, method: str, params: Object, related: RequestId | None = None) -> None:
-        """Send a notification. Do nothing after `close`."""
         if not self._closed:
             self._transport.send(Notification(method, params), related)
 
@@ -328,13 +327,11 @@ class Dispatcher(Requester):
         return entry is not None
 
     def cancel_others(self, id: RequestId) -> None:
-        """Stop serving all requests of the peer except `id`, and send no responses."""
         for other, entry in self.serving.items():
             if other != id:
                 entry.stop()
 
     def is_serving(self, id: RequestId) -> bool:
-        """Return True if the peer's request `id` has no response yet and is not cancelled."""
         entry = self.serving.get(id)
         return entry is not None and not entry.cancelled
 

@@ -224,7 +224,6 @@ def decode(frame: bytes | bytearray | memoryview) -> Incoming:
 
 
 def read_message(value: Object) -> Message | Malformed:
-    """Return the message in a JSON object, or `Malformed` if the object is not a valid one."""
     id = value.get("id")
     known_id = id if type(id) is int or is_request_id(id) else None
     if "method" not in value and ("result" in value or "error" in value):

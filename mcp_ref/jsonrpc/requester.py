@@ -325,7 +325,6 @@ class Requester:
         return pending
 
     def waits_for(self, id: RequestId) -> bool:
-        """Return True if one of our requests waits for the response with this id."""
         pending = self._pending_request(id)
         return pending is not None and pending.outcome is None
 

@@ -78,7 +78,6 @@ class Announcer:
         self.send_queued()
 
     def send_queued(self) -> None:
-        """Let an asyncio task send the queued changes, if any."""
         if self._changes and self._sender is None and self.is_ready:
             sender = self.loop.create_task(self._send_slowly())
             if not sender.done():  # an eager task may be done already
@@ -101,7 +100,6 @@ class Announcer:
             self._sender = None
 
     def stop_announcing(self) -> None:
-        """Drop the queued changes, and stop the asyncio task that sends them."""
         while self._changes:
             self._changes.take()
         if self._sender is not None:

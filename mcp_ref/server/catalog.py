@@ -108,7 +108,6 @@ class Catalog:
 
     @cached_property
     def tasks(self) -> Tasks:
-        """The running tasks, and the finished ones whose results are stored."""
         from ..extensions.tasks.receiver import Tasks  # lazy: few servers use it
 
         tasks = Tasks(self._task_store, partial(self.announcers.announce, "notifications/tasks"), self.announcers)
@@ -165,7 +164,6 @@ class Catalog:
         return handler
 
     def scopes_of(self, call: Request | Notification) -> Collection[str]:
-        """Return the scopes of the tool, resource or prompt that a message names."""
         method, params, used = call.method, call.params, self.used_features
         if method == "completion/complete" and isinstance(params.get("ref"), dict):
             params = cast(Object, params["ref"])

@@ -185,7 +185,6 @@ class HttpApp:
         add_numbers(self._endpoint, stats)
 
     async def end_sessions(self) -> None:
-        """End all sessions and subscriptions, and begin no others."""
         endings = [self._subscriptions.end(), self._endpoint.close()]
         if self._http_sse is not None:
             endings.append(self._http_sse.close())

@@ -220,7 +220,6 @@ class RequestChecks:
         ]
 
     def _deferred_failure(self, request: HttpRequest, accepts_json: bool, accepts_sse: bool) -> HttpRefusal | None:
-        """Return the first failure among checks 6 to 8, or None."""
         headers = request.headers
         if request.method == "POST":
             if (kind := headers.media_type) != JSON_TYPE:

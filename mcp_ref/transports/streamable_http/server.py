@@ -127,7 +127,6 @@ class StreamableHttpEndpoint:
         await self.table.close()
 
     async def wait_served(self, seconds: float) -> None:
-        """Wait at most `seconds` until the stateless requests in flight have ended."""
         await finish(*[each.task for each in self.requests], timeout=seconds)
 
     async def finish(self, seconds: float) -> None:

@@ -371,7 +371,6 @@ class HttpSession(SessionTransport):
 
     @property
     def is_idle(self) -> bool:
-        """True if no request is in flight and no client reads the listening stream."""
         return not self.streams_by_request and self.listening.state is DETACHED
 
     def keep_alive(self) -> None:

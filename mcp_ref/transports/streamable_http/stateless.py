@@ -36,7 +36,6 @@ FindParameters = Callable[[str], dict[str, ArgumentPath]]
 
 
 def status_of(response: Response | ErrorResponse) -> int:
-    """Return the HTTP status of a JSON response."""
     code = response.error.code if isinstance(response, ErrorResponse) else 0
     if code == METHOD_NOT_FOUND:
         return 404  # [2026-07-28 basic/transports/streamable-http#protocol-version-header] it MUST be 404
@@ -184,7 +183,6 @@ class StatelessExchange:
             on_end()
 
     def refuse(self, error: ProtocolError) -> None:
-        """Respond with an error instead of serving the request."""
         response = ErrorResponse(self._request.id, error.to_error())
         self._respond(response, 400 if isinstance(error, MalformedRequest) else status_of(response))
 
@@ -249,6 +247,5 @@ class StatelessExchange:
             await self._response.drain()
 
     def keep_alive(self) -> None:
-        """Send a comment, so that proxies do not close a silent response."""
         if self._response is not None:
             self._response.write(encode_comment())

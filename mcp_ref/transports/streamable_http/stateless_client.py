@@ -144,7 +144,6 @@ def _error_for(request: Request, status: int, error: ErrorResponse) -> ErrorResp
 
 
 def error_in(body: bytes) -> ErrorResponse | None:
-    """Return the JSON-RPC error in the body of an HTTP error, or None if it has another body."""
     message = decode(body) if body else None
     return message if isinstance(message, ErrorResponse) else None
 
