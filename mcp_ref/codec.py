@@ -65,11 +65,6 @@ def _describe_value(value: JSON) -> str:
     return "an array" if type(value) is list else "an object"
 
 
-@functools.cache
-def codec_for(revision: Revision) -> Codec:
-    return Codec(revision)
-
-
 class Codec:
     """The writers and readers of dataclasses, for one revision."""
 
@@ -255,6 +250,9 @@ class Codec:
             raise ShapeError(expected, value)
 
         return read
+
+
+codec_for = functools.cache(Codec)
 
 
 def _choose_class(classes: list[type], value: Object, expected: str) -> type:

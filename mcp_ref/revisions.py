@@ -185,7 +185,6 @@ class Availability(NamedTuple):
 
 PYTHON_ONLY: Final = Availability(since=R2024_10_07, until=R2024_10_07)
 """The availability of a field that exists only in Python and is never sent."""
-
 Sender = Literal["client", "server", "both"]
 
 

@@ -43,16 +43,13 @@ _NO_METHODS: Final[frozenset[str]] = frozenset()  # shared: `frozenset()` would 
 MAX_SHARED_SETS: Final = 64
 """Maximum number of sets of methods that sessions share, since most send the same few methods."""
 _INITIALIZE: Final = frozenset({"initialize"})
-
-Handler = Callable[..., Awaitable[object]]
-"""A function that serves a request: params (a dataclass) and `RequestContext` -> result (a dataclass)."""
-
-SendRequest = Callable[[Object], Awaitable[Object]]
-"""A function that sends a request with the given params, and returns the result."""
-
 DEFAULT_TIMEOUT = 60.0
 """Default time to wait for a response, in seconds."""
 
+Handler = Callable[..., Awaitable[object]]
+"""A function that serves a request: params (a dataclass) and `RequestContext` -> result (a dataclass)."""
+SendRequest = Callable[[Object], Awaitable[Object]]
+"""A function that sends a request with the given params, and returns the result."""
 Role = Literal["client", "server"]
 
 
@@ -160,10 +157,8 @@ class Session(Channel):
     ) -> T:  # fmt: skip
         """Send a request, and return its result, an object of the dataclass `result` or of the one that it returns.
 
-        Raise CapabilityError or NotInRevision before sending, and RemoteError, RequestTimeout, ConnectionClosed or
-        InvalidMessage after it. `timeout` and `max_timeout` are in seconds; None means no limit. If `max_timeout` is
-        given, it limits the total time, and progress restarts `timeout`. A retry with input has new limits. `related`
-        is the id of the peer's request that needs this one. `before_send` gets the id of this request.
+        Raise CapabilityError or NotInRevision before sending, and the exceptions of `Requester.request` after it. The
+        other arguments are those of `Requester.request` too, with new time limits for each retry with input.
         """
         if method not in self._sendable:
             self._check_sendable(method)

@@ -97,8 +97,7 @@ class ClientRequests:
         `client.request("tools/list", PaginatedRequestParams(), ListToolsResult)`, which returns the first page. For a
         custom method, they can be any dataclass, model or dict, and its extension is by default the first two parts of
         its name. In 2026-07-28, a request raises CapabilityError unless client and server both declared the extension.
-
-        By default, `timeout` is that of the client. The other arguments and exceptions are as in `Session.request`.
+        By default, `timeout` is that of the client. `Session.request` documents the other arguments and the exceptions.
         """
         seconds = timeout if timeout is not None else self.timeout
         session = self.connector.usable or await self.connector.ready()

@@ -50,10 +50,8 @@ MAX_FOLLOWED_TASKS = 1000
 
 CacheKey: TypeAlias = tuple[Hashable, Hashable]
 """Identifies a server and the credentials that we use with it, so that users of a shared cache never share results."""
-
 Listener: TypeAlias = Callable[[str, object], None]
 """A function that gets the notifications of one `subscriptions/listen` request, as method and params."""
-
 OnSessionEnd: TypeAlias = "Callable[[ClientSession], None]"
 
 

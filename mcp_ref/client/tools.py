@@ -8,7 +8,6 @@ After a lost connection, the client does not repeat a tool call, because the too
 repeats one only after an error that proves that the server did not run the tool.
 
 Spec:  server/tools; 2026-07-28 basic/transports/streamable-http; 2025-11-25 basic/utilities/tasks
-Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
 """
 
 from __future__ import annotations

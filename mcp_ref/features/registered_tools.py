@@ -112,7 +112,6 @@ class RegisteredTool:
 
 ToolRun = Callable[[RequestContext], Coroutine[object, object, CallToolResult]]
 """A function that runs one tool call in the context of its request or task."""
-
 TaskStarter = Callable[[ToolRun, RegisteredTool, CallToolRequestParams, RequestContext], Awaitable[object]]
 """The function that decides if a tool call becomes a task, and returns a `CreateTaskResult` or a `CallToolResult`."""
 

@@ -27,7 +27,6 @@ MAX_QUEUED_CHANGES: Final = 1000
 """Maximum number of queued changes of one session or subscription. If there are more, the oldest is dropped."""
 SUBSCRIPTION_END_SECONDS: Final = 0.5
 """Time to send the results of the open subscriptions when a session or the server ends, in seconds."""
-
 Change = tuple[str, str | None]
 """The method of a notification, and the changed URI or task id (None for a changed list)."""
 

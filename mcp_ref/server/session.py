@@ -10,7 +10,6 @@ Before the client sends `notifications/initialized`, a server SHOULD send only p
 [2025-11-25 basic/lifecycle#initialization], so it queues its notifications about changes until then.
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 basic/versioning
-Wire:  C->S initialize; C->S notifications/initialized
 """
 
 from __future__ import annotations

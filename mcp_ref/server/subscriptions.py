@@ -11,7 +11,6 @@ Threats:
         ends when the token expires.
 
 Spec:  2026-07-28 basic/patterns/subscriptions
-Wire:  C->S subscriptions/listen; S->C notifications/subscriptions/acknowledged
 """
 
 from __future__ import annotations

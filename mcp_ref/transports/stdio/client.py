@@ -15,12 +15,11 @@ import os
 import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import cast
 
 from ...jsonrpc.errors import ConnectionClosed
-from ...jsonrpc.large_messages import decode_large
-from ...jsonrpc.messages import Incoming, decode
-from ...jsonrpc.outline import MAX_UNREQUESTED
+from ...jsonrpc.large_messages import decode_from_server
 from .. import system
 from ..base import OnEnd, Receive, Trace
 from .lines import MAX_LINE, LineTransport, limit_reads
@@ -89,7 +88,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         loop = asyncio.get_running_loop()
         self._end.deliver_to(on_end)
         self._lines.receive = receive
-        self._lines.decode = self._decode
+        self._lines.decode = partial(decode_from_server, waits_for=self.waits_for)
         environment = server_environment(self._env)
         try:
             command = system.SYSTEM.find_program(self.command, environment.get("PATH"), self._cwd)
@@ -115,9 +114,6 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         if self._closing is not None:
             await self._stop_process()
             raise ConnectionClosed("the connection was closed while the server was starting")
-
-    def _decode(self, line: bytes) -> Incoming:
-        return decode(line) if len(line) <= MAX_UNREQUESTED else decode_large(line, self.waits_for)
 
     @property
     def pid(self) -> int | None:

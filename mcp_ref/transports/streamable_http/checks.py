@@ -66,7 +66,6 @@ UNIQUE_HEADERS: Final = ("host", "origin", "authorization", "dpop", "content-typ
                    "mcp-protocol-version", "last-event-id")  # fmt: skip
 """The headers that a request must not have twice (check 1)."""
 _PARAMETER_HEADER: Final = re.compile(r"mcp-param-[!#$%&'*+\-.^_`|~0-9a-z]+", re.IGNORECASE)
-
 PREFLIGHT_SECONDS: Final = 600
 """Time for which a browser may reuse the response to a preflight request, in seconds."""
 MAX_CACHED_ACCEPT: Final = 64

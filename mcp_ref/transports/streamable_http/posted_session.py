@@ -59,7 +59,6 @@ class EndpointLimits(CheckedFields):
 
 RETRY_LATER: Final = [("Retry-After", "5")]
 """The header of a 503 response: time after which the client can try again, in seconds."""
-
 SESSION_COST: Final = 16 * 1024
 """Memory of a session beside its `initialize` message, in bytes."""
 

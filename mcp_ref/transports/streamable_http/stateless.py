@@ -30,7 +30,6 @@ from .posted_session import RETRY_LATER
 
 ServeStateless = Callable[[Request, Notify, Drain, str | None, Hold], Coroutine[object, object, Object]]
 """A function that serves one stateless request: `server.stateless.serve_request`."""
-
 FindParameters = Callable[[str], dict[str, ArgumentPath]]
 """A function that returns the `parameter_headers` of a tool, by the tool's name."""
 
