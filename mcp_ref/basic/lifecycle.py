@@ -13,12 +13,9 @@ and log messages before `notifications/initialized`. [2025-11-25 basic/lifecycle
 
     2024-11-05  `initialize` MUST come first. Both sides SHOULD respect the negotiated revision and capabilities.
                 Closing the transport ends the session
-    2025-03-26  `initialize` MUST NOT be part of a batch. Added: server capability `completions`
-    2025-06-18  Both sides MUST respect the negotiation. On HTTP, each later request MUST have the revision in a header.
-                Added: client capability `elicitation`; `title` in `Implementation`
-    2025-11-25  Added: members of `elicitation` (`form`, `url`) and of `sampling` (`tools`, `context`); `tasks`
-                for client and server; `description`, `icons`, `websiteUrl` in `Implementation`
-    2026-07-28  The handshake is removed (see versioning.py). Added: `extensions`
+    2025-03-26  `initialize` MUST NOT be part of a batch
+    2025-06-18  Both sides MUST respect the negotiation. On HTTP, each later request MUST have the revision in a header
+    2026-07-28  The handshake is removed (see versioning.py)
 [2025-11-25 basic/lifecycle#version-negotiation] [2025-06-18 basic/lifecycle#operation]
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25); schema: InitializeRequest, InitializeResult, Implementation,

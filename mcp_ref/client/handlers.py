@@ -8,11 +8,6 @@ An application SHOULD let the user see and refuse each request to the model, and
 [2025-11-25 client/sampling#user-interaction-model], because otherwise a server could secretly spend the user's money on
 the model.
 
-    2024-10-07 to 2025-03-26   roots, sampling
-    2025-06-18                 elicitation by form
-    2025-11-25                 elicitation by URL; tools in sampling; sampling and elicitation as tasks
-    2026-07-28                 only as input requests; roots and sampling are deprecated
-
 Spec:  client/roots, client/sampling, client/elicitation (all revisions); 2025-11-25 basic/utilities/tasks
 """
 

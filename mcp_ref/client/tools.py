@@ -220,7 +220,9 @@ def _possible_data(result: CallToolResult, schema: Object) -> list[JSON]:
         if not isinstance(data, dict) or data.keys() != {"result"}:
             return [data]
         # Before 2026-07-28, servers wrap data that are not an object in {"result": ...}, but an object may look so too.
-        return [data, data["result"]] if _can_have_result(schema) else [data["result"], data]
+        members = schema.get("properties")
+        is_wrapped = schema.get("type") != "object" or (isinstance(members, dict) and "result" not in members)
+        return [data["result"], data] if is_wrapped else [data, data["result"]]
     if len(result.content) != 1 or result.content[0].type != "text":
         return []
     text = result.text
@@ -230,11 +232,3 @@ def _possible_data(result: CallToolResult, schema: Object) -> list[JSON]:
         with contextlib.suppress(ValueError):
             possible.insert(0, parse_json(text.encode()))
     return possible
-
-
-def _can_have_result(schema: Object) -> bool:
-    """Return True if the type is an object that may have a member named "result"."""
-    if schema.get("type") != "object":
-        return False
-    properties = schema.get("properties")
-    return not isinstance(properties, dict) or "result" in properties

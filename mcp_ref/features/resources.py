@@ -19,10 +19,9 @@ use `https://` only for data that clients can fetch without it [2025-11-25 serve
     2025-11-25  Adds `icons`.
     2026-07-28  An unknown resource MUST be -32602, because SDKs had used different codes (SEP-2164), though clients
                 SHOULD still accept -32002. It MUST NOT be empty `contents`, because those mean an empty resource.
-                `subscriptions/listen` with `resourceSubscriptions` replaces `resources/subscribe` and
-                `resources/unsubscribe`; the capability is still `resources.subscribe`. Adds `ttlMs` and `cacheScope`.
-                `resources/read` can return `input_required`. A list MUST NOT depend on the connection, but MAY depend
-                on the authorization.
+                `subscriptions/listen` replaces `resources/subscribe` and `resources/unsubscribe`. Adds `ttlMs` and
+                `cacheScope`. `resources/read` can return `input_required`. A list MUST NOT depend on the connection,
+                but MAY depend on the authorization.
 
 Threats:
     resource-path: files outside a published directory; any client; sends "..", a drive, a stream or an encoded slash

@@ -61,7 +61,10 @@ class LineReader:
             if end < 0:
                 self._searched = len(self._buffer)
                 if self._searched > self._limit or self._skipped is not None:
-                    self._skip_buffer()
+                    # drop the line except for its start, which may contain the message's id
+                    self._skipped = self._skipped or bytes(self._buffer[:ID_SEARCH_BYTES])
+                    self._buffer.clear()
+                    self._searched = 0
                 if self._ended is not None:
                     ended, self._ended = self._ended, None
                     ended()
@@ -71,13 +74,6 @@ class LineReader:
             del self._buffer[: end + 1]
             self._searched = 0
             self._deliver_line(line)
-
-    def _skip_buffer(self) -> None:
-        """Drop the buffer except for the start of the overlong line, which may contain the message's id."""
-        if self._skipped is None:
-            self._skipped = bytes(self._buffer[:ID_SEARCH_BYTES])
-        self._buffer.clear()
-        self._searched = 0
 
     def _deliver_line(self, line: bytes) -> None:
         if self._skipped is not None or len(line) > self._limit:

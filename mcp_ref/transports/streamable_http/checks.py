@@ -17,10 +17,9 @@ Reasons:
 - 1: if a header is sent twice, a proxy may use the first value and the server the second, so an attacker could show
   each of them another session or origin.
 - 2 and 3 stop DNS rebinding, by which a web page attacks a server on the visitor's own machine. The page comes from
-  evil.example, whose DNS server then changes its address to 127.0.0.1. The browser still regards requests to
-  evil.example as the page's own, and lets the page read the responses. But each request has the header
-  `Host: evil.example`, and each POST has the page's `Origin` too, so by default the server allows only the names of
-  loopback. A local server SHOULD bind to loopback only.
+  evil.example, whose DNS server then changes its address to 127.0.0.1, so that the browser lets the page send requests
+  to the server and read the responses. But each request has the header `Host: evil.example`, and each POST has the
+  page's `Origin`, so by default only the names of loopback are allowed. A local server SHOULD bind to loopback only.
 - 6: a browser lets every web page send a form or plain text to every server, but before a page sends JSON to another
   server, the browser asks that server for permission (a preflight request).
 

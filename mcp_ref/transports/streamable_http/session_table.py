@@ -13,13 +13,10 @@ Rules, and their reasons:
 - The number of sessions is limited, and idle ones end, because a client can disappear without sending DELETE.
 - Each caller has a share of the sessions and of their memory. Above it, a new session ends an idle one of this caller.
 
-Through a store, a session can continue in a later process or in another one (durable_store.py, leases.py). It then
-keeps and loses:
-
-    kept   its id, principal, revision and capabilities; the log level and the subscriptions to resources; its events,
-           so that a client can resume its streams
-    lost   requests in flight: when the client resumes their streams, it gets an error, and must send them again; the
-           server's own requests; tasks without authentication
+Through a store, a session can continue in a later process or in another one (durable_store.py, leases.py). It keeps its
+id, principal, revision, capabilities, log level, subscriptions to resources, and events, so that a client can resume
+its streams. It loses the requests in flight, which the client must send again (restoration.py), the server's own
+requests, and tasks without authentication.
 
 2025-03-26 added sessions, and 2026-07-28 removed them [2026-07-28 changelog#major-changes].
 
