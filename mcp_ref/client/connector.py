@@ -62,8 +62,7 @@ class Connector:
         """The tool arguments to copy to HTTP headers: tool name -> header name -> path. The transports read it too."""
         self.max_restarts = MAX_RESTARTS
         """Maximum number of restarts without a response. A `Host` changes it, because it restarts servers itself."""
-        self.starts = 0
-        """Number of transports that the client has opened, up to two for one start of a server's process."""
+        self.starts = 0  # number of transports that the client has opened, up to two for one start of a process
         self._make_session, self._eras, self._on_disconnect = make_session, eras, on_disconnect
         self._session: ClientSession | None = None  # the latest one, also during the negotiation
         self._server_task: asyncio.Task[None] | None = None  # runs the `serve` of an InProcessServer

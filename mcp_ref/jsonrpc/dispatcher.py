@@ -107,22 +107,18 @@ class Dispatcher(Requester):
     ) -> None:  # fmt: skip
         self._limits = limits or DEFAULT_LIMITS
         super().__init__(transport, on_abandoned, self._limits.max_pending)
-        self.accepts_batches = False
-        """True if the peer can send batches (`Revision.batch`)."""
-        self.unbatchable: frozenset[str] = frozenset()
-        """Methods whose requests MUST NOT be part of a batch."""
+        self.accepts_batches = False  # True if the peer can send batches (`Revision.batch`)
+        self.unbatchable: frozenset[str] = frozenset()  # methods whose requests MUST NOT be part of a batch
         self.holds_later: frozenset[str] = frozenset()
         """Methods, such as `initialize`, whose response must be sent before any later message is handled."""
         self.omits_unknown_ids = False
         """True if the error for an unreadable request has no `id` instead of null (`Revision.error_id_optional`)."""
         self.reports_unreadable = True
         """True if an invalid message without a readable id gets an error response and is not merely logged."""
-        self.may_respond = True
-        """True if this side may send responses. Otherwise requests of the peer are ignored."""
+        self.may_respond = True  # False if this side must not send responses, so that the peer's requests are ignored
         self._serve = serve
         self._on_notification = on_notification
-        self.serving: dict[RequestId, _ActiveRequest] = {}
-        """The peer's requests that have no response yet, by id."""
+        self.serving: dict[RequestId, _ActiveRequest] = {}  # the peer's requests that have no response yet, by id
         own = self._limits.max_bytes_in_flight
         self._shares, self._caller = transport.in_flight or (Shares("requests in flight", own, own), "")
         self._tasks: set[asyncio.Task[None]] = set()  # one task for each used slot, and for each waiting request

@@ -96,8 +96,7 @@ class Response:
 class ErrorResponse:
     """The response to a request that failed."""
 
-    id: RequestId | None
-    """Id of the request; None if it is unreadable."""
+    id: RequestId | None  # None if it is unreadable
     error: Error
     omit_id: bool = False
     """True to leave out an unknown id instead of writing null, as JSON-RPC 2.0, section 5 requires."""
@@ -108,12 +107,10 @@ class Malformed:
     """A frame, or a batch member, that is not a valid message. `error` tells its sender what is wrong."""
 
     error: Error
-    id: RequestId | None = None
-    """Id of the invalid message; None if it is unreadable."""
+    id: RequestId | None = None  # None if it is unreadable
     expects_no_response: bool = False
     """True for an invalid response, or a notification with invalid params, because neither may be sent an error."""
-    text: str = field(default="", compare=False)
-    """The start of a frame that is not a JSON object, for the log."""
+    text: str = field(default="", compare=False)  # the start of a frame that is not a JSON object, for the log
 
 
 @dataclass(slots=True)
@@ -124,8 +121,7 @@ class RequestFailure:
     reason: str
     unrecognized: bool = False
     """True if the reply is not a JSON-RPC message, so the peer probably belongs to the legacy era."""
-    error: Exception | None = None
-    """The exception for the caller; None for a `ConnectionClosed` with the `reason`."""
+    error: Exception | None = None  # the exception for the caller; None for a `ConnectionClosed` with the `reason`
 
 
 Message: TypeAlias = Request | Notification | Response | ErrorResponse

@@ -83,8 +83,7 @@ class Pending:
 
     method: str
     on_progress: Callable[[object], None] | None = None
-    limit: TimeLimit | None = None
-    """The time limit, which progress notifications restart."""
+    limit: TimeLimit | None = None  # which progress notifications restart
     outcome: Object | Exception | None = None
     """The result for the caller, or the error to raise in it; None until one of them has come."""
     unusable: str = ""
