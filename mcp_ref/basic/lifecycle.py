@@ -36,16 +36,7 @@ from typing import Annotated
 
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Object
-from ..revisions import (
-    R2024_11_05,
-    R2025_03_26,
-    R2025_06_18,
-    R2025_11_25,
-    R2026_07_28,
-    Availability,
-    Revision,
-    find_revision,
-)
+from ..revisions import R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28, Availability, Revision
 from .content import Icon
 
 
@@ -132,14 +123,13 @@ class UnsupportedRevision(McpError):
 def choose_revision(requested: str, supported: Sequence[Revision]) -> Revision:
     """Return the revision that a server chooses from its `supported` legacy revisions, which are sorted."""
     # [2025-11-25 basic/lifecycle#version-negotiation] it MUST be the requested one, else it SHOULD be the latest
-    wanted = find_revision(requested)
-    return wanted if wanted is not None and wanted in supported else supported[-1]
+    return next((revision for revision in supported if revision.name == requested), supported[-1])
 
 
 def accept_revision(chosen: str, supported: Sequence[Revision]) -> Revision:
     """Return the revision that the server chose. Raise UnsupportedRevision if the client does not support it."""
-    revision = find_revision(chosen)
-    if revision is None or revision not in supported:
+    revision = next((revision for revision in supported if revision.name == chosen), None)
+    if revision is None:
         # [2025-11-25 basic/lifecycle#version-negotiation] the client SHOULD disconnect
         ours = ", ".join(known.name for known in supported)
         raise UnsupportedRevision(f"the server speaks revision {chosen[:40]!r}; this client speaks {ours}")

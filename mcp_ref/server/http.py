@@ -32,14 +32,7 @@ from ..lib.http.message import Exchange, Rest
 from ..lib.http.proxies import TrustedProxies
 from ..transports.base import Trace
 from ..transports.http_sse.server import SseEndpoint
-from ..transports.streamable_http.checks import (
-    JSON_HEADERS,
-    Authorize,
-    CheckedRequest,
-    HttpRefusal,
-    RequestChecks,
-    refuse,
-)
+from ..transports.streamable_http.checks import JSON_HEADERS, CheckedRequest, HttpRefusal, RequestChecks, refuse
 from ..transports.streamable_http.posted_session import RETRY_LATER, EndpointLimits
 from ..transports.streamable_http.server import StreamableHttpEndpoint
 from ..transports.system import trace_from_environment
@@ -70,10 +63,8 @@ class HttpApp:
         self.path = options.get("path", "/mcp")
         self._endpoint_paths = (self.path, self.path + "/")  # users often write a slash at the end
         hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
-        self._protection, authorize = authorization_of(options, catalog.needs_scopes)
-        self._open_endpoints = partial(
-            self._open, session_limits, trace or trace_from_environment("server"), options, authorize
-        )
+        self._protection, self._authorize = authorization_of(options, catalog.needs_scopes)
+        self._open_endpoints = partial(self._open, session_limits, trace or trace_from_environment("server"), options)
         self._open_endpoints()
         # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location]
         # The metadata is public, so a web page of any origin can read it.
@@ -90,9 +81,7 @@ class HttpApp:
         self._health_checks = RequestChecks(("*",), origins, ("GET", "HEAD"), has_messages=False)
         self.reopens = False  # True to serve again after the lifespan has ended by itself
 
-    def _open(
-        self, session_limits: Limits | None, trace: Trace | None, options: HttpOptions, authorize: Authorize | None
-    ) -> None:
+    def _open(self, session_limits: Limits | None, trace: Trace | None, options: HttpOptions) -> None:
         catalog, limits = self._catalog, options.get("limits") or EndpointLimits()
         hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
         self._subscriptions = OpenSubscriptions(shares_stream=False)
@@ -104,7 +93,7 @@ class HttpApp:
             begin_session,
             checks=RequestChecks(hosts, origins, methods, catalog.revisions),
             json_responses=options.get("json_responses", False), store=options.get("store"), limits=limits,
-            authorize=authorize, scopes=catalog, trace=trace,
+            authorize=self._authorize, scopes=catalog, trace=trace,
             stateless=partial(stateless.serve_request, catalog, self._subscriptions) if catalog.is_modern else None,
             parameters=catalog.tools.parameter_headers, id_prefix=catalog.service.id_prefix,
         )  # fmt: skip
@@ -116,7 +105,7 @@ class HttpApp:
                 raise ValueError(f"HTTP+SSE uses the path {self.path}: choose another path, or http_sse=False")
             # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] only for legacy clients
             self._http_sse = SseEndpoint(
-                begin_session, *paths, hosts=hosts, origins=origins, limits=limits, authorize=authorize,
+                begin_session, *paths, hosts=hosts, origins=origins, limits=limits, authorize=self._authorize,
                 scopes=catalog, trace=trace, id_prefix=catalog.service.id_prefix,
             )  # fmt: skip
 

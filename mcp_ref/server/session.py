@@ -138,24 +138,18 @@ class ServerSession(Session, Announcer):
             why = f"the client has not sent `initialized` within {timeout} seconds"
             raise RequestTimeout(f"{method} was not sent: {why}") from None
         if not self.is_serving(related) and not self.is_disconnected:
-            raise McpError(
-                f"{method} was not sent: the client's request that needs this input is cancelled or complete"
-            )
+            raise McpError(f"{method} was not sent: the client's request that needs this input is no longer served")
         if not has_task_field(params):
             return await self.request(method, params, result, timeout=timeout, related=related)
-        from ..extensions.tasks.requestor import (  # lazy: few do this
-            CreateTaskResult,
-            RunningTask,
-            cancel_in_background,
-        )
+        from ..extensions.tasks import requestor  # lazy: few servers request tasks of their clients
 
-        created = await self.request(method, params, CreateTaskResult, timeout=timeout, related=related)
+        created = await self.request(method, params, requestor.CreateTaskResult, timeout=timeout, related=related)
         send = partial(self.request, timeout=DEFAULT_TIMEOUT, related=related)
-        running = RunningTask(send, self.revision, created.task, result)
+        running = requestor.RunningTask(send, self.revision, created.task, result)
         try:
             return await running.result(timeout)
         except BaseException:
-            cancel_in_background(running, self._cancelling)
+            requestor.cancel_in_background(running, self._cancelling)
             raise
 
     def phase_error(self, method: str) -> str | None:

@@ -81,9 +81,7 @@ class InputRounds:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: the response {key!r} in inputResponses needs the "
                                 "requestState of the result with this input request")  # fmt: skip
         if self._earlier_digests.get(key, "") != digest and self.responses.pop(key, None) is not None:
-            log.info(
-                "input request %s (%s) has changed, so the earlier response is ignored; key= would keep it", key, method
-            )
+            log.info("input request %s (%s) has changed, so its response is ignored; key= would keep it", key, method)
         if key not in self.responses:
             raise mrtr.HandlerNeedsInput({key: {"method": method, "params": params}})
         return cast(Object, self.responses[key])
