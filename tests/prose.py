@@ -307,20 +307,22 @@ def _check_sections(
             yield Violation(line, f"{node.name} has no parameter {name}", docstring)
     if about is None:
         return
-    named = documented.keys() | _section(about, "Args of methods").keys() | set(re.findall(r"`\*?(\w+)`", docstring))
+    named = documented.keys() | _section(about, "Args of methods").keys() | _in_backticks(docstring)
     missing = [name for name in parameters if name not in named]
     if missing:
         yield Violation(line, f"{node.name} needs `Args:` for {', '.join(missing)}", docstring)
     returned = ast.unparse(node.returns) if node.returns is not None else "None"
-    returns = re.match(r"(Return|Yield|Get|True if|Raise)\b", docstring) or re.search(
-        "^(Returns|Yields):", docstring, re.M
-    )
+    returns = re.search(r"(^|\. )(Return|Yield|Get|True if|Raise)\b|^(Returns|Yields):", docstring, re.MULTILINE)
     if returned not in ("None", "NoReturn", "Never") and not returns:
-        yield Violation(line, f'{node.name} needs `Returns:`, or "Return ..." as its first line', docstring)
+        yield Violation(line, f'{node.name} needs `Returns:`, or a sentence "Return ..."', docstring)
     raised = _section(docstring, "Raises")
     for name in sorted(_raised(node) - raised.keys()):
         if not re.search(rf"\b{name}\b", docstring):
             yield Violation(line, f"{node.name} needs `Raises:` with {name}", docstring)
+
+
+def _in_backticks(docstring: str) -> set[str]:
+    return set(re.findall(r"`(\w+)`", docstring))
 
 
 def _raised(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
@@ -384,8 +386,8 @@ def _check_documented(
     docstring = ast.get_docstring(node) or ""
     line = node.body[0].lineno if docstring else node.lineno
     if node.name == "__init__":
-        documented = _section(docstring, "Args") | _section(about, "Args")
-        missing = [name for name in _parameters(node) if name not in documented]
+        named = _section(docstring, "Args").keys() | _section(about, "Args").keys() | _in_backticks(about)
+        missing = [name for name in _parameters(node) if name not in named]
         if missing:
             yield Violation(node.lineno, f"the class or its __init__ needs `Args:` for {', '.join(missing)}", about)
     elif not docstring:

@@ -71,10 +71,6 @@ class Client(ClientRequests):
         timeout: Time limit of the request (of each page, for a list), in seconds. Default: the client's `timeout`.
         meta: `_meta` of the request, such as trace context.
         on_progress: Called with progress, total and message.
-
-    Raises:
-        TypeError: `server` is not one of these, or an option has an unknown name or the wrong type.
-        ValueError: The URL or a header is invalid, or another argument is unusable.
     """
 
     def __init__(
@@ -191,23 +187,17 @@ class Client(ClientRequests):
         on_progress: ProgressHandler | None = None, timeout: float | None = None, max_timeout: float | None = None,
         meta: Mapping[str, object] | None = None,
     ) -> object:  # fmt: skip
-        """Call a tool. If the server turns the call into a task, wait for that.
+        """Call the tool `name` with these `arguments`. If the server turns the call into a task, wait for that.
 
         Args:
-            name: Name of the tool.
-            arguments: Arguments by name.
             returns: The type of the tool's data, such as a dataclass, `int` or `list[str]`.
             timeout: Time limit in seconds. If None, the client's `timeout` limits the request, but not a task.
             max_timeout: Total time limit in seconds. If it is given, each progress notification restarts `timeout`.
 
         Returns:
             The result, whose `is_error` is True if the tool failed. With `returns`, the data of the result as an object
-            of this type, which is the same in all revisions.
-
-        Raises:
-            RemoteError: If the server refuses the call.
-            ToolError: If `returns` is given, and the tool failed.
-            InvalidMessage: If the result does not fit `returns`.
+            of this type, which is the same in all revisions; then raises ToolError if the tool failed, and
+            InvalidMessage if the data do not fit.
         """
         params = self._tools.params(name, arguments, meta)
         result = await self._tools.call_tool(params, on_progress, timeout, max_timeout)

@@ -38,10 +38,7 @@ class McpError(Exception):
 class ProtocolError(McpError):
     """A JSON-RPC error. If a handler raises it, the peer gets it as the error response.
 
-    Args:
-        code: error code, an integer, such as -32602 for invalid params.
-        message: one sentence for people.
-        data: details of the error, as JSON; None for no details.
+    `code` is an integer, such as -32602 for invalid params; `message` is one sentence for people, and `data` any JSON.
     """
 
     is_for_peer = True

@@ -327,7 +327,7 @@ def _nesting_depth(text: str) -> int:
 
 
 def json_writer(separators: tuple[str, str]) -> Callable[[object], str]:
-    """Return a function that writes a value as JSON in one line, and raises the exceptions of `encode`.
+    """Return a function that writes a value as one line of JSON, and raises as `encode` does.
 
     `separators` follow an item and a key.
     """

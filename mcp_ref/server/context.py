@@ -96,12 +96,9 @@ class Context(InputRequests, Generic[S]):
         """Report the progress of the request, if the client asked for it.
 
         Args:
-            progress: The progress so far. A report that is not higher than the last one is dropped.
+            progress: The progress so far, a finite number. A report that is not higher than the last one is dropped.
             total: The value of `progress` at the end of the work; None if unknown.
             message: A text for people (2025-03-26 and later).
-
-        Raises:
-            ValueError: `progress` or `total` is infinite or NaN.
         """
         await self._yield_at_interval()
         if self.progress is None:
@@ -146,12 +143,10 @@ class Context(InputRequests, Generic[S]):
                 _yielding.discard(self)
 
     def close_stream(self) -> bool:
-        """Close the HTTP stream of this request, which the client resumes later.
+        """Close the HTTP stream of this request, which the client resumes later. Call this on the event loop.
 
-        This is for work that takes longer than an HTTP connection can stay open. Call it on the event loop.
-
-        Returns:
-            False if no stream was closed: without Streamable HTTP, before 2025-11-25, or for a JSON response.
+        This is for work that takes longer than an HTTP connection can stay open. Return False if no stream was closed:
+        without Streamable HTTP, before 2025-11-25, or for a JSON response.
         """
         # [2025-11-25 basic/transports#sending-messages-to-the-server] a server MAY close it after an event with an id
         return self.channel.is_serving(self.request_id) and self.channel.close_stream(self.request_id)

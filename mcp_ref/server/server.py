@@ -60,21 +60,13 @@ F = TypeVar("F", bound=Callable[..., object])
 class Server:
     """An MCP server.
 
+    `name` and `version` are for programs, `title`, `description`, `icons` and `website_url` for people.
+
     Args:
-        name: The server's name, for programs.
-        version: The server's version.
-        title: The server's name, for people.
-        description: A text about the server, for people.
-        icons: Icons of the server.
-        website_url: The server's web page.
         instructions: A text that explains to the client's model how to use the server.
         revisions: The revisions that the server speaks, as `Revision` objects or names, in any order. Default: all.
         lifespan: A function that returns an async context manager, which the server enters before it serves and leaves
             at the end. The value that it yields is `context.state`. See lifespan.py. Default: none.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: A value is out of range, or a revision or method is unknown.
     """
 
     def __init__(
@@ -262,8 +254,7 @@ class Server:
             ssl: An `SSLContext` with a certificate, for HTTPS.
             http_limits: Limits on sizes, times and the number of connections.
 
-        Raises:
-            OSError: The address is in use, or does not belong to this machine.
+        Raise OSError if the address is in use or does not belong to this machine.
         """
         from .listening import serve_http  # lazy: a server on stdio loads no HTTP
 

@@ -154,9 +154,6 @@ class LineTransport(Transport):
 
 
 def limit_reads(pipe: object) -> None:
-    """Make asyncio read at most `MAX_READ` bytes at once, because it allocates its maximum for each read.
-
-    For its default of 256 KiB, the system has to map new memory, which takes 15 us.
-    """
+    """Make asyncio allocate `MAX_READ` bytes for each read, because to map new memory for 256 KiB takes 15 us."""
     if hasattr(pipe, "max_size"):  # other event loops lack this attribute
         pipe.max_size = MAX_READ

@@ -125,8 +125,6 @@ class RequestChecks:
     Args:
         allowed_hosts: Allowed values of `Host`. A value with a port allows that port only. Default: names of loopback.
         allowed_origins: Allowed origins of web pages, such as "https://app.example". Default: origins on loopback.
-        methods: The HTTP methods of the endpoint.
-        revisions: The revisions that the endpoint serves.
         has_messages: False for an endpoint that serves a document, for which checks 6 to 8 are left out.
 
     "*" in `allowed_hosts` or `allowed_origins` allows every value, and is only for use behind a proxy that checks them.
