@@ -138,10 +138,10 @@ class Codec:
         origin, args = get_origin(hint), get_args(hint)
         if origin is list:
             item = self._writer(args[0], place)
-            return item and (lambda values: list(map(item, values)))  # type: ignore[call-overload]
+            return None if item is None else lambda values: list(map(item, values))  # type: ignore[call-overload]
         if origin is dict:
             member = self._writer(args[1], place)
-            return member and (lambda values: {k: member(v) for k, v in cast("dict[str, object]", values).items()})
+            return None if member is None else lambda values: {k: member(v) for k, v in cast(Object, values).items()}
         classes = dataclasses_of(hint)
         if classes:
             return self._object_writer(classes, place)

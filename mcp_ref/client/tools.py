@@ -4,8 +4,7 @@ From `tools/list`, the client remembers three things about each tool: the output
 arguments to copy to HTTP headers (modern era); and if a call can or must run as a task. The response to a call is a
 result, an error, or a task.
 
-After a lost connection, the client does not repeat a tool call, because the tool may already have done its work. It
-repeats one only after an error that proves that the server did not run the tool.
+The client repeats a tool call only after an error which proves that the server did not run the tool.
 
 Spec:  server/tools; 2026-07-28 basic/transports/streamable-http; 2025-11-25 basic/utilities/tasks
 """

@@ -80,20 +80,24 @@ def handler_signature(
     signature = signature_of(function, context_type=context_type, schemaless_types=schemaless_types)
     for parameter in signature.parameters:
         default = parameter.default
-        is_not_finite = type(default) is float and not isfinite(default)  # a number in Python, but not in JSON
-        is_model = hasattr(type(default), "model_dump")  # it checks itself, and may write other fields than it reads
-        if parameter.required or is_not_finite or is_model:
-            continue
-        if signature.is_generated and _fits_type(parameter.schema, default):
-            continue
-        try:
-            faults = [error.message for error in compile_schema(parameter.schema).errors(to_json(default))]
-        except ConversionError as unfit:
-            faults = [unfit.why] if parameter.schema.keys() - {"description"} else []
-        if faults:
+        fault = None if parameter.required else _default_fault(parameter.schema, default, signature.is_generated)
+        if fault is not None:
             advice = "allow None in the annotation, as in `str | None`" if default is None else "change one of the two"
             if hasattr(default, "metadata"):  # pydantic's Field
                 advice = "put the Field into the annotation, as in `Annotated[int, Field(ge=0)] = 3`"
             where = f"{signature.name}({parameter.name})"
-            raise TypeError(f"{where}: the default {default!r:.100} is not a value of the type: {faults[0]}; {advice}")
+            raise TypeError(f"{where}: the default {default!r:.100} is not a value of the type: {fault}; {advice}")
     return signature
+
+
+def _default_fault(schema: Schema, default: object, is_generated: bool) -> str | None:
+    """Return the reason why a default does not match the schema of its parameter, or None if it does."""
+    is_not_finite = type(default) is float and not isfinite(default)  # a number in Python, but not in JSON
+    is_model = hasattr(type(default), "model_dump")  # it checks itself, and may write other fields than it reads
+    if is_not_finite or is_model or (is_generated and _fits_type(schema, default)):
+        return None
+    try:
+        errors = compile_schema(schema).errors(to_json(default))
+    except ConversionError as unfit:  # the default has no JSON form, which only a schema without a type allows
+        return unfit.why if schema.keys() - {"description"} else None
+    return errors[0].message if errors else None

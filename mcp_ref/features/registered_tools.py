@@ -151,8 +151,7 @@ class Tools:
             {"taskSupport": task} if task != "forbidden" else None,
             options.get("meta"),
         )
-        asks_first = options.get("asks_first", False)
-        registered = RegisteredTool(tool, function, signature, {}, task, asks_first)
+        registered = RegisteredTool(tool, function, signature, {}, task, options.get("asks_first", False))
         if not signature.is_generated or "input_schema" in options or "output_schema" in options:
             _check_schemas(registered)
         check_description(tool, options)
@@ -182,10 +181,8 @@ class Tools:
             # [2025-11-25 server/tools#error-handling] an unknown tool is a JSON-RPC error
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
         # [2025-11-25 basic/utilities/tasks#task-support-and-handling] a server without tasks MUST ignore `task`
-        may_become_task = registered.task != "forbidden" or params.task is not None
-        if self.can_be_tasks and may_become_task:
-            run = partial(self._call, registered, params)
-            return self._start_task(run, registered, params, context)
+        if self.can_be_tasks and (registered.task != "forbidden" or params.task is not None):
+            return self._start_task(partial(self._call, registered, params), registered, params, context)
         return self._call(registered, params, context)
 
     async def _call(

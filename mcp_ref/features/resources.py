@@ -221,10 +221,9 @@ class Resources:
         key = checked_template(uri)
         matcher = UriTemplate(key, options.pop("absolute_paths", False))
         signature = handler_signature(function, self._context_type)
-        expected = {parameter.name for parameter in signature.parameters if parameter.required}
-        if not expected <= set(matcher.variables):
-            missing = ", ".join(sorted(expected - set(matcher.variables)))
-            raise ValueError(f"{signature.name}() requires {missing}, but {uri!r} has no such variable")
+        required = {parameter.name for parameter in signature.parameters if parameter.required}
+        if missing := required - set(matcher.variables):
+            raise ValueError(f"{signature.name}() requires {', '.join(sorted(missing))}, which {uri!r} does not have")
         if not matcher.variables:
             resource = Resource(uri, signature.name, description=signature.description or None)
             resource = replace(resource, **options)  # type: ignore[misc]  # mypy does not see that `scopes` is gone

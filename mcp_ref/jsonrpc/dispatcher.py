@@ -94,10 +94,8 @@ class _ReceivedBatch:
 class Dispatcher(Requester):
     """The requests of one transport, the peer's and ours. Call its methods on the transport's event loop.
 
-    Args:
-        serve: coroutine function that returns the result of a peer's request, or raises `ProtocolError`.
-        on_notification: function that is called with each notification of the peer, in order.
-        on_abandoned: function that is called with id and reason when a caller stops waiting for our request.
+    `serve` returns the result of a peer's request, or raises `ProtocolError`. `on_notification` gets each notification
+    of the peer, in order.
     """
 
     def __init__(

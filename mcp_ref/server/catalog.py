@@ -132,14 +132,14 @@ class Catalog:
 
     def capabilities(self) -> ServerCapabilities:
         """Return the server's capabilities: the features that have, or have had, an item."""
-        changes: Object = {"listChanged": True}
+        list_changed: Object = {"listChanged": True}
         declared, has_tasks = self.used_features, "tools" in self.used_features and self.tools.can_be_tasks
         return ServerCapabilities(
             logging={} if self.logging else None,
             completions={} if "completions" in declared else None,
-            prompts=changes if "prompts" in declared else None,
-            resources={"subscribe": True, **changes} if "resources" in declared else None,
-            tools=changes if "tools" in declared else None,
+            prompts=list_changed if "prompts" in declared else None,
+            resources={"subscribe": True, **list_changed} if "resources" in declared else None,
+            tools=list_changed if "tools" in declared else None,
             tasks=SERVER_CAPABILITY if has_tasks else None,
             extensions={**self.extensions, **({EXTENSION: {}} if has_tasks else {})} or None,
         )

@@ -115,7 +115,7 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
 
     def pause_reading(self) -> None:
         super().pause_reading()
-        self._check_later(math.inf)
+        self._check_later(math.inf)  # so that the first check only counts what is unread
 
     def resume_reading(self) -> None:
         super().resume_reading()
@@ -144,7 +144,8 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
     def eof_received(self) -> bool:
         """End the session, because the client has closed our input. Return True to keep a socket open for output."""
         self._lines.feed_eof(lambda: self.report_end(None))
-        # Lines may still wait, because the dispatcher has paused reading. Give them as long as the client reads.
+        # Lines may still wait, because the dispatcher has paused reading. They have time while the client reads, and -1
+        # makes the first call wait in any case.
         self._end_unless_read(-1)
         return True
 
