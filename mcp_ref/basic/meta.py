@@ -49,11 +49,14 @@ class EmptyResult:
     meta: Object | None = None
 
 
+Cursor = Annotated[str | None, Availability(since=R2024_11_05)]
+
+
 @dataclass
 class PaginatedRequestParams:
     """The params of a list request. `cursor` is the `nextCursor` of the previous page; None for the first page."""
 
-    cursor: Annotated[str | None, Availability(since=R2024_11_05)] = None
+    cursor: Cursor = None
     meta: Object | None = None
 
 

@@ -26,7 +26,7 @@ from ..revisions import REVISIONS, Revision, sorted_revisions
 from ..session import DEFAULT_TIMEOUT
 from ..version import __version__
 from .connector import ConnectionState, Connector
-from .negotiation import ClientIdentity
+from .negotiation import NegotiatingClient
 from .options import ClientOptions
 from .requests import ClientRequests
 from .session import ClientSession
@@ -126,7 +126,8 @@ class Client(ClientRequests):
         if self.connector.state is not ConnectionState.NEW:
             raise RuntimeError("a Client can connect only once: create a new Client for a new connection")
         try:
-            await self.connector.connect(ClientIdentity(self.revisions, self._info, self.capabilities()), self.timeout)
+            client = NegotiatingClient(self.revisions, self._info, self.capabilities(), self.timeout)
+            await self.connector.connect(client)
             await self._notifications.listen(self)
         except BaseException:
             await self.close()

@@ -43,12 +43,13 @@ After it, the client sends `initialize` too."""
 
 
 @dataclass(frozen=True, slots=True)
-class ClientIdentity:
-    """A client's name and version, its capabilities, and the revisions that it speaks, oldest first."""
+class NegotiatingClient:
+    """A client with the revisions that it speaks, oldest first, and its time limit for each attempt, in seconds."""
 
     revisions: Sequence[Revision]
     info: Implementation
     capabilities: ClientCapabilities
+    timeout: float | None
 
     def revisions_of(self, era: Era) -> list[Revision]:
         return [revision for revision in self.revisions if revision.era == era]
@@ -63,20 +64,20 @@ class ClientIdentity:
 
 
 async def negotiate(
-    open_session: Callable[[], Awaitable[ClientSession]], client: ClientIdentity, timeout: float | None,
-    known_era: Era | None, is_process: bool,
+    open_session: Callable[[], Awaitable[ClientSession]], client: NegotiatingClient, known_era: Era | None,
+    is_process: bool,
 ) -> None:  # fmt: skip
     """Open a session, make it use a common revision, and store the server's name and instructions in it.
 
     If `known_era`, which an earlier client found, is wrong, or a legacy server ends because of the probe, try once
-    more, with a new process if the server is one (`is_process`). `timeout` limits each attempt, in seconds.
+    more, with a new process if the server is one (`is_process`).
 
     Raise UnsupportedRevision without a common revision, RequestTimeout, or the other exceptions of `Session.request`.
     """
     session = await open_session()
     retry_era: Era | None = None
     try:
-        return await _negotiate_once(session, client, timeout, known_era)
+        return await _negotiate_once(session, client, known_era)
     except (ConnectionClosed, RemoteError) as error:
         if known_era == "legacy":
             if not client.revisions_of("modern"):
@@ -90,48 +91,44 @@ async def negotiate(
     if session.ended.done():  # outside the `except` block, so that a second error does not quote the first
         await session.close()
         session = await open_session()
-    await _negotiate_once(session, client, timeout, retry_era)
+    await _negotiate_once(session, client, retry_era)
 
 
-async def _negotiate_once(
-    session: ClientSession, client: ClientIdentity, timeout: float | None, known_era: Era | None
-) -> None:
+async def _negotiate_once(session: ClientSession, client: NegotiatingClient, known_era: Era | None) -> None:
     if not client.revisions_of("modern") or (known_era == "legacy" and client.revisions_of("legacy")):
         try:
-            return await _initialize(session, client, timeout)
+            return await _initialize(session, client)
         except RemoteError as error:
             if error.code != UNSUPPORTED_PROTOCOL_VERSION:
                 raise
             if not client.revisions_of("modern"):
                 raise client.no_common_revision_error(_supported_in(error)) from None
     if not client.revisions_of("legacy"):
-        return await _probe(session, client, timeout, None)
-    probe_seconds = PROBE_SECONDS if timeout is None else min(PROBE_SECONDS, timeout / 2)
+        return await _probe(session, client, None)
+    probe_seconds = PROBE_SECONDS if client.timeout is None else min(PROBE_SECONDS, client.timeout / 2)
     try:
-        with session.dispatcher.time_limits.timeout(timeout):
-            return await _probe(session, client, timeout, probe_seconds)
+        with session.dispatcher.time_limits.timeout(client.timeout):
+            return await _probe(session, client, probe_seconds)
     except TimeoutError:
-        raise RequestTimeout(f"server/discover and initialize: no response within {timeout} seconds") from None
+        raise RequestTimeout(f"server/discover and initialize: no response within {client.timeout} seconds") from None
 
 
-async def _probe(
-    session: ClientSession, client: ClientIdentity, timeout: float | None, probe_seconds: float | None
-) -> None:
+async def _probe(session: ClientSession, client: NegotiatingClient, probe_seconds: float | None) -> None:
     """Send `server/discover`, and then `initialize` if the server is legacy or does not respond in `probe_seconds`."""
-    probe = asyncio.create_task(_discover(session, client, timeout))
+    probe = asyncio.create_task(_discover(session, client))
     handshake: asyncio.Task[None] | None = None
     try:
         with contextlib.suppress(TimeoutError), session.dispatcher.time_limits.timeout(probe_seconds):
             await asyncio.wait([probe])
         if not probe.done():
-            handshake = asyncio.create_task(_initialize(session, client, timeout))
+            handshake = asyncio.create_task(_initialize(session, client))
             await asyncio.wait([probe, handshake], return_when=asyncio.FIRST_COMPLETED)
         if not probe.done() and handshake is not None and handshake.exception() is None:
             return
         discovered = await probe
         if discovered is not None:
             return _use_modern_revision(session, client, *discovered)
-        return await (handshake or _initialize(session, client, timeout))
+        return await (handshake or _initialize(session, client))
     finally:
         tasks = [task for task in (probe, handshake) if task is not None]
         for task in tasks:
@@ -139,16 +136,14 @@ async def _probe(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _discover(
-    session: ClientSession, client: ClientIdentity, timeout: float | None
-) -> tuple[Revision, DiscoverResult, JSON] | None:
+async def _discover(session: ClientSession, client: NegotiatingClient) -> tuple[Revision, DiscoverResult, JSON] | None:
     """Send `server/discover`. Return revision, result and the server's info, or None if a handshake must follow."""
     revision, refused = client.revisions_of("modern")[-1], list[Revision]()
     while True:
         codec = codec_for(revision)
         params = with_request_meta({}, revision, codec.encode(client.capabilities), codec.encode(client.info))
         try:
-            wire = await session.dispatcher.request("server/discover", params, timeout=timeout)
+            wire = await session.dispatcher.request("server/discover", params, timeout=client.timeout)
             result = codec.decode(DiscoverResult, wire)
             chosen = _choose_revision(result.supported_versions, client, refused)
             if chosen.era == "modern":
@@ -174,7 +169,7 @@ def _supported_in(error: RemoteError) -> list[JSON]:
     return listed if isinstance(listed, list) else []
 
 
-def _choose_revision(names: Sequence[JSON], client: ClientIdentity, refused: Sequence[Revision]) -> Revision:
+def _choose_revision(names: Sequence[JSON], client: NegotiatingClient, refused: Sequence[Revision]) -> Revision:
     theirs = {find_revision(name) for name in names}
     # Try twice, because during an update, a server's old processes may refuse a revision that its new ones list.
     common = [revision for revision in client.revisions if revision in theirs and refused.count(revision) < 2]
@@ -183,7 +178,7 @@ def _choose_revision(names: Sequence[JSON], client: ClientIdentity, refused: Seq
     return common[-1]
 
 
-def _check_legacy_fallback(client: ClientIdentity, error: Exception) -> None:
+def _check_legacy_fallback(client: NegotiatingClient, error: Exception) -> None:
     """Raise `error` if it comes from a modern server. Raise UnsupportedRevision if the client is modern only."""
     if isinstance(error, RemoteError) and error.code in MODERN_ERROR_CODES:
         raise error
@@ -197,7 +192,7 @@ def _check_legacy_fallback(client: ClientIdentity, error: Exception) -> None:
 
 
 def _use_modern_revision(
-    session: ClientSession, client: ClientIdentity, revision: Revision, result: DiscoverResult, info: JSON
+    session: ClientSession, client: NegotiatingClient, revision: Revision, result: DiscoverResult, info: JSON
 ) -> None:
     session.use_revision(revision)
     codec = session.codec
@@ -212,13 +207,13 @@ def _use_modern_revision(
     session.instructions = result.instructions
 
 
-async def _initialize(session: ClientSession, client: ClientIdentity, timeout: float | None) -> None:
+async def _initialize(session: ClientSession, client: NegotiatingClient) -> None:
     """Perform the handshake with our latest legacy revision, and use the one that the server chooses."""
     offered = client.revisions_of("legacy")[-1]
     session.use_revision(offered)
     session.capabilities = session.codec.encode(client.capabilities)
     params = lifecycle.InitializeRequestParams(offered.name, client.capabilities, client.info)
-    result = await session.request("initialize", params, lifecycle.InitializeResult, timeout=timeout)
+    result = await session.request("initialize", params, lifecycle.InitializeResult, timeout=client.timeout)
     session.use_revision(lifecycle.accept_revision(result.protocol_version, client.revisions_of("legacy")))
     session.capabilities = session.codec.encode(client.capabilities)
     session.peer_capabilities = session.codec.encode(result.capabilities)

@@ -30,13 +30,13 @@ from typing import Annotated, TypedDict, Unpack, get_args
 
 from ..basic.channel import RequestContext
 from ..basic.content import ContentBlock, Icon, Role, TextContent
-from ..basic.meta import PaginatedRequestParams, check_meta_keys
+from ..basic.meta import Cursor, PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
 from ..lib.fields import check_options
 from ..lib.jsonschema import Validator, compile_schema
 from ..lib.typed import Signature
-from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Availability, Revision
+from ..revisions import R2025_06_18, R2025_11_25, Availability, Revision
 from .caching import CacheableResult
 from .invoke import call, check_description, handler_signature
 from .registry import Registry
@@ -79,7 +79,7 @@ class ListPromptsResult(CacheableResult):
     """One page of a server's list of prompts."""
 
     prompts: list[Prompt]
-    next_cursor: Annotated[str | None, Availability(since=R2024_11_05)] = None
+    next_cursor: Cursor = None
     meta: Object | None = None
 
 

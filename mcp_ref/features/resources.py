@@ -44,7 +44,7 @@ from typing import Annotated, TypedDict, Unpack, cast
 from ..basic.access import Access, SubscribedResource, Subscriptions
 from ..basic.channel import RequestContext
 from ..basic.content import Annotations, BlobResourceContents, Icon, ResourceContents, TextResourceContents
-from ..basic.meta import EmptyResult, PaginatedRequestParams, check_meta_keys
+from ..basic.meta import Cursor, EmptyResult, PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..lib.fields import check_options
@@ -88,7 +88,7 @@ class ListResourcesResult(CacheableResult):
     """One page of a server's list of resources."""
 
     resources: list[Resource]
-    next_cursor: Annotated[str | None, Availability(since=R2024_11_05)] = None
+    next_cursor: Cursor = None
     meta: Object | None = None
 
 
@@ -97,7 +97,7 @@ class ListResourceTemplatesResult(CacheableResult):
     """One page of a server's list of resource templates."""
 
     resource_templates: list[ResourceTemplate]
-    next_cursor: Annotated[str | None, Availability(since=R2024_11_05)] = None
+    next_cursor: Cursor = None
     meta: Object | None = None
 
 

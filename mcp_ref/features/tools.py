@@ -47,19 +47,11 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from ..basic.content import ContentBlock, Icon, TextContent, read_structured_content, write_structured_content
+from ..basic.meta import Cursor
 from ..jsonrpc.errors import InvalidMessage
 from ..jsonrpc.messages import JSON, Object
 from ..lib.jsonschema import SchemaError, Validator, compile_schema
-from ..revisions import (
-    PYTHON_ONLY,
-    R2024_11_05,
-    R2025_03_26,
-    R2025_06_18,
-    R2025_11_25,
-    R2026_07_28,
-    Availability,
-    Revision,
-)
+from ..revisions import PYTHON_ONLY, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28, Availability, Revision
 from .caching import CacheableResult
 from .task_augmentation import TaskField
 
@@ -118,7 +110,7 @@ class ListToolsResult(CacheableResult):
     """One page of a server's list of tools."""
 
     tools: list[Tool]
-    next_cursor: Annotated[str | None, Availability(since=R2024_11_05)] = None
+    next_cursor: Cursor = None
     meta: Object | None = None
 
 
