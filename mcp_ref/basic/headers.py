@@ -54,9 +54,8 @@ METHOD_HEADER: Final = "Mcp-Method"
 NAME_HEADER: Final = "Mcp-Name"
 PARAM_PREFIX: Final = "Mcp-Param-"
 
-NAME_FIELDS: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"} | dict.fromkeys(
-    ("tasks/get", "tasks/update", "tasks/cancel"), "taskId"
-)
+NAME_FIELDS: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri", "tasks/get": "taskId",
+                      "tasks/update": "taskId", "tasks/cancel": "taskId"}  # fmt: skip
 """Method -> the params member that Mcp-Name repeats. By a task id, a proxy can find the process of the task."""
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 """Maximum integer in a header (53 bits), because JavaScript rounds larger ones. The minimum is -(2**53 - 1)."""

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import cached_property, partial
 from inspect import isawaitable
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import ClientCapabilities
@@ -75,17 +75,13 @@ class ClientHandlers:
         )
 
     def find(self, method: str) -> Handler | None:
-        tasks = self.tasks if method.startswith("tasks/") else None
-        handlers = {
-            "roots/list": self.list_roots,
-            "sampling/createMessage": self.create_message,
-            "elicitation/create": self.elicit,
-            "tasks/get": tasks and tasks.get,
-            "tasks/result": tasks and tasks.result,
-            "tasks/list": tasks and tasks.list,
-            "tasks/cancel": tasks and tasks.cancel,
-        }
-        return cast("Handler | None", handlers.get(method))
+        handlers: dict[str, Handler] = {"roots/list": self.list_roots, "sampling/createMessage": self.create_message,
+                                        "elicitation/create": self.elicit}  # fmt: skip
+        if method.startswith("tasks/"):
+            tasks = self.tasks  # created now
+            handlers = {"tasks/get": tasks.get, "tasks/result": tasks.result, "tasks/list": tasks.list,
+                        "tasks/cancel": tasks.cancel}  # fmt: skip
+        return handlers.get(method)
 
     def check_request(self, params: object, revision: Revision) -> None:
         """Raise ProtocolError if a request needs an undeclared capability, such as elicitation by URL."""

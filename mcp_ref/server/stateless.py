@@ -17,6 +17,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from ..basic import mrtr, versioning
@@ -111,13 +112,10 @@ class StatelessRequest(Channel):
         self.may_need_input = False  # True if the result of the method can be `input_required`
         self.send_notification, self.drain_notifications, self.hold = notify, drain, hold
         self._info = meta.client_info
-        self._rounds: InputRounds | None = None  # not None after the first input request or response
 
-    @property
+    @cached_property
     def rounds(self) -> InputRounds:
-        if self._rounds is None:
-            self._rounds = InputRounds()
-        return self._rounds
+        return InputRounds()
 
     @property
     def task_owner(self) -> str:
