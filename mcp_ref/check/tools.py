@@ -14,19 +14,21 @@ from ..basic.headers import parameter_headers
 from ..features.registered_tools import TOOL_NAME
 from ..features.tools import CallToolResult, is_object_schema, result_fault
 from ..jsonrpc.messages import METHOD_NOT_FOUND, Object
-from ..lib.jsonschema import SchemaError, Validator, compile_schema
+from ..lib.jsonschema import IllegalSchemaError, SchemaError, Validator, compile_schema
 from ..revisions import R2025_06_18, R2025_11_25, R2026_07_28
 from .rules import ADVICE, MUST, SHOULD, Fault, Verdict, rule
 from .state import Message, Tool, objects, quoted
 
 
 @functools.lru_cache(maxsize=1024)
-def _compile(text: str) -> Validator | str:
-    """Return the validator of a schema, or the fault of the schema. A schema above a limit of ours has the fault ""."""
+def _compile(text: str) -> Validator | str | None:
+    """Return the validator of a schema, the fault of an illegal schema, or None for one that we cannot compile."""
     try:
         return compile_schema(json.loads(text))
-    except SchemaError as error:
-        return str(error) if ": expected " in str(error) else ""
+    except IllegalSchemaError as error:
+        return str(error)
+    except SchemaError:
+        return None
 
 
 def validator_of(tool: Tool, member: str) -> Validator | None:
@@ -57,7 +59,7 @@ def legal_schemas(message: Message) -> Verdict:
     for name, tool in _definitions(message):
         for member in ("inputSchema", "outputSchema"):
             found = _compile(json.dumps(tool[member])) if isinstance(tool.get(member), dict) else None
-            if isinstance(found, str) and found:
+            if isinstance(found, str):
                 return Fault(f"the {member} of tool {quoted(name)} is not legal: {found}", key=name)
     return None
 

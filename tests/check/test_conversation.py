@@ -390,3 +390,20 @@ def test_lost_events_can_be_the_handshake_of_another_client_without_a_session(po
     events = Web().open(session=None).post(PING, reply=PONG).post(PING, reply=PONG).events  # the second is the other's
     assert broken(events, HTTP) == ["id_used_once"]
     assert broken([*events[:position], Gap(3), *events[position:]], HTTP) == []
+
+
+@pytest.mark.spec("2026-07-28/server/tools#tool-1")
+@pytest.mark.parametrize(
+    ("schema", "is_illegal"),
+    [
+        ({"$ref": "#/a: expected b"}, False),  # unusable, but the text is the server's own
+        ({"pattern": "(?!(x+x+)+y)"}, False),
+        ({"pattern": "a" * 9_000}, False),
+        ({"$id": "https://a.example/b#c"}, True),
+        ({"$schema": 5}, True),
+        ({"properties": 5}, True),
+    ],
+)
+def test_schema_is_a_fault_of_the_server_only_if_a_keyword_has_an_illegal_value(schema: Any, is_illegal: bool) -> None:
+    found = broken(frames([*handshake(), *listed({**TOOL, "inputSchema": {"type": "object", **schema}})]))
+    assert found == (["legal_schemas"] if is_illegal else [])

@@ -29,12 +29,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .errors import SchemaError, ValidationError
+from .errors import IllegalSchemaError, SchemaError, ValidationError
 from .limits import TOO_DEEP_MESSAGE, Budget, BudgetExceeded, ValidationLimits
 from .model import CompiledSchema, find_errors
 from .values import JSON
 
-__all__ = ["SchemaError", "ValidationError", "ValidationLimits", "Validator", "compile_schema"]
+__all__ = ["IllegalSchemaError", "SchemaError", "ValidationError", "ValidationLimits", "Validator", "compile_schema"]
 
 _LIMITS = ValidationLimits()
 
@@ -117,8 +117,9 @@ def compile_schema(
         limits: Limits of the schema and of each validation. Default: `ValidationLimits()`.
 
     Raises:
-        SchemaError: The schema is malformed, exceeds a limit, has an unknown dialect, or contains a reference without
-            a target, an endless loop of references, or a pattern whose matching could take too long.
+        SchemaError: The schema exceeds a limit, has an unknown dialect, or contains a reference without a target, an
+            endless loop of references, or a pattern whose matching could take too long.
+        IllegalSchemaError: A kind of SchemaError. The schema has a keyword with an illegal value.
     """
     from .compiler import Compiler  # lazy: a server starts before it compiles the schemas of its tools
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sized
 from math import inf
 from operator import ge, gt, le, lt
 
-from .errors import format_count, join_alternatives, missing_properties_message, quoted
+from .errors import SchemaError, format_count, join_alternatives, missing_properties_message, quoted
 from .formats import FORMATS
 from .limits import Budget
 from .model import Keyword, SchemaReader, Vocabulary, VocabularyRow
@@ -72,8 +72,10 @@ def _allowed_values(name: str, values: list[JSON]) -> Keyword:
 def multiple_of(reader: SchemaReader) -> Keyword:
     """Build `multipleOf` (Validation 6.2.1). A number beyond the largest float has unknown digits, so it is refused."""
     factor = reader.number("multipleOf")
-    if not 0 < factor < inf:
-        raise reader.error("multipleOf", "a number above 0" if factor <= 0 else "a smaller number")
+    if not factor > 0:
+        raise reader.error("multipleOf", "a number above 0")
+    if factor == inf:
+        raise SchemaError(str(reader.error("multipleOf", "a smaller number")))  # a limit of ours
 
     def check(instance: JSON, budget: Budget) -> bool:
         return not is_number(instance) or is_multiple(instance, factor, budget)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from .errors import SchemaError, quoted
+from .errors import IllegalSchemaError, SchemaError, quoted
 from .expressions import PatternError
 from .limits import ValidationLimits
 from .model import CompiledSchema, SchemaReader
@@ -47,7 +47,7 @@ class ScopedSchema(SchemaReader):
         try:
             target = self.compiler.find_target(self, reference, dynamic)
         except SchemaError as error:
-            raise SchemaError(f"{self.location}/{keyword}: {error}") from None
+            raise type(error)(f"{self.location}/{keyword}: {error}") from None
         self.compiled.in_place.append(target)
         return target
 
@@ -55,13 +55,15 @@ class ScopedSchema(SchemaReader):
         known, limits = self.compiler.patterns, self.compiler.limits
         if source not in known:
             if len(source) > limits.pattern_length:
-                raise self.error(keyword, f"patterns of at most {limits.pattern_length} characters")
+                text = f"a pattern of at most {limits.pattern_length} characters"
+                raise SchemaError(str(self.error(keyword, text)))  # a limit of ours
             if len(known) >= limits.patterns:
                 raise SchemaError(f"the schema has more than {limits.patterns} patterns")
             try:
                 known[source] = Pattern(source)
             except PatternError as error:
-                raise self.error(keyword, f"a regular expression ({error})") from None
+                # not illegal: Validation 6.3.3 only says SHOULD, and the pattern can be too slow, or unknown to us
+                raise SchemaError(str(self.error(keyword, f"a regular expression ({error})"))) from None
         return known[source]
 
 
@@ -121,7 +123,7 @@ class Compiler:
                 scoped.compiled.set_false("false", "no value is allowed here")
             return scoped
         if not isinstance(schema, dict):
-            raise SchemaError(f"{location}: expected a schema (an object, true or false), got {quoted(schema)}")
+            raise IllegalSchemaError(f"{location}: expected a schema (an object, true or false), got {quoted(schema)}")
         if depth > self.limits.depth:
             raise SchemaError(f"{location[:200]}…: schemas are nested deeper than {self.limits.depth} levels")
         resource = self._resources.owner_of(schema, resource)

@@ -1,4 +1,4 @@
-"""The two public exceptions of the package, and functions that write their messages.
+"""The public exceptions of the package, and functions that write their messages.
 
 People and language models correct their input by these messages, so they contain the location in the instance, the
 expected value, and often the actual one. Long values are shortened, because an instance can have megabytes.
@@ -15,6 +15,10 @@ _write = json.JSONEncoder(ensure_ascii=False).encode
 
 class SchemaError(ValueError):
     """The error of an unusable schema, such as a malformed schema or one that exceeds a limit. See `compile_schema`."""
+
+
+class IllegalSchemaError(SchemaError):
+    """The error of a schema that no implementation may accept, because the value of one of its keywords is illegal."""
 
 
 class ValidationError(ValueError):

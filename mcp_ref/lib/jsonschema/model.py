@@ -17,7 +17,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .errors import SchemaError, ValidationError, quoted
+from .errors import IllegalSchemaError, ValidationError, quoted
 from .limits import Budget
 from .values import JSON, Check, Path, Step, is_integer, is_number
 
@@ -137,9 +137,9 @@ class SchemaReader:
     def __contains__(self, keyword: str) -> bool:
         return keyword in self.schema and keyword in self.known
 
-    def error(self, keyword: str, expected: str) -> SchemaError:
+    def error(self, keyword: str, expected: str) -> IllegalSchemaError:
         """Return the error for a keyword with a wrong value."""
-        return SchemaError(f"{self.location}/{keyword}: expected {expected}, got {quoted(self.schema[keyword])}")
+        return IllegalSchemaError(f"{self.location}/{keyword}: expected {expected}, got {quoted(self.schema[keyword])}")
 
     def string(self, keyword: str) -> str:
         """Return the value of a keyword, which must be a string."""

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 from .applicators import APPLICATOR, CORE, REFERENCE, dependent_schemas, items_of_draft_07
 from .assertions import FORMAT, VALIDATION, VALIDATION_2020_12, dependent_names
-from .errors import SchemaError, quoted
+from .errors import IllegalSchemaError, SchemaError, quoted
 from .limits import ValidationLimits
 from .model import KeywordBuilder, Vocabulary
 from .unevaluated import UNEVALUATED
@@ -163,7 +163,7 @@ class SchemaResources:
             if "$ref" in schema or not uri:
                 return None  # Draft-07 8.3: $ref disables $id. Draft-07 8.2.3: a fragment alone is an anchor
         elif fragment:
-            raise SchemaError(f"$id {quoted(own_id)}: Core 8.2.1 allows no fragment")
+            raise IllegalSchemaError(f"$id {quoted(own_id)}: Core 8.2.1 allows no fragment")
         return resolve_uri(resource.uri, uri)
 
     def _add_anchors(self, schema: dict[str, JSON], resource: SchemaResource, location: str) -> None:
@@ -187,7 +187,7 @@ class SchemaResources:
         if uri is None:
             return default or _DIALECTS[_URI_2020_12 + "schema"]
         if not isinstance(uri, str):
-            raise SchemaError(f"$schema: expected a URI, got {quoted(uri)}")
+            raise IllegalSchemaError(f"$schema: expected a URI, got {quoted(uri)}")
         uri = uri.removesuffix("#")
         if uri in self._dialects:
             return self._dialects[uri]
