@@ -51,7 +51,7 @@ def run_drive(options: argparse.Namespace) -> int:
         chosen = DriveOptions(
             _calls(options.call), options.timeout or DEFAULT_SECONDS, parse_headers(options.header), revisions
         )
-    logging.getLogger(__package__.partition(".")[0]).setLevel(logging.ERROR)  # the report has the warnings, too
+    logging.getLogger(__package__.rpartition(".")[0]).setLevel(logging.ERROR)  # the report has the warnings, too
     try:
         report = asyncio.run(drive(server, chosen))
     except McpError as error:

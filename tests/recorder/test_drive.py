@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mcp_ref import Client, Server, ToolAnnotations
+from mcp_ref.__main__ import main
 from mcp_ref.check.recording import Head, read_events
 from mcp_ref.cli.drive import show_report
 from mcp_ref.features.tools import Tool
@@ -101,6 +103,13 @@ def test_check_calls_a_named_tool_once_even_if_it_ends_the_server(tmp_path: Path
 def test_check_of_a_server_that_cannot_start_ends_with_exit_code_3() -> None:
     done = check("--", "no-such-program-here")
     assert done.returncode == 3 and "no-such-program-here" in done.stderr
+
+
+def test_check_of_a_server_silences_only_the_logger_of_this_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_ref.cli.drive.__package__", "host.vendor.mcp_ref.cli")
+    assert main(["check", "--", "no-such-program-here"]) == 3
+    levels = [logging.getLogger(name).level for name in ("host", "host.vendor", "host.vendor.mcp_ref")]
+    assert levels == [logging.NOTSET, logging.NOTSET, logging.ERROR]
 
 
 @pytest.mark.parametrize(
