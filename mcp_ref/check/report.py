@@ -6,11 +6,13 @@ Below: rules.py
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Literal, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from ..jsonrpc.messages import JSON, Object
+from ..lib.text import escape_hidden
 from .rules import ADVICE, MUST, SHOULD, Finding, Level, Rule
 
 _WORDS: Final[dict[Level, str]] = {MUST: "error", SHOULD: "warning", ADVICE: "advice"}
@@ -82,30 +84,54 @@ def json_report(name: str, findings: Sequence[Finding], events: int, notes: Sequ
     return {"recording": name, "events": events, "findings": found, "notVerified": [*notes]}
 
 
-def junit_report(name: str, findings: Sequence[Finding], notes: Sequence[str] = ()) -> str:
-    """Return the findings as JUnit XML: a failed test case for each error, a passed one with output for the others."""
-    failures = sum(finding.level == MUST for finding in findings)
-    skipped = "".join(
-        f'  <testcase classname="not verified" name={quoteattr(note)}><skipped/></testcase>\n' for note in notes
-    )
-    cases = "".join(_junit_case(finding) for finding in findings) or '  <testcase name="conversation"/>\n'
-    count = max(len(findings), 1) + len(notes)
-    head = f'<testsuite name={quoteattr(name)} tests="{count}" failures="{failures}" skipped="{len(notes)}">'
-    return f'<?xml version="1.0" encoding="utf-8"?>\n{head}\n{cases}{skipped}</testsuite>\n'
+class JUnitCase(NamedTuple):
+    """A test case of a JUnit file."""
+
+    group: str
+    name: str
+    outcome: Literal["passed", "failure", "skipped", "system-out"] = "passed"
+    """The element in the test case. `system-out` is a passed case with output."""
+    text: str = ""
+
+
+def junit_report(
+    name: str, findings: Sequence[Finding], notes: Sequence[str] = (), uses: Sequence[JUnitCase] = ()
+) -> str:
+    """Return the findings as JUnit XML: a failed test case for each error, a passed one with output for the others.
+
+    Args:
+        name: The name of the test suite.
+        findings: The findings.
+        notes: The sentences that say what could not be verified. Each is a skipped test case.
+        uses: Further test cases, before the findings.
+    """
+    # the name of a case is that of the rule, so that a CI server recognises the case in the next run
+    found = [
+        JUnitCase(each.rule.id, each.rule.name, "failure" if each.level == MUST else "system-out", _sentence(each))
+        for each in findings
+    ]
+    cases = [*uses, *found] or [JUnitCase(name, "conversation")]
+    cases += [JUnitCase("not verified", note, "skipped") for note in notes]
+    failures = sum(case.outcome == "failure" for case in cases)
+    counts = f'tests="{len(cases)}" failures="{failures}" skipped="{len(notes)}"'
+    start = f'<?xml version="1.0" encoding="utf-8"?>\n<testsuite name={quoteattr(_printable(name))} {counts}>'
+    return "\n".join([start, *map(_junit_case, cases), "</testsuite>"])
+
+
+def _junit_case(case: JUnitCase) -> str:
+    group, name, text = (_printable(each) for each in (case.group, case.name, case.text))
+    start = f"  <testcase classname={quoteattr(group)} name={quoteattr(name)}"
+    end = f"><{case.outcome}>{escape(text)}</{case.outcome}></testcase>" if case.outcome != "passed" else "/>"
+    return start + end
 
 
 def _printable(text: str) -> str:
-    """Return a text without the control characters that XML does not allow."""
-    return "".join(each if each >= " " or each in "\t\n" else "\N{REPLACEMENT CHARACTER}" for each in text)
+    """Return a text without the characters that XML does not allow."""
+    return re.sub("[\ufffe\uffff]", "\N{REPLACEMENT CHARACTER}", escape_hidden(text, keep=""))
 
 
-def _junit_case(finding: Finding) -> str:
-    text = escape(_printable(f"{finding.text}. {finding.rule.meaning} {finding.fix}"))
-    name = f"{finding.rule.id} event {', '.join(map(str, finding.events))}"
-    start = f"  <testcase classname={quoteattr(finding.rule.page)} name={quoteattr(name)}>"
-    if finding.level == MUST:
-        return f'{start}<failure type="{finding.side}">{text}</failure></testcase>\n'
-    return f"{start}<system-out>{_WORDS[finding.level]}: {text}</system-out></testcase>\n"
+def _sentence(finding: Finding) -> str:
+    return f"{finding.side}: {finding.text}. {finding.fix}"
 
 
 def sarif_report(name: str, findings: Sequence[Finding], version: str) -> Object:
@@ -138,7 +164,7 @@ def _sarif_result(name: str, finding: Finding) -> Object:
     return {
         "ruleId": finding.rule.id,
         "level": _SARIF_LEVELS[finding.level],
-        "message": {"text": f"{finding.side}: {finding.text}. {finding.fix}"},
+        "message": {"text": _sentence(finding)},
         "locations": places[-1:],
         "relatedLocations": places[:-1],
     }

@@ -18,12 +18,11 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
-from xml.sax.saxutils import quoteattr
 
 from ..check.conversation import Conversation
-from ..check.report import json_report, shown, text_report
+from ..check.report import JUnitCase, json_report, junit_report, shown, text_report
 from ..check.rules import MUST, Finding
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import JSON, Object
@@ -59,7 +58,8 @@ def run_drive(options: argparse.Namespace) -> int:
     findings, notes = judge(report)
     found = shown(findings, options.advice)
     if options.junit is not None:
-        _write_junit(options.junit, report, found)
+        cases = [*_junit_cases(report.visits)]
+        write_report(options.junit, junit_report("mcp_ref check", found, notes, cases))
     if options.json:
         visits: list[JSON] = [dataclasses.asdict(visit) for visit in report.visits]
         judged = json_report(_name(report), found, len(report.events), notes)
@@ -127,26 +127,15 @@ def _visit_lines(visit: Visit) -> list[str]:
     return [escape_hidden(line, keep="") for line in lines]  # a server's error must not look like another line
 
 
-def _write_junit(path: str, report: Report, findings: Sequence[Finding]) -> None:
-    """Write a JUnit file: a case for each use of the server, and one for each finding."""
-    cases = list[str]()
-    for visit in (visit for visit in report.visits if not visit.refusal):
-        right = [*visit.worked, *(f"refuses {text}" for text in visit.refused)]
-        cases += [_case(visit.revision, text, "") for text in right]
-        cases += [_case(visit.revision, text.partition(": ")[0], text) for text in visit.accepted]
-    # the name of a case is the rule, so that a CI server knows the case again; failed uses are not errors
-    cases += [_case(finding.rule.id, finding.rule.name, f"{finding.text} {finding.fix}")
-              for finding in findings if finding.level == MUST]  # fmt: skip
-    failures = sum("<failure" in case for case in cases)
-    head = f'<testsuite name="mcp_ref check" tests="{len(cases)}" failures="{failures}">'
-    write_report(path, "\n".join(['<?xml version="1.0" encoding="utf-8"?>', head, *cases, "</testsuite>"]))
-
-
-def _case(group: str, name: str, fault: str) -> str:
-    attributes = f"classname={quoteattr(group)} name={quoteattr(escape_hidden(name, keep=''))}"
-    if not fault:
-        return f"  <testcase {attributes}/>"
-    return f"  <testcase {attributes}><failure message={quoteattr(escape_hidden(fault, keep=''))}/></testcase>"
+def _junit_cases(visits: Iterable[Visit]) -> Iterator[JUnitCase]:
+    """Yield a test case for each use of the server. A use that failed is no error."""
+    for visit in visits:
+        if visit.refusal:
+            continue
+        for text in (*visit.worked, *(f"refuses {text}" for text in visit.refused)):
+            yield JUnitCase(visit.revision, text)
+        for text in visit.accepted:
+            yield JUnitCase(visit.revision, text.partition(": ")[0], "failure", text)
 
 
 def show_as_test(options: argparse.Namespace) -> int:

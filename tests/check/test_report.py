@@ -10,7 +10,7 @@ import pytest
 
 from mcp_ref.__main__ import main
 from mcp_ref.check.recording import Frame, content, format_event, format_head
-from mcp_ref.check.report import junit_report, sarif_report, shown
+from mcp_ref.check.report import JUnitCase, junit_report, sarif_report, shown
 from mcp_ref.cli.check import message_of
 from tests.check.talk import STARTED, c, findings, frames, handshake, s
 
@@ -79,4 +79,13 @@ def test_shown_leaves_out_advice_and_begins_with_errors() -> None:
     assert [finding.level for finding in shown(found, advice=True)] == sorted(
         (finding.level for finding in found), key=["MUST", "SHOULD", "advice"].index)  # fmt: skip
     assert all(finding.level != "advice" for finding in shown(found, advice=False))
-    assert "\x1b" not in junit_report("x", found) and sarif_report("x", found, "1")["version"] == "2.1.0"
+    assert sarif_report("x", found, "1")["version"] == "2.1.0"
+
+
+def test_junit_report_is_xml_whatever_its_texts_contain() -> None:
+    text = "<\x00\x1b\n\ud800\ufffe\uffff\"'&]]>"
+    suite = ElementTree.fromstring(
+        junit_report(text, findings(FAULTY), [text], [JUnitCase(text, text, "failure", text)])
+    )
+    assert [suite.get("tests"), suite.get("failures"), suite.get("skipped")] == ["4", "3", "1"]
+    assert "\n" not in (suite[0].get("name") or "\n") and suite[0].get("name") == suite[0][0].text
