@@ -66,14 +66,16 @@ class Conversation:
     """
 
     def __init__(self, revision: Revision | str | None = None, head: Head | None = None) -> None:
-        self._given = revision_named(revision) if isinstance(revision, str) else revision
+        self._named_revision = revision_named(revision) if isinstance(revision, str) else revision
         self._head = head
         self._number = 0
         self._unread = 0
         """Number of messages in closed dialogues that are not judged, because they are cut or beyond a limit."""
         self._table = FindingTable()
         self._reader = Reader(self._table)
-        self._exchanges = Exchanges(self._table, self._reader, head.url if head is not None else "", self._given)
+        self._exchanges = Exchanges(
+            self._table, self._reader, head.url if head is not None else "", self._named_revision
+        )
         self._pipes: Bounded[int, Dialogue] = Bounded(MAX_PIPES)
         self._ended: Bounded[int, bool] = Bounded(MAX_PIPES)
         """The numbers of the pipes whose servers have ended. A line can still come after the end."""
@@ -129,7 +131,7 @@ class Conversation:
 
     def _new_pipe(self, event: Frame) -> Dialogue:
         transport = self._head.transport if self._head is not None else "messages"
-        dialogue = Dialogue("stdio" if transport == "stdio" else "messages", self._given)
+        dialogue = Dialogue("stdio" if transport == "stdio" else "messages", self._named_revision)
         # a recorder has started the server's program, so nothing came before
         is_started = self._head is not None and bool(self._head.command) and event.connection not in self._ended
         is_beginning = is_started or (event.sender == "client" and opens_session(event.content.data))

@@ -12,7 +12,7 @@ from ..lib.jsonschema import SchemaError
 from ..lib.uri import check_uri
 from ..revisions import R2025_06_18, R2025_11_25, R2026_07_28
 from .rules import MUST, SHOULD, Verdict, rule
-from .sampling import ASKING, asked, client_declares
+from .sampling import ASKING_METHODS, client_declares, requested_params
 from .state import LOOPBACK, Message, an_object, objects, quoted, url_parts
 
 _PRIMITIVES = ("string", "number", "integer", "boolean")
@@ -28,10 +28,10 @@ def _modes(message: Message) -> set[str] | None:
 
 
 @rule(MUST, "2026-07-28/client/elicitation#capabilities-3",
-      "request result", methods=ASKING, by="server", since=R2025_11_25)  # fmt: skip
+      "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)  # fmt: skip
 def declared_mode(message: Message) -> Verdict:
     """An elicitation has a mode that the client declared."""
-    requests = asked(message, "elicitation/create")
+    requests = requested_params(message, "elicitation/create")
     modes = _modes(message) if requests else None
     for params in requests:
         mode = params.get("mode", "form")
@@ -64,10 +64,10 @@ def _schema_fault(schema: Object, has_arrays: bool) -> str | None:
     return None
 
 
-@rule(MUST, "schema/ElicitRequestFormParams", "request result", methods=ASKING, by="server", since=R2025_06_18)
+@rule(MUST, "schema/ElicitRequestFormParams", "request result", methods=ASKING_METHODS, by="server", since=R2025_06_18)
 def flat_schema(message: Message) -> Verdict:
     """The schema of a form is a flat object of primitive values."""
-    for params in asked(message, "elicitation/create"):
+    for params in requested_params(message, "elicitation/create"):
         if params.get("mode", "form") == "form" and isinstance(schema := params.get("requestedSchema"), dict):
             assert message.revision is not None
             fault = _schema_fault(schema, message.revision.elicitation_modes)
@@ -77,10 +77,10 @@ def flat_schema(message: Message) -> Verdict:
 
 
 @rule(MUST, "2026-07-28/client/elicitation#url-mode-elicitation-requests-2",
-      "request result", methods=ASKING, by="server", since=R2025_11_25)  # fmt: skip
+      "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)  # fmt: skip
 def valid_url(message: Message) -> Verdict:
     """The URL of an elicitation is valid."""
-    for params in asked(message, "elicitation/create"):
+    for params in requested_params(message, "elicitation/create"):
         url = params.get("url")
         if params.get("mode") != "url" or not isinstance(url, str):
             continue
@@ -92,10 +92,10 @@ def valid_url(message: Message) -> Verdict:
 
 
 @rule(SHOULD, "2026-07-28/client/elicitation#safe-url-handling-4",
-      "request result", methods=ASKING, by="server", since=R2025_11_25)  # fmt: skip
+      "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)  # fmt: skip
 def https_url(message: Message) -> Verdict:
     """The URL of an elicitation begins with https."""
-    for params in asked(message, "elicitation/create"):
+    for params in requested_params(message, "elicitation/create"):
         url = str(params.get("url", ""))
         if params.get("mode") == "url" and url.startswith("http://") and url_parts(url).hostname not in LOOPBACK:
             return f"an elicitation has the URL {quoted(url)}"

@@ -34,8 +34,8 @@ _VERSION: Final = "mcp-protocol-version"
 class Exchanges:
     """The exchanges and the sessions of a recording over HTTP."""
 
-    def __init__(self, findings: FindingTable, reader: Reader, url: str, given: Revision | None) -> None:
-        self._findings, self._reader, self._given = findings, reader, given
+    def __init__(self, findings: FindingTable, reader: Reader, url: str, named_revision: Revision | None) -> None:
+        self._findings, self._reader, self._named_revision = findings, reader, named_revision
         self.dialogues: Bounded[str, Dialogue] = Bounded(MAX_SESSIONS)
         """The session id, the message URL of HTTP+SSE, or one of two names without a session -> the dialogue."""
         self.open: Bounded[int, Exchange] = Bounded(MAX_OPEN)
@@ -49,11 +49,13 @@ class Exchanges:
         """Check a request and the messages in its body."""
         body = event.content.data
         exchange = Exchange(number, event.method, event.target, Headers(event.headers), Dialogue("http"), body)
-        exchange.is_whole, exchange.masked = event.content.is_whole, event.masked
+        exchange.is_fully_read, exchange.masked = event.content.is_whole, event.masked
         exchange.at, exchange.connection = event.at, event.connection
         exchange.is_endpoint = self._is_endpoint(exchange)
         exchange.dialogue = self._dialogue_of(exchange)
-        exchange.revision = exchange.dialogue.revision or find_revision(exchange.header(_VERSION)) or self._given
+        exchange.revision = (
+            exchange.dialogue.revision or find_revision(exchange.header(_VERSION)) or self._named_revision
+        )
         if not exchange.is_endpoint:  # most requests of authorization name no revision
             exchange.revision = exchange.revision or self._latest
         exchange.resumes = exchange.dialogue.event_ids.get(exchange.header("last-event-id") or "")
@@ -97,7 +99,7 @@ class Exchanges:
         is_json = exchange.response_headers.media_type == "application/json" and event.content.size > 0
         if exchange.is_endpoint and exchange.dialogue.transport == "http" and is_json and is_message:
             exchange.responses += self._reader.read(Source(event, number, "server", exchange.dialogue, exchange))
-            exchange.answered += _responses_in(exchange.responses)
+            exchange.response_count += _responses_in(exchange.responses)
 
     def event(self, event: HttpEvent, number: int) -> None:
         """Check an event of a stream, and the message in it."""
@@ -114,7 +116,7 @@ class Exchanges:
         if exchange.is_endpoint:
             revision = exchange.revision or exchange.dialogue.known_revision
             self._findings.judge("event", stream_event, "", revision, "server", number)
-        exchange.answered += _responses_in(messages)
+        exchange.response_count += _responses_in(messages)
         exchange.retry = event.retry if event.retry is not None else exchange.retry
         if event.id:
             exchange.last_id = event.id
@@ -163,7 +165,7 @@ class Exchanges:
         session = exchange.header(_SESSION)
         if session is None and "session" in url_parts(exchange.target).query.lower():
             # a message URL of HTTP+SSE; the recording lacks the event that named it
-            dialogue = self.dialogues[exchange.target] = Dialogue("sse", self._given)
+            dialogue = self.dialogues[exchange.target] = Dialogue("sse", self._named_revision)
             return dialogue
         version = find_revision(exchange.header(_VERSION))
         if version is not None:
@@ -175,7 +177,7 @@ class Exchanges:
             dialogue.is_shared = True
             return dialogue
         if opens_session(exchange.body):
-            return Dialogue("http", self._given, is_whole=True)
+            return Dialogue("http", self._named_revision, is_whole=True)
         if session is None and not self._has_sessionless_clients:
             exchange.known_session = self._session
         dialogue = self._named(session or _SESSIONLESS)
@@ -186,7 +188,7 @@ class Exchanges:
     def _named(self, name: str) -> Dialogue:
         dialogue = self.dialogues.get(name)
         if dialogue is None:
-            dialogue = self.dialogues[name] = Dialogue("http", self._given)
+            dialogue = self.dialogues[name] = Dialogue("http", self._named_revision)
         return dialogue
 
     def _begin_session(self, exchange: Exchange, dialogue: Dialogue) -> None:
@@ -207,7 +209,7 @@ class Exchanges:
             url = url_parts(urljoin(exchange.target, content.data.decode("utf-8", "replace")))
         except ValueError:
             return  # the event does not name a URL
-        exchange.dialogue = Dialogue("sse", self._given, is_whole=True)
+        exchange.dialogue = Dialogue("sse", self._named_revision, is_whole=True)
         exchange.is_endpoint = True
         self.dialogues[f"{url.path}?{url.query}" if url.query else url.path] = exchange.dialogue
 

@@ -74,7 +74,7 @@ def negotiated_revision(message: Message) -> Verdict:
 @rule(MUST, "2025-11-25/basic/lifecycle#operation-1", "request notification", should_until=R2025_06_18, stage=ORDER)
 def method_of_revision(message: Message) -> Verdict:
     """Both sides use only messages of the negotiated revision."""
-    if message.row is not None or message.revision is None or message.method not in SPECIFIED:
+    if message.method_facts is not None or message.revision is None or message.method not in SPECIFIED:
         return None
     is_modern_request = message.side == "server" and message.kind == "request" and message.revision.era == "modern"
     if is_modern_request or (message.revision.tasks_are_core is False and "tasks/" in message.method):

@@ -249,14 +249,14 @@ def _input_required(message: Message) -> None:
     call, state, dialogue = message.call, message.body.get("requestState"), message.dialogue
     if message.body.get("resultType") != "input_required" or call is None:
         return
-    call.asked = tuple(an_object(message.body.get("inputRequests")))
+    call.input_keys = tuple(an_object(message.body.get("inputRequests")))
     call.digest = request_digest(call.method, call.params)
     if isinstance(state, str):
         earlier = dialogue.states.get(state, call)
         is_same = earlier is not None and earlier.digest == call.digest
         dialogue.states[state] = call if is_same else None
     if not dialogue.is_shared:
-        dialogue.rounds[call.digest] = message.event, isinstance(state, str)
+        dialogue.input_rounds[call.digest] = message.event, isinstance(state, str)
 
 
 def tasks_in(message: Message) -> list[Object]:

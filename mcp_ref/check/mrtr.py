@@ -101,7 +101,7 @@ def state_is_returned(message: Message) -> Verdict:
     state, dialogue = message.body.get("requestState"), message.dialogue
     if state is None and "inputResponses" not in message.body:
         return None  # not a retry
-    event, has_state = dialogue.rounds.get(request_digest(message.method, message.body), (0, False))
+    event, has_state = dialogue.input_rounds.get(request_digest(message.method, message.body), (0, False))
     if event == 0:  # any process can serve a retry, so another connection can have had the first round
         return None
     if isinstance(state, str):
@@ -116,7 +116,7 @@ def state_is_returned(message: Message) -> Verdict:
 def input_is_complete(message: Message) -> Verdict:
     """A retry brings all the input that was asked for."""
     first, given = _first_round(message), an_object(message.body.get("inputResponses"))
-    missing = [key for key in first.asked if key not in given] if first is not None else []
+    missing = [key for key in first.input_keys if key not in given] if first is not None else []
     if first is None or not missing:
         return None
     return Fault(f"the retry of {message.method} lacks the input {quoted(missing[0])}", (first.event,))

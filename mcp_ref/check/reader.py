@@ -140,11 +140,11 @@ class Reader:
     def _judge(self, message: Message) -> None:
         revision, exchange = message.revision, message.exchange
         if revision is not None and message.kind in ("request", "notification"):
-            message.row = find_method(message.method, revision, message.side)
+            message.method_facts = find_method(message.method, revision, message.side)
         if message.kind == "request":
             message.call = new_call(message, exchange)
         elif message.kind in ("result", "error") and message.call is not None and revision is not None:
-            message.row = find_method(message.method, revision, message.call.sender)
+            message.method_facts = find_method(message.method, revision, message.call.sender)
         is_broken = self._findings.judge(message.kind, message, message.method, revision, message.side, message.event)
         remember(message, is_broken)
 
@@ -182,7 +182,7 @@ def _remember_unread(data: bytes, source: Source) -> None:
     dialogue.is_whole = False
     dialogue.unread += 1
     if source.exchange is not None and source.side == "server":
-        source.exchange.is_whole = False
+        source.exchange.is_fully_read = False
     if "method" in keys:
         _remember_request(id, source)
         return
@@ -199,7 +199,7 @@ def _remember_malformed(raw: JSON, id: object, source: Source) -> None:
     if isinstance(raw, dict):
         dialogue.is_whole = False
     if source.exchange is not None and source.side == "server":
-        source.exchange.is_whole = False
+        source.exchange.is_fully_read = False
     if isinstance(raw, dict) and "method" not in raw and isinstance(id, str | int):
         call = find_call(dialogue, source.side, id, source.exchange)
         if call is not None and dialogue.party(call.sender).calls.pop(id, None) is not None:
@@ -247,7 +247,7 @@ def _revision_of_response(message: Message, known: Revision | None) -> Revision 
         return dialogue.revision
     if call.revision is not None:
         is_modern = call.revision.era == "modern"
-        is_proven = dialogue.served_modern is not None or dialogue.given is call.revision
+        is_proven = dialogue.served_modern is not None or dialogue.named_revision is call.revision
         if dialogue.transport == "http" and call.exchange is not None:
             is_proven = is_proven and "mcp-protocol-version" in call.exchange.headers  # or else it can be 2025-03-26
         if not is_modern or is_proven or "resultType" in message.body:

@@ -16,11 +16,11 @@ from .mrtr import input_requests_of
 from .rules import MUST, SHOULD, Verdict, rule
 from .state import Message, an_object, objects, quoted
 
-ASKING: Final = "sampling/createMessage elicitation/create tools/call prompts/get resources/read"
+ASKING_METHODS: Final = "sampling/createMessage elicitation/create tools/call prompts/get resources/read"
 """The methods of requests for input, and those whose results can ask for it."""
 
 
-def asked(message: Message, method: str) -> list[Object]:
+def requested_params(message: Message, method: str) -> list[Object]:
     """Return the params of the requests with a method: the message itself, or the input requests of a result."""
     if message.kind == "request":
         return [message.body] if message.method == method else []
@@ -34,20 +34,20 @@ def client_declares(message: Message, path: str) -> bool | None:
 
 
 @rule(MUST, "2026-07-28/client/sampling#tools-in-sampling-2",
-      "request result", methods=ASKING, by="server", since=R2025_11_25)  # fmt: skip
+      "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)  # fmt: skip
 def tools_are_declared(message: Message) -> Verdict:
     """Tools in sampling need the capability sampling.tools."""
-    for params in asked(message, "sampling/createMessage"):
+    for params in requested_params(message, "sampling/createMessage"):
         if ("tools" in params or "toolChoice" in params) and client_declares(message, "sampling.tools") is False:
             return "a sampling request has tools, but the client did not declare sampling.tools"
     return None
 
 
 @rule(SHOULD, "2026-07-28/client/sampling#capabilities-3",
-      "request result", methods=ASKING, by="server", since=R2025_11_25)  # fmt: skip
+      "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)  # fmt: skip
 def context_is_declared(message: Message) -> Verdict:
     """includeContext needs the capability sampling.context."""
-    for params in asked(message, "sampling/createMessage"):
+    for params in requested_params(message, "sampling/createMessage"):
         value = params.get("includeContext", "none")
         if value in ("thisServer", "allServers") and client_declares(message, "sampling.context") is False:
             return f"includeContext is {quoted(value)}, but the client did not declare sampling.context"
@@ -55,10 +55,10 @@ def context_is_declared(message: Message) -> Verdict:
 
 
 @rule(MUST, "2026-07-28/client/sampling#tool-use-and-result-balance-1",
-      "request result", methods=ASKING, by="server", since=R2025_11_25)  # fmt: skip
+      "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)  # fmt: skip
 def tool_uses_have_results(message: Message) -> Verdict:
     """Each tool use is followed by its result, and by nothing else."""
-    for params in asked(message, "sampling/createMessage"):
+    for params in requested_params(message, "sampling/createMessage"):
         assert message.revision is not None
         try:
             fault = tool_use_fault(codec_for(message.revision).decode(CreateMessageRequestParams, params).messages)

@@ -118,20 +118,24 @@ def capability_members(message: Message) -> Verdict:
 @rule(MUST, "2025-11-25/basic/lifecycle#initialization-2", "request notification", stage=SHAPE)
 def params_fit(message: Message) -> Verdict:
     """The params of a message fit the schema of the revision."""
-    return _decode(message, message.row.params, message.body, "params") if message.row is not None else None
+    return (
+        _decode(message, message.method_facts.params, message.body, "params")
+        if message.method_facts is not None
+        else None
+    )
 
 
 @rule(MUST, "2025-11-25/basic/lifecycle#initialization-5", "result", stage=SHAPE)
 def result_fits(message: Message) -> Verdict:
     """The result of a request fits the schema of the revision."""
-    row, call = message.row, message.call
-    if row is None or row.result is None or call is None or message.revision is None:
+    facts, call = message.method_facts, message.call
+    if facts is None or facts.result is None or call is None or message.revision is None:
         return None
     if message.body.get("resultType", "complete") != "complete" and message.revision.era == "modern":
         return None  # the rules of MRTR and of tasks judge it
     if message.revision.tasks_are_core and "task" in call.params and "task" in message.body:
         return _decode(message, "extensions.tasks.types:CreateTaskResult", message.body, "result")
-    return _decode(message, row.result, message.body, "result")
+    return _decode(message, facts.result, message.body, "result")
 
 
 @rule(MUST, "2026-07-28/basic/patterns/progress#progress-flow-1", "request", stage=SHAPE)
@@ -154,10 +158,10 @@ def _foreign_members(path: str, revision: Revision) -> frozenset[str]:
 @rule(ADVICE, "schema/Result", "request notification result")
 def members_of_revision(message: Message) -> Verdict:
     """A message has only members of its revision."""
-    row, revision = message.row, message.revision
-    if row is None or revision is None:
+    facts, revision = message.method_facts, message.revision
+    if facts is None or revision is None:
         return None
-    path = row.params if message.kind != "result" else row.result
+    path = facts.params if message.kind != "result" else facts.result
     foreign = _foreign_members(path or "basic.meta:EmptyResult", revision).intersection(message.body)
     if not foreign and message.method == "tools/list" and message.kind == "result":
         known = _foreign_members("features.tools:Tool", revision)

@@ -92,7 +92,7 @@ class Call:
     """The id of the task, if the response was a task."""
     digest: str = ""
     """The digest of the method and the params, of a call whose result asks for input."""
-    asked: tuple[str, ...] = ()
+    input_keys: tuple[str, ...] = ()
     """The keys of the input requests in the result."""
     is_known: bool = True
     """False if the params are unknown: the recording has only the start of the message, or they were forgotten."""
@@ -163,7 +163,7 @@ class Dialogue:
     """A session, or the stateless requests of one pipe or URL."""
 
     transport: Literal["stdio", "http", "sse", "messages"]
-    given: Revision | None = None
+    named_revision: Revision | None = None
     """The revision that the caller of `Conversation` named."""
     revision: Revision | None = None
     """The negotiated revision, or None if unknown or in the modern era."""
@@ -216,7 +216,7 @@ class Dialogue:
     elicitations: Bounded[str, int] = field(default_factory=Bounded)
     states: Bounded[str, Call | None] = field(default_factory=Bounded)
     """The `requestState` of each `input_required` result -> the call that got it; None if different calls got it."""
-    rounds: Bounded[str, tuple[int, bool]] = field(default_factory=Bounded)
+    input_rounds: Bounded[str, tuple[int, bool]] = field(default_factory=Bounded)
     """Digest of a request that got an `input_required` result -> its event, and True if the result had a state."""
     event_ids: Bounded[str, Exchange] = field(default_factory=Bounded)
     """Event id -> the exchange that began its stream."""
@@ -230,7 +230,7 @@ class Dialogue:
     @property
     def known_revision(self) -> Revision | None:
         """The revision of messages that do not name one themselves."""
-        return self.revision or self.given or self.modern
+        return self.revision or self.named_revision or self.modern
 
     def party(self, side: Side) -> Party:
         return self.client if side == "client" else self.server
@@ -263,7 +263,7 @@ class Message:
     meta: Object = field(default_factory=dict)
     """The `_meta` of the params or the result, or {}."""
     revision: Revision | None = None
-    row: Method | None = None
+    method_facts: Method | None = None
     call: Call | None = None
     """Of a response: its request. Of a request: itself."""
     exchange: Exchange | None = None
@@ -305,10 +305,10 @@ class Message:
     @property
     def capability(self) -> str | None:
         """The capability that the method needs in its revision, or None."""
-        if self.row is None or self.revision is None:
+        if self.method_facts is None or self.revision is None:
             return None
-        is_free = self.row.capability == "completions" and not self.revision.completions_are_declared
-        return None if is_free else self.row.capability
+        is_free = self.method_facts.capability == "completions" and not self.revision.completions_are_declared
+        return None if is_free else self.method_facts.capability
 
     @property
     def is_replay(self) -> bool:
@@ -338,7 +338,7 @@ class Exchange:
     headers: Headers
     dialogue: Dialogue
     body: bytes = b""
-    is_whole: bool = True
+    is_fully_read: bool = True
     """False if a message of the exchange is unknown, because it is malformed or too large for the recording."""
     masked: bool = False
     messages: list[Message] = field(default_factory=list)
@@ -347,7 +347,7 @@ class Exchange:
     response_headers: Headers = field(default_factory=Headers)
     responses: list[Message] = field(default_factory=list)
     """The responses in the body or stream, at most one more than the requests."""
-    answered: int = 0
+    response_count: int = 0
     events: int = 0
     """Number of events in the stream."""
     last_id: str | None = None
@@ -396,7 +396,7 @@ class Exchange:
     @property
     def ends_stream(self) -> bool:
         """True if the server has ended an event stream, all of which is known."""
-        return self.end == "complete" and self.is_stream and self.is_whole
+        return self.end == "complete" and self.is_stream and self.is_fully_read
 
     @property
     def requests(self) -> list[Message]:

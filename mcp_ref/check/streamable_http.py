@@ -21,7 +21,7 @@ _SESSION: Final = "mcp-session-id"
 _VERSION: Final = "mcp-protocol-version"
 _CAUSAL_SECONDS: Final = 2.0
 """Time after which a client has surely read a response, in seconds."""
-_EARLY: Final = 0.9
+_RETRY_FRACTION: Final = 0.9
 """Part of `retry` after which a reconnect is not early, because clocks and recorders are not exact."""
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 STATUS_OF: Final = {-32601: 404, -32020: 400, -32021: 400, -32022: 400}
@@ -271,7 +271,7 @@ def stream_brings_response(exchange: Exchange) -> Verdict:
 def _unanswered(exchange: Exchange) -> list[Message]:
     """Return the requests of a stream, if the server has closed it although it still owes a response."""
     waiting = [request for request in exchange.requests if request.method != "subscriptions/listen"]
-    if not exchange.ends_stream or exchange.answered >= len(waiting) or exchange.dialogue.is_leaving:
+    if not exchange.ends_stream or exchange.response_count >= len(waiting) or exchange.dialogue.is_leaving:
         return []
     is_cancelled = any(request.call is not None and request.call.cancelled is not None for request in waiting)
     return [] if is_cancelled else waiting
@@ -294,7 +294,7 @@ def waits_for_retry(exchange: Exchange) -> Verdict:
     if before is None or before.ended_at is None or before.retry is None or before.end != "complete":
         return None
     waited = exchange.at - before.ended_at
-    if waited * 1000 / _EARLY >= before.retry:  # without a float of `retry`, which can be larger than a float
+    if waited * 1000 / _RETRY_FRACTION >= before.retry:  # without a float of `retry`, which can be larger than a float
         return None
     return Fault(f"the client reconnects after {waited:.3f} seconds, but retry is {before.retry} ms", (before.event,))
 
@@ -304,7 +304,7 @@ def response_is_last(event: StreamEvent) -> Verdict:
     """The response ends the stream of its request."""
     exchange = event.exchange
     waiting = len(exchange.requests)
-    is_after = waiting and exchange.answered >= waiting and bool(event.messages) and exchange.method == "POST"
+    is_after = waiting and exchange.response_count >= waiting and bool(event.messages) and exchange.method == "POST"
     return f"{event.messages[0].sent} comes after the response" if is_after else None
 
 

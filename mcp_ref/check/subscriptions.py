@@ -91,6 +91,6 @@ def subscribed_resource(message: Message) -> Verdict:
 def graceful_end(exchange: Exchange) -> Verdict:
     """A subscription that the server ends gets a result."""
     is_listening = any(request.method == "subscriptions/listen" for request in exchange.requests)
-    if not is_listening or not exchange.ends_stream or exchange.answered:
+    if not is_listening or not exchange.ends_stream or exchange.response_count:
         return None
     return "the server ends the stream of subscriptions/listen without a result"

@@ -21,7 +21,7 @@ from .tools import tool_of
 
 _AUGMENTED: Final = "tools/call sampling/createMessage elicitation/create"
 _OPERATIONS: Final = "tasks/get tasks/result tasks/cancel"
-_EARLY: Final = 0.9
+_POLL_FRACTION: Final = 0.9
 """Part of the poll interval after which a third poll is not early, because clocks and recorders are not exact."""
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d:?\d\d)?")
 _SHOWN: Final = "tasks/get tasks/cancel tasks/list notifications/tasks/status"
@@ -184,6 +184,6 @@ def poll_interval(message: Message) -> Verdict:
     task = message.dialogue.tasks.get(str(message.body.get("taskId")), SeenTask())
     waited = message.at - task.polls[0]  # since the poll before the last, because one early poll can have a reason
     is_timed = task.polls[1] > 0  # other programs can write recordings without times
-    if not is_timed or waited >= task.poll_interval * _EARLY:
+    if not is_timed or waited >= task.poll_interval * _POLL_FRACTION:
         return None
     return f"a third tasks/get comes after {waited:.3f} seconds, but the pollInterval is {task.poll_interval:g} seconds"
