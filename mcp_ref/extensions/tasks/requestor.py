@@ -124,8 +124,9 @@ class RunningTask(Generic[T]):
         if self._result is None:
             task = self.task
             assert task is not None
-            lifetime = MAX_RESULT_SECONDS if task.ttl is None else task.ttl / 1000 + MAX_POLL_SECONDS
-            seconds = min(lifetime, MAX_RESULT_SECONDS) if timeout is None else timeout
+            longest = MAX_RESULT_SECONDS - MAX_POLL_SECONDS
+            lifetime = longest if task.ttl is None else min(task.ttl, longest * 1000) / 1000
+            seconds = lifetime + MAX_POLL_SECONDS if timeout is None else timeout
             try:
                 async with asyncio.timeout(seconds):
                     follow = self._core_result if self._revision.tasks_are_core else self._extension_result
@@ -216,7 +217,7 @@ def _interval(task: Task) -> float:
     """Return the time until the next `tasks/get` request, in seconds."""
     # [2025-11-25 basic/utilities/tasks#getting-tasks] we SHOULD respect the interval that the receiver suggests
     suggested = DEFAULT_POLL_INTERVAL if task.poll_interval is None else task.poll_interval
-    return min(max(suggested / 1000, MIN_POLL_SECONDS), MAX_POLL_SECONDS)
+    return min(max(suggested, MIN_POLL_SECONDS * 1000), MAX_POLL_SECONDS * 1000) / 1000
 
 
 def _cancelled(task: Task) -> McpError:
