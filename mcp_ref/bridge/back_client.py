@@ -28,12 +28,13 @@ from ..basic.progress import progress_token
 from ..basic.versioning import CLIENT_CAPABILITIES, LOG_LEVEL, SUBSCRIPTION_ID
 from ..client.client import Client
 from ..client.connector import ConnectionState
+from ..client.session import MAX_FOLLOWED_TASKS
 from ..codec import ShapeError, codec_for
 from ..features.logging import LoggingLevel
 from ..features.task_augmentation import EXTENSION, RELATED_TASK
 from ..host.hosted import HostedServer
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RequestTimeout
-from ..jsonrpc.messages import INTERNAL_ERROR, JSON, METHOD_NOT_FOUND, Object
+from ..jsonrpc.messages import INTERNAL_ERROR, JSON, METHOD_NOT_FOUND, Object, RequestId
 from ..revisions import METHODS, SPECIFIED, Revision, find_method
 from ..server.context import Context
 from ..server.session import ServerSession
@@ -140,6 +141,7 @@ class BackClient(Client):
         """The calls in flight to which an input request of the server can belong."""
         self.is_leased, self.watchers = False, 0
         """True while a call has the client for itself; number of subscriptions and awaited tasks that keep it open."""
+        self._task_tokens: dict[RequestId, RequestId] = {}  # of the progress of tasks: ours -> the client's
         self._level: str | None = None  # the log level that the server has got
         self._call_began = asyncio.Event()
         self._early: set[asyncio.Future[Object]] = set()  # requests that the server sent before a call
@@ -189,15 +191,21 @@ class BackClient(Client):
             self.calls.append(call)
             self._call_began.set()
 
+        ids: list[RequestId] = []  # an id is the progress token too
+
         def progressed(params: object) -> None:
             call.receive("notifications/progress", cast(Object, params), self.revision)
 
         try:
             if can_ask and self._early:  # `server-filesystem` fails a call that comes before the roots
                 await asyncio.wait(self._early)
-            return await session.dispatcher.request(
-                method, params, timeout=timeout, on_progress=progressed if call.token is not None else None
-            )
+            result = await session.dispatcher.request(
+                method, params, timeout=timeout, before_send=ids.append,
+                on_progress=progressed if call.token is not None else None,
+            )  # fmt: skip
+            if call.token is not None and self.revision.tasks_are_core and "task" in result:
+                self._follow_task(ids[0], call.token)
+            return result
         except RequestTimeout as error:
             raise ProtocolError(INTERNAL_ERROR, f"{self.back.name}: {error}") from None
         except (ConnectionClosed, InvalidMessage) as error:
@@ -207,6 +215,12 @@ class BackClient(Client):
                 self.calls.remove(call)
             if not self.calls:
                 self._call_began.clear()
+
+    def _follow_task(self, token: RequestId, front_token: RequestId) -> None:
+        # [2025-11-25 basic/utilities/tasks#task-progress-notifications] the token stays valid while the task runs
+        self._task_tokens[token] = front_token
+        if len(self._task_tokens) > MAX_FOLLOWED_TASKS:
+            del self._task_tokens[next(iter(self._task_tokens))]
 
     def _lost(self, method: str, error: Exception) -> ProtocolError:
         """Return the error for a request whose response is lost or invalid."""
@@ -249,6 +263,8 @@ class BackClient(Client):
                 if pending.limit is not None:
                     pending.limit.restart()
                 pending.on_progress(params)
+            elif token is not None and token in self._task_tokens:
+                self._pass_task_progress(sealed, call, self._task_tokens[token])
         elif method == "notifications/message" and call is not None:
             call.receive(method, params, self.revision)
         elif method == "notifications/tasks/status" and awaiting is not None:
@@ -261,6 +277,13 @@ class BackClient(Client):
         else:
             self._pass_to_session(method, sealed)
 
+    def _pass_task_progress(self, params: Object, call: Call | None, token: RequestId) -> None:
+        """Pass the progress of a task on, with the token of the client. `call` awaits the result of the task."""
+        if call is not None:
+            call.report_progress(params, self.revision, token)
+        else:
+            self._pass_to_session("notifications/progress", {**params, "progressToken": token})
+
     def _pass_to_session(self, method: str, params: Object) -> None:
         """Pass a notification that belongs to no call on to the legacy session that owns this client."""
         session, losses = self.caller.session, self.back.losses
@@ -271,8 +294,10 @@ class BackClient(Client):
         session.notify(method, RelayedObject(params))
 
     def _awaiting(self, task_id: JSON) -> Call | None:
-        """Return the call for which the bridge itself waits for this task."""
-        return next((call for call in self.calls if call.allows_task and call.task_id == task_id), None)
+        """Return the call for which the bridge itself waits for this task, or will wait: it is the only new one."""
+        calls = [call for call in self.calls if call.allows_task and call.task_id == task_id]
+        calls = calls or [call for call in self.calls if call.allows_task and call.task_id == ""]
+        return calls[0] if len(calls) == 1 else None
 
     def _call_of(self, params: Object) -> Call | None:
         """Return the call to which a message of the server belongs; None if that is unknown.

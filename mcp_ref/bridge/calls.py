@@ -27,7 +27,7 @@ from ..features import elicitation
 from ..features.elicitation import ElicitRequestParams
 from ..features.logging import LEVELS, is_wanted
 from ..jsonrpc.errors import McpError, ProtocolError, RemoteError
-from ..jsonrpc.messages import INTERNAL_ERROR, JSON, METHOD_NOT_FOUND, Object
+from ..jsonrpc.messages import INTERNAL_ERROR, JSON, METHOD_NOT_FOUND, Object, RequestId
 from ..revisions import Revision, find_method
 from ..server.context import Context
 from ..server.session import ServerSession
@@ -103,9 +103,14 @@ class Call:
         level = params.get("level")
         if method == "notifications/progress":
             if self.token is not None:
-                self.notify(method, params, source, {"progressToken": self.token})
+                self.report_progress(params, source, self.token)
         elif level in LEVELS and is_wanted(level, self.level):
             self.notify(method, params, source, {})
+
+    def report_progress(self, params: Object, source: Revision, token: RequestId) -> None:
+        if self.revision.era == "modern":  # a task of this era has no progress, so the text becomes its status
+            self.set_status(params.get("message"))
+        self.notify("notifications/progress", params, source, {"progressToken": token})
 
     def set_status(self, message: JSON) -> None:
         """Set the status message of the bridge's own task, if the call runs as one."""

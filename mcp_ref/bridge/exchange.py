@@ -9,7 +9,6 @@ Spec:  2026-07-28 basic/patterns/mrtr; 2025-11-25 basic/utilities/tasks
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from typing import Final, TypeVar, cast
 
@@ -124,19 +123,21 @@ async def _task_result(client: BackClient, call: Call, created: Object) -> Objec
         except Exception as error:
             raise refusal(error) from None
 
-    task = read(CreateTaskResult, created).task
-    running = RunningTask(request, client.revision, task, RelayedObject, handle_input=respond)
+    created_task = created.get("task") if client.revision.tasks_are_core else created
+    id = created_task.get("taskId") if isinstance(created_task, dict) else None
     client.watchers += 1  # so that it is not closed between two polls
     try:
+        task = read(CreateTaskResult, created).task
+        call.set_status(task.status_message)
         if client.revision.tasks_are_core:
             return (await request("tasks/result", TaskRequestParams(task.task_id), RelayedObject)).members
+        running = RunningTask(request, client.revision, task, RelayedObject, handle_input=respond)
         return (await running.result()).members
     except RemoteError:
         raise  # the task has failed, or is unknown
     except BaseException as error:
-        with contextlib.suppress(McpError, TimeoutError):
-            async with asyncio.timeout(CANCEL_TIMEOUT_SECONDS):
-                await running.cancel()
+        with contextlib.suppress(ProtocolError):
+            await client.send("tasks/cancel", {"taskId": id}, call, CANCEL_TIMEOUT_SECONDS)
         if isinstance(error, McpError) and not isinstance(error, ProtocolError):
             raise ProtocolError(INTERNAL_ERROR, f"{client.back.name}: {error}") from None
         raise

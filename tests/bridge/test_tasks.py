@@ -16,7 +16,6 @@ from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.features.task_augmentation import EXTENSION, RELATED_TASK
 from mcp_ref.jsonrpc.messages import Object
 from tests.bridge.links import linked
-from tests.settings import eventually
 
 CORE, LATEST = "2025-11-25", "2026-07-28"
 MIXED = pytest.mark.parametrize(("front", "back"), [(CORE, LATEST), (LATEST, CORE)])
@@ -110,14 +109,54 @@ async def test_bridge_task_cancellation_reaches_the_server(front: str, back: str
 @MIXED
 async def test_bridge_task_has_the_status_message_of_the_server(front: str, back: str) -> None:
     behind = Back(back)
-    async with linked(behind.server, front) as (client, bridge), asyncio.timeout(10):
+    behind.half_done.set()  # so a server of 2025-11-25 sends its notification before the bridge waits for the task
+    async with linked(behind.server, front) as (client, _), asyncio.timeout(10):
         running = await client.start_tool("wait")
-        calls = bridge.backs["back"].clients[0].calls
-        if back == CORE:  # a server of 2025-11-25 sends a notification, which could come before the bridge waits
-            await eventually(lambda: any(call.task_id for call in calls))
-        behind.half_done.set()
         while (await running.status()).status_message != "half done":  # type: ignore[union-attr]
             pass
+
+
+@ALL
+async def test_bridge_task_reports_progress(front: str, back: str) -> None:
+    seen, go_on = asyncio.Queue[str | None](), asyncio.Event()
+    server = Server("back", revisions=[back])
+    server.tasks.poll_interval = 20
+
+    @server.tool(task="optional")
+    async def work(context: Context) -> str:
+        await go_on.wait()  # the task exists
+        await context.report_progress(1, 2, "half done")
+        await asyncio.Event().wait()
+        return "done"
+
+    def note(progress: float, total: float | None, message: str | None) -> None:
+        seen.put_nowait(message)
+
+    async with linked(server, front) as (client, _), asyncio.timeout(10):
+        running = await client.start_tool("work", on_progress=note)
+        go_on.set()
+        if front == CORE and back == CORE:
+            assert await seen.get() == "half done"
+        else:
+            while (await running.status()).status_message != "half done":  # type: ignore[union-attr]
+                pass
+
+
+@MIXED
+async def test_bridge_cancels_a_malformed_task(front: str, back: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    behind, send = Back(back), BackClient.send
+
+    async def send_spoiled(self: BackClient, method: str, *rest: Any) -> Object:
+        result: Any = await send(self, method, *rest)
+        result.get("task", result).pop("status", None)
+        return cast(Object, result)
+
+    monkeypatch.setattr(BackClient, "send", send_spoiled)
+    async with linked(behind.server, front) as (client, _), asyncio.timeout(10):
+        running = await client.start_tool("wait")
+        with pytest.raises(RemoteError, match="malformed task"):
+            await running.result()
+        await behind.stopped.wait()
 
 
 async def test_bridge_task_ends_with_its_session() -> None:
