@@ -23,25 +23,26 @@ from typing import Any, Final, cast
 from ..basic.channel import RequestContext
 from ..basic.headers import parameter_headers
 from ..basic.lifecycle import ClientCapabilities
-from ..basic.mrtr import INPUT_METHODS
+from ..basic.mrtr import INPUT_METHODS, INPUT_REQUESTS
 from ..basic.progress import progress_token
 from ..basic.versioning import CLIENT_CAPABILITIES, LOG_LEVEL, SUBSCRIPTION_ID
 from ..client.client import Client
 from ..client.connector import ConnectionState
-from ..client.session import MAX_FOLLOWED_TASKS
+from ..client.session import MAX_FOLLOWED_TASKS, ClientSession, OnSessionEnd
 from ..codec import ShapeError, codec_for
 from ..features.logging import LoggingLevel
 from ..features.task_augmentation import EXTENSION, RELATED_TASK
 from ..host.hosted import HostedServer
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RequestTimeout
 from ..jsonrpc.messages import INTERNAL_ERROR, JSON, METHOD_NOT_FOUND, Object, RequestId
-from ..revisions import METHODS, SPECIFIED, Revision, find_method
+from ..revisions import SPECIFIED, Revision, find_method
 from ..server.context import Context
 from ..server.session import ServerSession
 from ..server.stateless import StatelessRequest
+from ..transports.base import Transport
 from .calls import Call, OutsideCall
 from .conversion import Losses, converted, params_type
-from .relayed import RelayedObject, relayed_method
+from .relayed import RelayedMethods, RelayedObject
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +64,6 @@ _HANDLED_HERE: Final = frozenset({
     "ping",
 })  # fmt: skip
 """The messages of a server that the client handles itself."""
-
-_RELAYED: Final = [row.name for row in METHODS if row.sender in ("server", "both") and row.name not in _HANDLED_HERE]
 
 
 @dataclass(slots=True)
@@ -104,8 +103,8 @@ class ServerNotes:
         """The HTTP headers that mirror arguments, by the server's own name of each listed tool."""
         self.task_support: dict[str, JSON] = {}
         """The support of the tools for tasks, by the server's own names: "required" if they run only as tasks."""
-        self.has_tasks = False
-        """True if clients in front can use tasks. A bridge of several servers offers none."""
+        self.is_alone = False
+        """True if the bridge has no other server. Only then clients can use its tasks and extensions."""
         self.seal: Callable[[Object, str | None], Object] = lambda message, principal: message
         """Makes the task ids in a message of the server valid for this principal only."""
 
@@ -146,7 +145,14 @@ class BackClient(Client):
         self._call_began = asyncio.Event()
         self._early: set[asyncio.Future[Object]] = set()  # requests that the server sent before a call
         self.connector.parameter_headers = back.parameter_headers
-        self.custom_methods.update({name: relayed_method(name, self._serve, self._receive) for name in _RELAYED})
+        make_session, methods = self.connector.make_session, RelayedMethods(_HANDLED_HERE, self._serve, self._receive)
+
+        def make_relaying_session(on_end: OnSessionEnd, transport: Transport) -> ClientSession:
+            session = make_session(on_end, transport)
+            session.custom_methods = methods
+            return session
+
+        self.connector.make_session = make_relaying_session
 
     def capabilities(self) -> ClientCapabilities:
         wire = {name: value for name, value in self.caller.capabilities.items() if name != "tasks"}
@@ -237,7 +243,7 @@ class BackClient(Client):
             declared = codec_for(call.revision).decode(ClientCapabilities, capabilities)
             declared.extensions = {EXTENSION: {}} if call.allows_task else declared.extensions
             capabilities = codec_for(self.revision).encode(declared)
-        elif not self.back.has_tasks:
+        elif not self.back.is_alone:
             capabilities = _without_tasks(capabilities)
         fields: Object = {**self.session.request_meta, CLIENT_CAPABILITIES: capabilities}
         if call.level is not None and self.server_can("logging"):
@@ -287,6 +293,8 @@ class BackClient(Client):
     def _pass_to_session(self, method: str, params: Object) -> None:
         """Pass a notification that belongs to no call on to the legacy session that owns this client."""
         session, losses = self.caller.session, self.back.losses
+        if method not in SPECIFIED and (session is None or not self.back.is_alone):
+            return losses.add("a notification that no specification defines reaches no client")
         if session is None or (method in SPECIFIED and find_method(method, session.revision, "server") is None):
             return losses.add(f"{method} outside of a call reaches no client")
         if method in SPECIFIED:
@@ -334,6 +342,8 @@ class BackClient(Client):
             asking.cancel()
 
     async def _ask(self, method: str, params: Object) -> Object:
+        if method not in INPUT_REQUESTS:
+            raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
         call = self._call_of(params)
         if call is None and self.caller.session is not None:
             await asyncio.shield(self.caller.session.initialized)  # now its revision and its capabilities are known

@@ -63,7 +63,7 @@ async def exchange(client: BackClient, method: str, params: Object, call: Call, 
 async def _send(client: BackClient, method: str, wire: Object, call: Call, timeout: float | None) -> Object:
     """Send a request, in as many messages as the server needs for it. Return the server's result."""
     front, back = call.revision, client.revision
-    is_relayed = front is back and (client.back.has_tasks or back.era == "modern")
+    is_relayed = front is back and (client.back.is_alone or back.era == "modern")
     if is_relayed or method not in mrtr.INPUT_METHODS:
         return await client.send(method, wire, call, timeout)
     name, support = str(wire.get("name")), client.back.task_support

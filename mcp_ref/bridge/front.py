@@ -18,11 +18,10 @@ from ..basic.channel import RequestContext
 from ..basic.lifecycle import Implementation, InitializeRequestParams, ServerCapabilities, choose_revision
 from ..basic.subscriptions import SubscriptionsListenRequestParams
 from ..codec import codec_for
-from ..features.custom_methods import CustomMethod
 from ..features.registered_tools import Tools
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import Object
-from ..revisions import SPECIFIED, Revision
+from ..revisions import Revision
 from ..server.catalog import Catalog
 from ..server.context import Context
 from ..server.options import ServerOptions
@@ -31,7 +30,7 @@ from ..session import Handler
 from .back_client import caller_of
 from .changes import FrontResources
 from .relay import Relay
-from .relayed import RelayedObject, relayed_method, without_hop_meta
+from .relayed import RelayedMethods, RelayedObject, without_hop_meta
 from .tasks import FrontTasks
 
 NATIVE: Final = frozenset({
@@ -44,27 +43,12 @@ MAX_INSTRUCTIONS: Final = 2000
 """Maximum length of the instructions of one of several servers, in characters."""
 
 
-class FrontMethods(dict[str, CustomMethod]):
-    """The registrations of all methods that the relay serves. Those of the specification are made only once.
-
-    `session` is the legacy session, which the handlers of notifications need; None for stateless requests.
-    """
+class FrontMethods(RelayedMethods):
+    """The methods that the relay serves. `session` is the legacy session; None for stateless requests."""
 
     def __init__(self, relay: Relay, session: ServerSession | None = None) -> None:
-        super().__init__()
+        super().__init__(NATIVE, relay.serve, self._receive)
         self._relay, self._session = relay, session
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.get(name) is not None
-
-    def get(self, name: str, default: object = None) -> CustomMethod | None:  # type: ignore[override]
-        found = super().get(name)
-        if found is not None or name in NATIVE:
-            return found
-        made = relayed_method(name, self._relay.serve, self._receive)
-        if name in SPECIFIED:
-            self[name] = made
-        return made
 
     def _receive(self, method: str, params: Object) -> None:
         """Pass a notification of the legacy session on, such as `notifications/roots/list_changed`."""

@@ -38,7 +38,7 @@ from ..basic.versioning import (
 from ..features.custom_methods import CustomData, CustomMethod
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
-from ..revisions import Method, Revision
+from ..revisions import SPECIFIED, Method, Revision
 
 HOP_META: Final = frozenset(
     {"progressToken", PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, LOG_LEVEL, SUBSCRIPTION_ID}
@@ -76,6 +76,29 @@ def relayed_method(
 
     result = None if "notifications/" in name else _SHAPE
     return CustomMethod(Method(name, "both", _SHAPE, result), serve_object, receive_object)
+
+
+class RelayedMethods(dict[str, CustomMethod]):
+    """The registrations of all methods but those `served_here`. Those of the specification are made only once."""
+
+    def __init__(
+        self, served_here: Collection[str], serve: Callable[[str, Object, Any], Awaitable[Object]],
+        receive: Callable[[str, Object], None],
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self._served_here, self._serve, self._receive = served_here, serve, receive
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.get(name) is not None
+
+    def get(self, name: str, default: object = None) -> CustomMethod | None:  # type: ignore[override]
+        found = super().get(name)
+        if found is not None or name in self._served_here:
+            return found
+        made = relayed_method(name, self._serve, self._receive)
+        if name in SPECIFIED:
+            self[name] = made
+        return made
 
 
 def without_hop_meta(wire: Object) -> Object:

@@ -102,7 +102,7 @@ class BridgeTasks:
     def __init__(self, server: BackServer | None, key: bytes) -> None:
         self._server, self._key = server, key
         if server is not None:
-            server.has_tasks, server.seal = True, self.seal
+            server.is_alone, server.seal = True, self.seal
 
     def declare(self, declared: ServerCapabilities) -> None:
         """Change the capabilities of the server to those that the clients of the bridge can use."""

@@ -63,7 +63,7 @@ class Connector:
         self.max_restarts = MAX_RESTARTS
         """Maximum number of restarts without a response. A `Host` changes it, because it restarts servers itself."""
         self.starts = 0  # number of transports that the client has opened, up to two for one start of a process
-        self._make_session, self._eras, self._on_disconnect = make_session, eras, on_disconnect
+        self.make_session, self._eras, self._on_disconnect = make_session, eras, on_disconnect
         self._session: ClientSession | None = None  # the latest one, also during the negotiation
         self._server_task: asyncio.Task[None] | None = None  # runs the `serve` of an InProcessServer
         self._restart_task: asyncio.Task[None] | None = None
@@ -112,7 +112,7 @@ class Connector:
         self.starts += 1
         limits = TimeLimits()
         transport, self._server_task = self.target.open(self.parameter_headers, limits)
-        session = self._make_session(self._disconnected, transport)
+        session = self.make_session(self._disconnected, transport)
         session.dispatcher.time_limits = limits  # the transport shares them, so all limits stop during a sign-in
         return session
 

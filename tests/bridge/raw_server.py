@@ -1,7 +1,7 @@
 """A legacy server without this package. It requests the roots as soon as it is initialized, as `server-filesystem`.
 
-Its tool `roots_now` does not wait for them. The result of its tool `strange` has a content block and members that no
-revision has.
+Its tool `roots_now` does not wait for them. Its tool `strange` sends a notification, a request, and a result with a
+content block and members, that no revision has.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ def main() -> None:
         elif method == "tools/call" and message["params"]["name"] == "strange":
             blocks = [{"type": "hologram", "x": 1.5}, {"type": "text", "text": "ok"}]
             seen = message["params"]["arguments"]
+            send({"method": "notifications/com.example/odd", "params": {"x": [1.5], "com.example": None}})
+            send({"id": "odd", "method": "com.example/odd"})
             send({"id": id, "result": {"content": blocks, "com.example": [None, {"b": 10**20}], "a": {}, "seen": seen}})
         elif method == "tools/call" and message["params"]["name"] == "roots_now":
             send({"id": id, "result": {"content": [{"type": "text", "text": roots or "unknown"}]}})

@@ -49,11 +49,18 @@ RAW = {"back": {"command": sys.executable, "args": [str(ROOT / "tests" / "bridge
 async def test_bridge_between_equal_revisions_keeps_unknown_members() -> None:
     command = [sys.executable, "-m", "mcp_ref", "bridge", "--", RAW["back"]["command"], *RAW["back"]["args"]]
     arguments: Object = {"z": 1, "a": [1, 2.25, "\u2028"], "b": None}
-    results = []
+    results, notified = [], []
     for server in (command, [RAW["back"]["command"], *cast(Any, RAW["back"]["args"])]):
-        async with Client(cast(Any, server), revision="2025-06-18", cwd=ROOT) as client:
+        client = Client(cast(Any, server), revision="2025-06-18", cwd=ROOT)
+
+        @client.method("notifications/com.example/odd", notification=True)
+        def note(params: dict[str, Any]) -> None:
+            notified.append(json.dumps(params))
+
+        async with client:
             params: Object = {"name": "strange", "arguments": arguments}
             results.append(await client.session.dispatcher.request("tools/call", params, timeout=10.0))
+    assert notified == ['{"x": [1.5], "com.example": null}'] * 2
     assert [json.dumps(result) for result in results] == [json.dumps(results[1])] * 2  # the order of members too
     assert cast(Any, results[0])["content"][0] == {"type": "hologram", "x": 1.5} and results[0]["seen"] == arguments
 
