@@ -238,49 +238,51 @@ class Account:
 
     def __init__(self, policy: Policy, server: str = "", host_account: Account | None = None) -> None:
         self.budget = policy.options.budgets.get(server, policy.options.budget)
-        self._policy, self._server, self._host_account = policy, server, host_account
+        self._policy, self._server = policy, server
         self._used: defaultdict[str, float] = defaultdict(float)
         self._times: deque[float] = deque(maxlen=self.budget.calls_per_minute or 0)  # of the latest tool calls
-
-    def _accounts(self, limit: str) -> list[Account]:
-        """Return the accounts in which a limit counts, which for a limit of one call is that of the server alone."""
-        if self._host_account is None or limit.endswith("_per_call"):
-            return [self]
-        return [self, self._host_account]
+        both = [self] if host_account is None else [self, host_account]
+        self._limited: dict[str, list[Account]] = {}
+        """The accounts in which a limit counts, by limit. A limit of one call is that of the server alone."""
+        for limit in vars(self.budget):
+            accounts = both[:1] if limit.endswith("_per_call") else both
+            self._limited[limit] = [each for each in accounts if getattr(each.budget, limit) is not None]
 
     def left(self, limit: str) -> float:
-        limits = [(getattr(each.budget, limit), each._used[limit]) for each in self._accounts(limit)]
-        return min(math.inf if most is None else most - used for most, used in limits)
+        left = (getattr(each.budget, limit) - each._used[limit] for each in self._limited[limit])
+        return min(left, default=math.inf)
 
     def add(self, limit: str, amount: float) -> None:
         """Count an amount, which may be negative to give seconds back."""
-        for each in self._accounts(limit):
+        for each in self._limited[limit]:
             each._used[limit] += amount
 
     def use(self, limit: str, amount: float = 1) -> None:
         """Use a part of a limit. Raise BudgetExceeded, and use nothing, if nothing or less than `amount` is left."""
-        for each in self._accounts(limit):
+        accounts = self._limited[limit]
+        for each in accounts:
             most = getattr(each.budget, limit)
-            if most is not None and most - each._used[limit] < max(amount, 0.001):  # because a timer may be 1 ms early
+            if most - each._used[limit] < max(amount, 0.001):  # because a timer may be 1 ms early
                 owner = f"the server {each._server}" if each._server else "the host"
                 text = f"the budget {limit}={most} of {owner} is used up"
                 self._policy.record("budget", self._server, reason=text)
                 raise BudgetExceeded(text)
-        self.add(limit, amount)
+        for each in accounts:
+            each._used[limit] += amount
 
     def call(self, is_first: bool) -> None:
         """Count a tool call, which begins the limits of one call again if it `is_first`: if no other is running."""
-        now = time.monotonic()
-        for each in self._accounts("calls_per_minute"):
+        if is_first:
+            self._used["samples_per_call"] = self._used["elicitations_per_call"] = 0
+        now, limited_by_time = time.monotonic(), self._limited["calls_per_minute"]
+        for each in limited_by_time:
             while each._times and now - each._times[0] >= 60:
                 each._times.popleft()
             each._used["calls_per_minute"] = len(each._times)
-        if is_first:
-            self._used["samples_per_call"] = self._used["elicitations_per_call"] = 0
         self.use("seconds", 0)
         self.use("calls_per_minute")
         self.use("calls")
-        for each in self._accounts("calls_per_minute"):
+        for each in limited_by_time:
             each._times.append(now)
 
     def sample(self, tokens: int) -> int:
