@@ -86,11 +86,10 @@ class Caller:
 def caller_of(context: RequestContext) -> Caller:
     """Return the client that has sent a request."""
     channel = context.channel
-    session = channel if isinstance(channel, ServerSession) else None
-    principal = channel.principal if isinstance(channel, StatelessRequest) else None
-    if session is not None:
-        principal = session.transport.principal
-    return Caller(channel.revision, principal, channel.peer_capabilities, session)
+    if type(channel) is ServerSession:  # not `isinstance`, which is slow for classes of `Protocol`
+        return Caller(channel.revision, channel.transport.principal, channel.peer_capabilities, channel)
+    principal = channel.principal if type(channel) is StatelessRequest else None
+    return Caller(channel.revision, principal, channel.peer_capabilities)
 
 
 class ServerNotes:
@@ -186,11 +185,11 @@ class BackClient(Client):
         Raise ProtocolError for an error of the server, and for a lost connection.
         """
         session = self.connector.usable or await self.connector.ready()
-        if self.is_modern:
-            meta: Object = params.get("_meta") or {}  # type: ignore[assignment]
-            params = {**params, "_meta": {**meta, **self._own_meta(call)}}
+        is_modern = session.revision.era == "modern"
+        if is_modern:
+            params = {**params, "_meta": self._meta_for(call, _meta_of(params))}
         # A server may not ask the user because of a list, and with one more call `_call_of` could not tell which it is.
-        can_ask = method in (*INPUT_METHODS, "tasks/result") or self.is_modern or self.caller.session is not None
+        can_ask = is_modern or self.caller.session is not None or method in INPUT_METHODS or method == "tasks/result"
         if method == "tasks/result":
             call.task_id = params.get("taskId")
         if can_ask:
@@ -209,7 +208,7 @@ class BackClient(Client):
                 method, params, timeout=timeout, before_send=ids.append,
                 on_progress=progressed if call.token is not None else None,
             )  # fmt: skip
-            if call.token is not None and self.revision.tasks_are_core and "task" in result:
+            if call.token is not None and session.revision.tasks_are_core and "task" in result:
                 self._follow_task(ids[0], call.token)
             return result
         except RequestTimeout as error:
@@ -236,8 +235,8 @@ class BackClient(Client):
         unknown = "; it is not known whether the tool ran" if method == "tools/call" else ""
         return ProtocolError(INTERNAL_ERROR, f"{self.back.name}: {fault}{unknown}")
 
-    def _own_meta(self, call: Call) -> Object:
-        """Return the fields of a stateless request: the capabilities are those of the caller of this request."""
+    def _meta_for(self, call: Call, meta: Object) -> Object:
+        """Return the `_meta` of a stateless request, with the capabilities of the caller of this request."""
         capabilities = call.capabilities
         if call.revision is not self.revision:
             declared = codec_for(call.revision).decode(ClientCapabilities, capabilities)
@@ -245,7 +244,7 @@ class BackClient(Client):
             capabilities = codec_for(self.revision).encode(declared)
         elif not self.back.is_alone:
             capabilities = _without_tasks(capabilities)
-        fields: Object = {**self.session.request_meta, CLIENT_CAPABILITIES: capabilities}
+        fields: Object = {**meta, **self.session.request_meta, CLIENT_CAPABILITIES: capabilities}
         if call.level is not None and self.server_can("logging"):
             fields[LOG_LEVEL] = call.level
         return fields

@@ -126,6 +126,7 @@ class BackServer(ServerNotes):
         self._eras: dict[str, Era] = {}
         self._launch: Launch | None = None
         self._connecting: dict[Hashable, asyncio.Task[BackClient]] = {}  # by key
+        self._shared: dict[Hashable, BackClient] = {}  # by key, the client that has connected last
         self._slots: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()  # of the pools, by key
         self._closing: set[asyncio.Task[None]] = set()
         self._failures: dict[Hashable, _Failures] = {}
@@ -137,8 +138,8 @@ class BackServer(ServerNotes):
     async def shared(self, caller: Caller) -> BackClient:
         """Return a client that can serve several requests of this caller at the same time. Connect it if necessary."""
         key = self._key(caller)
-        client = next((each for each in self.clients if each.key == key and each.is_open), None)
-        if client is not None:
+        client = self._shared.get(key)
+        if client is not None and client.is_open:
             return client
         if key not in self._connecting:
             self._connecting[key] = asyncio.create_task(self._connect(caller))
@@ -205,6 +206,7 @@ class BackServer(ServerNotes):
         self.is_modern, self.facts = client.is_modern, client
         self._failures.pop(None, None)
         client.key = self._key(caller)
+        self._shared[client.key] = client
         if client.is_modern:
             client.caller = replace(caller, session=None)  # all sessions of the principal share it
         self.on_facts()
@@ -271,6 +273,8 @@ class BackServer(ServerNotes):
     def _forget(self, client: BackClient) -> None:
         if client in self.clients:
             self.clients.remove(client)
+        if self._shared.get(client.key) is client:
+            del self._shared[client.key]
 
     def discard(self, client: BackClient) -> None:
         """Forget a client, and close it in the background."""

@@ -27,7 +27,7 @@ from .back_client import LIST_SECONDS, MAX_TOOLS, BackClient, caller_of
 from .backs import BackServer
 from .calls import Call, SessionCall, complete_call, refusal
 from .conversion import convert_error, convert_params, convert_result
-from .relayed import RelayedObject
+from .relayed import RelayedObject, without_hop_meta
 
 T = TypeVar("T")
 
@@ -41,9 +41,10 @@ LISTS: Final = {
 async def exchange(client: BackClient, method: str, params: Object, call: Call, timeout: float | None = None) -> Object:
     """Send a request to a server, and return the result, both converted. Raise ProtocolError for its error."""
     front, back = call.revision, client.revision
-    if method in SPECIFIED and find_method(method, back, "client") is None:
+    is_converted = front is not back and method in SPECIFIED
+    if is_converted and find_method(method, back, "client") is None:
         raise ProtocolError(METHOD_NOT_FOUND, f"{method} does not exist in {back}, the revision of the server")
-    wire = convert_params(method, params, front, back, call.losses) if method in SPECIFIED else params
+    wire = convert_params(method, params, front, back, call.losses) if is_converted else without_hop_meta(params)
     try:
         result = await _send(client, method, wire, call, timeout)
     except ProtocolError as error:
@@ -54,7 +55,7 @@ async def exchange(client: BackClient, method: str, params: Object, call: Call, 
         return result
     if method == "tools/list":
         client.back.note_tools(result)
-    shown = convert_result(method, result, back, front, call.losses)
+    shown = convert_result(method, result, back, front, call.losses) if is_converted else without_hop_meta(result)
     if method in LISTS and result.get("nextCursor") is not None:
         shown["nextCursor"] = result["nextCursor"]  # also for a client without pages, which gets all of them
     return shown

@@ -114,11 +114,10 @@ class Relay:
 
     async def _becomes_task(self, server: BackServer, own: Object, context: Context) -> bool:
         """Return True if a tool call becomes a task of the bridge itself (tasks.py)."""
-        if not self.tasks.wraps(context.revision):
-            return False
         if context.revision.tasks_are_core:
-            return "task" in own
-        if not declares(context.channel.peer_capabilities, EXTENSION_CAPABILITY) or "requestState" in own:
+            return "task" in own and self.tasks.wraps(context.revision)
+        can_wait = declares(context.channel.peer_capabilities, EXTENSION_CAPABILITY) and "requestState" not in own
+        if not can_wait or not self.tasks.wraps(context.revision):
             return False
         name = cast(str, own["name"])
         if name not in server.parameter_headers:

@@ -107,7 +107,7 @@ def without_hop_meta(wire: Object) -> Object:
     if not isinstance(meta, dict) or HOP_META.isdisjoint(meta):
         return wire
     kept: Object = {key: value for key, value in meta.items() if key not in HOP_META}
-    rest: Object = {name: kept if name == "_meta" else value for name, value in wire.items()}
+    rest: Object = {**wire, "_meta": kept}
     if not kept:
         del rest["_meta"]
     return rest
