@@ -204,7 +204,7 @@ def add_recording_commands(command: Callable[[str, str, str], Parser]) -> None:
     made.add_argument("--uninstall", metavar=("CONFIG", "SERVER"), nargs=2, help="take it away again")
     made.add_argument("--yes", action="store_true", help="write the configuration file without asking you")
 
-    made = command("replay", "FILE [--http] | --client FILE (-- COMMAND ... | -- URL)",
+    made = command("replay", "FILE [--revision R] [--http] | --client FILE (-- COMMAND ... | -- URL)",
                    "be the server of a recording, or send its requests to a server and print what differs")  # fmt: skip
     made.set_defaults(takes_command=True)
     made.add_argument("file", metavar="FILE", help="a recording")
@@ -214,6 +214,7 @@ def add_recording_commands(command: Callable[[str, str, str], Parser]) -> None:
     made.add_argument("--port", metavar="P", type=int, default=0, help="the port to listen on (default: a free port)")
     made.add_argument("--speed", metavar="N", type=positive_seconds, default=0.0,
                       help="keep the recorded pauses, N times as fast (default: no pauses)")  # fmt: skip
+    made.add_argument("--revision", metavar="R", help="speak this revision, whatever the recorded server spoke")
 
     made = command("check", "(FILE | -- COMMAND ... | URL | --as-test FILE | --rules)",
                    "judge a recording, or a server that is used gently, by the specification")  # fmt: skip

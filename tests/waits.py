@@ -420,7 +420,9 @@ WAITS: dict[tuple[str, str, str], str] = {
         "Ctrl-C or SIGTERM ends it; it is the idle state of a recorder.",
     ("cli/replay.py", "_replay_client", "asyncio.run(rerun(messages, url or options.command))"):
         "Each request has the time limit `RESPONSE_SECONDS`.",
-    ("cli/replay.py", "_replay_until_signal", "until_signal().wait()"):
+    ("cli/replay.py", "_until_signal", "listening"):
+        "See `HttpServer.close`.",
+    ("cli/replay.py", "_until_signal", "until_signal().wait()"):
         "Ctrl-C or SIGTERM ends it; it is the idle state of a server.",
     ("cli/check.py", "judge_file", "file.readline()"): "It reads a file.",
     ("cli/check.py", "read_messages", "file.readline()"): "It reads a file.",
@@ -429,10 +431,9 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("cli/recorder.py", "record",
      "asyncio.run(_record_until_signal(tape, options.http, options.host, options.port))"):
         "Ctrl-C or SIGTERM ends it.",
-    ("cli/replay.py", "replay", "asyncio.run(_replay_until_signal(player, options.host, options.port))"):
-        "Ctrl-C or SIGTERM ends it.",
-    ("cli/replay.py", "replay", "asyncio.run(replay_stdio(player))"):
-        "The client closes the input.",
+    ("cli/replay.py", "replay",
+     "asyncio.run(_until_signal(listen(options.host, options.port)) if options.http else serve())"):
+        "Ctrl-C or SIGTERM ends it, over stdio also the client, which closes the input.",
     ("recorder/drive.py", "_ask_wrongly", "asyncio.wait([cancelled])"):
         "The task is cancelled, and does not suppress the cancellation.",
     ("recorder/drive.py", "_drive_url", "file.readline()"):
@@ -462,6 +463,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has the time limit `RESPONSE_SECONDS`.",
     ("recorder/replay.py", "Player._send_one", "answered.wait()"):
         "It has the time limit `CLIENT_SECONDS`.",
+    ("recorder/replay.py", "Player.serve", "ended.wait()"):
+        "The bridge closes the transport; it is the idle state of a server.",
     ("recorder/replay.py", "Player.answer", "asyncio.Event().wait()"):
         "The client's cancellation or the end of its connection cancels the task; the recorded server did not respond.",
     ("recorder/replay.py", "_handle_post", "answers"):

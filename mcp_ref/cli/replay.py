@@ -1,16 +1,24 @@
-"""`replay FILE` is the recorded server, and `replay --client FILE` sends the recorded requests to a server again."""
+"""`replay FILE` is the recorded server, and `replay --client FILE` sends the recorded requests to a server again.
+
+With `--revision`, a bridge stands in front of the recorded server, and converts its messages. It sends some requests by
+itself, such as `tools/list`. If they were not recorded, that is not a mistake of the client: the list is empty, and the
+others are refused.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 
+from ..bridge.bridge import Bridge
 from ..check.recording import Event, Head, RecordingError, parse_head, read_events
 from ..jsonrpc.errors import McpError
 from ..recorder.exchanges import Cassette, messages_of
 from ..recorder.regression import rerun
-from ..recorder.replay import Player, replay_http, replay_stdio
-from . import UsageError
+from ..recorder.replay import OF_BRIDGE, PROBES, Player, replay_http, replay_stdio
+from . import UsageError, usage_errors
 from .recorder import until_signal
 from .show import note, out
 
@@ -27,24 +35,37 @@ def read_recording(path: str) -> tuple[Head, list[Event]]:
 def replay(options: argparse.Namespace) -> int:
     """Play one side of a recording. Return 1 if a request was not recorded, or if a response differs."""
     _, events = read_recording(options.file)
+    if options.client and options.revision:
+        raise UsageError("only the recorded server can speak another revision, so --client takes no --revision")
     if options.client:
         return _replay_client(events, options)
     if options.command:
         raise UsageError("only replay --client takes a server")
     cassette = Cassette(events)
-    player = Player(cassette, options.speed)
-    if options.http:
-        asyncio.run(_replay_until_signal(player, options.host, options.port))
+    if options.revision not in (None, cassette.revision):
+        server = _bridge_to(cassette, options).server
+        serve, listen = server.serve_stdio, server.serve_http
     else:
-        asyncio.run(replay_stdio(player))
+        player = Player(cassette, options.speed)
+        serve, listen = partial(replay_stdio, player), partial(replay_http, player)
+    asyncio.run(_until_signal(listen(options.host, options.port)) if options.http else serve())
     for line in cassette.unknown:
         note(line)
     return 1 if cassette.unknown else 0
 
 
-async def _replay_until_signal(player: Player, host: str, port: int) -> None:
+def _bridge_to(cassette: Cassette, options: argparse.Namespace) -> Bridge:
+    """Return a bridge to the recorded server, which speaks the revision that the user wants."""
+    if not cassette.revision:
+        raise UsageError(f"{options.file} has no request with a result, so its revision is unknown")
+    with usage_errors():
+        player = Player(cassette, options.speed, (*PROBES, *OF_BRIDGE))
+        return Bridge({"replay": player}, revisions=[options.revision], back_revisions=[cassette.revision])
+
+
+async def _until_signal(listening: AbstractAsyncContextManager[str]) -> None:
     try:
-        async with replay_http(player, host, port) as url:
+        async with listening as url:
             note(f"replaying: {url}")
             await until_signal().wait()
     except OSError as error:

@@ -122,6 +122,8 @@ def signature(request: Object) -> str:
     """Return a text that equal requests have in common: method and params, without `_meta` and secrets."""
     params = request.get("params")
     kept = {name: value for name, value in params.items() if name != "_meta"} if isinstance(params, dict) else {}
+    if kept.get("arguments") == {}:
+        del kept["arguments"]  # some clients leave them out
     if request.get("method") == "initialize":
         kept = {name: value for name, value in kept.items() if name not in _CHOSEN_BY_CLIENT}
     return json.dumps([request.get("method"), redact(kept)], sort_keys=True)
@@ -154,10 +156,11 @@ class Cassette:
 
     @functools.cached_property
     def revision(self) -> str:
-        """The name of the revision in the recording, or ""."""
+        """The name of the revision of the first request that had a result, or ""."""
         for recorded in self.requests:
-            answered = recorded.response.value if recorded.response is not None else {}
-            name = member(answered, "result", "protocolVersion")
+            if recorded.response is None or "result" not in recorded.response.value:
+                continue  # a client tries a revision that the server does not speak, and then another one
+            name = member(recorded.response.value, "result", "protocolVersion")
             name = name or member(recorded.request.value, "params", "_meta", PROTOCOL_VERSION)
             if isinstance(name, str):
                 return name

@@ -17,20 +17,41 @@ import itertools
 import json
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from concurrent.futures import CancelledError
 from typing import Final
 
 from ..basic.versioning import PROTOCOL_VERSION, SUBSCRIPTION_ID, UNSUPPORTED_PROTOCOL_VERSION
-from ..jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
+from ..jsonrpc.messages import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    JSON,
+    METHOD_NOT_FOUND,
+    ErrorResponse,
+    Incoming,
+    Malformed,
+    Notification,
+    Object,
+    Request,
+    Response,
+    encode,
+    read_message,
+)
 from ..lib.http.message import Exchange
 from ..lib.http.origin import parse_url
 from ..lib.http.server import start_server
 from ..lib.http.sse import encode_event
+from ..transports.base import Transport
 from .exchanges import Cassette, RecordedRequest, member
 
 PROBES: Final = ("server/discover", "initialize", "ping")
 """Methods with which a client finds out what the server speaks. If they were not recorded, that is not a mistake."""
+OF_BRIDGE: Final = (
+    "tools/list", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "subscriptions/listen",
+)  # fmt: skip
+"""Methods that a bridge also sends by itself, for a client that has sent nothing like it."""
+MAX_OPEN: Final = 1000
+"""Maximum number of requests of one client without a response. Further ones are refused."""
 CLIENT_SECONDS: Final = 60.0
 """Maximum time for a client's response to a request of the server, in seconds."""
 MAX_LINES: Final = 100
@@ -47,10 +68,11 @@ class Player:
     Args:
         cassette: The recorded requests.
         speed: How much faster than recorded. 0 means without pauses.
+        uncounted: Methods that do not count as a mistake of the client if they were not recorded.
     """
 
-    def __init__(self, cassette: Cassette, speed: float = 0.0) -> None:
-        self.cassette, self._speed = cassette, speed
+    def __init__(self, cassette: Cassette, speed: float = 0.0, uncounted: Collection[str] = PROBES) -> None:
+        self.cassette, self._speed, self._uncounted = cassette, speed, uncounted
         self._ids = itertools.count(1)
         self._waiting: dict[str, asyncio.Event] = {}  # by the ids of the server's own requests
 
@@ -87,6 +109,25 @@ class Player:
             if adapted is not None:
                 send(adapted)
 
+    async def serve(self, transport: Transport) -> None:
+        """Serve one client in this program, such as a bridge. Invalid messages of the recording are left out."""
+        ended = asyncio.Event()
+
+        def send(value: Object) -> None:
+            message = read_message(value)
+            with contextlib.suppress(ValueError):  # half a surrogate pair
+                if not isinstance(message, Malformed):
+                    transport.send(message)
+
+        def receive(message: Incoming) -> None:
+            if isinstance(message, Request | Notification | Response | ErrorResponse):
+                conversation.receive(json.loads(encode(message)))
+
+        conversation = _Conversation(self, send)
+        await transport.start(receive, lambda error: ended.set())
+        await ended.wait()
+        await conversation.finish()
+
     def note_response(self, response: Object) -> None:
         """Note the client's response to a request of the server."""
         answered = self._waiting.get(str(response.get("id")))
@@ -102,7 +143,9 @@ class Player:
             return {"error": {"code": UNSUPPORTED_PROTOCOL_VERSION, "message": text, "data": data}}
         if method == "ping":
             return {"result": {}}
-        if method in PROBES:
+        if method == "tools/list" and method in self._uncounted:  # over HTTP, a bridge calls no tool before its list
+            return {"result": {"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"}}
+        if method in self._uncounted:
             return {"error": {"code": METHOD_NOT_FOUND, "message": f"{method} is not in the recording"}}
         return {"error": {"code": INVALID_PARAMS, "message": self.cassette.refuse(request)}}
 
@@ -134,10 +177,44 @@ def _pair(name: str, value: JSON) -> str:
     return f"{json.dumps(name)}: {json.dumps(value)}"
 
 
+class _Conversation:
+    """The messages of one client that come one by one, over stdio or from a bridge in this program."""
+
+    def __init__(self, player: Player, send: Send) -> None:
+        self._player, self._send = player, send
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # the requests in flight, by their ids as JSON
+
+    def receive(self, message: Object) -> None:
+        """Begin to respond to a request, cancel one, or note a response to a request of the server."""
+        if "method" not in message:
+            self._player.note_response(message)
+        elif "id" in message and len(self._tasks) >= MAX_OPEN:
+            error: JSON = {"code": INVALID_REQUEST, "message": f"{MAX_OPEN} requests have no response yet"}
+            self._send({"jsonrpc": "2.0", "id": message["id"], "error": error})
+        elif "id" in message:
+            key = json.dumps(message["id"])
+            self._tasks[key] = asyncio.create_task(self._player.answer(message, self._send))
+            self._tasks[key].add_done_callback(functools.partial(self._forget, key))
+        elif message["method"] == "notifications/cancelled":
+            cancelled = self._tasks.get(json.dumps(member(message, "params", "requestId")))
+            if cancelled is not None:
+                cancelled.cancel()
+
+    def _forget(self, key: str, done: asyncio.Task[None]) -> None:
+        if self._tasks.get(key) is done:  # a client can use an id again
+            del self._tasks[key]
+
+    async def finish(self) -> None:
+        """End the requests in flight. They still get their responses, unless they wait for something."""
+        await asyncio.sleep(0)
+        for task in self._tasks.values():
+            task.cancel()
+
+
 async def replay_stdio(player: Player) -> None:
     """Serve one client on the standard streams, until its end of the input."""
     lines: asyncio.Queue[bytes] = asyncio.Queue(MAX_LINES)
-    loop, tasks = asyncio.get_running_loop(), dict[str, asyncio.Task[None]]()
+    loop = asyncio.get_running_loop()
 
     def read() -> None:
         with contextlib.suppress(RuntimeError, CancelledError):  # the loop has ended
@@ -145,32 +222,15 @@ async def replay_stdio(player: Player) -> None:
                 asyncio.run_coroutine_threadsafe(lines.put(line), loop).result()
 
     def send(message: Object) -> None:
-        sys.stdout.buffer.write(json.dumps(message, ensure_ascii=False).encode() + b"\n")
+        sys.stdout.buffer.write(json.dumps(message).encode() + b"\n")
         sys.stdout.buffer.flush()
 
+    conversation = _Conversation(player, send)
     threading.Thread(target=read, name="mcp-replay", daemon=True).start()
     while line := await lines.get():
         for message in _objects(line):
-            if "method" not in message:
-                player.note_response(message)
-            elif "id" in message:
-                key = json.dumps(message["id"])
-                tasks[key] = asyncio.create_task(player.answer(message, send))
-                tasks[key].add_done_callback(functools.partial(_forget, tasks, key))
-            elif message["method"] == "notifications/cancelled":
-                params = message.get("params")
-                cancelled = tasks.get(json.dumps(params.get("requestId")) if isinstance(params, dict) else "")
-                if cancelled is not None:
-                    cancelled.cancel()
-    # requests in flight still get their responses, unless they wait for something
-    await asyncio.sleep(0)
-    for task in tasks.values():
-        task.cancel()
-
-
-def _forget(tasks: dict[str, asyncio.Task[None]], key: str, done: asyncio.Task[None]) -> None:
-    if tasks.get(key) is done:  # a client can use an id again
-        del tasks[key]
+            conversation.receive(message)
+    await conversation.finish()
 
 
 def _objects(data: bytes) -> list[Object]:
@@ -221,7 +281,7 @@ async def _handle_post(player: Player, exchange: Exchange) -> None:
     response = exchange.stream(200, [("Content-Type", "text/event-stream"), *session])
 
     def send(message: Object) -> None:
-        response.write(encode_event(json.dumps(message, ensure_ascii=False).encode()))
+        response.write(encode_event(json.dumps(message).encode()))
 
     answers = asyncio.gather(*(player.answer(request, send) for request in requests))
     response.ended.add_done_callback(lambda ended: answers.cancel())

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from mcp_ref import Client
+from mcp_ref import Client, RemoteError
 from mcp_ref.check.recording import (
     Event,
     Frame,
@@ -23,6 +25,7 @@ from mcp_ref.check.recording import (
 )
 from mcp_ref.check.recording import Head as RecordingHead
 from mcp_ref.features.elicitation import ElicitResult
+from mcp_ref.features.tools import CallToolResult
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.recorder.exchanges import differences, messages_of, requests_of
 from mcp_ref.recorder.proxy import record_http
@@ -74,14 +77,20 @@ async def test_replay_over_http_is_the_server_recorded_over_http(tmp_path: Path,
     with serving("examples/everything.py") as program:
         async with record_http(TapeOptions(str(path)), program.url, "127.0.0.1", 0) as url:
             real = await converse(url, revision)
-    with subprocess.Popen([*REPLAY, str(path), "--http"], cwd=HOME, stderr=subprocess.PIPE) as process:
+    async with replaying(*REPLAY, str(path)) as url:
+        assert await converse(url, revision) == real
+
+
+@contextlib.asynccontextmanager
+async def replaying(*words: str) -> AsyncIterator[str]:
+    """Yield the URL of a replayed server over HTTP. It must find no mistake of the client."""
+    with subprocess.Popen([*words, "--http"], cwd=HOME, stderr=subprocess.PIPE) as process:
         try:
-            url = Program(process).line().rpartition(" ")[2].strip()
-            assert await converse(url, revision) == real
+            yield Program(process).line().rpartition(" ")[2].strip()
         finally:
             process.terminate()
             _, said = process.communicate(timeout=10)
-        assert (process.returncode, said) == (0, b"")
+        assert process.returncode == 0 and b"not recorded" not in said, said
 
 
 async def test_replay_over_stdio_of_a_recording_over_http_sse_is_the_same_server(tmp_path: Path) -> None:
@@ -196,6 +205,54 @@ async def test_replay_of_another_revision_is_refused_so_that_clients_can_choose(
     with pytest.raises(Exception, match="recording"):
         async with Client([*REPLAY, str(path)], revision="2025-11-25", cwd=HOME):
             pass
+
+
+@pytest.mark.parametrize(("recorded", "other"), [("2025-06-18", MODERN), (MODERN, "2025-06-18")])
+@pytest.mark.parametrize("http", [False, True])
+async def test_replay_in_another_revision_is_the_recorded_server_behind_a_bridge(
+    tmp_path: Path, recorded: str, other: str, http: bool
+) -> None:
+    path = tmp_path / "a.jsonl"
+    real = await converse(record_command(path, *EVERYTHING), recorded)
+    events_of(path)
+    words = [*REPLAY, str(path), "--revision", other]
+    if http:
+        async with replaying(*words) as url:
+            found = await converse(url, other)
+    else:
+        found = await converse(words, other)
+    assert [texts_of(said) for said in found] == [texts_of(said) for said in real]
+
+
+def texts_of(said: object) -> object:
+    """Return the part of a result that all revisions have."""
+    return [getattr(block, "text", None) for block in said.content] if isinstance(said, CallToolResult) else said
+
+
+@pytest.mark.parametrize("http", [False, True])
+async def test_replay_in_another_revision_counts_only_the_requests_of_the_client_as_not_recorded(
+    tmp_path: Path, http: bool
+) -> None:
+    path = tmp_path / "a.jsonl"
+    write_recording(
+        path,
+        ("client", {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}),
+        ("server", result(1, protocolVersion="2025-06-18", capabilities={"tools": {}, "logging": {}},
+                          serverInfo={"name": "a", "version": "1"})),
+        ("client", call(2, "roll")), ("server", result(2, content=[{"type": "text", "text": "4"}])),
+    )  # fmt: skip
+    words = [*REPLAY, str(path), "--revision", MODERN]
+    if not http:
+        async with Client(words, cwd=HOME) as client:
+            await client.set_logging_level("debug")
+            assert (await client.call_tool("roll")).text == "4"
+        return
+    async with replaying(*words) as url, Client(url, revision=MODERN) as client:
+        assert (await client.call_tool("roll")).text == "4"
+    with pytest.raises(AssertionError, match="not recorded: tools/call"):
+        async with replaying(*words) as url, Client(url, revision=MODERN) as client:
+            with pytest.raises(RemoteError, match="the nearest recorded request is: tools/call"):
+                await client.call_tool("throw")
 
 
 def rerun(path: Path, *server: str) -> subprocess.CompletedProcess[bytes]:
