@@ -42,9 +42,9 @@ class HttpStream:
     def __init__(self, connection: int, numbers: Iterator[int]) -> None:
         self._connection, self._numbers = connection, numbers
         self._waiting: deque[_Waiting] = deque()  # requests without a complete response, without their bodies
-        self._readers = {"client": _Reader(None), "server": _Reader(self._has_no_body)}
+        self._readers = {"client": MessageReader(None), "server": MessageReader(self._has_no_body)}
         self._body = {"client": GrowingContent(), "server": GrowingContent()}
-        self._head: _Head | None = None  # of the request whose body is arriving
+        self._head: MessageHead | None = None  # of the request whose body is arriving
         self._status = 0  # of the current response
         self._events: _EventReader | None = None  # for the current response, if it is an event stream
         self._unzip: zlib._Decompress | None = None  # for the current response, if it is compressed
@@ -67,7 +67,7 @@ class HttpStream:
             yield from self._stop(at, len(data), str(error))
 
     def _request(self, at: float, part: _Part) -> Iterator[Event]:
-        if isinstance(part, _Head):
+        if isinstance(part, MessageHead):
             self._head = part
         elif part:
             self._body["client"].add(part)
@@ -86,7 +86,7 @@ class HttpStream:
         if not self._waiting:
             raise BadMessage(502, "a response came without a request")
         number, connection = self._waiting[0].number, self._connection
-        if isinstance(part, _Head):
+        if isinstance(part, MessageHead):
             self._status = part.status
             yield HttpResponse(number, part.status, tuple(part.headers), at=at, connection=connection)
             self._events = _EventReader() if part.headers.media_type == "text/event-stream" else None
@@ -152,7 +152,7 @@ class HttpStream:
             yield HttpEnd(self._waiting.popleft().number, self._ended_first, at=at, connection=self._connection)
 
 
-def _coding(head: _Head) -> str:
+def _coding(head: MessageHead) -> str:
     return (head.headers.get("content-encoding") or "identity").strip().lower()
 
 
@@ -173,7 +173,7 @@ class _Waiting:
 
 
 @dataclass
-class _Head:
+class MessageHead:
     """The start line and the headers of a message."""
 
     line: str
@@ -181,12 +181,12 @@ class _Head:
     status: int = 0
 
 
-_Part = _Head | bytes
+_Part = MessageHead | bytes
 """A head, a piece of a body, or b"" at the end of a body."""
 
 
-class _Reader:
-    """The messages in one direction.
+class MessageReader:
+    """The messages in one direction, in parts. The bytes of unfinished parts stay in `buffer`.
 
     Args:
         has_no_body: Function that returns True if the current response has no body. None for requests.
@@ -194,7 +194,7 @@ class _Reader:
 
     def __init__(self, has_no_body: Callable[[], bool] | None) -> None:
         self._has_no_body = has_no_body
-        self._buffer = bytearray()
+        self.buffer = bytearray()
         self._left: int | None = None  # bytes of the body to come; None before a head
         self._chunks: ChunkDecoder | None = None
         self.ends_with_connection = False
@@ -202,8 +202,8 @@ class _Reader:
 
     def feed(self, data: bytes) -> Iterator[_Part]:
         """Yield the parts of messages that these bytes complete. Raise BadMessage if they are not HTTP."""
-        self._buffer += data
-        while self._buffer or self._left == 0:
+        self.buffer += data
+        while self.buffer or self._left == 0:
             if self._left is None and not self._is_head_whole():
                 return
             if self._left is None:
@@ -217,19 +217,24 @@ class _Reader:
             self._left = self._chunks = None
             yield b""
 
+    @property
+    def is_in_body(self) -> bool:
+        """True if the next byte belongs to a body."""
+        return self._left is not None
+
     def _is_head_whole(self) -> bool:
-        while self._buffer.startswith(b"\r\n"):
-            del self._buffer[:2]  # [RFC 9112 2.2] a server SHOULD ignore an empty line before the request line
-        if b"\r\n\r\n" in self._buffer:
+        while self.buffer.startswith(b"\r\n"):
+            del self.buffer[:2]  # [RFC 9112 2.2] a server SHOULD ignore an empty line before the request line
+        if b"\r\n\r\n" in self.buffer:
             return True
-        if len(self._buffer) > MAX_HEAD:
+        if len(self.buffer) > MAX_HEAD:
             raise BadMessage(431, "a head is too large")
         return False
 
-    def _take_head(self) -> _Head:
-        end = self._buffer.index(b"\r\n\r\n")
-        line, *lines = bytes(self._buffer[:end]).decode("latin-1").split("\r\n")
-        del self._buffer[: end + 4]
+    def _take_head(self) -> MessageHead:
+        end = self.buffer.index(b"\r\n\r\n")
+        line, *lines = bytes(self.buffer[:end]).decode("latin-1").split("\r\n")
+        del self.buffer[: end + 4]
         headers, words = parse_headers(lines, MAX_HEAD), line.split(" ")
         is_request, status = self._has_no_body is None, 0
         if not words[-1 if is_request else 0].startswith("HTTP/1.") or len(words) < 2:
@@ -241,17 +246,17 @@ class _Reader:
             if self._has_no_body() or 100 <= status < 200 or status in (204, 304):
                 length = 0
             self.ends_with_connection = length is None
-        self._chunks = ChunkDecoder(self._buffer) if length == CHUNKED else None
+        self._chunks = ChunkDecoder(self.buffer) if length == CHUNKED else None
         self._left = length or 0
-        return _Head(line, headers, status)
+        return MessageHead(line, headers, status)
 
     def _take_body(self) -> tuple[bytes, bool]:
         """Return the next bytes of the body, and True if they are the last."""
         if self._chunks is not None:
             return self._chunks.decode(), self._chunks.done
-        size = len(self._buffer) if self.ends_with_connection else self._left or 0
-        piece = bytes(self._buffer[:size])
-        del self._buffer[:size]
+        size = len(self.buffer) if self.ends_with_connection else self._left or 0
+        piece = bytes(self.buffer[:size])
+        del self.buffer[:size]
         if not self.ends_with_connection:
             self._left = size - len(piece)
         return piece, not self.ends_with_connection and self._left == 0

@@ -26,18 +26,18 @@ import itertools
 import re
 import ssl
 import sys
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, field
 from typing import Final, cast
 
 from ..check.recording import Head, Side
-from ..lib.http.framing import CHUNKED, BadMessage, ChunkDecoder, body_length, parse_headers
+from ..lib.http.framing import BadMessage
 from ..lib.http.message import bracket_ipv6
 from ..lib.http.origin import Origin, parse_url
 from ..lib.text import show_text
 from ..transports.recorded import now, open_recording
 from ..transports.streamable_http.checks import LOOPBACK
-from .http_stream import MAX_HEAD, HttpStream
+from .http_stream import HttpStream, MessageHead, MessageReader
 from .tape import Tape, TapeOptions
 
 CONNECT_SECONDS: Final = 10.0
@@ -96,7 +96,7 @@ class _Proxy:
         client, server = _End(self, stream, "client"), _End(self, stream, "server")
         client.other, server.other = server, client
         if not self.origin.is_loopback:
-            client.change = HostReplacer(str(self.origin).encode(), self.names).feed
+            client.replacer = HostReplacer(str(self.origin).encode(), self.names)
         return client
 
     def connect(self, client: _End) -> None:
@@ -136,8 +136,8 @@ class _End(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._has_ended = False
         self.other: _End = self
-        self.change: Callable[[bytes], bytes] | None = None
-        """Function that returns the bytes to send instead of the received ones."""
+        self.replacer: HostReplacer | None = None
+        """Changes the bytes on their way to the other end."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -149,11 +149,13 @@ class _End(asyncio.Protocol):
             self.abort()  # the client is gone again
 
     def data_received(self, data: bytes) -> None:
-        self.other.write(data if self.change is None else self.change(data))
+        self.other.write(data if self.replacer is None else self.replacer.feed(data))
         self._proxy.tape.put(self._stream, self._side, data)
 
     def eof_received(self) -> bool:
         self._note_end()
+        if self.replacer is not None:
+            self.other.write(self.replacer.rest())
         return self.other.write_eof()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -214,66 +216,33 @@ class HostReplacer:
 
     def __init__(self, host: bytes, names: Collection[str] | None = None) -> None:
         self._host, self._names = host, names
-        self._buffer = bytearray()
-        self._left = 0  # bytes of the current body that are to come
-        self._copy = bytearray()  # the rest of a chunked body, which the decoder consumes
-        self._chunks: ChunkDecoder | None = None
-        self._is_raw = False
+        self._reader: MessageReader | None = MessageReader(None)  # None after bytes that are not HTTP
+        self._unsent = bytearray()
 
     def feed(self, data: bytes) -> bytes:
         """Return the bytes to send. The start of a head is held back until its end arrives."""
-        if self._is_raw:
+        if self._reader is None:
             return data
-        self._buffer += data
+        self._unsent += data
         sent = bytearray()
-        while self._buffer and not self._is_raw:
-            piece = self._take_body() if self._left or self._chunks is not None else self._take_head()
-            if not piece:
-                break
-            sent += piece
-        if self._is_raw:
-            sent += self._buffer
-            self._buffer.clear()
-        return bytes(sent)
-
-    def _take_head(self) -> bytes:
-        end = self._buffer.find(b"\r\n\r\n")
-        if end < 0:
-            self._is_raw = len(self._buffer) > MAX_HEAD
-            return b""
-        head = bytes(self._buffer[: end + 4])
-        del self._buffer[: end + 4]
-        lines = head[:-4].decode("latin-1").lstrip("\r\n").split("\r\n")
         try:
-            length = body_length(parse_headers(lines[1:], MAX_HEAD))
+            for part in self._reader.feed(data):
+                raw = self._take(len(self._unsent) - len(self._reader.buffer))
+                sent += _HOST.sub(self._replaced, raw, count=1) if isinstance(part, MessageHead) else raw
         except BadMessage:
-            self._is_raw = True
-            return head
-        self._chunks = ChunkDecoder(self._copy) if length == CHUNKED else None
-        self._left = max(length or 0, 0)
-        return _HOST.sub(self._replaced, head, count=1)
+            self._reader = None
+        return bytes(sent) + (self.rest() if self._reader is None or self._reader.is_in_body else b"")
+
+    def rest(self) -> bytes:
+        """Return the bytes that are held back, because no more bytes will follow."""
+        return self._take(len(self._unsent))
+
+    def _take(self, size: int) -> bytes:
+        size = max(size, 0)  # the reader can still hold bytes of a body that are already sent
+        taken = bytes(self._unsent[:size])
+        del self._unsent[:size]
+        return taken
 
     def _replaced(self, line: re.Match[bytes]) -> bytes:
         name = line["name"].decode("latin-1").lower()
         return b"Host: " + self._host if self._names is None or name in self._names else line[0]
-
-    def _take_body(self) -> bytes:
-        if self._chunks is None:
-            piece = bytes(self._buffer[: self._left])
-            self._left -= len(piece)
-            del self._buffer[: len(piece)]
-            return piece
-        self._copy += self._buffer
-        try:
-            self._chunks.decode()
-        except BadMessage:
-            self._is_raw = True
-            return b""
-        size = len(self._buffer)
-        if self._chunks.done:
-            size -= len(self._copy)  # the start of the next request
-            self._copy.clear()
-            self._chunks = None
-        piece = bytes(self._buffer[:size])
-        del self._buffer[:size]
-        return piece

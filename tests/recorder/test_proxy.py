@@ -275,7 +275,19 @@ def test_host_replacer_changes_the_host_of_each_request_only(size: int) -> None:
     sent, replacer = PIPELINED + body, HostReplacer(b"mcp.example")
     got = b"".join(replacer.feed(sent[start : start + size]) for start in range(0, len(sent), size))
     assert got == sent.replace(b"Host: x", b"Host: mcp.example").replace(b"host:y", b"Host: mcp.example")
-    assert HostReplacer(b"a").feed(b"\xff\r\n\r\n" + body[:20]) == b"\xff\r\n\r\n" + body[:20] or size
+
+
+def test_host_replacer_passes_on_every_byte_of_hostile_input() -> None:
+    for seed in range(INPUTS):
+        sent = PIPELINED + hostile(seed)
+        cut, replacer = random.Random(seed).randrange(len(sent)), HostReplacer(b"mcp.example", ())
+        assert replacer.feed(sent[:cut]) + replacer.feed(sent[cut:]) + replacer.rest() == sent
+
+
+def test_host_replacer_sends_a_body_before_its_end() -> None:
+    replacer, sent = HostReplacer(b"mcp.example"), PIPELINED.index(b"bc\r\n0")
+    assert replacer.feed(PIPELINED[:sent]).endswith(b"\r\n\r\n3\r\na")
+    assert replacer.feed(PIPELINED[sent : sent + 5]) == b"bc\r\n0"
 
 
 @pytest.mark.attack("recorder-rebinding")
