@@ -14,6 +14,7 @@ from __future__ import annotations
 import difflib
 import functools
 import json
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -25,6 +26,12 @@ from ..transports.trace import redact
 
 _CHOSEN_BY_CLIENT: Final = ("clientInfo", "capabilities", "protocolVersion")
 """The params of `initialize` that differ from client to client."""
+MAX_IN_FLIGHT: Final = 1000
+"""Maximum number of requests that wait for a response. If there are more, the oldest one counts as never answered."""
+MAX_UNKNOWN: Final = 100
+"""Maximum number of requests that were not recorded of which a line is kept."""
+MAX_COMPARED: Final = 1000
+"""Maximum number of recorded requests among which the nearest one is looked for."""
 SHOWN_CHARACTERS: Final = 160
 """Maximum length of a request in a report, in characters."""
 
@@ -83,7 +90,7 @@ def messages_of(events: Iterable[Event]) -> Iterator[Sent]:
 def requests_of(messages: Iterable[Sent]) -> list[RecordedRequest]:
     """Return the client's requests in their order, with the messages that belong to each."""
     found: list[RecordedRequest] = []
-    in_flight: list[RecordedRequest] = []
+    in_flight = deque[RecordedRequest](maxlen=MAX_IN_FLIGHT)
     for sent in messages:
         value = sent.value
         if sent.sender == "client":
@@ -107,7 +114,7 @@ def requests_of(messages: Iterable[Sent]) -> list[RecordedRequest]:
     return found
 
 
-def _owner(in_flight: list[RecordedRequest], sent: Sent) -> RecordedRequest | None:
+def _owner(in_flight: deque[RecordedRequest], sent: Sent) -> RecordedRequest | None:
     """Return the request in flight to which a notification or request of the server belongs; None if it names none."""
     token = member(sent.value, "params", "progressToken")
     for each in reversed(in_flight):
@@ -152,7 +159,7 @@ class Cassette:
             # a request without a response was cancelled, or was sent again, as `initialize` to an HTTP+SSE server
             same[:] = [recorded for recorded in same if recorded.response is not None] or same
         self.unknown: list[str] = []
-        """A line for each request that was not recorded."""
+        """A line for each of the first `MAX_UNKNOWN` requests that were not recorded."""
 
     @functools.cached_property
     def revision(self) -> str:
@@ -175,12 +182,14 @@ class Cassette:
 
     def refuse(self, request: Object) -> str:
         """Count a request that was not recorded. Return a text that names the nearest recorded one."""
-        lines = [shown(recorded.request.value) for recorded in self.requests]
-        method = f"{request.get('method')} "
-        same_method = [line for line in lines if f"{line} ".startswith(method)]
-        near = difflib.get_close_matches(shown(request), same_method or lines, n=1, cutoff=0.0)
+        method = request.get("method")
+        requests = [recorded.request.value for recorded in self.requests]
+        same_method = [each for each in requests if each["method"] == method]
+        lines = [shown(each) for each in (same_method or requests)[:MAX_COMPARED]]
+        near = difflib.get_close_matches(shown(request), lines, n=1, cutoff=0.0)
         text = f"not recorded: {shown(request)}" + (f"; the nearest recorded request is: {near[0]}" if near else "")
-        self.unknown.append(text)
+        if len(self.unknown) < MAX_UNKNOWN:
+            self.unknown.append(text)
         return text
 
 

@@ -24,6 +24,8 @@ from .streams import GrowingContent
 
 MAX_HEAD: Final = 256 * 1024
 """Maximum size of a head that is read, in bytes. The bytes after a larger one are not recorded."""
+MAX_PIPELINED: Final = 1000
+"""Maximum number of requests without a response. The ones after them are not recorded."""
 _ZIPPED: Final = ("gzip", "x-gzip", "deflate")
 _ANY_ZIP: Final = 15 + 32  # the largest window, and both the form of gzip and of deflate
 _RAW_DEFLATE: Final = -15  # the largest window, and deflate without its head, which some servers send
@@ -76,6 +78,8 @@ class HttpStream:
             content = _content(self._body["client"], _coding(self._head) != "identity")
             target, headers = rest.rpartition(" ")[0], tuple(self._head.headers)
             number, self._head = next(self._numbers), None
+            if len(self._waiting) >= MAX_PIPELINED:
+                raise BadMessage(429, f"{MAX_PIPELINED} requests have no response yet")
             request = HttpRequest(number, method, target, headers, content, at=at, connection=self._connection)
             self._waiting.append(_Waiting(number, method))
             yield request

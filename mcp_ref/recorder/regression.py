@@ -23,7 +23,6 @@ from ..jsonrpc.messages import (
     Error,
     ErrorResponse,
     Incoming,
-    Malformed,
     Notification,
     Object,
     Request,
@@ -107,6 +106,7 @@ async def rerun(messages: Sequence[Sent], server: str | Sequence[str]) -> list[D
     )
     run = _Rerun(transport)
     recorded = {id(each.request): each for each in requests_of(messages)}
+    answered = {json.dumps(each.request.value) for each in recorded.values() if each.response is not None}
     run.client_answers.extend(s.value for s in messages if s.sender == "client" and "method" not in s.value)
     await transport.start(run.receive, run.end)
     try:
@@ -115,38 +115,35 @@ async def rerun(messages: Sequence[Sent], server: str | Sequence[str]) -> list[D
         seen = set[int]()  # the messages before the current one
         for sent in messages:
             seen.add(id(sent))
-            if sent.sender == "client" and "method" in sent.value:
-                for each in [each for each in waiting if id(each[0].response) in seen]:
-                    waiting.remove(each)
-                    found += await _compare(run, *each)
-                waiting += await _send(run, sent, recorded)
-        for each in waiting:
-            if each[0].response is not None:
+            if sent.sender != "client" or "method" not in sent.value:
+                continue
+            for each in [each for each in waiting if id(each[0].response) in seen]:
+                waiting.remove(each)
                 found += await _compare(run, *each)
+            request = recorded.get(id(sent))
+            has_response = request is not None and request.response is not None
+            if request is not None and not has_response and json.dumps(sent.value) in answered:
+                continue  # an HTTP client has sent it again, to another endpoint
+            request_id = _send(run, sent.value)
+            if request is not None and has_response and request_id is not None:
+                waiting.append((request, request_id))
+        for each in waiting:
+            found += await _compare(run, *each)
         return found
     finally:
         await transport.close()
 
 
-async def _send(
-    run: _Rerun, sent: Sent, recorded: dict[int, RecordedRequest]
-) -> list[tuple[RecordedRequest, RequestId]]:
-    message = read_message(_replaced(sent.value, run.replaced))
-    if isinstance(message, Malformed) or not isinstance(message, Request | Notification):
-        return []  # a recorded mistake of the client cannot be sent by this transport
-    waiting = list[tuple[RecordedRequest, RequestId]]()
-    if isinstance(message, Request) and recorded[id(sent)].response is None and _is_repeated(sent, recorded):
-        return []  # an HTTP client has sent it again, to another endpoint
+def _send(run: _Rerun, value: Object) -> RequestId | None:
+    """Send a recorded message, unless it is a mistake of the client. Return the id of a request that was sent."""
+    message = read_message(_replaced(value, run.replaced))
+    if not isinstance(message, Request | Notification):
+        return None  # this transport sends only valid messages
     if isinstance(message, Request):
         run.answers[message.id] = asyncio.get_running_loop().create_future()
-        waiting.append((recorded[id(sent)], message.id))
     if not run.ended.is_set():
         run.transport.send(message)
-    return waiting
-
-
-def _is_repeated(sent: Sent, recorded: dict[int, RecordedRequest]) -> bool:
-    return any(each.request.value == sent.value and each.response is not None for each in recorded.values())
+    return message.id if isinstance(message, Request) else None
 
 
 async def _compare(run: _Rerun, recorded: RecordedRequest, id: RequestId) -> list[Difference]:

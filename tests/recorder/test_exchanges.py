@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.recorder.exchanges import Sent, requests_of
+from mcp_ref.recorder.exchanges import MAX_IN_FLIGHT, MAX_UNKNOWN, Cassette, Sent, requests_of
 
 
 def test_requests_of_looks_at_each_request_until_its_response_only() -> None:
@@ -24,3 +24,17 @@ def test_requests_of_looks_at_each_request_until_its_response_only() -> None:
     found = requests_of(sent)
     assert [each.response for each in found] == sent[1::2]
     assert max(reads.values()) == 1
+
+
+def test_requests_of_forgets_the_oldest_of_too_many_requests_in_flight() -> None:
+    ids = range(MAX_IN_FLIGHT + 1)
+    sent = [Sent(0.0, "client", {"jsonrpc": "2.0", "id": id, "method": "ping"}) for id in ids]
+    sent += [Sent(0.0, "server", {"jsonrpc": "2.0", "id": id, "result": {}}) for id in (0, 1)]
+    assert [each.request.value["id"] for each in requests_of(sent) if each.response is not None] == [1]
+
+
+def test_cassette_keeps_a_limited_number_of_lines_about_requests_that_were_not_recorded() -> None:
+    cassette = Cassette([])
+    for id in range(2 * MAX_UNKNOWN):
+        assert cassette.refuse({"jsonrpc": "2.0", "id": id, "method": f"m{id}"}) == f"not recorded: m{id}"
+    assert len(cassette.unknown) == MAX_UNKNOWN

@@ -27,7 +27,7 @@ from mcp_ref.check.recording import (
     HttpRequest,
     HttpResponse,
 )
-from mcp_ref.recorder.http_stream import HttpStream
+from mcp_ref.recorder.http_stream import MAX_PIPELINED, HttpStream
 from mcp_ref.recorder.proxy import HostReplacer, record_http
 from mcp_ref.recorder.tape import TapeOptions
 from mcp_ref.transports.streamable_http.checks import LOOPBACK
@@ -208,6 +208,11 @@ def test_http_stream_reads_pieces_of_any_size(size: int) -> None:
         ("POST", "/a", b"abc"), ("HEAD", "/b", b""), ("POST", "/c", b"{}"),
         100, 200, b"ok", (1, "complete"), 200, (2, "complete"), 404, b"gone", (3, "complete"),
     ]  # fmt: skip
+
+
+def test_http_stream_stops_at_too_many_requests_without_a_response() -> None:
+    events = list(HttpStream(1, itertools.count(1)).receive(0.0, "client", b"GET / HTTP/1.1\r\n\r\n" * 3000))
+    assert len(events) == MAX_PIPELINED + 1 and isinstance(events[-1], Gap)
 
 
 def test_http_stream_survives_broken_http_in_both_directions() -> None:

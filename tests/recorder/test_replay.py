@@ -29,7 +29,7 @@ from mcp_ref.features.tools import CallToolResult
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.recorder.exchanges import differences, messages_of, requests_of
 from mcp_ref.recorder.proxy import record_http
-from mcp_ref.recorder.replay import MAX_LINES
+from mcp_ref.recorder.replay import MAX_LINES, MAX_OPEN
 from mcp_ref.recorder.tape import TapeOptions
 from tests.recorder.recordings import events_of, record_command
 from tests.server_programs import Program, serving
@@ -147,6 +147,13 @@ def test_replay_over_stdio_answers_more_lines_than_it_keeps(tmp_path: Path) -> N
     write_recording(path, ("client", call(1, "roll")), ("server", result(1, n=4)))
     found, _, _ = replayed(path, *(call(id, "roll") for id in range(3 * MAX_LINES)))
     assert [each["id"] for each in found] == [*range(3 * MAX_LINES)]
+
+
+def test_replay_refuses_more_requests_than_it_keeps(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_recording(path, ("client", call(1, "sleep")))  # it had no response
+    found, _, _ = replayed(path, *(call(id, "sleep") for id in range(MAX_OPEN + 1)))
+    assert [each["id"] for each in found] == [MAX_OPEN] and "no response yet" in str(found[0]["error"])
 
 
 def test_replay_of_a_request_that_was_not_recorded_names_the_nearest_one(tmp_path: Path) -> None:
