@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import hashlib
 import inspect
@@ -22,7 +23,6 @@ import signal
 import threading
 import time
 from collections.abc import Generator, Iterator
-from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -179,12 +179,10 @@ def _descriptors() -> set[str]:
 
 def _children() -> set[str]:
     children: set[str] = set()
-    for path in Path("/proc/self/task").glob("*/children"):
-        try:
-            children |= set(path.read_text().split()) - process_ids()
-        except OSError:
-            continue
-    return children
+    for thread in os.listdir("/proc/self/task") if os.path.isdir("/proc/self/task") else ():
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{thread}/children", encoding="ascii") as file:
+            children |= set(file.read().split())
+    return children - process_ids()
 
 
 @pytest.fixture
