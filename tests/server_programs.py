@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.forked_python import forked
 from tests.settings import PATIENCE, ROOT
 
 
@@ -59,23 +60,23 @@ class Program:
 
 
 @contextlib.contextmanager
-def serving(target: str | Path, *options: str, port: str = "0") -> Iterator[Program]:
-    """Serve a file, or a module by its dotted name, until the block ends."""
-    with _listening("run", str(target), "--http", "--port", port, *options) as program:
+def serving(target: str | Path, *options: str, port: str = "0", is_measured: bool = False) -> Iterator[Program]:
+    """Serve a file, or a module by its dotted name, until the block ends. `is_measured` starts a Python of its own."""
+    arguments = ("-m", "mcp_ref", "run", str(target), "--http", "--port", port, *options)
+    with _listening([sys.executable, *arguments] if is_measured else forked(*arguments)) as program:
         yield program
 
 
 @contextlib.contextmanager
 def recording(file: Path, url: str) -> Iterator[str]:
     """Record in front of a server until the block ends, and yield the URL for clients."""
-    with _listening("record", str(file), "--http", url) as program:
+    with _listening(forked("-m", "mcp_ref", "record", str(file), "--http", url)) as program:
         yield program.url
         assert program.stop(signal.SIGTERM) == b""
 
 
 @contextlib.contextmanager
-def _listening(*arguments: str) -> Iterator[Program]:
-    command = [sys.executable, "-m", "mcp_ref", *arguments]
+def _listening(command: list[str]) -> Iterator[Program]:
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         try:
             program = Program(process)

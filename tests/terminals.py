@@ -6,11 +6,11 @@ import os
 import re
 import select
 import subprocess
-import sys
 import time
 
 import pytest
 
+from tests.forked_python import forked
 from tests.settings import ROOT
 
 SECONDS = 30.0
@@ -32,7 +32,7 @@ def run_at_terminal(typed: bytes, *words: str) -> tuple[int, str, str]:
     """
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "mcp_ref", *words]
+    command = forked("-m", "mcp_ref", *words)
     try:
         with subprocess.Popen(command, cwd=ROOT, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs) as process:
             shown, lines, end = b"", _KEYS.findall(typed), time.monotonic() + SECONDS

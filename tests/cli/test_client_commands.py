@@ -144,9 +144,9 @@ def test_read_writes_text_as_it_is(capsys: Captured) -> None:
 
 
 def test_read_writes_bytes_as_they_are(tmp_path: Path) -> None:
-    everything = [sys.executable, "-m", "mcp_ref", "run", "examples/everything.py"]
+    everything = forked("-m", "mcp_ref", "run", "examples/everything.py")
     done = subprocess.run(
-        [sys.executable, "-m", "mcp_ref", "read", "test://static-binary", "--", *everything],
+        forked("-m", "mcp_ref", "read", "test://static-binary", "--", *everything),
         cwd=ROOT, capture_output=True, timeout=30, check=True,
     )  # fmt: skip
     assert done.stdout.startswith(b"\x89PNG\r\n\x1a\n") and len(done.stdout) == 70
@@ -527,7 +527,7 @@ def serving(tmp_path: Path, source: str) -> str:
 def run_file(*words: str) -> subprocess.CompletedProcess[bytes]:
     """Run `run` as a process, with one ping on its input."""
     return subprocess.run(
-        [sys.executable, "-m", "mcp_ref", "run", *words], cwd=ROOT, input=b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n',
+        forked("-m", "mcp_ref", "run", *words), cwd=ROOT, input=b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n',
         capture_output=True, timeout=30, check=False,
     )  # fmt: skip
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.forked_python import forked
 from tests.settings import HOME
 
 
 def run_command(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mcp_ref", *words]
+    command = forked("-m", "mcp_ref", *words)
     return subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=HOME, check=False, input="")
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from mcp_ref.__main__ import main
 from mcp_ref.revisions import LEGACY, REVISIONS
+from tests.forked_python import forked
 from tests.messages import initialize
 from tests.server_programs import serving
 from tests.settings import ROOT
@@ -318,7 +319,7 @@ def test_run_traces_what_it_is_sent_over_http() -> None:
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     """Run a `run` command that ends by itself."""
     return subprocess.run(
-        [sys.executable, "-m", "mcp_ref", "run", *words], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True,
+        forked("-m", "mcp_ref", "run", *words), cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True,
         text=True, timeout=30, check=False,
     )  # fmt: skip
 
@@ -386,7 +387,7 @@ def test_server_file_imports_modules_of_its_folder_and_of_the_current_folder(tmp
     source = "import outer, beside\nfrom mcp_ref import Server\nserver = Server('s')"
     (tmp_path / "inner" / "served.py").write_text(source)
     done = subprocess.run(
-        [sys.executable, "-m", "mcp_ref", "run", "inner/served.py"], cwd=tmp_path, input="", text=True, timeout=30,
+        forked("-m", "mcp_ref", "run", "inner/served.py"), cwd=tmp_path, input="", text=True, timeout=30,
         env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from mcp_ref import Client, Server, recording_trace
 from mcp_ref.check.recording import Frame, parse_head, read_events
 from mcp_ref.recorder.exchanges import Sent, messages_of
 from mcp_ref.transports.recorded import open_recording
+from tests.forked_python import forked
 from tests.settings import HOME
 
 
@@ -44,7 +44,7 @@ async def test_recording_trace_says_which_side_sent_each_message(tmp_path: Path)
 def test_mcp_ref_trace_with_a_file_name_records_the_server(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     ping = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode() + b"\n"
-    words = [sys.executable, "-m", "mcp_ref", "run", "examples/everything.py"]
+    words = forked("-m", "mcp_ref", "run", "examples/everything.py")
     done = subprocess.run(
         words, cwd=HOME, input=ping, capture_output=True, timeout=30, check=True, env={"MCP_REF_TRACE": str(path)}
     )
