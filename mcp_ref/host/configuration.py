@@ -162,7 +162,9 @@ class ServerConfig:
 
     def call_seconds(self, default: float) -> float:
         """Return the time limit of a request, in seconds."""
-        return self.entry.get("tool_timeout_sec", self.entry.get("timeout", default * 1000) / 1000)
+        if "tool_timeout_sec" in self.entry:
+            return self.entry["tool_timeout_sec"]
+        return self.entry["timeout"] / 1000 if "timeout" in self.entry else default
 
     def allows_tool(self, name: str) -> bool:
         """Return True if the file neither excludes the tool, nor includes only other tools."""
@@ -182,9 +184,9 @@ class Configuration(CheckedFields):
         for server in self.servers:
             other = first.setdefault(server.name.lower(), server)
             if other is not server:
-                # Or a cloned project could replace a server that the user trusts.
-                place = f"{other.place} has the same name, {other.name!r}"
-                raise ConfigurationError(f"{server.place}: {place}; rename one of them")
+                # otherwise a cloned project could replace a server that the user trusts
+                fault = f"{other.place} has the same name, {other.name!r}; rename one of them"
+                raise ConfigurationError(f"{server.place}: {fault}")
 
     def __add__(self, other: Configuration) -> Configuration:
         """Return the servers of both configurations, such as a user's and a project's."""
@@ -219,7 +221,7 @@ def read_servers(servers: ServersLike) -> Configuration:
 
 
 def escaped(text: str) -> str:
-    """Return a text in which `${` has no meaning, as in the program's own commands and URLs."""
+    """Return a text in which `${` has no meaning, because the program's own commands and URLs have no variables."""
     return text.replace("${", "$${") if isinstance(text, str) else text
 
 
@@ -338,7 +340,7 @@ def parse_server(
     fault = "; ".join(faults) or _transport_fault(kept)
     if fault is None:
         used = re.findall(r"\$\{input:([^{}]*)\}", json.dumps(kept, ensure_ascii=False))
-        asked = {id: inputs[id] for id in used if id in inputs} if inputs is not None else {}
+        asked = {id: inputs[id] for id in used if inputs is not None and id in inputs}
         config = replace(config, entry=cast("Entry", kept), inputs=asked)
         texts = " ".join([*config.command, config.entry.get("url", "")])
         for variable in sorted(set(re.findall(r"\$([A-Za-z_]\w*)", texts))):
@@ -361,7 +363,9 @@ def _fault_text(error: ValidationError) -> str:
     """Return the fault of a value. The text does not quote environment variables and headers, which can be secret."""
     if error.path[0] in ("env", "headers"):
         return str(error).partition(", got ")[0]
-    return f"{error}{'; it is in milliseconds, so write 30000 for 30 s' if error.path[0] == 'timeout' else ''}"
+    if error.path[0] == "timeout":
+        return f"{error}; it is in milliseconds, so write 30000 for 30 s"
+    return str(error)
 
 
 def _transport_fault(entry: Mapping[str, object]) -> str | None:

@@ -57,8 +57,7 @@ _VARIABLES = {
 """The dangerous environment variables, as regular expressions without case, with the reason. Programs such as npm and
 curl ignore the case of some names, and so does Windows."""
 
-
-_ANY_VARIABLE = re.compile("|".join(_VARIABLES), re.IGNORECASE)
+_ANY_VARIABLE = re.compile("|".join(_VARIABLES), re.IGNORECASE)  # finds a harmless name by one match instead of many
 
 _SECRET_NAME = re.compile(r".*(authorization|token|key|secret|password|passwd)", re.IGNORECASE)
 _SECRET_WORD = re.compile(r"authorization|token|key|secret|passw", re.IGNORECASE)
@@ -78,13 +77,10 @@ def is_place(value: str) -> bool:
     Because a random key may begin with a slash, the first folder of an absolute path must exist, such as `/home`.
     """
     folder = _FIRST_FOLDER.match(value)
-    try:
-        return _PLACE.match(value) is not None or os.path.exists(folder[0] if folder is not None else value)
-    except ValueError:  # it contains NUL
-        return False
+    return _PLACE.match(value) is not None or os.path.exists(folder[0] if folder is not None else value)
 
 
-def has_secret_name(name: str) -> bool:
+def may_be_secret(name: str) -> bool:
     """Return True if a variable or header may contain a secret, as `TOKEN` and `TOKEN_2` may, but not `TOKEN_FILE`."""
     return _SECRET_WORD.search(name) is not None and _PLACE_NAME.fullmatch(name) is None
 
@@ -124,7 +120,7 @@ def value_warnings(settings: Iterable[Setting]) -> tuple[str, ...]:
 
 
 def command_warnings(argv: tuple[str, ...], folder: str, program: str | None = None) -> tuple[str, ...]:
-    """Return the dangers of a command that a user should know.
+    """Return a warning for each danger of a command.
 
     Args:
         argv: The command.

@@ -168,6 +168,9 @@ class Host(HostOptions):
 
     async def list_tools(self) -> list[Listed[Tool]]:
         """Return the approved tools of all servers, sorted by full name."""
+        return self._listed_tools()
+
+    def _listed_tools(self) -> list[Listed[Tool]]:
         return self._named((name, tool) for name, hosted in self._hosted.items() for tool in hosted.tools.values())
 
     async def list_prompts(self) -> list[Listed[Prompt]]:
@@ -178,8 +181,8 @@ class Host(HostOptions):
         """Return tools or prompts with their model names, sorted by full name."""
         definitions = {(server, each.name): each for server, each in found}
         listed = [
-            Listed(pair[0], definitions[pair], name, self._hosted[pair[0]].status.state is ServerState.READY)
-            for name, pair in model_names(definitions).items()
+            Listed(server, definitions[server, own], name, self._hosted[server].status.state is ServerState.READY)
+            for name, (server, own) in model_names(definitions).items()
         ]
         return sorted(listed, key=lambda each: each.full_name)
 
@@ -316,7 +319,7 @@ class Host(HostOptions):
         server = name.partition("__")[0]
         found = self._hosted[server].tools.by_model_name.get(name) if server in self._hosted else None
         if found is None:
-            listed = self._named((name, tool) for name, each in self._hosted.items() for tool in each.tools.values())
+            listed = self._listed_tools()
             raise UnknownName("tool", name, (each.model_name if "__" in name else each.full_name for each in listed))
         return found
 

@@ -119,8 +119,14 @@ class HostedServer(Supervisor):
 
     async def prepare(self) -> Client:
         """Replace the variables, ask for the user's consent, and return a client for this server alone."""
-        launch = await self.approved_launch()
-        return self._new_client(launch, await self._approved_roots() if self._options.approve is not None else None)
+        launch, options = await self.approved_launch(), self._options
+        roots = await self._approved_roots() if options.approve is not None else None
+        return self.new_client(
+            launch, Client, roots=roots, sampling=self._sample if self._sampling else None,
+            sampling_tools=options.sampling_tools, elicitation=self._elicit if self._elicitation else None,
+            elicitation_url=options.elicitation_url and self._elicitation is not None,
+            on_log=self._log if options.on_log else None, on_tools_changed=self.list_changed, info=options.info,
+        )  # fmt: skip
 
     async def approved_launch(self) -> Launch:
         """Replace the variables, and ask for the user's consent to the start. Raise Refused without it."""
@@ -173,15 +179,6 @@ class HostedServer(Supervisor):
             return None
         return existing or None
 
-    def _new_client(self, launch: Launch, roots: list[str] | None) -> Client:
-        options = self._options
-        return self.new_client(
-            launch, Client, roots=roots, sampling=self._sample if self._sampling else None,
-            sampling_tools=options.sampling_tools, elicitation=self._elicit if self._elicitation else None,
-            elicitation_url=options.elicitation_url and self._elicitation is not None,
-            on_log=self._log if options.on_log else None, on_tools_changed=self.list_changed, info=options.info,
-        )  # fmt: skip
-
     def new_client(self, launch: Launch, make: Callable[..., C], **more: Unpack[ClientOptions]) -> C:
         """Return a client of a class for an approved launch. `more` are the options that the launch does not have."""
         options, name, server = self._options, self.config.name, self.config.server
@@ -216,12 +213,12 @@ class HostedServer(Supervisor):
             if not self.config.allows_tool(tool.name):
                 continue
             key, digest = _name_hash(tool.name), definition_hash(tool)
-            warnings, before = hidden_text_warnings(tool), allowed.get(key)
-            if before == digest or ((is_first or self._options.approve is None) and not warnings):
+            warnings, approved = hidden_text_warnings(tool), allowed.get(key)
+            if approved == digest or ((is_first or self._options.approve is None) and not warnings):
                 allowed[key], self._approved[tool.name] = digest, tool
                 found.append(tool)
             else:
-                reason = "changed" if before else "new"
+                reason = "changed" if approved else "new"
                 self.status.unapproved_tools[tool.name] = "hidden characters" if warnings else reason
                 self._undecided.append(tool)
         if allowed != known:
@@ -250,9 +247,9 @@ class HostedServer(Supervisor):
         self._policy.approvals[f"{self._digest} definitions"] = text
 
     async def _ask_definitions(self) -> None:
-        """Request approval of one definition after the other, of which the next list contains those that are allowed.
+        """Ask the user about one definition after the other. The next list contains those that are allowed.
 
-        If there was not a decision, for example after a timeout, the next list requests it again.
+        Without a decision, for example after a timeout, the next list asks again.
         """
         while self._undecided:
             tool = self._undecided.pop(0)
@@ -391,19 +388,19 @@ class HostedServer(Supervisor):
     async def _sample(self, params: CreateMessageRequestParams) -> CreateMessageResult:
         """Return a message of the program's model after two approvals. The server never learns why one was refused."""
         assert self._sampling is not None
-        key, approval = f"{self._digest} sample", self.approval("sample")
+        approval = self.approval("sample")
         try:
             # [2026-07-28 client/sampling#sampling-parameters] the client MUST respect maxTokens, so we only lower it
             tokens = self._account.sample(params.max_tokens)
             # Without the context of other servers or of the conversation, which a server never gets.
             params = replace(params, max_tokens=tokens, include_context=params.include_context and "none")
-            edited = await self._policy.check(replace(approval, content=params), key, "run")
+            edited = await self._policy.check(replace(approval, content=params), f"{self._digest} sample", "run")
             if edited is not None:
                 edited = _edited(edited, CreateMessageRequestParams)
                 params = replace(edited, max_tokens=min(edited.max_tokens, tokens))
             result = await self._sampling(self.config.name, params)
             approval = replace(approval, kind="sampled", content=result)
-            edited = await self._policy.check(approval, f"{key}d", "run")
+            edited = await self._policy.check(approval, f"{self._digest} sampled", "run")
             return result if edited is None else _edited(edited, CreateMessageResult)
         except Refused as error:
             raise ProtocolError(USER_REJECTED, "User rejected sampling request") from error
@@ -467,9 +464,8 @@ class Throttle:
         self._excess += 1 if direction == "<-" else -1
         is_large = direction == "<-" and len(frame) > MESSAGE_BYTES
         if is_large and transport is not None and not is_response(frame, transport.waits_for):
-            self._excess += (
-                min(len(frame), MAX_UNREQUESTED) / MESSAGE_BYTES
-            )  # a larger one costs no more, being refused
+            # a larger message costs no more, because it is refused without being read
+            self._excess += min(len(frame), MAX_UNREQUESTED) / MESSAGE_BYTES
         if self._excess > MAX_BURST:
             loop = asyncio.get_running_loop()
             now = loop.time()

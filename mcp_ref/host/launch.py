@@ -50,7 +50,7 @@ from ..transports import system
 from ..transports.stdio.client import INHERITED_VARIABLES, server_environment
 from .approval import Setting, quoted
 from .configuration import ConfigurationError, ServerConfig
-from .dangers import has_secret_name, is_place, is_secret_name, variable_danger
+from .dangers import is_place, is_secret_name, may_be_secret, variable_danger
 
 MIN_SECRET = 4
 """Minimum length of a secret that is masked in texts, in characters. A shorter text occurs in harmless words."""
@@ -164,12 +164,12 @@ def launch_of(
         env_file = _read_env_file(config, path) if env_file is None else env_file
     env = texts.variables(env_file or "")
     headers = texts.headers()
-    named = [each.real for name, each in [*env.items(), *headers.items()] if each and has_secret_name(name)]
+    named = [each.real for name, each in [*env.items(), *headers.items()] if each and may_be_secret(name)]
     texts.secrets |= {value.removeprefix("Bearer ") for value in named if value}
     facts: list[object] = [
         config.digest,
         sorted(config.inputs.items()),
-        *([name, each and each.compared] for name, each in sorted(env.items())),
+        *([name, None if each is None else each.compared] for name, each in sorted(env.items())),
     ]
     if "url" in entry:
         launch = _connection(entry["url"], texts, headers, facts)
@@ -205,7 +205,7 @@ def _process(config: ServerConfig, texts: _Texts, env: dict[str, str | None], fa
     except (OSError, ValueError):  # the start reports the reason
         program = None
     absolute = {each.real: os.path.join(cwd, each.real) for each in arguments if "${input:" not in each.compared}
-    existing = {real: path for real, path in absolute.items() if real and _exists(path)}
+    existing = {real: path for real, path in absolute.items() if real and os.path.exists(path)}
     # a path is not a secret, and it decides what runs
     compared = [each.real if each.real in existing else each.compared for each in arguments]
     facts += [program, word, compared, cwd, search]
@@ -242,7 +242,7 @@ class _Texts:
                 pieces.append(self.value_of(key, found[1], place, name))
             end = found.end()
         pieces.append(_public(text[end:]))
-        expanded = Text(*("".join(forms) for forms in zip(*pieces, strict=True)))
+        expanded = Text(*("".join(forms) for forms in zip(*pieces, strict=True)))  # each of the three forms by itself
         if key == "url" and "${input:" in _before_path(expanded.shown):
             raise self._error(key, f"the host in {text!r:.100} is an input; {_NO_INPUT}")
         return expanded
@@ -274,7 +274,9 @@ class _Texts:
         """Return the text that the user has typed."""
         if place is None:
             raise self._error(key, f"${{input:{id:.100}}} cannot be used here; {_NO_INPUT}")
-        value = self._inputs.get(id) or default or self._inputs.get(id)
+        value = self._inputs.get(id)
+        if not value and default:
+            value = default
         if value is None:
             advice = "describe it in `inputs`, and give ask= to the Host"
             raise self._error(key, f"the variable {f'input:{id}'!r:.100} is not set; {advice}")
@@ -293,10 +295,10 @@ class _Texts:
         entry = self._config.entry
         for name in entry.get("env_vars", []):
             if name in self._environment:
-                self._forget("variable", name)
+                self._settings.pop(("variable", name), None)  # the sources of the value that is replaced
                 env[name] = self.value_of("env_vars", name, "variable", name)
         for name, number_or_text in entry.get("env", {}).items():
-            self._forget("variable", name)
+            self._settings.pop(("variable", name), None)
             if number_or_text is None:
                 env[name] = None
                 self._note(Setting("variable", name, "removed"))
@@ -330,10 +332,6 @@ class _Texts:
         if setting not in known:
             known.append(setting)
 
-    def _forget(self, place: _Place, name: str) -> None:
-        """Remove the sources of a variable that has a new value."""
-        self._settings.pop((place, name), None)
-
     def _error(self, key: str, text: str) -> ConfigurationError:
         return ConfigurationError(f"{self._config.place}, {key:.100}: {text}")
 
@@ -348,7 +346,7 @@ def _public(text: str) -> Text:
 
 def _without_secret(name: str, value: str) -> str:
     """Return the value of a variable or header as the user sees it."""
-    if not value or not has_secret_name(name):
+    if not value or not may_be_secret(name):
         return value
     if not is_place(value):
         return "***"
@@ -369,13 +367,6 @@ def _without_links(folder: str) -> str:
         return os.path.realpath(folder)
     except ValueError:  # NUL or half of a surrogate pair, which the start reports
         return os.path.abspath(folder)
-
-
-def _exists(path: str) -> bool:
-    try:
-        return os.path.exists(path)
-    except ValueError:  # it contains NUL
-        return False
 
 
 def _dangers(

@@ -52,12 +52,14 @@ class UnknownName(LookupError):
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(escape_hidden(each, keep="") for each in known)  # a server chooses the names of its tools
         near = [each for each in names if name and each.endswith(f".{name}")][:3]
-        near = near or difflib.get_close_matches(name, names, n=3) or (names if len(names) <= 12 else [])
-        hint = f"; did you mean {' or '.join(near)}?" if near else f"; the host has {len(names)}"
-        super().__init__(f"unknown {kind} {name[:200]!r}{hint if names else '; the host has none'}")
+        near = near or difflib.get_close_matches(name, names, n=3)
+        if not near and len(names) <= 12:
+            near = names
+        hint = f"did you mean {' or '.join(near)}?" if near else f"the host has {len(names) or 'none'}"
+        super().__init__(f"unknown {kind} {name[:200]!r}; {hint}")
 
 
-def _digits(text: str, count: int) -> str:
+def _hash_digits(text: str, count: int) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:count]
 
 
@@ -66,9 +68,9 @@ def server_name(key: str) -> str:
     name = re.sub(r"[^A-Za-z0-9]+", "-", key)
     name = re.sub(r"^[^A-Za-z]+|-$", "", name)
     if not name:
-        return f"server-{_digits(key, 4)}"
+        return f"server-{_hash_digits(key, 4)}"
     if len(name) > MAX_SERVER_NAME:
-        return f"{name[:19].rstrip('-')}-{_digits(key, 4)}"
+        return f"{name[:19].rstrip('-')}-{_hash_digits(key, 4)}"
     return name
 
 
@@ -82,7 +84,7 @@ def model_name(server: str, name: str, digits: int = 8) -> str:
     joined = f"{server}__{name}"
     if _TOOL_NAME.fullmatch(name) and len(joined) <= MAX_MODEL_NAME:
         return joined
-    suffix = "_" + _digits(full_name(server, name), digits)
+    suffix = "_" + _hash_digits(full_name(server, name), digits)
     return re.sub(r"[^A-Za-z0-9_-]", "_", joined)[: MAX_MODEL_NAME - len(suffix)] + suffix
 
 

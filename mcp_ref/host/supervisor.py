@@ -161,13 +161,9 @@ class ToolList(dict[str, Tool]):
         self.is_stale = False
         """True if the server has reported a change of its tools."""
         self.pause = MIN_PAUSE
-        """Minimum time between the latest fetch and the next, in seconds, which each unchanged list doubles."""
+        """Minimum time from one fetch to the next, in seconds. It doubles at each fetch until the list changes."""
         self._server, self._on_change = server, on_change
         self._expiry: asyncio.TimerHandle | None = None  # not None while the server is away
-
-    def begin_fetch(self) -> None:
-        """Note that the tools are fetched now."""
-        self.is_stale, self.pause = False, min(2 * self.pause, MAX_PAUSE)
 
     def replace(self, tools: dict[str, Tool]) -> None:
         if tools != self:
@@ -212,7 +208,8 @@ class Supervisor:
         self.attempted = asyncio.Event()
         """Set when the first start has succeeded or failed."""
         self._task: asyncio.Task[None] | None = None
-        self._changed, self._wake = asyncio.Event(), asyncio.Event()  # for callers that wait; for `_task`
+        self._changed = asyncio.Event()  # replaced at each change of the state, for which callers wait
+        self._wake = asyncio.Event()  # wakes `_serve`
         self._pauses, self._ready_at, self._lost_calls = Pauses(), math.inf, 0
 
     async def prepare(self) -> Client:
@@ -382,7 +379,8 @@ class Supervisor:
 
     async def _refresh(self, client: Client) -> None:
         """Fetch the tools. Skip those that exceed a limit, or that `accepted` does not return."""
-        self.tools.begin_fetch()
+        self.tools.is_stale = False
+        self.tools.pause = min(2 * self.tools.pause, MAX_PAUSE)  # short again if `replace` finds a change
         listed = await client.list_tools() if client.server_can("tools") else []
         kept, total = list[Tool](), 0
         for tool in listed:
