@@ -15,11 +15,12 @@ import os
 import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import cast
 
 from ...jsonrpc.errors import ConnectionClosed
-from ...jsonrpc.large_messages import decode_from_server
+from ...jsonrpc.large_messages import decode_large
+from ...jsonrpc.messages import Incoming, decode
+from ...jsonrpc.outline import MAX_UNREQUESTED
 from .. import system
 from ..base import OnEnd, Receive, Trace
 from .lines import MAX_LINE, LineTransport, limit_reads
@@ -88,7 +89,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         loop = asyncio.get_running_loop()
         self._end.deliver_to(on_end)
         self._lines.receive = receive
-        self._lines.decode = partial(decode_from_server, waits_for=self.waits_for)
+        self._lines.decode = self._decode
         environment = server_environment(self._env)
         try:
             command = system.SYSTEM.find_program(self.command, environment.get("PATH"), self._cwd)
@@ -114,6 +115,9 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         if self._closing is not None:
             await self._stop_process()
             raise ConnectionClosed("the connection was closed while the server was starting")
+
+    def _decode(self, line: bytes) -> Incoming:
+        return decode(line) if len(line) <= MAX_UNREQUESTED else decode_large(line, self.waits_for)
 
     @property
     def pid(self) -> int | None:
