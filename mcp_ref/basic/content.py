@@ -212,7 +212,7 @@ ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLi
 
 
 def write_structured_content(wire: Object, is_null: bool, revision: Revision) -> Object:
-    """Return a tool's result without structured content that the revision forbids. `is_null` says that it is null."""
+    """Return a tool's result without structured content that the revision forbids, or with null if `is_null`."""
     if revision.structured_content_is_any_json:
         # [2026-07-28 server/tools#structured-content] any JSON value, also null
         return {**wire, "structuredContent": None} if is_null else wire

@@ -7,9 +7,9 @@ any other MUST send `notifications/initialized`.
 
     NEW --response to initialize--> INITIALIZING --notifications/initialized--> OPERATING
 
-From then on each side knows the capabilities of its peer, and sends nothing that the peer cannot handle. Until then, a
-client SHOULD NOT send other requests than pings before the response to `initialize`, nor a server anything but pings
-and log messages before `notifications/initialized`. [2025-11-25 basic/lifecycle#initialization]
+From then on each side knows the capabilities of its peer, and sends nothing that the peer cannot handle. Until then,
+both may send pings: a client SHOULD NOT send other requests before the response to `initialize`, nor a server requests
+other than pings and log messages before `notifications/initialized`. [2025-11-25 basic/lifecycle#initialization]
 
     2024-11-05  `initialize` MUST come first. Both sides SHOULD respect the negotiated revision and capabilities.
                 Closing the transport ends the session

@@ -2,9 +2,8 @@
 
     Target.open -> transport -> ClientSession -> negotiate -> requests -> close
 
-If the process of a modern server ends, the client starts it again. Its open requests are lost, but not a session,
-because it has none [2026-07-28 basic/transports/stdio#unexpected-termination]. If the process of a legacy server ends,
-all further requests fail.
+If the process of a modern server ends, the client starts it again: only open requests are lost, because it has no
+session [2026-07-28 basic/transports/stdio#unexpected-termination]. After the end of a legacy server, all requests fail.
 
 Spec:  basic/lifecycle; 2026-07-28 basic/versioning, basic/transports/stdio#unexpected-termination
 """

@@ -171,6 +171,6 @@ async def _result(name: str, handler: Callable[[P], Awaitable[T]], params: P, cl
 
 
 def _fault(text: str) -> InvalidMessage:
-    """Return an exception about an invalid handler, raised by the client's call or, in the legacy era, the server's."""
+    """Log a fault of a handler, and return the exception for the client's call (in the legacy era, the server's)."""
     log.error(text)
     return InvalidMessage(text).show_to_peer()

@@ -60,7 +60,7 @@ class NegotiatingClient:
 
     @property
     def revision_names(self) -> str:
-        return ", ".join(revision.name for revision in self.revisions)
+        return ", ".join(map(str, self.revisions))
 
 
 async def negotiate(

@@ -19,7 +19,6 @@ read.
 Spec:  server/prompts (2024-11-05 to 2026-07-28); schema: Prompt, GetPromptRequest, GetPromptResult
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "prompts/get", "params": {"name": "review", "arguments": {"code": "x"}}}
        {"jsonrpc": "2.0", "id": 2, "result": {"messages": [{"role": "user", "content": {"type": "text", "text": "x"}}]}}
-       {"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"}
 """
 
 from __future__ import annotations

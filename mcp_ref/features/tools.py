@@ -164,14 +164,11 @@ class CallToolResult:
             return read_structured_content(wire, revision) if has_data else wire
         tool_result = wire["toolResult"]
         blocks = tool_result if isinstance(tool_result, list) else []
-        if blocks and all(isinstance(b, dict) and b.get("type") in _BLOCK_TYPES_2024_10_07 for b in blocks):
+        if blocks and all(isinstance(b, dict) and b.get("type") in ("text", "image", "resource") for b in blocks):
             return {**wire, "content": blocks}
         text = tool_result if type(tool_result) is str else json.dumps(tool_result, ensure_ascii=False)
         structured: Object = {"structuredContent": tool_result} if type(tool_result) is dict else {}
         return {**wire, "content": [{"type": "text", "text": text}], **structured}
-
-
-_BLOCK_TYPES_2024_10_07 = ("text", "image", "resource")
 
 
 class ToolError(Exception):

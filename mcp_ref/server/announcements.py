@@ -3,8 +3,7 @@
     Announcers.announce, on any thread -> the next iteration of each event loop -> Announcer.announce
         -> send_change: now, if the client wants the change and has room; else by send_queued, when it has read more
 
-Equal changes that wait are sent only once. So a server that adds a thousand tools in a row sends one notification, and
-a client that reads slowly gets each notification once, however often the list changes.
+Equal changes that wait are sent only once, so a server that adds a thousand tools in a row sends one notification.
 
 Spec:  2026-07-28 basic/patterns/subscriptions, server/tools#list-changed-notification, server/resources#subscriptions
        (2024-11-05 to 2025-11-25)

@@ -1,8 +1,7 @@
 """The catalog of a server: its tools, resources, prompts, completions and tasks, and the handler of each method.
 
-All clients share one catalog, and sessions and stateless requests find the handler of a request in one table:
-
-    method -> find_route: is the method in this revision, is its capability declared? -> HANDLERS -> a handler
+All clients share one catalog. For each request, a session or a stateless request asks `find_route` (session.py) if its
+revision has the method and the server declares the capability; then it finds the handler in `HANDLERS`.
 
 The server declares a feature when the author adds its first item, such as the first prompt. Since a client uses only
 declared capabilities [2025-11-25 basic/lifecycle#operation], a server without prompts gets no prompt requests.

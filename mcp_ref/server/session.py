@@ -1,10 +1,7 @@
 """A session on the server: the handshake, and the state of one client.
 
 If the server speaks both eras, a client can send requests of both on one transport. A request that names its revision
-in `_meta` is stateless, and any other belongs to the session:
-
-    request with a revision in `_meta` -> stateless.py
-    any other request                  -> is the request allowed in this phase of the handshake? -> handler
+in `_meta` is stateless (stateless.py). Any other belongs to the session, and must be allowed in its phase.
 
 Before the client sends `notifications/initialized`, a server SHOULD send only pings and log messages
 [2025-11-25 basic/lifecycle#initialization], so it queues its notifications about changes until then.

@@ -1,8 +1,7 @@
 """The request `subscriptions/listen` on the server, which stays open for the notifications on its stream.
 
 In the legacy era, a session stores the subscriptions of `resources/subscribe`. Because the modern era has no sessions,
-the open request itself is the subscription [2026-07-28 changelog#major-changes]. The server acknowledges the part of
-its filter that it accepts (basic/subscriptions.py), announces each change, and ends the subscription with the result.
+the open request itself is the subscription [2026-07-28 changelog#major-changes] (basic/subscriptions.py).
 
 Threats:
     listen-without-scope: changes of a resource that needs a scope; a caller without it; names the resource in the

@@ -154,6 +154,6 @@ class LineTransport(Transport):
 
 
 def limit_reads(pipe: object) -> None:
-    """Make asyncio allocate `MAX_READ` bytes for each read, because to map new memory for 256 KiB takes 15 us."""
+    """Make asyncio allocate `MAX_READ` bytes for each read, because mapping memory for 256 KiB takes 15 us."""
     if hasattr(pipe, "max_size"):  # other event loops lack this attribute
         pipe.max_size = MAX_READ

@@ -84,11 +84,9 @@ class StreamableHttpClientTransport(Transport):
 
     Args:
         url: The MCP endpoint, or the stream of an HTTP+SSE server.
-        headers: Headers of every request.
         http: The HTTP client, which `close` closes too. Default: a new HTTP client.
         parameters: The `parameter_headers` of the tools, which the caller can change (modern era).
         authorize: Function that wraps the HTTP client, so that requests carry tokens.
-        time_limits: The time limits of the session.
     """
 
     def __init__(

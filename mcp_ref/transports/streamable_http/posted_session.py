@@ -95,7 +95,7 @@ class SessionTransport(Transport):
         return self._readable is not None
 
     async def reading(self) -> None:
-        """Wait until the session accepts messages, after a pause or at its begin."""
+        """Wait until the session accepts messages."""
         while self._readable is not None:
             await self._readable.wait()
 

@@ -64,14 +64,12 @@ class StreamableHttpEndpoint:
     """The MCP endpoint of one server, whose `handle` serves every HTTP request.
 
     Args:
-        begin: Function that begins to serve one session.
         json_responses: True to respond with JSON to each POST, except `subscriptions/listen` and POSTs that accept only
             events. Messages before a response then go to the listening stream or, in the modern era, are dropped.
         authorize: Function that returns the rights of a request's caller. Default: no authentication.
         scopes: The scopes that messages need. Default: none.
         stateless: Function that serves one stateless request. Default: the endpoint does not serve the modern era.
         parameters: Function that returns the headers that mirror a tool's arguments, by the tool's name.
-        id_prefix: The first part of each session id.
     """
 
     def __init__(

@@ -169,7 +169,7 @@ class SessionTable:
             self.end(session)
 
     def _free_place(self, caller: str, initialize: bytes) -> int:
-        """Return the memory of a new session, for which idle ones end at a limit. Raise HttpRefusal if none is idle."""
+        """Return the memory of a new session, after idle ones have made room. Raise HttpRefusal if none is idle."""
         if self.is_draining:
             raise shutting_down()
         own, limits = self._orders.get(caller, IdleOrder()), self._limits
