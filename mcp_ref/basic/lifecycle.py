@@ -148,10 +148,7 @@ NEW, INITIALIZING, OPERATING = Phase  # Python 3.11 reads these faster than `Pha
 
 
 def phase_error(phase: Phase, method: str, can_restart: bool = False) -> str | None:
-    """Return the reason why a server refuses a request in this phase, or None if it serves the request.
-
-    If `can_restart`, a second `initialize` begins a new session.
-    """
+    """Return the reason to refuse a request in this phase, or None. If `can_restart`, `initialize` may come again."""
     if method == "initialize":
         if phase is NEW or can_restart:
             return None

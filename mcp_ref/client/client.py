@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from .handlers import ClientHandlers
     from .tools import CallOptions, ToolCalls
 
-
 T = TypeVar("T")
 
 
@@ -217,10 +216,7 @@ class Client(ClientRequests):
         return await self._tools.start_tool(self._tools.params(name, arguments, meta), on_progress, timeout, ttl)
 
     async def find_task(self, id: str, *, timeout: float | None = None) -> RunningTask[CallToolResult]:
-        """Return the task with this `id`, which a client with the same credentials has begun by a tool call.
-
-        Raise RemoteError if the server has no such task.
-        """
+        """Return the task with this `id`, begun by a client with the same credentials. Raise RemoteError if unknown."""
         return await self._tools.find_task(id, timeout)
 
     async def list_tasks(self, *, timeout: float | None = None) -> list[Task]:
@@ -237,10 +233,7 @@ class Client(ClientRequests):
         return cast("list[ResourceTemplate]", templates)
 
     async def read_resource(self, uri: str, *, timeout: float | None = None) -> ReadResourceResult:
-        """Return the contents of the resource with this `uri`.
-
-        Raise RemoteError if it does not exist. The error's code depends on the revision.
-        """
+        """Return the contents of the resource with this `uri`. Raise RemoteError if it does not exist."""
         return cast("ReadResourceResult", await self.request_by_name("resources/read", timeout, uri=uri))
 
     def subscribe(self, uri: str) -> Subscription:

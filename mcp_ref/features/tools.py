@@ -15,8 +15,7 @@ Clients SHOULD show the arguments to the user before the call, because injected 
 data, and SHOULD validate results before the model reads them. Servers MUST validate arguments, control access, limit
 the rate of calls and sanitize results [2025-11-25 server/tools#security-considerations]. Structured content MUST match
 the output schema, so that programs can rely on it; servers SHOULD also send it as text, for clients of revisions before
-2025-06-18. A parameter that `x-mcp-header` copies to an HTTP header SHOULD NOT be secret, because proxies can read
-headers [2026-07-28 server/tools#x-mcp-header].
+2025-06-18.
 
     2024-10-07  A result has one field: `toolResult`, any JSON. Invalid arguments MUST be -32602. The list has no pages.
     2024-11-05  Adds `content` blocks (text, image, embedded resource), `isError`, pages. Servers SHOULD send

@@ -327,10 +327,7 @@ def _nesting_depth(text: str) -> int:
 
 
 def json_writer(separators: tuple[str, str]) -> Callable[[object], str]:
-    """Return a function that writes a value as one line of JSON, and raises as `encode` does.
-
-    `separators` follow an item and a key.
-    """
+    """Return a function that writes a value as one line of JSON. `separators` follow an item and a key."""
     # ensure_ascii=False leaves non-ASCII characters as they are, so that `encode` fails at a lone surrogate.
     # check_circular=False, because a cycle exceeds Python's recursion limit anyway.
     encoder = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=separators)

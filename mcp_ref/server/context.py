@@ -129,10 +129,7 @@ class Context(InputRequests, Generic[S]):
             await self.channel.drain(self.request_id)
 
     async def _yield_at_interval(self) -> None:
-        """Let other handlers run once in `YIELD_INTERVAL` calls, so that one handler cannot block all others.
-
-        Handlers that yield at the same time share the interval, so that many of them cannot block the rest.
-        """
+        """Let other handlers run once in `YIELD_INTERVAL` calls, which handlers that yield at the same time share."""
         self.steps += 1
         if self.steps * (len(_yielding) + 1) >= YIELD_INTERVAL:
             self.steps = 0

@@ -149,10 +149,8 @@ class Server:
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
         """Return a decorator that registers a function as a resource or template, whose contents it returns.
 
-        For a URI that matches the template but does not exist, the function raises `ResourceNotFound()`.
-
-        Args:
-            uri: The resource's URI, or a template such as `users://{id}/profile`, whose `id` has no capital letters.
+        `uri` can be a template such as `users://{id}/profile`, whose `id` has no capital letters. For a URI that
+        matches the template but does not exist, the function raises `ResourceNotFound()`.
         """
         return registering("resource", uri, lambda function: self.resources.add(uri, function, **options))
 

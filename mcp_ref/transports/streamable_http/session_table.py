@@ -10,8 +10,8 @@ Rules, and their reasons:
 - A session belongs to the principal (the authenticated caller) that opened it, so a stolen id is useless to others.
 - A request for another principal's session gets 404, like one for an unknown session, because another status would tell
   an attacker that a guessed id exists.
-- The number of sessions is limited, and idle ones end, because a client can disappear without sending DELETE.
-- Each caller has a share of the sessions and of their memory. Above it, a new session ends an idle one of this caller.
+- The number of sessions is limited, and idle ones end, because a client can disappear without sending DELETE. Each
+  caller has a share of them and of their memory, above which a new session ends an idle one of this caller.
 
 Through a store, a session can continue in a later process or in another one (durable_store.py, leases.py). It keeps its
 id, principal, revision, capabilities, log level, subscriptions to resources, and events, so that a client can resume

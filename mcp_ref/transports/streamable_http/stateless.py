@@ -162,10 +162,7 @@ class StatelessExchange:
         del self._exchange, self._request, self._headers  # to save memory, because the stream can last for hours
 
     def hold(self, on_end: Callable[[], object]) -> HeldResponse:
-        """Hold back the response, so that the stream stays open without a task, until `release`.
-
-        If the client disconnects first, `on_end` is called.
-        """
+        """Hold back the response until `release`, without a task. If the client disconnects first, call `on_end`."""
         self._on_end = on_end
         return self
 
