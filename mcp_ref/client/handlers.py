@@ -78,7 +78,7 @@ class ClientHandlers:
         handlers: dict[str, Handler] = {"roots/list": self.list_roots, "sampling/createMessage": self.create_message,
                                         "elicitation/create": self.elicit}  # fmt: skip
         if method.startswith("tasks/"):
-            tasks = self.tasks  # created now
+            tasks = self.tasks  # created at the first use
             handlers = {"tasks/get": tasks.get, "tasks/result": tasks.result, "tasks/list": tasks.list,
                         "tasks/cancel": tasks.cancel}  # fmt: skip
         return handlers.get(method)
