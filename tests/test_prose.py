@@ -40,3 +40,10 @@ def test_check_source_finds_each_kind_of_violation(source: str, advice: str) -> 
 def test_check_source_accepts_plain_prose() -> None:
     source = "MAX_SIZE = 3\n'Maximum size of a message, in bytes.'\n\ndef f() -> int:\n    'Return the size.'\n"
     assert list(check_source("test_x.py", source, PHRASES)) == []
+
+
+def test_check_source_wants_each_parameter_of_a_public_method_in_its_text_or_its_class() -> None:
+    about = "'''A client.\n\n    Args of methods:\n        a: A number.\n    '''"
+    source = f"class Client:\n    {about}\n\n    def send(self, a: int, b: int) -> None:\n        '''Send %s.'''\n"
+    found = [list(check_source("mcp_ref/client/client.py", source % text, PHRASES)) for text in ("b", "`b`")]
+    assert [[violation.advice for violation in each] for each in found] == [["send needs `Args:` for b"], []]

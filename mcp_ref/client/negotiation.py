@@ -124,7 +124,7 @@ async def _probe(session: ClientSession, client: NegotiatingClient, probe_second
             handshake = asyncio.create_task(_initialize(session, client))
             await asyncio.wait([probe, handshake], return_when=asyncio.FIRST_COMPLETED)
         if not probe.done() and handshake is not None and handshake.exception() is None:
-            return
+            return  # the handshake has succeeded before the probe had a response
         discovered = await probe
         if discovered is not None:
             return _use_modern_revision(session, client, *discovered)

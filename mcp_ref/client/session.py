@@ -123,7 +123,7 @@ class ClientSession(Session):
         tasks = {key: asyncio.create_task(self._handle(*each)) for key, each in checked.items()}
         try:
             for task in asyncio.as_completed(tasks.values()):
-                await task
+                await task  # raises the first failure at once
         finally:
             await end_handlers(tasks.values())
         return {key: task.result() for key, task in tasks.items()}

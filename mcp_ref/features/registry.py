@@ -64,7 +64,7 @@ class Registry(dict[str, T]):
                 if len(page) == self._page_size:
                     return page, cursor_of(serials[last])
                 page.append(self[keys[index]])
-                last = index
+                last = index  # of the page so far
         return page, None
 
     def _scopes_of(self, key: str) -> Collection[str]:  # resource_access.py overrides this
