@@ -219,7 +219,7 @@ READING_ORDER = (
     "check/authorization.py", "check/progress.py", "check/cancellation.py", "check/subscriptions.py", "check/mrtr.py",
     "check/tools.py", "check/tasks.py", "check/content.py", "check/pagination.py", "check/caching.py",
     "check/logging.py", "check/sampling.py", "check/elicitation.py", "check/roots.py", "check/findings.py",
-    "check/reader.py", "check/exchanges.py", "check/conversation.py", "check/coverage.py", "check/report.py",
+    "check/reader.py", "check/exchanges.py", "check/conversation.py", "check/report.py",
     "client/__init__.py", "client/options.py", "client/handlers.py", "client/session.py", "client/negotiation.py",
     "client/target.py", "client/connector.py", "client/requests.py", "client/subscriptions.py", "client/tools.py",
     "client/client.py", "client/sync.py",

@@ -1,16 +1,17 @@
 """The judge of any conversation: between any client and any server, in any revision, over any transport.
 
-Everything here is pure: it gets the events of a conversation, and returns what it makes of them. It opens no file and
-no connection, and reads no clock: the recorder and the command line do that. A plain server or client loads nothing of
-this room.
+It gets the events of a conversation, one by one, and returns findings. The recorder and the command line read and write
+the recordings; this room opens no connection, reads no clock, and reads only one file, its own `sentences.txt`. A plain
+server or client loads nothing of this room.
 
 - `recording.py`: the format of a recorded conversation, one JSON object a line
 - `masking.py`: the same events without their secrets
 - `state.py`: the declarations and the open requests of a conversation
-- `rules.py`: rules, faults and findings; `sentences.txt`: the advice of each rule, and the sentences that it decides
+- `rules.py`: rules, faults and findings; `sentences.txt`: the advice of each rule, the sentences that it decides, and
+  those that no observer can decide
 - `findings.py`: the rules applied, and each cause reported once
 - `memory.py`, `reader.py`, `exchanges.py`, `conversation.py`: from events to findings
-- `report.py`: findings as text, JSON, JUnit and SARIF; `coverage.py`: the sentences that have a rule, and the others
+- `report.py`: findings as text, JSON, JUnit and SARIF
 
 The rules, page by page:
 

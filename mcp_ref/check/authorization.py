@@ -15,9 +15,14 @@ from urllib.parse import parse_qs
 
 from ..basic.authorization.challenges import Challenge, parse_challenges
 from ..jsonrpc.messages import Object
-from ..revisions import R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28
-from .rules import ADVICE, MUST, SHOULD, Fault, Verdict, rule
+from ..revisions import R2025_03_26, R2025_06_18, R2025_11_25
+from .rules import ADVICE, MUST, SHOULD, Fault, Verdict, legacy_rule, modern_rule, rule
 from .state import LOOPBACK, Exchange, an_object, quoted, url_parts
+
+_INDEX: Final = "2026-07-28/basic/authorization/index"
+_SECURITY: Final = "2026-07-28/basic/authorization/security-considerations"
+_DISCOVERY: Final = "2026-07-28/basic/authorization/authorization-server-discovery"
+_REGISTRATION: Final = "2026-07-28/basic/authorization/client-registration"
 
 _RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 _SERVER_METADATA: Final = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
@@ -63,14 +68,13 @@ def _challenge(exchange: Exchange) -> Challenge | None:
     return next((each for each in challenges if each.scheme in ("bearer", "dpop")), None)
 
 
-@rule(MUST, "2026-07-28/basic/authorization/index#token-requirements-4", "exchange")
+@rule(MUST, f"{_INDEX}#token-requirements-4", "exchange")
 def no_token_in_query(exchange: Exchange) -> Verdict:
     """An access token is not in the query of a URL."""
     return "the query has an access_token" if "access_token" in _query(exchange) else None
 
 
-@rule(MUST, "2026-07-28/basic/authorization/index#token-requirements-3",
-      "exchange", needs="endpoint unshared", until=R2026_07_28)  # fmt: skip
+@legacy_rule(MUST, f"{_INDEX}#token-requirements-3", "exchange", needs="endpoint unshared")
 def authorization_in_each_request(exchange: Exchange) -> Verdict:
     """Each request of a session has the Authorization header."""
     dialogue = exchange.dialogue
@@ -90,7 +94,7 @@ def challenge_of_401(exchange: Exchange) -> Verdict:
     return "the response 401 has no resource_metadata in WWW-Authenticate"
 
 
-@rule(MUST, "2026-07-28/basic/authorization/index#error-handling-1", "head", needs="endpoint", since=R2025_03_26)
+@rule(MUST, f"{_INDEX}#error-handling-1", "head", needs="endpoint", since=R2025_03_26)
 def status_of_challenge(exchange: Exchange) -> Verdict:
     """Insufficient scope is 403, an invalid token 401."""
     challenge = _challenge(exchange)
@@ -99,8 +103,7 @@ def status_of_challenge(exchange: Exchange) -> Verdict:
     return None if exchange.status == wanted else f"the challenge {error} has the status {exchange.status}"
 
 
-@rule(SHOULD, "2026-07-28/basic/authorization/index#runtime-insufficient-scope-errors-2",
-      "head", needs="endpoint", since=R2025_11_25)  # fmt: skip
+@rule(SHOULD, f"{_INDEX}#runtime-insufficient-scope-errors-2", "head", needs="endpoint", since=R2025_11_25)
 def insufficient_scope(exchange: Exchange) -> Verdict:
     """A challenge of insufficient scope names the scopes and the metadata."""
     challenge = _challenge(exchange)
@@ -110,8 +113,7 @@ def insufficient_scope(exchange: Exchange) -> Verdict:
     return f"the challenge of the response 403 has no {missing[0]}" if missing else None
 
 
-@rule(ADVICE, "2026-07-28/basic/authorization/index#scope-selection-strategy-1",
-      "head", needs="endpoint", since=R2025_11_25)  # fmt: skip
+@rule(ADVICE, f"{_INDEX}#scope-selection-strategy-1", "head", needs="endpoint", since=R2025_11_25)
 def scope_of_401(exchange: Exchange) -> Verdict:
     """A challenge names the scopes of the resource."""
     challenge = _challenge(exchange)
@@ -119,7 +121,7 @@ def scope_of_401(exchange: Exchange) -> Verdict:
     return "the challenge has no scope" if is_missing else None
 
 
-@rule(SHOULD, "2026-07-28/basic/authorization/index#refresh-tokens-4", "head end", since=R2026_07_28)
+@modern_rule(SHOULD, f"{_INDEX}#refresh-tokens-4", "head end")
 def no_offline_access(exchange: Exchange) -> Verdict:
     """A resource does not ask for offline_access."""
     challenge, document = _challenge(exchange), _document(exchange, _RESOURCE_METADATA)
@@ -128,7 +130,7 @@ def no_offline_access(exchange: Exchange) -> Verdict:
     return Fault("the server asks for the scope offline_access", key="") if "offline_access" in named else None
 
 
-@rule(MUST, "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location-2", "end")
+@rule(MUST, f"{_DISCOVERY}#authorization-server-location-2", "end")
 def resource_metadata(exchange: Exchange) -> Verdict:
     """Protected resource metadata names the resource and an authorization server."""
     document = _document(exchange, _RESOURCE_METADATA)
@@ -145,7 +147,7 @@ def _is_insecure(url: object) -> bool:
     return parts is not None and parts.scheme == "http" and parts.hostname not in LOOPBACK
 
 
-@rule(MUST, "2026-07-28/basic/authorization/security-considerations#communication-security-2", "end")
+@rule(MUST, f"{_SECURITY}#communication-security-2", "end")
 def secure_endpoints(exchange: Exchange) -> Verdict:
     """The endpoints of an authorization server begin with https."""
     document = an_object(_document(exchange, *_SERVER_METADATA))
@@ -153,8 +155,7 @@ def secure_endpoints(exchange: Exchange) -> Verdict:
     return f"the {insecure[0]} of the metadata does not begin with https" if insecure else None
 
 
-@rule(MUST, "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery-4",
-      "end", since=R2026_07_28)  # fmt: skip
+@modern_rule(MUST, f"{_DISCOVERY}#authorization-server-metadata-discovery-4", "end")
 def issuer(exchange: Exchange) -> Verdict:
     """Metadata names the issuer from whose URL its own well-known URL is made."""
     document = _document(exchange, *_SERVER_METADATA)
@@ -170,7 +171,7 @@ def issuer(exchange: Exchange) -> Verdict:
     return None if is_right else text
 
 
-@rule(SHOULD, "2026-07-28/basic/authorization/index#authorization-response-validation-2", "head", since=R2026_07_28)
+@modern_rule(SHOULD, f"{_INDEX}#authorization-response-validation-2", "head")
 def iss_parameter(exchange: Exchange) -> Verdict:
     """An authorization response has the parameter iss, the issuer of its server."""
     uris, location = _authorization_request(exchange).get("redirect_uri"), exchange.response_headers.get("location")
@@ -181,8 +182,7 @@ def iss_parameter(exchange: Exchange) -> Verdict:
     return "the authorization response has no iss" if is_missing else None
 
 
-@rule(MUST, "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-8",
-      "end", since=R2025_11_25)  # fmt: skip
+@rule(MUST, f"{_SECURITY}#authorization-code-protection-8", "end", since=R2025_11_25)
 def pkce_in_metadata(exchange: Exchange) -> Verdict:
     """OpenID metadata names the methods of PKCE."""
     document = _document(exchange, _SERVER_METADATA[1])
@@ -191,8 +191,7 @@ def pkce_in_metadata(exchange: Exchange) -> Verdict:
     return "the metadata have no code_challenge_methods_supported"
 
 
-@rule(MUST, "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-1",
-      "exchange", since=R2025_03_26)  # fmt: skip
+@rule(MUST, f"{_SECURITY}#authorization-code-protection-1", "exchange", since=R2025_03_26)
 def pkce(exchange: Exchange) -> Verdict:
     """The authorization flow is protected by PKCE, with S256."""
     if _grant(exchange) == "authorization_code":
@@ -204,7 +203,7 @@ def pkce(exchange: Exchange) -> Verdict:
     return None if not query or method in ("S256", "***") else f"the code_challenge_method is {quoted(method)}"
 
 
-@rule(MUST, "2026-07-28/basic/authorization/index#resource-parameter-implementation-2", "exchange", since=R2025_06_18)
+@rule(MUST, f"{_INDEX}#resource-parameter-implementation-2", "exchange", since=R2025_06_18)
 def resource_parameter(exchange: Exchange) -> Verdict:
     """Authorization and token requests name the MCP server as their resource."""
     is_grant = _grant(exchange) in ("authorization_code", "refresh_token")
@@ -216,16 +215,14 @@ def resource_parameter(exchange: Exchange) -> Verdict:
     return None if is_valid else f"the resource is {quoted(resource)}"
 
 
-@rule(SHOULD, "2026-07-28/basic/authorization/security-considerations#open-redirection-3",
-      "exchange", since=R2025_06_18)  # fmt: skip
+@rule(SHOULD, f"{_SECURITY}#open-redirection-3", "exchange", since=R2025_06_18)
 def state_parameter(exchange: Exchange) -> Verdict:
     """An authorization request has a state."""
     query = _authorization_request(exchange)
     return "the authorization request has no state" if query and "state" not in query else None
 
 
-@rule(MUST, "2026-07-28/basic/authorization/security-considerations#communication-security-3",
-      "exchange", since=R2025_03_26)  # fmt: skip
+@rule(MUST, f"{_SECURITY}#communication-security-3", "exchange", since=R2025_03_26)
 def redirect_uri(exchange: Exchange) -> Verdict:
     """A redirect URI is on localhost, or begins with https."""
     registered = an_object(_registration(exchange)).get("redirect_uris")
@@ -242,8 +239,7 @@ def _registration(exchange: Exchange) -> Object | None:
     return _json_object(exchange.body)
 
 
-@rule(MUST, "2026-07-28/basic/authorization/client-registration#application-type-and-redirect-uri-constraints-1",
-      "exchange", since=R2026_07_28)  # fmt: skip
+@modern_rule(MUST, f"{_REGISTRATION}#application-type-and-redirect-uri-constraints-1", "exchange")
 def application_type(exchange: Exchange) -> Verdict:
     """A client that registers names its application_type."""
     client = _registration(exchange)
@@ -252,7 +248,7 @@ def application_type(exchange: Exchange) -> Verdict:
     return "the registration has no application_type"
 
 
-@rule(SHOULD, "2026-07-28/basic/authorization/index#refresh-tokens-2", "exchange", since=R2026_07_28)
+@modern_rule(SHOULD, f"{_INDEX}#refresh-tokens-2", "exchange")
 def refresh_grant(exchange: Exchange) -> Verdict:
     """A client that registers names refresh_token."""
     client = _registration(exchange)
@@ -263,8 +259,7 @@ def refresh_grant(exchange: Exchange) -> Verdict:
     return None if is_given else "the grant_types lack refresh_token"
 
 
-@rule(MUST, "2026-07-28/basic/authorization/client-registration#implementation-requirements-3",
-      "exchange", since=R2025_11_25)  # fmt: skip
+@rule(MUST, f"{_REGISTRATION}#implementation-requirements-3", "exchange", since=R2025_11_25)
 def client_id_url(exchange: Exchange) -> Verdict:
     """A client_id that is a URL begins with https, and has a path."""
     id = _authorization_request(exchange).get("client_id", [""])[0]

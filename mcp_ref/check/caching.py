@@ -9,15 +9,16 @@ from __future__ import annotations
 from typing import Final
 
 from ..features.caching import CACHEABLE
-from ..revisions import R2026_07_28
 from .mrtr import asks_for_input
-from .rules import MUST, Fault, Verdict, rule
+from .rules import MUST, Fault, Verdict, modern_rule
 from .state import Message, quoted
+
+_PAGE: Final = "2026-07-28/server/utilities/caching"
 
 _METHODS: Final = " ".join(CACHEABLE)
 
 
-@rule(MUST, "2026-07-28/server/utilities/caching#cacheable-results-1", "result", methods=_METHODS, since=R2026_07_28)
+@modern_rule(MUST, f"{_PAGE}#cacheable-results-1", "result", methods=_METHODS)
 def hints(message: Message) -> Verdict:
     """A cacheable result has ttlMs and cacheScope."""
     ttl, scope = message.body.get("ttlMs"), message.body.get("cacheScope")
@@ -28,16 +29,14 @@ def hints(message: Message) -> Verdict:
     return None if scope in ("public", "private") else f"the cacheScope of the {message.sent} is {quoted(scope)}"
 
 
-@rule(MUST, "2026-07-28/server/utilities/caching#time-to-live-ttl-field-5",
-      "result", methods=_METHODS, since=R2026_07_28)  # fmt: skip
+@modern_rule(MUST, f"{_PAGE}#time-to-live-ttl-field-5", "result", methods=_METHODS)
 def negative_ttl(message: Message) -> Verdict:
     """ttlMs is not negative."""
     ttl = message.body.get("ttlMs")
     return f"the ttlMs of the {message.sent} is {ttl}" if isinstance(ttl, int | float) and ttl < 0 else None
 
 
-@rule(MUST, "2026-07-28/server/utilities/caching#interaction-with-pagination-4",
-      "result", methods=_METHODS, needs="call", since=R2026_07_28)  # fmt: skip
+@modern_rule(MUST, f"{_PAGE}#interaction-with-pagination-4", "result", methods=_METHODS, needs="call")
 def scope_of_pages(message: Message) -> Verdict:
     """All pages of a list have one cacheScope."""
     cursor, scope = message.request.params.get("cursor"), message.body.get("cacheScope")

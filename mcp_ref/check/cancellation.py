@@ -6,16 +6,19 @@ Used by: conversation.py
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..basic.versioning import SUBSCRIPTION_ID
 from ..revisions import R2026_07_28
-from .rules import MUST, Fault, Verdict, rule
+from .rules import MUST, Fault, Verdict, legacy_rule, modern_rule, rule
 from .state import Message, quoted
+
+_PAGE: Final = "2025-11-25/basic/utilities/cancellation"
 
 _CANCELLED = "notifications/cancelled"
 
 
-@rule(MUST, "2025-11-25/basic/utilities/cancellation#behavior-requirements-3",
-      "notification", methods=_CANCELLED, by="client")  # fmt: skip
+@rule(MUST, f"{_PAGE}#behavior-requirements-3", "notification", methods=_CANCELLED, by="client")
 def initialize_is_not_cancelled(message: Message) -> Verdict:
     """A client does not cancel initialize."""
     opening = message.dialogue.initialize
@@ -25,8 +28,7 @@ def initialize_is_not_cancelled(message: Message) -> Verdict:
     return Fault("the client cancels initialize", (opening.event,)) if is_open else None
 
 
-@rule(MUST, "2025-11-25/basic/utilities/cancellation#behavior-requirements-1",
-      "notification", methods=_CANCELLED, needs="unshared")  # fmt: skip
+@rule(MUST, f"{_PAGE}#behavior-requirements-1", "notification", methods=_CANCELLED, needs="unshared")
 def own_request(message: Message) -> Verdict:
     """A cancellation names a request of its sender."""
     id, ours = message.body.get("requestId"), message.sender
@@ -41,8 +43,7 @@ def own_request(message: Message) -> Verdict:
     return f"the {message.side} cancels the request {quoted(id)}, which it never sent" if is_unknown else None
 
 
-@rule(MUST, "2026-07-28/basic/patterns/cancellation#intro-3",
-      "notification", methods=_CANCELLED, by="server", since=R2026_07_28)  # fmt: skip
+@modern_rule(MUST, "2026-07-28/basic/patterns/cancellation#intro-3", "notification", methods=_CANCELLED, by="server")
 def server_cancels_subscription(message: Message) -> Verdict:
     """A server cancels only subscriptions/listen."""
     id = message.body.get("requestId")
@@ -52,8 +53,7 @@ def server_cancels_subscription(message: Message) -> Verdict:
     return Fault(f"the server cancels {call.method}", (call.event,))
 
 
-@rule(MUST, "2025-11-25/basic/utilities/cancellation#behavior-requirements-4",
-      "notification", methods=_CANCELLED, until=R2026_07_28)  # fmt: skip
+@legacy_rule(MUST, f"{_PAGE}#behavior-requirements-4", "notification", methods=_CANCELLED)
 def task_is_cancelled_as_task(message: Message) -> Verdict:
     """A task is cancelled with tasks/cancel."""
     id = message.body.get("requestId")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Final
 
 from ..basic.content import check_media
 from ..jsonrpc.messages import Object
@@ -16,6 +17,8 @@ from ..lib.uritemplate import TemplateError, parse
 from ..revisions import R2025_06_18, R2025_11_25
 from .rules import ADVICE, MUST, Verdict, rule
 from .state import Message, an_object, objects, quoted
+
+_PAGE: Final = "2026-07-28/server/prompts"
 
 _WITH_ICONS = "tools/list resources/list resources/templates/list prompts/list initialize server/discover"
 
@@ -29,7 +32,7 @@ def _blocks(body: Object) -> Iterator[Object]:
         yield from objects([message.get("content")])
 
 
-@rule(MUST, "2026-07-28/server/prompts#image-content-1",
+@rule(MUST, f"{_PAGE}#image-content-1",
       "result", methods="tools/call prompts/get resources/read sampling/createMessage", needs="unmasked")  # fmt: skip
 def media(message: Message) -> Verdict:
     """Images, sounds and blobs are Base64, with a valid MIME type."""
@@ -45,8 +48,7 @@ def media(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/server/prompts#embedded-resources-1",
-      "result", methods="prompts/get tools/call", since=R2025_06_18)  # fmt: skip
+@rule(MUST, f"{_PAGE}#embedded-resources-1", "result", methods="prompts/get tools/call", since=R2025_06_18)
 def embedded_resource(message: Message) -> Verdict:
     """An embedded resource has a valid URI and a MIME type."""
     for block in _blocks(message.body):
@@ -86,8 +88,7 @@ def templates(message: Message) -> Verdict:
     return None
 
 
-@rule(ADVICE, "schema/Icon",
-      "result", methods=_WITH_ICONS, since=R2025_11_25)  # fmt: skip
+@rule(ADVICE, "schema/Icon", "result", methods=_WITH_ICONS, since=R2025_11_25)
 def icons(message: Message) -> Verdict:
     """The URI of an icon begins with https: or data:."""
     holders = [an_object(message.body.get("serverInfo"))]

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..revisions import Revision, revision_named
-from . import (
+from . import (  # noqa: F401 - the modules of the pages register their rules
     authorization,
     caching,
     cancellation,
@@ -39,20 +39,15 @@ from . import (
     tasks,
     tools,
     versioning,
-)
+)  # fmt: skip
 from .exchanges import Exchanges
 from .findings import FindingTable
 from .memory import forget
 from .reader import Reader, Source, opens_session
-from .recording import End, Event, Frame, Gap, Head, HttpBody, HttpEnd, HttpEvent, HttpRequest, HttpResponse, Side
+from .recording import End, Event, Frame, Gap, Head, HttpBody, HttpEnd, HttpEvent, HttpRequest, HttpResponse
 from .rules import Finding
 from .state import Bounded, Dialogue
 
-PAGES: Final = (
-    messages, lifecycle, versioning, meta, shapes, stdio, streamable_http, authorization, progress, cancellation,
-    subscriptions, mrtr, tasks, tools, content, pagination, caching, logging, sampling, elicitation, roots,
-)  # fmt: skip
-"""The modules whose rules judge, in the order of the specification."""
 MAX_PIPES: Final = 1000
 """Maximum number of pipes (processes) that are observed at the same time."""
 
@@ -61,8 +56,9 @@ class Conversation:
     """The judge of one recording, or of a live conversation.
 
     Args:
-        revision: The revision of messages that do not name one; None for the one that the two sides negotiate.
-        head: The head of the recording. It tells the transport, and that the recording has begun with the server.
+        revision: The revision of messages that do not name one. Default: the revision that the two sides negotiate.
+        head: The first line of the recording. If it has a command, the recorder started the server, so nothing came
+            before the recording.
     """
 
     def __init__(self, revision: Revision | str | None = None, head: Head | None = None) -> None:
@@ -102,7 +98,8 @@ class Conversation:
             case Gap():
                 self._lose_events(event)
             case End() if event.side == "server":
-                self._close_dialogue(self._pipes.pop(event.connection, None))
+                if event.connection in self._pipes:
+                    self._close_dialogue(self._pipes.pop(event.connection))
                 self._ended[event.connection] = True
         return self._table.take()
 
@@ -132,7 +129,6 @@ class Conversation:
     def _new_pipe(self, event: Frame) -> Dialogue:
         transport = self._head.transport if self._head is not None else "messages"
         dialogue = Dialogue("stdio" if transport == "stdio" else "messages", self._named_revision)
-        # a recorder has started the server's program, so nothing came before
         is_started = self._head is not None and bool(self._head.command) and event.connection not in self._ended
         is_beginning = is_started or (event.sender == "client" and opens_session(event.content.data))
         dialogue.is_whole = is_beginning and not self._has_lost_events
@@ -149,8 +145,7 @@ class Conversation:
         for dialogue in self._pipes.values():
             forget(dialogue)
 
-    def _close_dialogue(self, dialogue: Dialogue | None) -> None:
-        if dialogue is not None:
-            side: Side = "server"
-            self._table.judge("close", dialogue, "", dialogue.known_revision, side, self._number)
-            self._unread += dialogue.unread
+    def _close_dialogue(self, dialogue: Dialogue) -> None:
+        # the server is at fault if a fault names no side: it never sent a response
+        self._table.judge("close", dialogue, "", dialogue.known_revision, "server", self._number)
+        self._unread += dialogue.unread

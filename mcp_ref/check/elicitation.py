@@ -6,14 +6,19 @@ Used by: conversation.py
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..features.elicitation import URL_ELICITATION_REQUIRED, content_errors, supported_modes
 from ..jsonrpc.messages import INVALID_PARAMS, Object
 from ..lib.jsonschema import SchemaError
 from ..lib.uri import check_uri
-from ..revisions import R2025_06_18, R2025_11_25, R2026_07_28
-from .rules import MUST, SHOULD, Verdict, rule
+from ..revisions import R2025_06_18, R2025_11_25
+from .rules import MUST, SHOULD, Verdict, legacy_rule, rule
 from .sampling import ASKING_METHODS, client_declares, requested_params
 from .state import LOOPBACK, Message, an_object, objects, quoted, url_parts
+
+_PAGE: Final = "2026-07-28/client/elicitation"
+_LEGACY_PAGE: Final = "2025-11-25/client/elicitation"
 
 _PRIMITIVES = ("string", "number", "integer", "boolean")
 
@@ -27,8 +32,7 @@ def _modes(message: Message) -> set[str] | None:
     return supported_modes(an_object(an_object(known).get("elicitation")))
 
 
-@rule(MUST, "2026-07-28/client/elicitation#capabilities-3",
-      "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)  # fmt: skip
+@rule(MUST, f"{_PAGE}#capabilities-3", "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)
 def declared_mode(message: Message) -> Verdict:
     """An elicitation has a mode that the client declared."""
     requests = requested_params(message, "elicitation/create")
@@ -40,8 +44,8 @@ def declared_mode(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2025-11-25/client/elicitation#error-handling-2",
-      "result error", methods="elicitation/create", needs="call", since=R2025_11_25, until=R2026_07_28)  # fmt: skip
+@legacy_rule(MUST, f"{_LEGACY_PAGE}#error-handling-2",
+             "result error", methods="elicitation/create", needs="call", since=R2025_11_25)  # fmt: skip
 def undeclared_mode_is_refused(message: Message) -> Verdict:
     """A mode that was not declared is refused with -32602."""
     capability, mode = an_object(message.sender.capabilities).get("elicitation"), message.request.params.get("mode")
@@ -76,7 +80,7 @@ def flat_schema(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/client/elicitation#url-mode-elicitation-requests-2",
+@rule(MUST, f"{_PAGE}#url-mode-elicitation-requests-2",
       "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)  # fmt: skip
 def valid_url(message: Message) -> Verdict:
     """The URL of an elicitation is valid."""
@@ -91,8 +95,7 @@ def valid_url(message: Message) -> Verdict:
     return None
 
 
-@rule(SHOULD, "2026-07-28/client/elicitation#safe-url-handling-4",
-      "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)  # fmt: skip
+@rule(SHOULD, f"{_PAGE}#safe-url-handling-4", "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)
 def https_url(message: Message) -> Verdict:
     """The URL of an elicitation begins with https."""
     for params in requested_params(message, "elicitation/create"):
@@ -102,22 +105,20 @@ def https_url(message: Message) -> Verdict:
     return None
 
 
-@rule(SHOULD, "2026-07-28/client/elicitation#form-mode-security-2",
-      "result", methods="elicitation/create", needs="call unmasked")  # fmt: skip
+@rule(SHOULD, f"{_PAGE}#form-mode-security-2", "result", methods="elicitation/create", needs="call unmasked")
 def content_fits(message: Message) -> Verdict:
     """Accepted values fit the schema of the form."""
     schema, content = message.request.params.get("requestedSchema"), message.body.get("content")
-    is_form = isinstance(schema, dict) and isinstance(content, dict) and message.body.get("action") == "accept"
-    try:
-        errors = content_errors(an_object(schema), an_object(content)) if is_form else []
-    except SchemaError:
+    if message.body.get("action") != "accept" or not isinstance(schema, dict) or not isinstance(content, dict):
         return None
-    text = f"the accepted values do not fit the form: {errors[0]}"[:500] if errors else ""
-    return text if errors else None
+    try:
+        errors = content_errors(schema, content)
+    except SchemaError:
+        return None  # flat_schema reports it
+    return f"the accepted values do not fit the form: {errors[0]}"[:500] if errors else None
 
 
-@rule(MUST, "2025-11-25/client/elicitation#url-elicitation-required-error-3",
-      "error", since=R2025_11_25, until=R2026_07_28)  # fmt: skip
+@legacy_rule(MUST, f"{_LEGACY_PAGE}#url-elicitation-required-error-3", "error", since=R2025_11_25)
 def required_elicitations(message: Message) -> Verdict:
     """The error -32042 lists URL elicitations with an elicitationId."""
     if message.body.get("code") != URL_ELICITATION_REQUIRED:
@@ -129,9 +130,8 @@ def required_elicitations(message: Message) -> Verdict:
     return f"the data of the error -32042 is {quoted(message.body.get('data'), 120)}"
 
 
-@rule(MUST, "2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation-2",
-      "notification", methods="notifications/elicitation/complete", needs="whole unshared",
-      until=R2026_07_28)  # fmt: skip
+@legacy_rule(MUST, f"{_LEGACY_PAGE}#completion-notifications-for-url-mode-elicitation-2",
+             "notification", methods="notifications/elicitation/complete", needs="whole unshared")  # fmt: skip
 def known_elicitation(message: Message) -> Verdict:
     """A completion names an elicitation that the server has requested."""
     id = message.body.get("elicitationId")

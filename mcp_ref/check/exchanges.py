@@ -21,14 +21,22 @@ from .memory import forget, forget_refused
 from .reader import Reader, Source, opens_session
 from .recording import Content, HttpBody, HttpEnd, HttpEvent, HttpRequest, HttpResponse, Side
 from .rules import On
-from .state import Bounded, Dialogue, Exchange, Message, StreamEvent, url_parts
+from .state import (
+    SESSION_HEADER,
+    VERSION_HEADER,
+    Bounded,
+    Dialogue,
+    Exchange,
+    Message,
+    SessionEnd,
+    StreamEvent,
+    url_parts,
+)
 
 MAX_SESSIONS: Final = 10_000
 """Maximum number of sessions that are observed at the same time."""
 MAX_OPEN: Final = 10_000
 """Maximum number of exchanges without an end."""
-_SESSION: Final = "mcp-session-id"
-_VERSION: Final = "mcp-protocol-version"
 
 
 class Exchanges:
@@ -41,7 +49,7 @@ class Exchanges:
         self.open: Bounded[int, Exchange] = Bounded(MAX_OPEN)
         self._endpoint = url_parts(url).path or ("/" if url else "")
         self._latest: Revision | None = None
-        self._session: Dialogue | None = None
+        self._latest_session: Dialogue | None = None
         self._has_sessionless_clients = False
         self._has_lost_events = False
 
@@ -54,7 +62,7 @@ class Exchanges:
         exchange.is_endpoint = self._is_endpoint(exchange)
         exchange.dialogue = self._dialogue_of(exchange)
         exchange.revision = (
-            exchange.dialogue.revision or find_revision(exchange.header(_VERSION)) or self._named_revision
+            exchange.dialogue.revision or find_revision(exchange.header(VERSION_HEADER)) or self._named_revision
         )
         if not exchange.is_endpoint:  # most requests of authorization name no revision
             exchange.revision = exchange.revision or self._latest
@@ -79,14 +87,14 @@ class Exchanges:
         exchange.status = event.status
         exchange.response_headers = Headers(event.headers)
         dialogue = exchange.dialogue
-        is_opening = any(each.method == "initialize" for each in exchange.messages)
-        if is_opening and dialogue.transport == "http":  # over HTTP+SSE, the stream has begun the dialogue
+        if exchange.is_opening and dialogue.transport == "http":  # over HTTP+SSE, the stream has begun the dialogue
             self._begin_session(exchange, dialogue)
         self._judge("head", exchange, number)
+        end = SessionEnd(number, event.at, event.connection)
         if event.status == 404 and dialogue.session is not None:
-            dialogue.gone, dialogue.gone_connection = number, event.connection
-        elif dialogue.ended is None and exchange.method == "DELETE" and 200 <= event.status < 300:
-            dialogue.ended, dialogue.ended_at, dialogue.ended_connection = number, event.at, event.connection
+            dialogue.not_found = end
+        elif dialogue.deleted is None and exchange.method == "DELETE" and exchange.is_success:
+            dialogue.deleted = end
 
     def body(self, event: HttpBody, number: int) -> None:
         """Check the messages in the body of a response."""
@@ -156,18 +164,20 @@ class Exchanges:
         if exchange.method == "POST":
             return b'"jsonrpc"' in exchange.body
         is_stream = exchange.method == "GET" and "text/event-stream" in (exchange.header("accept") or "")
-        return not self._endpoint and (is_stream or (exchange.method == "DELETE" and _SESSION in exchange.headers))
+        return not self._endpoint and (
+            is_stream or (exchange.method == "DELETE" and SESSION_HEADER in exchange.headers)
+        )
 
     def _dialogue_of(self, exchange: Exchange) -> Dialogue:
         """Return the dialogue of a request. Requests of unknown clients share a dialogue."""
         if exchange.target in self.dialogues:
             return self.dialogues[exchange.target]
-        session = exchange.header(_SESSION)
+        session = exchange.header(SESSION_HEADER)
         if session is None and "session" in url_parts(exchange.target).query.lower():
             # a message URL of HTTP+SSE; the recording lacks the event that named it
             dialogue = self.dialogues[exchange.target] = Dialogue("sse", self._named_revision)
             return dialogue
-        version = find_revision(exchange.header(_VERSION))
+        version = find_revision(exchange.header(VERSION_HEADER))
         if version is not None:
             is_modern = version.era == "modern"
         else:
@@ -179,7 +189,7 @@ class Exchanges:
         if opens_session(exchange.body):
             return Dialogue("http", self._named_revision, is_whole=True)
         if session is None and not self._has_sessionless_clients:
-            exchange.known_session = self._session
+            exchange.other_session = self._latest_session
         dialogue = self._named(session or _SESSIONLESS)
         dialogue.session = session
         dialogue.is_shared = dialogue.is_shared or (session is None and dialogue.initialize is None)
@@ -193,10 +203,10 @@ class Exchanges:
 
     def _begin_session(self, exchange: Exchange, dialogue: Dialogue) -> None:
         """Give the dialogue of an `initialize` request the name that later requests will have."""
-        session = exchange.response_headers.get(_SESSION)
+        session = exchange.response_headers.get(SESSION_HEADER)
         if session is not None:
             dialogue.session = session
-            self.dialogues[session] = self._session = dialogue
+            self.dialogues[session] = self._latest_session = dialogue
         elif 200 <= exchange.status < 300:
             self._has_sessionless_clients = True
             # clients without sessions cannot be told apart, also if the handshake of one is lost

@@ -14,7 +14,7 @@ from typing import Final
 from ..revisions import Revision
 from .recording import Side
 from .rules import ADVICE, MEANING, Fault, Finding, On, Rule, rules_for
-from .state import Dialogue, Exchange, Message, StreamEvent
+from .state import Call, Dialogue, Exchange, Message, StreamEvent
 
 MAX_CAUSES: Final = 10_000
 """Maximum number of causes whose later occurrences are counted instead of reported."""
@@ -48,7 +48,7 @@ class FindingTable:
             if verdict is None:
                 continue
             fault = verdict if type(verdict) is Fault else Fault(str(verdict))
-            self._add(rule, fault, side, (*subject.proof, event), method, revision)
+            self._add(rule, fault, side, (*_earlier_events(subject), event), method, revision)
             if rule.level != ADVICE:
                 broken_stage = min(broken_stage, rule.stage)
         return broken_stage < MEANING
@@ -68,3 +68,15 @@ class FindingTable:
         if len(self._known) < MAX_CAUSES:
             self._known[key] = finding
         self.new.append(finding)
+
+
+def _earlier_events(subject: Message | Exchange | StreamEvent | Dialogue) -> tuple[int, ...]:
+    """Return the events before a fault that prove it, too: that of the request, if the fault is in its response."""
+    match subject:
+        case Message(kind="result" | "error", call=Call() as call):
+            return (call.event,)
+        case Exchange():
+            return (subject.event,)
+        case StreamEvent():
+            return (subject.exchange.event,)
+    return ()

@@ -6,16 +6,20 @@ Used by: conversation.py
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..basic.versioning import is_stateless
 from ..jsonrpc.messages import METHOD_NOT_FOUND
-from ..revisions import R2025_06_18, R2026_07_28, SPECIFIED, find_revision
-from .rules import MUST, ORDER, SHOULD, Fault, Verdict, rule
+from ..revisions import R2025_06_18, SPECIFIED, find_revision
+from .rules import MUST, ORDER, SHOULD, Fault, Verdict, legacy_rule, rule
 from .state import Dialogue, Message
+
+_PAGE: Final = "2025-11-25/basic/lifecycle"
 
 _OPENING = ("initialize", "ping", "server/discover")
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#initialization-1", "request", needs="whole", by="client", stage=ORDER)
+@rule(MUST, f"{_PAGE}#initialization-1", "request", needs="whole", by="client", stage=ORDER)
 def initialize_first(message: Message) -> Verdict:
     """The first request of a session is initialize."""
     dialogue = message.dialogue
@@ -30,7 +34,7 @@ def initialize_alone(message: Message) -> Verdict:
     return f"initialize is in a batch of {message.batch} messages" if message.batch else None
 
 
-@rule(SHOULD, "2025-11-25/basic/lifecycle#initialization-7", "request", by="client")
+@rule(SHOULD, f"{_PAGE}#initialization-7", "request", by="client")
 def client_waits_for_initialize(message: Message) -> Verdict:
     """Before the response to initialize, a client sends only pings."""
     opening = message.dialogue.initialize
@@ -44,8 +48,7 @@ def client_waits_for_initialize(message: Message) -> Verdict:
     return Fault(text, (opening.event,), key="")
 
 
-@rule(SHOULD, "2025-11-25/basic/lifecycle#initialization-8",
-      "request", needs="whole unshared", by="server", until=R2026_07_28)  # fmt: skip
+@legacy_rule(SHOULD, f"{_PAGE}#initialization-8", "request", needs="whole unshared", by="server")
 def server_waits_for_initialized(message: Message) -> Verdict:
     """Before notifications/initialized, a server sends only pings and log messages."""
     if message.method == "ping" or message.dialogue.initialized is not None:
@@ -54,7 +57,7 @@ def server_waits_for_initialized(message: Message) -> Verdict:
     return Fault(text, key="")
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#initialization-6", "close")
+@rule(MUST, f"{_PAGE}#initialization-6", "close")
 def initialized_is_sent(dialogue: Dialogue) -> Verdict:
     """After the result of initialize, the client sends notifications/initialized."""
     used = dialogue.used_before_initialized
@@ -63,7 +66,7 @@ def initialized_is_sent(dialogue: Dialogue) -> Verdict:
     return Fault("the client used the session, but never sent notifications/initialized", (used,), "client")
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#version-negotiation-4", "result", methods="initialize")
+@rule(MUST, f"{_PAGE}#version-negotiation-4", "result", methods="initialize")
 def negotiated_revision(message: Message) -> Verdict:
     """The server chooses a revision that has a handshake."""
     chosen = find_revision(message.body.get("protocolVersion"))
@@ -71,7 +74,7 @@ def negotiated_revision(message: Message) -> Verdict:
     return f"the server chooses {chosen} for a session, but this revision has no handshake" if is_wrong else None
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#operation-1", "request notification", should_until=R2025_06_18, stage=ORDER)
+@rule(MUST, f"{_PAGE}#operation-1", "request notification", should_until=R2025_06_18, stage=ORDER)
 def method_of_revision(message: Message) -> Verdict:
     """Both sides use only messages of the negotiated revision."""
     if message.method_facts is not None or message.revision is None or message.method not in SPECIFIED:
@@ -82,8 +85,7 @@ def method_of_revision(message: Message) -> Verdict:
     return f"the {message.side} sends {message.method}, which it cannot send in revision {message.revision}"
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#operation-2",
-      "request", needs="unshared", until=R2026_07_28, should_until=R2025_06_18, stage=ORDER)  # fmt: skip
+@legacy_rule(MUST, f"{_PAGE}#operation-2", "request", needs="unshared", should_until=R2025_06_18, stage=ORDER)
 def capability_of_receiver(message: Message) -> Verdict:
     """A request needs a capability that its receiver declared."""
     capability = message.capability
@@ -93,8 +95,7 @@ def capability_of_receiver(message: Message) -> Verdict:
     return f"the {message.side} sends {message.method}, but the {who} did not declare {capability}"
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#operation-2",
-      "notification", needs="unshared", should_until=R2025_06_18, stage=ORDER)  # fmt: skip
+@rule(MUST, f"{_PAGE}#operation-2", "notification", needs="unshared", should_until=R2025_06_18, stage=ORDER)
 def capability_of_sender(message: Message) -> Verdict:
     """A notification needs a capability that its sender declared."""
     capability = message.capability

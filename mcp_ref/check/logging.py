@@ -10,14 +10,15 @@ from typing import Final
 
 from ..basic.versioning import LOG_LEVEL, SUBSCRIPTION_ID
 from ..features.logging import LEVELS, is_wanted
-from ..revisions import R2026_07_28
-from .rules import MUST, SHOULD, Fault, Verdict, rule
+from .rules import MUST, SHOULD, Fault, Verdict, legacy_rule, modern_rule, rule
 from .state import Call, Message, an_object, quoted
+
+_PAGE: Final = "2026-07-28/server/utilities/logging"
 
 _LOG: Final = "notifications/message"
 
 
-@rule(SHOULD, "schema/SetLevelRequest", "notification", methods=_LOG, needs="ordered", until=R2026_07_28)
+@legacy_rule(SHOULD, "schema/SetLevelRequest", "notification", methods=_LOG, needs="ordered")
 def level_of_session(message: Message) -> Verdict:
     """Log messages have at least the level that the client chose."""
     dialogue, level = message.dialogue, message.body.get("level")
@@ -33,8 +34,7 @@ def _level_of(call: Call) -> object:
     return an_object(call.params.get("_meta")).get(LOG_LEVEL)
 
 
-@rule(MUST, "2026-07-28/server/utilities/logging#per-request-log-level-1",
-      "notification", methods=_LOG, since=R2026_07_28)  # fmt: skip
+@modern_rule(MUST, f"{_PAGE}#per-request-log-level-1", "notification", methods=_LOG)
 def asked_for_logs(message: Message) -> Verdict:
     """Log messages belong to a request that asked for them."""
     if message.exchange is not None:
@@ -49,8 +49,7 @@ def asked_for_logs(message: Message) -> Verdict:
     return Fault(text, tuple(call.event for call in calls[:1]))
 
 
-@rule(MUST, "2026-07-28/server/utilities/logging#per-request-log-level-2",
-      "notification", methods=_LOG, since=R2026_07_28)  # fmt: skip
+@modern_rule(MUST, f"{_PAGE}#per-request-log-level-2", "notification", methods=_LOG)
 def not_on_subscription(message: Message) -> Verdict:
     """Log messages are not part of a subscription."""
     requests = message.exchange.requests if message.exchange is not None else []
@@ -58,7 +57,7 @@ def not_on_subscription(message: Message) -> Verdict:
     return "a log message is part of a subscription" if is_listening or SUBSCRIPTION_ID in message.meta else None
 
 
-@rule(SHOULD, "2026-07-28/server/utilities/logging#error-handling-1", "result", needs="call", by="server")
+@rule(SHOULD, f"{_PAGE}#error-handling-1", "result", needs="call", by="server")
 def unknown_level_is_refused(message: Message) -> Verdict:
     """An unknown log level is refused with -32602."""
     call = message.request

@@ -2,13 +2,12 @@
 
 Rules judge a message by the state before it. Then `remember` updates the state.
 
-Used by: conversation.py, exchanges.py
+Used by: reader.py, exchanges.py, conversation.py, and the pages that follow a token, a subscription or a task
 Below: state.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from ..basic.mrtr import request_digest
@@ -57,13 +56,15 @@ def remember(message: Message, is_broken: bool = False) -> None:
     if message.kind == "request" and call is not None:
         if not (dialogue.is_shared and message.exchange is not None):
             _begin(message, call)
+        _remember_request(message)
+    elif message.kind == "notification" and not is_broken:
+        _remember_notification(message)
     elif message.kind in ("result", "error"):
         _finish(message)
-    update = _UPDATES.get((message.kind, message.method))
-    if update is not None and not (is_broken and message.kind == "notification"):
-        update(message)
-    if message.kind in ("result", "error") and call is not None:
-        call.shrink()
+        if message.kind == "result" and call is not None:
+            _remember_result(message, call)
+        if call is not None:
+            call.shrink()
 
 
 def forget(dialogue: Dialogue) -> None:
@@ -123,83 +124,106 @@ def _finish(message: Message) -> None:
             dialogue.served_modern = message.event
     elif message.id is not None and message.id in party.calls:  # one of several requests with this id
         party.calls[message.id].copies -= 1
-    if message.kind == "error" and body.get("code") == URL_ELICITATION_REQUIRED:
+    if message.kind != "error":
+        return
+    if message.method == "server/discover" and body.get("code") == METHOD_NOT_FOUND:
+        dialogue.discover_refused = message.event
+    if body.get("code") == URL_ELICITATION_REQUIRED:
         for each in objects(an_object(body.get("data")).get("elicitations")):
             dialogue.elicitations[str(each.get("elicitationId"))] = message.event
 
 
-def _initialize(message: Message) -> None:
-    dialogue = message.dialogue
-    if dialogue.initialize is not None and dialogue.is_ordered:  # a new session on the same pipe
-        dialogue.initialized = dialogue.negotiated = dialogue.revision = dialogue.server.capabilities = None
-        forget(dialogue)  # responses of the first session can still come
-    dialogue.initialize, dialogue.modern = message.call, None
-    dialogue.client.capabilities = _capabilities(message)
+def _remember_request(message: Message) -> None:
+    dialogue, body = message.dialogue, message.body
+    match message.method:
+        case "initialize":
+            if dialogue.initialize is not None and dialogue.is_ordered:  # a new session on the same pipe
+                dialogue.initialized = dialogue.negotiated = dialogue.revision = dialogue.server.capabilities = None
+                forget(dialogue)  # responses of the first session can still come
+            dialogue.initialize, dialogue.modern = message.call, None
+            dialogue.client.capabilities = _capabilities(body)
+        case "server/discover":
+            dialogue.discover = dialogue.discover or message.event
+        case "logging/setLevel":
+            dialogue.log_level_pending = True
+        case "tasks/get":
+            task = dialogue.tasks.get(str(body.get("taskId")))
+            if task is not None:
+                task.polls = task.polls[1], message.at
+        case "elicitation/create":
+            if isinstance(id := body.get("elicitationId"), str):
+                dialogue.elicitations[id] = message.event
 
 
-def _negotiated(message: Message) -> None:
-    dialogue = message.dialogue
-    dialogue.revision, dialogue.negotiated = find_revision(message.body.get("protocolVersion")), message.event
-    dialogue.server.capabilities = _capabilities(message)
+def _remember_notification(message: Message) -> None:
+    dialogue, body = message.dialogue, message.body
+    match message.method:
+        case "notifications/initialized":
+            dialogue.initialized = message.event
+        case "notifications/cancelled":
+            for party in (message.sender, message.receiver):
+                cancelled = party.calls.find(body.get("requestId"))
+                if cancelled is not None and cancelled.cancelled is None:
+                    cancelled.cancelled = message.event
+        case "notifications/progress":
+            call, progress = call_of_token(message), body.get("progress")
+            if call is not None and isinstance(progress, int | float):
+                call.progress = progress
+        case "notifications/tools/list_changed":
+            dialogue.tools.clear()
+            dialogue.tools_are_complete = False
+        case "notifications/subscriptions/acknowledged":
+            subscription = subscription_of(message)
+            if subscription is not None:
+                subscription.acknowledged = an_object(body.get("notifications"))
+        case "notifications/tasks/status" | "notifications/tasks":
+            _remember_tasks(message)
 
 
-def _capabilities(message: Message) -> Object | None:
-    declared = message.body.get("capabilities")
+def _remember_result(message: Message, call: Call) -> None:
+    dialogue, body = message.dialogue, message.body
+    match message.method:
+        case "initialize":
+            dialogue.revision, dialogue.negotiated = find_revision(body.get("protocolVersion")), message.event
+            dialogue.server.capabilities = _capabilities(body)
+        case "server/discover":
+            if dialogue.revision is None and _capabilities(body) is not None:
+                dialogue.server.capabilities = _capabilities(body)
+        case "resources/subscribe":
+            dialogue.subscribed[str(call.params.get("uri"))] = message.event
+        case "logging/setLevel":
+            level = call.params.get("level")
+            dialogue.log_level, dialogue.log_level_pending = level if isinstance(level, str) else None, False
+        case "tools/call" | "sampling/createMessage" | "elicitation/create":
+            _remember_input_required(message, call)
+            _remember_tasks(message)
+            for task in tasks_in(message):
+                if isinstance(id := task.get("taskId"), str):
+                    call.task_id = id
+        case "prompts/get" | "resources/read":
+            _remember_input_required(message, call)
+        case "tasks/get" | "tasks/cancel":
+            _remember_tasks(message)
+        case "tasks/result":
+            seen = dialogue.tasks.get(str(call.params.get("taskId")))
+            if seen is not None:
+                seen.event, seen.status = message.event, "over"
+        case method if method in LISTS:
+            _remember_page(message, call)
+
+
+def _capabilities(body: Object) -> Object | None:
+    declared = body.get("capabilities")
     return declared if isinstance(declared, dict) else None
 
 
-def _initialized(message: Message) -> None:
-    message.dialogue.initialized = message.event
-
-
-def _asked_to_discover(message: Message) -> None:
-    message.dialogue.discover = message.dialogue.discover or message.event
-
-
-def _discover_refused(message: Message) -> None:
-    if message.body.get("code") == METHOD_NOT_FOUND:
-        message.dialogue.discover_refused = message.event
-
-
-def _discovered(message: Message) -> None:
-    capabilities = _capabilities(message)
-    if message.dialogue.revision is None and capabilities is not None:
-        message.dialogue.server.capabilities = capabilities
-
-
-def _cancelled(message: Message) -> None:
-    id = message.body.get("requestId")
-    if isinstance(id, str | int):
-        for party in (message.sender, message.receiver):
-            call = party.calls.get(id)
-            if call is not None and call.cancelled is None:
-                call.cancelled = message.event
-
-
-def _progress(message: Message) -> None:
-    call, progress = call_of_token(message), message.body.get("progress")
-    if call is not None and isinstance(progress, int | float):
-        call.progress = progress
-
-
-def call_of_token(message: Message) -> Call | None:
-    """Return the request that a progress notification reports on, or None if no request in flight has its token."""
-    token = message.body.get("progressToken")
-    related = message.exchange.requests if message.exchange is not None else []
-    for request in related:
-        if request.call is not None and request.call.token == token:
-            return request.call
-    return message.receiver.tokens.get(token) if isinstance(token, str | int) else None
-
-
-def _listed(message: Message) -> None:
-    dialogue, call = message.dialogue, message.call
-    cursor = message.body.get("nextCursor")
+def _remember_page(message: Message, call: Call) -> None:
+    dialogue, cursor = message.dialogue, message.body.get("nextCursor")
     if isinstance(cursor, str):
         dialogue.cursors[message.method, cursor] = message.event, message.body.get("cacheScope")
     if message.method != "tools/list":
         return
-    if call is not None and call.is_known and call.params.get("cursor") is None:
+    if call.is_known and call.params.get("cursor") is None:
         dialogue.tools.clear()
         dialogue.tools.forgot = False
     for tool in objects(message.body.get("tools")):
@@ -209,45 +233,9 @@ def _listed(message: Message) -> None:
     dialogue.tools_are_complete = cursor is None
 
 
-def _tools_changed(message: Message) -> None:
-    message.dialogue.tools.clear()
-    message.dialogue.tools_are_complete = False
-
-
-def _subscribed(message: Message) -> None:
-    if message.call is not None and isinstance(uri := message.call.params.get("uri"), str):
-        message.dialogue.subscribed[uri] = message.event
-
-
-def _log_level(message: Message) -> None:
-    dialogue = message.dialogue
-    if message.kind == "request":
-        dialogue.log_level_pending = True
-    else:
-        level = message.call.params.get("level") if message.call is not None else None
-        dialogue.log_level = level if isinstance(level, str) else None
-        dialogue.log_level_pending = False
-
-
-def subscription_of(message: Message) -> Call | None:
-    """Return the `subscriptions/listen` request to which a notification belongs."""
-    if message.exchange is not None:
-        calls = [request.call for request in message.exchange.requests if request.method == "subscriptions/listen"]
-        return calls[0] if calls else None
-    id = message.meta.get(SUBSCRIPTION_ID)
-    call = message.receiver.calls.get(id) if isinstance(id, str | int) else None
-    return call if call is not None and call.method == "subscriptions/listen" else None
-
-
-def _acknowledged(message: Message) -> None:
-    call = subscription_of(message)
-    if call is not None:
-        call.acknowledged = an_object(message.body.get("notifications"))
-
-
-def _input_required(message: Message) -> None:
-    call, state, dialogue = message.call, message.body.get("requestState"), message.dialogue
-    if message.body.get("resultType") != "input_required" or call is None:
+def _remember_input_required(message: Message, call: Call) -> None:
+    state, dialogue = message.body.get("requestState"), message.dialogue
+    if message.body.get("resultType") != "input_required":
         return
     call.input_keys = tuple(an_object(message.body.get("inputRequests")))
     call.digest = request_digest(call.method, call.params)
@@ -259,17 +247,7 @@ def _input_required(message: Message) -> None:
         dialogue.input_rounds[call.digest] = message.event, isinstance(state, str)
 
 
-def tasks_in(message: Message) -> list[Object]:
-    """Return the tasks in a result or a notification."""
-    body, task = message.body, message.body.get("task")
-    if isinstance(body.get("tasks"), list):
-        return list(objects(body["tasks"]))
-    if isinstance(task, dict):
-        return [task]
-    return [body] if "taskId" in body and "status" in body else []
-
-
-def _task_seen(message: Message) -> None:
+def _remember_tasks(message: Message) -> None:
     for task in tasks_in(message):
         id, status, interval = task.get("taskId"), task.get("status"), task.get("pollInterval")
         if not isinstance(id, str) or not isinstance(status, str):
@@ -284,54 +262,29 @@ def _task_seen(message: Message) -> None:
             seen.created = message.event
 
 
-def _polled(message: Message) -> None:
-    seen = message.dialogue.tasks.get(str(message.body.get("taskId")))
-    if seen is not None:
-        seen.polls = seen.polls[1], message.at
+def tasks_in(message: Message) -> list[Object]:
+    """Return the tasks in a result or a notification."""
+    body, task = message.body, message.body.get("task")
+    if isinstance(body.get("tasks"), list):
+        return list(objects(body["tasks"]))
+    if isinstance(task, dict):
+        return [task]
+    return [body] if "taskId" in body and "status" in body else []
 
 
-def _called(message: Message) -> None:
-    _input_required(message)
-    _task_seen(message)
-    for task in tasks_in(message):
-        if message.call is not None and isinstance(id := task.get("taskId"), str):
-            message.call.task_id = id
+def call_of_token(message: Message) -> Call | None:
+    """Return the request that a progress notification reports on, or None if no request in flight has its token."""
+    token = message.body.get("progressToken")
+    for request in message.exchange.requests if message.exchange is not None else ():
+        if request.call is not None and request.call.token == token:
+            return request.call
+    return message.receiver.tokens.find(token)
 
 
-def _elicitation(message: Message) -> None:
-    if isinstance(id := message.body.get("elicitationId"), str):
-        message.dialogue.elicitations[id] = message.event
-
-
-def _task_result(message: Message) -> None:
-    id = message.call.params.get("taskId") if message.call is not None else None
-    seen = message.dialogue.tasks.get(str(id))
-    if seen is not None:
-        seen.event, seen.status = message.event, "over"
-
-
-_UPDATES: dict[tuple[str, str], Callable[[Message], None]] = {
-    ("request", "initialize"): _initialize,
-    ("result", "initialize"): _negotiated,
-    ("notification", "notifications/initialized"): _initialized,
-    ("request", "server/discover"): _asked_to_discover,
-    ("error", "server/discover"): _discover_refused,
-    ("result", "server/discover"): _discovered,
-    ("notification", "notifications/cancelled"): _cancelled,
-    ("notification", "notifications/progress"): _progress,
-    **{("result", method): _listed for method in LISTS},
-    ("notification", "notifications/tools/list_changed"): _tools_changed,
-    ("request", "resources/subscribe"): _subscribed,
-    ("request", "logging/setLevel"): _log_level,
-    ("result", "logging/setLevel"): _log_level,
-    ("notification", "notifications/subscriptions/acknowledged"): _acknowledged,
-    ("result", "prompts/get"): _input_required,
-    ("result", "resources/read"): _input_required,
-    **{("result", method): _called for method in ("tools/call", "sampling/createMessage", "elicitation/create")},
-    **{("result", method): _task_seen for method in ("tasks/get", "tasks/cancel")},
-    **{("notification", method): _task_seen for method in ("notifications/tasks/status", "notifications/tasks")},
-    ("result", "tasks/result"): _task_result,
-    ("request", "tasks/get"): _polled,
-    ("request", "elicitation/create"): _elicitation,
-}
-"""Kind and method of a message -> the function that remembers it."""
+def subscription_of(message: Message) -> Call | None:
+    """Return the `subscriptions/listen` request to which a notification belongs."""
+    if message.exchange is not None:
+        calls = [request.call for request in message.exchange.requests if request.method == "subscriptions/listen"]
+        return calls[0] if calls else None
+    call = message.receiver.calls.find(message.meta.get(SUBSCRIPTION_ID))
+    return call if call is not None and call.method == "subscriptions/listen" else None

@@ -7,12 +7,16 @@ Used by: conversation.py
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..basic.versioning import MODERN_ERROR_CODES, REPLACED_CODES
 from ..features.task_augmentation import EXTENSION_CAPABILITY
 from ..jsonrpc.messages import is_request_id
-from ..revisions import R2025_06_18, R2026_07_28, SPECIFIED
-from .rules import ADVICE, FORM, MUST, ORDER, SHOULD, Fault, Verdict, rule
+from ..revisions import R2025_06_18, SPECIFIED
+from .rules import ADVICE, FORM, MUST, ORDER, SHOULD, Fault, Verdict, legacy_rule, modern_rule, rule
 from .state import Dialogue, Message, quoted
+
+_PAGE: Final = "2026-07-28/basic/index"
 
 
 def kind_of_fault(message: Message) -> str:
@@ -45,7 +49,7 @@ def _kind_of_response_fault(message: Message) -> str:
     return "form"
 
 
-@rule(MUST, "2026-07-28/basic/index#messages-1", "malformed", stage=FORM)
+@rule(MUST, f"{_PAGE}#messages-1", "malformed", stage=FORM)
 def json_rpc(message: Message) -> Verdict:
     """A message is a JSON-RPC 2.0 request, notification or response."""
     if kind_of_fault(message) in ("version", "form", "params"):
@@ -61,7 +65,7 @@ def utf_8(message: Message) -> Verdict:
     return f"the message is not UTF-8: {message.fault}" if kind_of_fault(message) == "utf-8" else None
 
 
-@rule(MUST, "2026-07-28/basic/index#requests-1", "malformed", stage=FORM)
+@rule(MUST, f"{_PAGE}#requests-1", "malformed", stage=FORM)
 def request_id(message: Message) -> Verdict:
     """The id of a request is a string or an integer, and not null."""
     if kind_of_fault(message) != "id" or type(message.raw) is not dict:
@@ -70,7 +74,7 @@ def request_id(message: Message) -> Verdict:
     return f"the request {quoted(method)} has the id {'null' if id is None else quoted(id)}"
 
 
-@rule(MUST, "2026-07-28/basic/index#notifications-2", "malformed request", stage=FORM)
+@rule(MUST, f"{_PAGE}#notifications-2", "malformed request", stage=FORM)
 def notification_without_id(message: Message) -> Verdict:
     """A notification has no id."""
     if message.kind == "malformed":
@@ -91,7 +95,7 @@ def result_or_error(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/index#error-responses-2", "malformed", stage=FORM)
+@rule(MUST, f"{_PAGE}#error-responses-2", "malformed", stage=FORM)
 def error_object(message: Message) -> Verdict:
     """An error has an integer code and a message (a string)."""
     if kind_of_fault(message) != "error" or type(message.raw) is not dict:
@@ -99,7 +103,7 @@ def error_object(message: Message) -> Verdict:
     return f"the error of the response is {quoted(message.raw['error'], 120)}"
 
 
-@rule(MUST, "2026-07-28/basic/index#result-responses-1", "malformed result error", stage=FORM)
+@rule(MUST, f"{_PAGE}#result-responses-1", "malformed result error", stage=FORM)
 def response_id(message: Message) -> Verdict:
     """A response has the id of a request that waits for it."""
     if message.kind == "malformed":
@@ -121,7 +125,7 @@ def response_id(message: Message) -> Verdict:
     return f"no request of this conversation has the id {quoted(message.id)}" if is_unknown else None
 
 
-@rule(MUST, "2025-11-25/basic/index#requests-3", "request", needs="unshared", until=R2026_07_28)
+@legacy_rule(MUST, "2025-11-25/basic/index#requests-3", "request", needs="unshared")
 def id_used_once(message: Message) -> Verdict:
     """An id is used for one request of a session."""
     earlier = message.sender.finished.get(message.request.id) or message.sender.calls.get(message.request.id)
@@ -131,7 +135,7 @@ def id_used_once(message: Message) -> Verdict:
     return Fault(text, (earlier.event,))
 
 
-@rule(MUST, "2026-07-28/basic/index#requests-3", "request", needs="unshared", since=R2026_07_28)
+@modern_rule(MUST, f"{_PAGE}#requests-3", "request", needs="unshared")
 def id_in_flight(message: Message) -> Verdict:
     """The id of a request is not that of another request that still waits."""
     earlier = message.sender.calls.get(message.request.id)
@@ -151,7 +155,7 @@ def no_batch(message: Message) -> Verdict:
     return f"{message.fault}, but revision {revision} has no batches" if revision else message.fault
 
 
-@rule(MUST, "2026-07-28/basic/index#error-codes-4", "error", since=R2026_07_28)
+@modern_rule(MUST, f"{_PAGE}#error-codes-4", "error")
 def specified_code(message: Message) -> Verdict:
     """Only codes that the specification defines are in -32020 to -32099."""
     code = message.body.get("code")
@@ -161,7 +165,7 @@ def specified_code(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/index#error-codes-6", "error", since=R2026_07_28)
+@modern_rule(MUST, f"{_PAGE}#error-codes-6", "error")
 def replaced_code(message: Message) -> Verdict:
     """The codes -32002 and -32042 of earlier revisions are not sent."""
     code = message.body.get("code")
@@ -170,7 +174,7 @@ def replaced_code(message: Message) -> Verdict:
     return Fault(f"the {message.sent} has the code {code} of an earlier revision", key=str(code))
 
 
-@rule(SHOULD, "2026-07-28/basic/index#error-codes-2", "error", since=R2026_07_28)
+@modern_rule(SHOULD, f"{_PAGE}#error-codes-2", "error")
 def reserved_code(message: Message) -> Verdict:
     """An application's own error codes are outside -32768 to -32000."""
     code = message.body.get("code")
@@ -181,14 +185,14 @@ def reserved_code(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/index#result-responses-3", "result", by="server", since=R2026_07_28)
+@modern_rule(MUST, f"{_PAGE}#result-responses-3", "result", by="server")
 def result_type(message: Message) -> Verdict:
     """Each result has a resultType."""
     has_type = type(message.body.get("resultType")) is str
     return None if has_type else f"the {message.sent} has no resultType"
 
 
-@rule(MUST, "2026-07-28/basic/index#resulttype-1", "result", by="server", since=R2026_07_28)
+@modern_rule(MUST, f"{_PAGE}#resulttype-1", "result", by="server")
 def known_result_type(message: Message) -> Verdict:
     """A resultType is that of the protocol, or of a declared extension."""
     kind = message.body.get("resultType")
@@ -200,7 +204,7 @@ def known_result_type(message: Message) -> Verdict:
     return f"the {message.sent} has the resultType {quoted(kind)}, which no declared extension has"
 
 
-@rule(MUST, "2026-07-28/basic/patterns/index#intro-1", "request", by="server", since=R2026_07_28, stage=ORDER)
+@modern_rule(MUST, "2026-07-28/basic/patterns/index#intro-1", "request", by="server", stage=ORDER)
 def no_request_of_server(message: Message) -> Verdict:
     """A server sends no requests in the modern era."""
     return f"the server sends the request {message.method[:80]}"

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import functools
 import re
+from typing import Final
 
 from ..basic.meta import is_meta_key
 from ..basic.versioning import CLIENT_INFO, SERVER_INFO, MalformedRequest, read_required_meta
 from ..jsonrpc.messages import INTERNAL_ERROR, Object
-from ..revisions import R2025_06_18, R2026_07_28
-from .rules import ADVICE, MUST, ORDER, SHOULD, Fault, Verdict, rule
+from ..revisions import R2025_06_18
+from .rules import ADVICE, MUST, ORDER, SHOULD, Fault, Verdict, modern_rule, rule
 from .state import Message, an_object, quoted
+
+_PAGE: Final = "2026-07-28/basic/index"
 
 _TRACE_PARENT = re.compile("[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
 _REVERSE_DNS = re.compile(r"(com|org|net|io|dev|app|ai|co|edu|gov|[a-z]{2})\.")
@@ -28,7 +31,7 @@ def _is_key(name: str) -> bool:
     return len(name) > MAX_JUDGED_KEY or is_meta_key(name)
 
 
-@rule(MUST, "2026-07-28/basic/index#meta-2", "request notification result", since=R2025_06_18)
+@rule(MUST, f"{_PAGE}#meta-2", "request notification result", since=R2025_06_18)
 def meta_keys(message: Message) -> Verdict:
     """A key of _meta is a name with an optional prefix."""
     for key in message.meta:
@@ -37,7 +40,7 @@ def meta_keys(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/index#meta-17", "request notification result", since=R2026_07_28)
+@modern_rule(MUST, f"{_PAGE}#meta-17", "request notification result")
 def trace_context(message: Message) -> Verdict:
     """traceparent has the format of W3C Trace Context."""
     value = message.meta.get("traceparent")
@@ -55,14 +58,14 @@ def missing_meta(params: Object) -> str | None:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/index#meta-6", "request", by="client", since=R2026_07_28, stage=ORDER)
+@modern_rule(MUST, f"{_PAGE}#meta-6", "request", by="client", stage=ORDER)
 def required_meta(message: Message) -> Verdict:
     """A stateless request has its revision and the client's capabilities in _meta."""
     fault = missing_meta(message.body) if message.method != "initialize" else None
     return f"the request {message.method[:80]} is malformed: {fault}" if fault is not None else None
 
 
-@rule(MUST, "2026-07-28/basic/index#meta-7", "result error", needs="call", by="server", since=R2026_07_28)
+@modern_rule(MUST, f"{_PAGE}#meta-7", "result error", needs="call", by="server")
 def malformed_request_is_refused(message: Message) -> Verdict:
     """A server refuses a request without the required fields of _meta."""
     call, code = message.request, message.body.get("code")
@@ -73,27 +76,27 @@ def malformed_request_is_refused(message: Message) -> Verdict:
     return f"the request {call.method} gets {got}, although {fault}"
 
 
-@rule(ADVICE, "2026-07-28/basic/index#meta-9", "request", by="client", since=R2026_07_28)
+@modern_rule(ADVICE, f"{_PAGE}#meta-9", "request", by="client")
 def client_info(message: Message) -> Verdict:
     """A client names itself in each request."""
     is_missing = CLIENT_INFO not in message.meta
     return Fault(f"the request {message.method} has no {CLIENT_INFO}", key="") if is_missing else None
 
 
-@rule(SHOULD, "2026-07-28/server/discover#discoverresult-1", "result", methods="server/discover", since=R2026_07_28)
+@modern_rule(SHOULD, "2026-07-28/server/discover#discoverresult-1", "result", methods="server/discover")
 def server_info_of_discover(message: Message) -> Verdict:
     """A server names itself in its DiscoverResult."""
     return None if SERVER_INFO in message.meta else f"the result of server/discover has no {SERVER_INFO} in its _meta"
 
 
-@rule(ADVICE, "2026-07-28/basic/index#meta-13", "result", by="server", since=R2026_07_28)
+@modern_rule(ADVICE, f"{_PAGE}#meta-13", "result", by="server")
 def server_info(message: Message) -> Verdict:
     """A server names itself in each result."""
     is_missing = SERVER_INFO not in message.meta and message.method != "server/discover"
     return Fault(f"the {message.sent} has no {SERVER_INFO} in its _meta", key="") if is_missing else None
 
 
-@rule(ADVICE, "2026-07-28/basic/index#meta-4", "request notification result", since=R2025_06_18)
+@rule(ADVICE, f"{_PAGE}#meta-4", "request notification result", since=R2025_06_18)
 def reverse_dns(message: Message) -> Verdict:
     """A prefix of a key of _meta begins with a reversed domain name."""
     for key in message.meta:
@@ -107,7 +110,7 @@ _OFFICIAL_DRAFTS = "io.modelcontextprotocol/auth/"
 """The start of the official names of two drafts (SEP-1932, SEP-1933), which have a slash too many for the rule."""
 
 
-@rule(MUST, "2026-07-28/basic/versioning#extension-negotiation-1", "request result", since=R2026_07_28)
+@modern_rule(MUST, "2026-07-28/basic/versioning#extension-negotiation-1", "request result")
 def extension_names(message: Message) -> Verdict:
     """The name of an extension has a prefix, as in com.example/name."""
     for name in an_object(message.declared.get("extensions")):

@@ -6,27 +6,30 @@ Used by: conversation.py
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..basic.mrtr import INPUT_METHODS, INPUT_REQUESTS, request_digest
 from ..codec import ShapeError, codec_for
 from ..jsonrpc.messages import Object
-from ..revisions import R2026_07_28, load_type
-from .rules import MUST, Fault, Verdict, rule
+from ..revisions import load_type
+from .rules import MUST, Fault, Verdict, modern_rule
 from .state import Call, Message, an_object, quoted
+
+_PAGE: Final = "2026-07-28/basic/patterns/mrtr"
 
 
 def asks_for_input(message: Message) -> bool:
     return message.body.get("resultType") == "input_required"
 
 
-@rule(MUST, "2026-07-28/basic/patterns/mrtr#supported-requests-1", "result", by="server", since=R2026_07_28)
+@modern_rule(MUST, f"{_PAGE}#supported-requests-1", "result", by="server")
 def input_of_method(message: Message) -> Verdict:
     """Only tools/call, prompts/get and resources/read ask for input."""
     is_wrong = asks_for_input(message) and message.method not in INPUT_METHODS and message.method != ""
     return f"the {message.sent} is input_required" if is_wrong else None
 
 
-@rule(MUST, "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-10",
-      "result", by="server", since=R2026_07_28)  # fmt: skip
+@modern_rule(MUST, f"{_PAGE}#server-requirements-basic-workflow-10", "result", by="server")
 def input_or_state(message: Message) -> Verdict:
     """An input_required result has inputRequests or requestState."""
     if not asks_for_input(message) or "inputRequests" in message.body or "requestState" in message.body:
@@ -34,8 +37,7 @@ def input_or_state(message: Message) -> Verdict:
     return f"the {message.sent} has neither inputRequests nor requestState"
 
 
-@rule(MUST, "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-2",
-      "result", by="server", since=R2026_07_28)  # fmt: skip
+@modern_rule(MUST, f"{_PAGE}#server-requirements-basic-workflow-2", "result", by="server")
 def input_requests(message: Message) -> Verdict:
     """An input request is an elicitation, a sampling request or a roots request."""
     for key, request in input_requests_of(message):
@@ -58,8 +60,7 @@ def input_requests_of(message: Message) -> list[tuple[str, Object]]:
     return [(key, an_object(value)) for key, value in requests.items()]
 
 
-@rule(MUST, "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-11",
-      "result", by="server", since=R2026_07_28)  # fmt: skip
+@modern_rule(MUST, f"{_PAGE}#server-requirements-basic-workflow-11", "result", by="server")
 def input_is_declared(message: Message) -> Verdict:
     """A server asks only for input that the client declared to support."""
     for key, request in input_requests_of(message):
@@ -76,7 +77,7 @@ def _first_round(message: Message) -> Call | None:
     return message.dialogue.states.get(str(message.body.get("requestState")))
 
 
-@rule(MUST, "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-5", "request", since=R2026_07_28)
+@modern_rule(MUST, f"{_PAGE}#client-requirements-basic-workflow-5", "request")
 def retry_has_new_id(message: Message) -> Verdict:
     """A retry has a new id."""
     first = _first_round(message)
@@ -85,7 +86,7 @@ def retry_has_new_id(message: Message) -> Verdict:
     return Fault(f"the retry of {message.method} has the id {quoted(message.id)} of the first request", (first.event,))
 
 
-@rule(MUST, "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-6", "request", since=R2026_07_28)
+@modern_rule(MUST, f"{_PAGE}#client-requirements-basic-workflow-6", "request")
 def state_of_request(message: Message) -> Verdict:
     """A requestState belongs to one request."""
     first = _first_round(message)
@@ -94,8 +95,7 @@ def state_of_request(message: Message) -> Verdict:
     return Fault(f"the requestState of {first.method} comes with {message.method} and other params", (first.event,))
 
 
-@rule(MUST, "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-2",
-      "request", needs="whole unshared", by="client", since=R2026_07_28)  # fmt: skip
+@modern_rule(MUST, f"{_PAGE}#client-requirements-basic-workflow-2", "request", needs="whole unshared", by="client")
 def state_is_returned(message: Message) -> Verdict:
     """A retry has the requestState of the result, unchanged."""
     state, dialogue = message.body.get("requestState"), message.dialogue
@@ -112,7 +112,7 @@ def state_is_returned(message: Message) -> Verdict:
     return Fault(f"the retry of {message.method} lacks the requestState of the result", (event,))
 
 
-@rule(MUST, "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-1", "request", since=R2026_07_28)
+@modern_rule(MUST, f"{_PAGE}#client-requirements-basic-workflow-1", "request")
 def input_is_complete(message: Message) -> Verdict:
     """A retry brings all the input that was asked for."""
     first, given = _first_round(message), an_object(message.body.get("inputResponses"))

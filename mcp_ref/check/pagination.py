@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND
-from ..revisions import R2024_11_05, R2026_07_28
-from .rules import MUST, SHOULD, Verdict, rule
+from ..revisions import R2024_11_05
+from .rules import MUST, SHOULD, Verdict, legacy_rule, rule
 from .state import LISTS, Message, quoted
+
+_PAGE: Final = "2026-07-28/server/utilities/pagination"
 
 _LISTS: Final = " ".join(LISTS)
 
@@ -23,16 +25,15 @@ def _unknown_cursor(message: Message) -> str | None:
     return str(cursor) if is_unknown else None
 
 
-@rule(MUST, "2026-07-28/server/utilities/pagination#implementation-guidelines-6",
-      "request", methods=_LISTS, needs="whole unshared call", until=R2026_07_28)  # fmt: skip
+@legacy_rule(MUST, f"{_PAGE}#implementation-guidelines-6", "request", methods=_LISTS, needs="whole unshared call")
 def known_cursor(message: Message) -> Verdict:
     """A client sends cursors unchanged."""
     cursor = _unknown_cursor(message)
     return None if cursor is None else f"{message.method} has the cursor {quoted(cursor)}, which the server never gave"
 
 
-@rule(SHOULD, "2026-07-28/server/utilities/pagination#error-handling-1",
-      "result error", methods=_LISTS, needs="whole unshared call", since=R2024_11_05, until=R2026_07_28)  # fmt: skip
+@legacy_rule(SHOULD, f"{_PAGE}#error-handling-1",
+             "result error", methods=_LISTS, needs="whole unshared call", since=R2024_11_05)  # fmt: skip
 def invalid_cursor_is_refused(message: Message) -> Verdict:
     """An invalid cursor gives the error -32602."""
     cursor, code = _unknown_cursor(message), message.body.get("code")
@@ -43,8 +44,7 @@ def invalid_cursor_is_refused(message: Message) -> Verdict:
     return text
 
 
-@rule(SHOULD, "2026-07-28/server/utilities/pagination#implementation-guidelines-1",
-      "result", methods=_LISTS, needs="call")  # fmt: skip
+@rule(SHOULD, f"{_PAGE}#implementation-guidelines-1", "result", methods=_LISTS, needs="call")
 def cursor_moves(message: Message) -> Verdict:
     """The cursor of a page leads to the next page."""
     cursor = message.request.params.get("cursor")

@@ -6,15 +6,19 @@ Used by: conversation.py
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..extensions.tasks.types import TERMINAL_STATUSES
 from .memory import call_of_token
 from .rules import MUST, Fault, Verdict, rule
 from .state import Message, quoted
 
+_PAGE: Final = "2026-07-28/basic/patterns/progress"
+
 _PROGRESS = "notifications/progress"
 
 
-@rule(MUST, "2026-07-28/basic/patterns/progress#behavior-requirements-1", "notification", methods=_PROGRESS)
+@rule(MUST, f"{_PAGE}#behavior-requirements-1", "notification", methods=_PROGRESS)
 def known_token(message: Message) -> Verdict:
     """Progress has the token of a request in flight."""
     token, dialogue, exchange = message.body.get("progressToken"), message.dialogue, message.exchange
@@ -28,7 +32,7 @@ def known_token(message: Message) -> Verdict:
     return f"no request has given the progress token {quoted(token)}" if is_unknown else None
 
 
-@rule(MUST, "2026-07-28/basic/patterns/progress#implementation-notes-3", "notification", methods=_PROGRESS)
+@rule(MUST, f"{_PAGE}#implementation-notes-3", "notification", methods=_PROGRESS)
 def after_response(message: Message) -> Verdict:
     """Progress stops when the request is complete."""
     token, exchange = message.body.get("progressToken"), message.exchange
@@ -46,7 +50,7 @@ def after_response(message: Message) -> Verdict:
     return Fault(text, (call.event,))
 
 
-@rule(MUST, "2026-07-28/basic/patterns/progress#progress-flow-3", "notification", methods=_PROGRESS)
+@rule(MUST, f"{_PAGE}#progress-flow-3", "notification", methods=_PROGRESS)
 def growing_value(message: Message) -> Verdict:
     """The progress value grows with each notification."""
     call, value = call_of_token(message), message.body.get("progress")
@@ -56,7 +60,7 @@ def growing_value(message: Message) -> Verdict:
     return None if message.is_replay else Fault(text, (call.event,))
 
 
-@rule(MUST, "2026-07-28/basic/patterns/progress#progress-flow-2", "request", needs="unshared")
+@rule(MUST, f"{_PAGE}#progress-flow-2", "request", needs="unshared")
 def unique_token(message: Message) -> Verdict:
     """A progress token is unique across the requests in flight."""
     token = message.request.token

@@ -29,7 +29,7 @@ from ..revisions import LATEST_LEGACY, REVISIONS, Revision, find_method, find_re
 from .findings import FindingTable
 from .memory import find_call, new_call, remember
 from .recording import Frame, HttpBody, HttpEvent, HttpRequest, Side
-from .state import Call, Dialogue, Exchange, Message, an_object
+from .state import VERSION_HEADER, Call, Dialogue, Exchange, Message, an_object
 
 
 def opens_session(data: bytes) -> bool:
@@ -46,7 +46,7 @@ def opens_session(data: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The event that has messages, its number, its sender and its dialogue, and over HTTP its exchange."""
+    """An event with messages: its number, its sender, its dialogue, and, over HTTP, its exchange."""
 
     event: Frame | HttpRequest | HttpBody | HttpEvent
     number: int
@@ -55,7 +55,7 @@ class Source:
     exchange: Exchange | None = None
 
     def message(self, raw: JSON, batch: int = 0) -> Message:
-        """Return a message of the source, of which nothing but the whole is known."""
+        """Return a message whose kind, method and body are still to be read from `raw`."""
         return Message(self.number, self.event.at, self.side, self.dialogue, raw, self.event.content.size,
                        exchange=self.exchange, masked=self.event.masked, batch=batch)  # fmt: skip
 
@@ -79,7 +79,7 @@ class Reader:
             return []
         try:
             value = parse_json(content.data)
-        except RefusedJSON:  # which is not a fault of the sender
+        except RefusedJSON:  # legal JSON beyond a limit of ours
             _remember_unread(content.data, source)
             return []
         except ValueError as error:
@@ -161,7 +161,7 @@ def _revision_of_sent(message: Message, known: Revision | None) -> Revision | No
     if exchange is not None and message.side == "server" and exchange.revision is not None:
         return exchange.revision
     if known is None and message.method == "server/discover":
-        return REVISIONS[-1]  # without its required _meta, but only the modern era has the method
+        return REVISIONS[-1]  # the request lacks its required _meta, but only the modern era has the method
     return known
 
 
@@ -175,7 +175,7 @@ def _is_unusual(value: Object) -> bool:
 def _remember_unread(data: bytes, source: Source) -> None:
     """Remember a message that is not judged, because it is too large for the recording, or beyond a limit of ours.
 
-    Nobody knows the tokens, cursors and definitions in it, so later messages are not judged by their absence.
+    It can have given tokens, cursors and definitions, so no later message is at fault because they are missing.
     """
     keys, id = search_members(data.decode("utf-8", "replace"))
     dialogue = source.dialogue
@@ -228,15 +228,15 @@ def _revision_of_stateless(message: Message, known: Revision | None) -> Revision
 
 
 def _version_named(value: JSON) -> Revision | None:
-    """Return the revision of a handshake. The name of another type is a fault by the latest legacy revision."""
+    """Return the revision of a handshake. A name that is not a string is judged by the latest legacy revision."""
     return find_revision(value) if isinstance(value, str) else LATEST_LEGACY
 
 
 def _revision_of_response(message: Message, known: Revision | None) -> Revision | None:
     """Return the revision by which a response is judged.
 
-    A legacy server can respond to a stateless request without knowing its revision. So a server is judged by a modern
-    revision only if it has shown that it knows one: by a result with `resultType`, or by the caller's word.
+    A legacy server can respond to a stateless request without knowing its revision. So the response is judged by that
+    revision only if it has a `resultType`, or if the server is known to serve the revision.
     """
     if message.method == "initialize" and message.kind == "result":
         chosen = _version_named(message.body.get("protocolVersion"))
@@ -245,12 +245,15 @@ def _revision_of_response(message: Message, known: Revision | None) -> Revision 
     dialogue, call = message.dialogue, message.call
     if call is None:
         return dialogue.revision
-    if call.revision is not None:
-        is_modern = call.revision.era == "modern"
-        is_proven = dialogue.served_modern is not None or dialogue.named_revision is call.revision
-        if dialogue.transport == "http" and call.exchange is not None:
-            is_proven = is_proven and "mcp-protocol-version" in call.exchange.headers  # or else it can be 2025-03-26
-        if not is_modern or is_proven or "resultType" in message.body:
-            return call.revision
-        return dialogue.revision
-    return known
+    if call.revision is None:
+        return known
+    if call.revision.era == "legacy" or "resultType" in message.body or _is_served(call.revision, dialogue, call):
+        return call.revision
+    return dialogue.revision
+
+
+def _is_served(revision: Revision, dialogue: Dialogue, call: Call) -> bool:
+    """Return True if the server surely took a stateless request for one, as it did before, or as our caller says."""
+    if dialogue.transport == "http" and call.exchange is not None and VERSION_HEADER not in call.exchange.headers:
+        return False  # without the header, the server can take the request for one of 2025-03-26
+    return dialogue.served_modern is not None or dialogue.named_revision is revision

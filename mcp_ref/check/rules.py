@@ -5,18 +5,19 @@ message, an HTTP exchange, an event of a stream or a whole dialogue, and returns
 values at hand. The decorator names a sentence of the specification by its id in the list of requirements, in the latest
 revision that has the sentence. An id that begins with `schema/` is a demand of the schema.
 
-    @rule(MUST, "2026-07-28/basic/index#result-responses-3", "result", by="server", since=R2026_07_28)
+    @modern_rule(MUST, "2026-07-28/basic/index#result-responses-3", "result", by="server")
     def result_type(message: Message) -> Verdict:
         '''Each result has a resultType.'''
         return None if ... else f"the {message.sent} has no resultType"
 
-`sentences.txt` has the advice to a side that broke the rule, and all sentences that the rule decides.
+`sentences.txt` has the advice to a side that broke the rule, all sentences that the rule decides, and the sentences
+that no observer can decide.
 
-A rule belongs to a stage. If a message breaks a rule of an early stage, rules of a later stage do not judge it: one
-cause gives one finding.
+Each rule belongs to a stage. If a message breaks a rule of an early stage, rules of a later stage do not judge it, so
+that one cause gives one finding.
 
-Used by: the page modules of check/, conversation.py, coverage.py, report.py
-Below: state.py
+Used by: the page modules of check/, findings.py, report.py, cli/check.py
+Below: recording.py
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
-from ..revisions import Revision
+from ..revisions import R2026_07_28, Revision
 from .recording import Side
 
 Level = Literal["MUST", "SHOULD", "advice"]
@@ -37,8 +38,9 @@ SHOULD: Final = "SHOULD"
 ADVICE: Final = "advice"
 
 On = Literal["malformed", "request", "notification", "result", "error", "exchange", "head", "event", "end", "close"]
-"""The things that a rule judges: five kinds of messages; of HTTP: an exchange when its body is known, the head of the
-response, an event of a stream, the end of a response; and a dialogue at its close."""
+"""The kind of thing that a rule judges, and the moment when it does. The first five are messages. Of an HTTP exchange,
+`exchange` is the whole request, `head` the head of the response, `event` one event of a stream, and `end` the end of
+the response. `close` is a dialogue that is over."""
 
 FORM, ORDER, SHAPE, MEANING = range(4)
 """The stages of rules: JSON-RPC, lifecycle and methods, the shape of params and results, everything else."""
@@ -65,15 +67,21 @@ Verdict: TypeAlias = "Fault | str | None"
 Judge = Callable[[Any], Verdict]
 F = TypeVar("F", bound=Judge)
 
-
 NEEDS: Final[dict[str, Callable[[Any], bool]]] = {
-    "whole": lambda subject: subject.dialogue.is_whole,  # a fact that was never seen is absent
-    "unshared": lambda subject: not subject.dialogue.is_shared,  # all messages are of one client
-    "ordered": lambda subject: subject.dialogue.is_ordered,  # a side has read a message before it sends the next
-    "unmasked": lambda subject: not subject.masked,  # all values are as they were sent
-    "call": lambda message: message.call is not None and message.call.is_known,  # the request of a response
-    "endpoint": lambda exchange: exchange.is_endpoint,  # not an exchange of authorization
-    "mcp": lambda exchange: exchange.is_mcp,  # Streamable HTTP: a POST, GET or DELETE
+    # without its beginning, nobody knows what a dialogue has not said
+    "whole": lambda subject: subject.dialogue.is_whole,
+    # ids, order and capabilities prove nothing if several clients can have sent them
+    "unshared": lambda subject: not subject.dialogue.is_shared,
+    # a side has read each message before it sends the next
+    "ordered": lambda subject: subject.dialogue.is_ordered,
+    # no value is hidden by `***`
+    "unmasked": lambda subject: not subject.masked,
+    # the request of the response is known, with its params
+    "call": lambda message: message.call is not None and message.call.is_known,
+    # the exchange is with the MCP server, and not with an authorization server
+    "endpoint": lambda exchange: exchange.is_endpoint,
+    # the exchange is a POST, GET or DELETE of Streamable HTTP
+    "mcp": lambda exchange: exchange.is_mcp,
 }
 """Names of conditions under which a rule can judge -> a function that returns True if the condition holds."""
 
@@ -111,7 +119,7 @@ class Rule:
     @property
     def fix(self) -> str:
         """The advice to a side that broke the rule."""
-        return _fixes()[self.name]
+        return read_sentences().fixes[self.name]
 
     def applies(self, subject: object) -> bool:
         """Return True if the rule can judge the subject. (`all` would make a generator for each message.)"""
@@ -159,10 +167,33 @@ RULES: Final[list[Rule]] = []
 """All rules, in the order of their modules."""
 
 
+@dataclass(slots=True)
+class Sentences:
+    """The content of `sentences.txt`. A sentence that several revisions share has its id in the latest of them."""
+
+    fixes: dict[str, str] = field(default_factory=dict)
+    """Name of a rule -> the advice to a side that broke it."""
+    rules: dict[str, str] = field(default_factory=dict)
+    """Id of a sentence -> the name of the rule that decides it."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Id of a sentence -> the reason why no observer can decide it."""
+
+
 @functools.cache
-def _fixes() -> dict[str, str]:
-    text = importlib.resources.files(__package__).joinpath("sentences.txt").read_text("utf-8")
-    return dict(re.findall(r"^\[rule (\w+)\] (.+)", text, re.MULTILINE))
+def read_sentences() -> Sentences:
+    """Return the content of `sentences.txt`."""
+    sentences, table, value = Sentences(), dict[str, str](), ""
+    for line in importlib.resources.files(__package__).joinpath("sentences.txt").read_text("utf-8").splitlines():
+        heading = re.fullmatch(r"\[(rule )?(\w+)\] (.*)", line)
+        if heading is not None and heading[1]:
+            sentences.fixes[heading[2]] = heading[3]
+            table, value = sentences.rules, heading[2]
+        elif heading is not None:
+            table, value = sentences.reasons, heading[3]
+        elif line and not line.startswith("#"):
+            page, *numbers = line.split()
+            table.update((f"{page}#{number}", value) for number in numbers)
+    return sentences
 
 
 def rule(
@@ -179,6 +210,12 @@ def rule(
         return judge
 
     return register
+
+
+legacy_rule = functools.partial(rule, until=R2026_07_28)
+"""Register a rule of the legacy era."""
+modern_rule = functools.partial(rule, since=R2026_07_28)
+"""Register a rule of the modern era."""
 
 
 @functools.lru_cache(maxsize=4096)

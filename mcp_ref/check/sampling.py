@@ -16,6 +16,8 @@ from .mrtr import input_requests_of
 from .rules import MUST, SHOULD, Verdict, rule
 from .state import Message, an_object, objects, quoted
 
+_PAGE: Final = "2026-07-28/client/sampling"
+
 ASKING_METHODS: Final = "sampling/createMessage elicitation/create tools/call prompts/get resources/read"
 """The methods of requests for input, and those whose results can ask for it."""
 
@@ -29,12 +31,11 @@ def requested_params(message: Message, method: str) -> list[Object]:
 
 
 def client_declares(message: Message, path: str) -> bool | None:
-    """Return True if the client declared a capability, of a request of the server or of an input request."""
+    """Return True if the client declared a capability, None if unknown. The message asks the client for input."""
     return message.receiver.declares(path) if message.kind == "request" else message.client_declares(path)
 
 
-@rule(MUST, "2026-07-28/client/sampling#tools-in-sampling-2",
-      "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)  # fmt: skip
+@rule(MUST, f"{_PAGE}#tools-in-sampling-2", "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)
 def tools_are_declared(message: Message) -> Verdict:
     """Tools in sampling need the capability sampling.tools."""
     for params in requested_params(message, "sampling/createMessage"):
@@ -43,8 +44,7 @@ def tools_are_declared(message: Message) -> Verdict:
     return None
 
 
-@rule(SHOULD, "2026-07-28/client/sampling#capabilities-3",
-      "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)  # fmt: skip
+@rule(SHOULD, f"{_PAGE}#capabilities-3", "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)
 def context_is_declared(message: Message) -> Verdict:
     """includeContext needs the capability sampling.context."""
     for params in requested_params(message, "sampling/createMessage"):
@@ -54,7 +54,7 @@ def context_is_declared(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/client/sampling#tool-use-and-result-balance-1",
+@rule(MUST, f"{_PAGE}#tool-use-and-result-balance-1",
       "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)  # fmt: skip
 def tool_uses_have_results(message: Message) -> Verdict:
     """Each tool use is followed by its result, and by nothing else."""
@@ -63,16 +63,15 @@ def tool_uses_have_results(message: Message) -> Verdict:
         try:
             fault = tool_use_fault(codec_for(message.revision).decode(CreateMessageRequestParams, params).messages)
         except ShapeError:
-            return None  # another rule
+            return None  # params_fit or input_requests, which judge the shape, report it
         if fault is not None:
             return fault
     return None
 
 
-@rule(MUST, "2026-07-28/client/sampling#tool-choice-modes-2",
-      "result", methods="sampling/createMessage", needs="call", since=R2025_11_25)  # fmt: skip
+@rule(MUST, f"{_PAGE}#tool-choice-modes-2", "result", methods="sampling/createMessage", needs="call", since=R2025_11_25)
 def tool_choice(message: Message) -> Verdict:
-    """With toolChoice "none", the model uses no tools."""
+    """The model uses no tools if toolChoice is "none", and at least one if it is "required"."""
     params, used = message.request.params, _uses_tool(message.body)
     mode = an_object(params.get("toolChoice")).get("mode")
     if mode == "none" and used:

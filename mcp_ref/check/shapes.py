@@ -21,7 +21,7 @@ from ..basic.versioning import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO
 from ..codec import ShapeError, codec_for, members_of
 from ..jsonrpc.messages import Object, is_request_id
 from ..revisions import PYTHON_ONLY, R2025_11_25, R2026_07_28, Availability, Revision, load_type
-from .rules import ADVICE, MUST, SHAPE, Fault, Verdict, rule
+from .rules import ADVICE, MUST, SHAPE, Fault, Verdict, modern_rule, rule
 from .state import Message, an_object, objects, quoted
 
 
@@ -65,7 +65,7 @@ def _types_in(hint: object) -> Iterator[type]:
 _META_TYPES: Final = {CLIENT_INFO: Implementation, SERVER_INFO: Implementation, CLIENT_CAPABILITIES: ClientCapabilities}
 
 
-@rule(MUST, "schema/RequestMetaObject", "request result", since=R2026_07_28, stage=SHAPE)
+@modern_rule(MUST, "schema/RequestMetaObject", "request result", stage=SHAPE)
 def meta_fits(message: Message) -> Verdict:
     """The names and capabilities in _meta fit the schema."""
     assert message.revision is not None

@@ -1,10 +1,10 @@
 """The state of an observed conversation: its declarations, and its requests in flight.
 
 A *dialogue* is a session of the legacy era, or the stateless requests on one pipe or to one URL. All tables are
-bounded, so that a long recording needs no more memory than a short one. Each fact that a recording cannot show is
+bounded, so that a long recording needs no more memory than a short one. A fact that the recording cannot show is
 unknown (None), and rules do not judge by it.
 
-Used by: the page modules of check/, conversation.py
+Used by: the page modules of check/, memory.py, reader.py, exchanges.py, findings.py, conversation.py
 Below: recording.py
 """
 
@@ -14,7 +14,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from ..basic.lifecycle import declares
@@ -34,6 +34,9 @@ MAX_KEPT_PARAMS: Final = 8192
 """Maximum size of a finished request whose params are remembered, in bytes."""
 MAX_IN_FLIGHT: Final = 10_000
 """Maximum number of requests without a response that a dialogue remembers."""
+
+SESSION_HEADER: Final = "mcp-session-id"
+VERSION_HEADER: Final = "mcp-protocol-version"
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 """The hosts that need no https."""
@@ -58,6 +61,10 @@ class Bounded(OrderedDict[K, V], Generic[K, V]):
     def lacks(self, key: K) -> bool:
         """Return True if the key surely was never set."""
         return key not in self and not self.forgot
+
+    def find(self, key: Any) -> V | None:
+        """Return the value of a key, or None. The key can be any JSON, also an array, which is no key of a table."""
+        return self.get(key) if isinstance(key, str | int) else None  # type: ignore[arg-type]
 
     def __setitem__(self, key: K, value: V) -> None:
         super().__setitem__(key, value)
@@ -130,6 +137,21 @@ class SeenTask:
     """Times of the latest two `tasks/get`, in seconds since the start of the recording."""
 
 
+@dataclass(frozen=True, slots=True)
+class SessionEnd:
+    """A response that says that a session is over."""
+
+    event: int
+    at: float
+    """Time of the response, in seconds."""
+    connection: int
+    """Number of its TCP connection, or 0 if unknown."""
+
+    def was_read_before(self, exchange: Exchange) -> bool:
+        """Return True if the exchange is on the same connection, so its client has read this response."""
+        return self.connection != 0 and exchange.connection == self.connection
+
+
 @dataclass(slots=True)
 class Party:
     """One side of a dialogue."""
@@ -166,7 +188,7 @@ class Dialogue:
     named_revision: Revision | None = None
     """The revision that the caller of `Conversation` named."""
     revision: Revision | None = None
-    """The negotiated revision, or None if unknown or in the modern era."""
+    """The revision that the handshake negotiated, or None if there was none."""
     modern: Revision | None = None
     """The revision of the latest stateless request."""
     unread: int = 0
@@ -195,13 +217,11 @@ class Dialogue:
     session: str | None = None
     is_leaving: bool = False
     """True once the client has sent a DELETE of the session, whose streams then end."""
-    ended: int | None = None
-    """The event in which the server accepted a DELETE of the session."""
-    ended_at: float = 0.0
-    ended_connection: int = 0
-    gone: int | None = None
-    """The latest response 404 to a request of the session. Another user of the session can still find it."""
-    gone_connection: int = 0
+    deleted: SessionEnd | None = None
+    """The response that accepted a DELETE of the session."""
+    not_found: SessionEnd | None = None
+    """The latest response 404 to a request of the session. Only its client knows by it that the session is over: a
+    server can also send 404 to a stranger who names the session of somebody else."""
     is_authorized: bool = False
     """True if a request of the session had an Authorization header."""
     log_level: str | None = None
@@ -222,10 +242,6 @@ class Dialogue:
     """Event id -> the exchange that began its stream."""
     last_stream: Bounded[str, Exchange] = field(default_factory=Bounded)
     """Event id -> the exchange that sent the event last."""
-
-    @property
-    def proof(self) -> tuple[int, ...]:
-        return ()
 
     @property
     def known_revision(self) -> Revision | None:
@@ -277,16 +293,14 @@ class Message:
     """Number of messages in the batch that has this message; 0 without a batch."""
 
     @property
-    def proof(self) -> tuple[int, ...]:
-        """The event of the request, if this is its response. It belongs to the proof of each fault."""
-        return (self.call.event,) if self.kind in ("result", "error") and self.call is not None else ()
-
-    @property
     def declared(self) -> Object:
         """The capabilities that the message declares for its sender, or {}."""
-        if self.method in ("initialize", "server/discover") and (self.kind == "result" or self.method == "initialize"):
-            return an_object(self.body.get("capabilities"))
-        return an_object(self.meta.get(CLIENT_CAPABILITIES)) if self.kind == "request" else {}
+        match self.kind, self.method:
+            case ("request" | "result", "initialize") | ("result", "server/discover"):
+                return an_object(self.body.get("capabilities"))
+            case "request", _:  # stateless
+                return an_object(self.meta.get(CLIENT_CAPABILITIES))
+        return {}
 
     @property
     def sender(self) -> Party:
@@ -339,7 +353,7 @@ class Exchange:
     dialogue: Dialogue
     body: bytes = b""
     is_fully_read: bool = True
-    """False if a message of the exchange is unknown, because it is malformed or too large for the recording."""
+    """False if a response in it could not be read, because it is malformed or too large for the recording."""
     masked: bool = False
     messages: list[Message] = field(default_factory=list)
     """The messages in the body of the request."""
@@ -361,27 +375,21 @@ class Exchange:
     ended_at: float | None = None
     """Time of the end, in seconds."""
     connection: int = 0
-    header_fault: str | None = None
-    """The difference between the headers and the body of a stateless request."""
-    known_session: Dialogue | None = None
-    """Of a request without a session id: a session of this server, if it gives one to each client."""
+    other_session: Dialogue | None = None
+    """A session of another client. It is set for a request without a session id, if this server gives one to every
+    client, so that this client must have one, too."""
     revision: Revision | None = None
     is_endpoint: bool = True
     """False for exchanges that are not at the MCP endpoint, such as those of authorization."""
 
-    @property
-    def proof(self) -> tuple[int, ...]:
-        """The event of the request."""
-        return (self.event,)
-
     def header(self, name: str) -> str | None:
-        """Return the only value of a request's header, or None."""
+        """Return a header of the request, or None if it is missing or comes more than once."""
         values = self.headers.get_all(name)
         return values[0] if len(values) == 1 else None
 
     @property
     def is_mcp(self) -> bool:
-        """True for Streamable HTTP: not OPTIONS or HEAD, which browsers and proxies send for themselves."""
+        """True for Streamable HTTP. Browsers and proxies send OPTIONS and HEAD for themselves."""
         is_ours = self.method in ("POST", "GET", "DELETE")
         return is_ours and self.is_endpoint and self.dialogue.transport == "http"
 
@@ -392,6 +400,16 @@ class Exchange:
     @property
     def is_success(self) -> bool:
         return 200 <= self.status < 300
+
+    @property
+    def is_opening(self) -> bool:
+        """True if the request begins a session."""
+        return any(message.method == "initialize" for message in self.messages)
+
+    @property
+    def is_over(self) -> bool:
+        """True if all of the response has come, or never will."""
+        return self.end != ""
 
     @property
     def ends_stream(self) -> bool:
@@ -413,11 +431,6 @@ class StreamEvent:
     retry: int | None
     is_empty: bool
     messages: list[Message]
-
-    @property
-    def proof(self) -> tuple[int, ...]:
-        """The event of the request that opened the stream."""
-        return (self.exchange.event,)
 
 
 def url_parts(url: str) -> SplitResult:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..revisions import R2026_07_28
 from .messages import kind_of_fault
-from .rules import ADVICE, FORM, MUST, Fault, Verdict, rule
+from .rules import ADVICE, FORM, MUST, Fault, Verdict, modern_rule, rule
 from .state import Message
+
+_PAGE: Final = "2026-07-28/basic/transports/stdio"
 
 _DEPRECATED: Final = {
     "roots": "tool parameters, resource URIs or the server's configuration",
@@ -20,21 +21,21 @@ _DEPRECATED: Final = {
 }
 
 
-@rule(MUST, "2026-07-28/basic/transports/stdio#intro-3", "malformed", by="server", stage=FORM)
+@rule(MUST, f"{_PAGE}#intro-3", "malformed", by="server", stage=FORM)
 def output_is_messages(message: Message) -> Verdict:
     """Each line of standard output is a message."""
     is_wrong = message.dialogue.transport == "stdio" and kind_of_fault(message) == "text"
     return f"a line of standard output is not a message: {message.fault}" if is_wrong else None
 
 
-@rule(MUST, "2026-07-28/basic/transports/stdio#intro-4", "malformed", by="client", stage=FORM)
+@rule(MUST, f"{_PAGE}#intro-4", "malformed", by="client", stage=FORM)
 def input_is_messages(message: Message) -> Verdict:
     """Each line of standard input is a message."""
     is_wrong = message.dialogue.transport == "stdio" and kind_of_fault(message) == "text"
     return f"a line of standard input is not a message: {message.fault}" if is_wrong else None
 
 
-@rule(ADVICE, "2026-07-28/deprecated#intro-1", "request result", since=R2026_07_28)
+@modern_rule(ADVICE, "2026-07-28/deprecated#intro-1", "request result")
 def deprecated(message: Message) -> Verdict:
     """Deprecated features are not adopted."""
     for feature, replacement in _DEPRECATED.items():

@@ -19,6 +19,8 @@ from .rules import MUST, SHOULD, Fault, Verdict, rule
 from .state import Message, SeenTask, an_object, quoted
 from .tools import tool_of
 
+_PAGE: Final = "2025-11-25/basic/utilities/tasks"
+
 _AUGMENTED: Final = "tools/call sampling/createMessage elicitation/create"
 _OPERATIONS: Final = "tasks/get tasks/result tasks/cancel"
 _POLL_FRACTION: Final = 0.9
@@ -32,14 +34,14 @@ task_rule = functools.partial(rule, since=R2025_11_25, until=R2026_07_28)
 """A rule of the revision whose core has tasks. Later, they are an extension."""
 
 
-@task_rule(MUST, "2025-11-25/basic/utilities/tasks#task-status-lifecycle-1", "result", methods=_AUGMENTED)
+@task_rule(MUST, f"{_PAGE}#task-status-lifecycle-1", "result", methods=_AUGMENTED)
 def begins_working(message: Message) -> Verdict:
     """A new task is working."""
     status = an_object(message.body.get("task")).get("status", "working")
     return None if status == "working" else f"the new task has the status {quoted(status)}"
 
 
-@task_rule(MUST, "2025-11-25/basic/utilities/tasks#task-id-requirements-3", "result", methods=_AUGMENTED)
+@task_rule(MUST, f"{_PAGE}#task-id-requirements-3", "result", methods=_AUGMENTED)
 def unique_task_id(message: Message) -> Verdict:
     """Each task has an id of its own."""
     id = an_object(message.body.get("task")).get("taskId")
@@ -49,7 +51,7 @@ def unique_task_id(message: Message) -> Verdict:
     return Fault(f"the new task has the id {quoted(id)} of another task", (known.created,))
 
 
-@rule(MUST, "2025-11-25/basic/utilities/tasks#task-status-lifecycle-4",
+@rule(MUST, f"{_PAGE}#task-status-lifecycle-4",
       "result notification", methods=f"{_SHOWN} notifications/tasks", since=R2025_11_25)  # fmt: skip
 def terminal_status(message: Message) -> Verdict:
     """The status of a task that is over does not change."""
@@ -63,7 +65,7 @@ def terminal_status(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2025-11-25/basic/utilities/tasks#ttl-and-resource-management-1",
+@rule(MUST, f"{_PAGE}#ttl-and-resource-management-1",
       "result notification", methods=f"{_AUGMENTED} {_SHOWN}", since=R2025_11_25)  # fmt: skip
 def task_times(message: Message) -> Verdict:
     """The times of a task are ISO 8601."""
@@ -74,7 +76,7 @@ def task_times(message: Message) -> Verdict:
     return None
 
 
-@task_rule(MUST, "2025-11-25/basic/utilities/tasks#tool-level-negotiation-1", "request", methods=_AUGMENTED)
+@task_rule(MUST, f"{_PAGE}#tool-level-negotiation-1", "request", methods=_AUGMENTED)
 def task_is_declared(message: Message) -> Verdict:
     """A request becomes a task only if its receiver declared that."""
     path = f"tasks.requests.{message.method.replace('/', '.')}"
@@ -91,7 +93,7 @@ def _support(message: Message) -> tuple[str | None, int]:
     return str(an_object(tool.definition.get("execution")).get("taskSupport", "forbidden")), tool.event
 
 
-@task_rule(MUST, "2025-11-25/basic/utilities/tasks#tool-level-negotiation-4", "request", methods="tools/call")
+@task_rule(MUST, f"{_PAGE}#tool-level-negotiation-4", "request", methods="tools/call")
 def tool_allows_task(message: Message) -> Verdict:
     """A tool is called as a task if, and only if, it allows it."""
     (support, event), is_task = _support(message), "task" in message.body
@@ -102,8 +104,7 @@ def tool_allows_task(message: Message) -> Verdict:
     return Fault(f"the tool is called {how}, but its taskSupport is {support}", (event,))
 
 
-@task_rule(MUST, "2025-11-25/basic/utilities/tasks#tool-level-negotiation-5",
-           "result error", methods="tools/call", needs="call")  # fmt: skip
+@task_rule(MUST, f"{_PAGE}#tool-level-negotiation-5", "result error", methods="tools/call", needs="call")
 def wrong_call_is_refused(message: Message) -> Verdict:
     """A call that the tool's taskSupport excludes gets -32601."""
     (support, event), call, code = _support(message), message.request, message.body.get("code")
@@ -115,7 +116,7 @@ def wrong_call_is_refused(message: Message) -> Verdict:
     return Fault(f"a call that the taskSupport {support} excludes gets {got}", (event,))
 
 
-@task_rule(MUST, "2025-11-25/basic/utilities/tasks#result-retrieval-1", "result", methods="tools/call", needs="call")
+@task_rule(MUST, f"{_PAGE}#result-retrieval-1", "result", methods="tools/call", needs="call")
 def task_is_returned(message: Message) -> Verdict:
     """A request that is accepted as a task returns the task."""
     call, (support, event) = message.request, _support(message)
@@ -126,8 +127,7 @@ def task_is_returned(message: Message) -> Verdict:
     return Fault("the tool allows tasks, but the call returns no task", (event,))
 
 
-@task_rule(MUST, "2025-11-25/basic/utilities/tasks#related-task-metadata-3",
-           "result", methods="tasks/result", needs="call")  # fmt: skip
+@task_rule(MUST, f"{_PAGE}#related-task-metadata-3", "result", methods="tasks/result", needs="call")
 def related_task(message: Message) -> Verdict:
     """The result of tasks/result names its task in _meta."""
     related, wanted = an_object(message.meta.get(RELATED_TASK)).get("taskId"), message.request.params.get("taskId")
@@ -135,15 +135,13 @@ def related_task(message: Message) -> Verdict:
     return None if related == wanted else text
 
 
-@task_rule(SHOULD, "2025-11-25/basic/utilities/tasks#related-task-metadata-2",
-           "request result notification", methods=_SHOWN)  # fmt: skip
+@task_rule(SHOULD, f"{_PAGE}#related-task-metadata-2", "request result notification", methods=_SHOWN)
 def no_related_task(message: Message) -> Verdict:
     """Messages with a taskId do not name the task in _meta too."""
     return f"the {message.sent} has {RELATED_TASK} in its _meta" if RELATED_TASK in message.meta else None
 
 
-@task_rule(MUST, "2025-11-25/basic/utilities/tasks#protocol-errors-1",
-           "error", methods=_OPERATIONS, needs="whole unshared call")  # fmt: skip
+@task_rule(MUST, f"{_PAGE}#protocol-errors-1", "error", methods=_OPERATIONS, needs="whole unshared call")
 def unknown_task(message: Message) -> Verdict:
     """An unknown task gives the error -32602."""
     dialogue, call, code = message.dialogue, message.request, message.body.get("code")
@@ -154,7 +152,7 @@ def unknown_task(message: Message) -> Verdict:
     return text
 
 
-@task_rule(MUST, "2025-11-25/basic/utilities/tasks#task-cancellation-1", "result", methods="tasks/cancel", needs="call")
+@task_rule(MUST, f"{_PAGE}#task-cancellation-1", "result", methods="tasks/cancel", needs="call")
 def over_is_not_cancelled(message: Message) -> Verdict:
     """A task that is over is not cancelled."""
     call = message.request
@@ -164,21 +162,21 @@ def over_is_not_cancelled(message: Message) -> Verdict:
     return Fault(f"tasks/cancel gets a result, although the task was {task.status}", (task.event,))
 
 
-@task_rule(MUST, "2025-11-25/basic/utilities/tasks#task-cancellation-3", "result", methods="tasks/cancel")
+@task_rule(MUST, f"{_PAGE}#task-cancellation-3", "result", methods="tasks/cancel")
 def cancelled_status(message: Message) -> Verdict:
     """The result of tasks/cancel is a cancelled task."""
     status = message.body.get("status")
     return None if status == "cancelled" else f"the task in the result of tasks/cancel is {quoted(status)}"
 
 
-@task_rule(SHOULD, "2025-11-25/basic/utilities/tasks#task-execution-errors-1", "result", methods="tasks/get")
+@task_rule(SHOULD, f"{_PAGE}#task-execution-errors-1", "result", methods="tasks/get")
 def failure_has_message(message: Message) -> Verdict:
     """A failed task has a statusMessage."""
     is_silent = message.body.get("status") == "failed" and not message.body.get("statusMessage")
     return "the failed task has no statusMessage" if is_silent else None
 
 
-@task_rule(SHOULD, "2025-11-25/basic/utilities/tasks#getting-tasks-2", "request", methods="tasks/get", needs="unshared")
+@task_rule(SHOULD, f"{_PAGE}#getting-tasks-2", "request", methods="tasks/get", needs="unshared")
 def poll_interval(message: Message) -> Verdict:
     """A task is polled as often as its pollInterval says."""
     task = message.dialogue.tasks.get(str(message.body.get("taskId")), SeenTask())

@@ -7,6 +7,7 @@ Used by: conversation.py
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from ..basic.versioning import (
     MISSING_REQUIRED_CLIENT_CAPABILITY,
@@ -15,12 +16,14 @@ from ..basic.versioning import (
     is_stateless,
 )
 from ..jsonrpc.messages import METHOD_NOT_FOUND
-from ..revisions import R2026_07_28, find_revision
-from .rules import MUST, SHOULD, Fault, Verdict, rule
+from ..revisions import find_revision
+from .rules import MUST, SHOULD, Fault, Verdict, modern_rule, rule
 from .state import Message, an_object, quoted
 
+_PAGE: Final = "2026-07-28/basic/versioning"
 
-@rule(MUST, "2026-07-28/basic/versioning#protocol-version-negotiation-1", "error")
+
+@rule(MUST, f"{_PAGE}#protocol-version-negotiation-1", "error")
 def supported_is_listed(message: Message) -> Verdict:
     """The error -32022 lists the revisions that the server supports."""
     if message.body.get("code") != UNSUPPORTED_PROTOCOL_VERSION:
@@ -37,7 +40,7 @@ def supported_is_listed(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/index#meta-11", "error", since=R2026_07_28)
+@modern_rule(MUST, "2026-07-28/basic/index#meta-11", "error")
 def required_capabilities_are_listed(message: Message) -> Verdict:
     """The error -32021 lists the capabilities that the client lacks."""
     if message.body.get("code") != MISSING_REQUIRED_CLIENT_CAPABILITY:
@@ -48,8 +51,7 @@ def required_capabilities_are_listed(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/versioning#protocol-version-negotiation-3",
-      "result error", needs="unshared", since=R2026_07_28)  # fmt: skip
+@modern_rule(MUST, f"{_PAGE}#protocol-version-negotiation-3", "result error", needs="unshared")
 def discover_is_served(message: Message) -> Verdict:
     """A modern server has server/discover."""
     dialogue = message.dialogue
@@ -77,7 +79,7 @@ def probe_comes_first(message: Message) -> Verdict:
     return Fault(text, (dialogue.first,))
 
 
-@rule(MUST, "schema/DiscoverResult", "result", methods="server/discover", since=R2026_07_28)
+@modern_rule(MUST, "schema/DiscoverResult", "result", methods="server/discover")
 def discover_names_modern(message: Message) -> Verdict:
     """server/discover lists the revision in which it was served."""
     versions = message.body.get("supportedVersions")
@@ -87,7 +89,7 @@ def discover_names_modern(message: Message) -> Verdict:
     return None
 
 
-@rule(SHOULD, "2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-2",
+@rule(SHOULD, f"{_PAGE}#backward-compatibility-with-initialization-based-versions-2",
       "error", methods="initialize", needs="call")  # fmt: skip
 def refusal_names_revisions(message: Message) -> Verdict:
     """A modern server that refuses initialize names its revisions."""

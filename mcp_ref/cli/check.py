@@ -14,15 +14,13 @@ The message is that of the last event. Event 8 is in line 9 of the file, because
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from ..check.conversation import Conversation
-from ..check.coverage import Coverage, read_coverage
 from ..check.recording import (
     Event,
     Frame,
@@ -35,7 +33,7 @@ from ..check.recording import (
     read_events,
 )
 from ..check.report import json_report, junit_report, sarif_report, shown, text_report
-from ..check.rules import MUST, RULES, Finding
+from ..check.rules import MUST, RULES, Finding, read_sentences
 from ..jsonrpc.messages import JSON
 from ..lib.text import escape_hidden
 from ..version import __version__
@@ -83,11 +81,16 @@ def judge_file(path: str, revision: str | None = None) -> tuple[list[Finding], i
 
 def read_messages(path: str, findings: Sequence[Finding]) -> dict[int, str]:
     """Return the message of the last event of each finding, by the number of the event."""
-    numbers = {number for finding in findings for number in finding.events[-1:]}
+    wanted = {finding.events[-1] for finding in findings}
+    messages = dict[int, str]()
     with open(path, "rb") as file:
-        file.readline()
-        events = enumerate(itertools.islice(read_events(file), max(numbers, default=0)), 1)
-        return {number: message_of(event) for number, event in events if number in numbers}
+        file.readline()  # the head
+        for number, event in enumerate(read_events(file), 1):
+            if len(messages) == len(wanted):
+                break
+            if number in wanted:
+                messages[number] = message_of(event)
+    return messages
 
 
 def message_of(event: Event) -> str:
@@ -111,32 +114,20 @@ def write_report(path: str, text: str) -> None:
 
 def show_rules(options: argparse.Namespace) -> int:
     """Print the rules with the sentences that they decide, and the other sentences with the reason."""
-    coverage = read_coverage()
+    decided, reasons = dict[str, list[str]](), read_sentences().reasons
+    for id, name in read_sentences().rules.items():
+        decided.setdefault(name, []).append(id)
     if options.json:
-        as_json(_rules_json(coverage))
+        rules: list[JSON] = [
+            {"id": rule.id, "name": rule.name, "level": rule.level, "meaning": rule.meaning,
+             "sentences": [*decided.get(rule.name, ())]} for rule in RULES
+        ]  # fmt: skip
+        as_json({"rules": rules, "notObservable": {**reasons}})
         return 0
-    out("\n".join(rule_lines(coverage)))
-    return 0
-
-
-def rule_lines(coverage: Coverage) -> Iterable[str]:
-    """Yield the lines of the list of rules."""
-    sentences: dict[str, list[str]] = {}
-    for id, rule in coverage.rules.items():
-        sentences.setdefault(rule.name, []).append(id)
     for rule in RULES:
-        yield f"{rule.level:<7} {rule.meaning}"
-        yield from (f"        {id}" for id in sentences.get(rule.name, [rule.id]))
-    for reason, count in Counter(coverage.reasons.values()).items():
-        yield f"\nnot observable ({count} sentences): {reason}"
-        yield from (f"        {id}" for id, other in coverage.reasons.items() if other == reason)
-    yield f"\n{len(RULES)} rules decide {len(coverage.rules)} sentences; {len(coverage.reasons)} cannot be observed"
-
-
-def _rules_json(coverage: Coverage) -> JSON:
-    rules: list[JSON] = [
-        {"id": rule.id, "name": rule.name, "level": rule.level, "meaning": rule.meaning,
-         "sentences": [id for id, other in coverage.rules.items() if other is rule]}
-        for rule in RULES
-    ]  # fmt: skip
-    return {"rules": rules, "notObservable": {**coverage.reasons}}
+        out("\n        ".join([f"{rule.level:<7} {rule.meaning}", *decided.get(rule.name, [rule.id])]))
+    for reason, count in Counter(reasons.values()).items():
+        listed = [id for id, other in reasons.items() if other == reason]
+        out("\n        ".join([f"\nnot observable ({count} sentences): {reason}", *listed]))
+    out(f"\n{len(RULES)} rules decide {len(read_sentences().rules)} sentences; {len(reasons)} cannot be observed")
+    return 0

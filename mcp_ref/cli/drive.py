@@ -128,7 +128,7 @@ def _visit_lines(visit: Visit) -> list[str]:
 
 
 def _junit_cases(visits: Iterable[Visit]) -> Iterator[JUnitCase]:
-    """Yield a test case for each use of the server. A use that failed is no error."""
+    """Yield a test case for each use of the server. A use that failed is not an error."""
     for visit in visits:
         if visit.refusal:
             continue

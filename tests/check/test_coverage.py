@@ -9,8 +9,7 @@ from collections import Counter
 
 import pytest
 
-from mcp_ref.check.coverage import read_coverage
-from mcp_ref.check.rules import RULES
+from mcp_ref.check.rules import RULES, read_sentences
 from tests.check.foreign import FAULTS
 from tests.settings import DATA, ROOT
 
@@ -23,10 +22,11 @@ def test_each_sentence_has_a_rule_or_a_reason() -> None:
     assert DATA is not None
     requirements = json.loads((DATA / "requirements.json").read_text("utf-8"))
     latest = {each["hash"]: each["id"] for each in requirements}
-    coverage = read_coverage()
-    assert {*coverage.rules, *coverage.reasons} == set(latest.values())
-    assert not coverage.rules.keys() & coverage.reasons.keys()
-    has_rule = Counter(latest[each["hash"]] in coverage.rules for each in requirements)
+    sentences = read_sentences()
+    assert {*sentences.rules, *sentences.reasons} == set(latest.values())
+    assert not sentences.rules.keys() & sentences.reasons.keys()
+    assert sentences.fixes.keys() == {rule.name for rule in RULES}
+    has_rule = Counter(latest[each["hash"]] in sentences.rules for each in requirements)
     counts = {"rules": len(RULES), "sentences with a rule": has_rule[True], "sentences without": has_rule[False]}
     print(counts)
     assert counts == COUNTS
@@ -34,10 +34,10 @@ def test_each_sentence_has_a_rule_or_a_reason() -> None:
 
 @pytest.mark.skipif(DATA is None, reason="needs requirements.json")
 def test_the_id_of_a_rule_is_a_sentence_with_a_rule_or_a_type_of_the_schema() -> None:
-    coverage = read_coverage()
+    sentences = read_sentences()
     for rule in RULES:
         if not rule.id.startswith("schema/"):
-            assert rule.id in coverage.rules, f"{rule.name}: {rule.id} is not listed"
+            assert rule.id in sentences.rules, f"{rule.name}: {rule.id} is not listed"
 
 
 def test_a_plain_server_and_a_plain_client_load_nothing_of_the_judge() -> None:
