@@ -9,15 +9,18 @@ from __future__ import annotations
 import functools
 import json
 from collections import Counter
+from typing import Final
 
 from ..basic.headers import parameter_headers
 from ..features.registered_tools import TOOL_NAME
-from ..features.tools import CallToolResult, is_object_schema, result_fault
-from ..jsonrpc.messages import METHOD_NOT_FOUND, Object
+from ..features.tools import CallToolResult, is_object_schema
+from ..jsonrpc.messages import JSON, METHOD_NOT_FOUND, Object
 from ..lib.jsonschema import IllegalSchemaError, SchemaError, Validator, compile_schema
-from ..revisions import R2025_06_18, R2025_11_25, R2026_07_28
-from .rules import ADVICE, MUST, SHOULD, Fault, Verdict, rule
+from ..revisions import R2025_06_18, R2025_11_25
+from .rules import ADVICE, MUST, SHOULD, Fault, Verdict, modern_rule, rule
 from .state import Message, Tool, objects, quoted
+
+_PAGE: Final = "2026-07-28/server/tools"
 
 
 @functools.lru_cache(maxsize=1024)
@@ -53,7 +56,7 @@ def _definitions(message: Message) -> list[tuple[str, Object]]:
     return [(str(tool.get("name")), tool) for tool in objects(message.body.get("tools"))]
 
 
-@rule(MUST, "2026-07-28/server/tools#tool-1", "result", methods="tools/list")
+@rule(MUST, f"{_PAGE}#tool-1", "result", methods="tools/list")
 def legal_schemas(message: Message) -> Verdict:
     """The schemas of a tool are legal JSON Schema."""
     for name, tool in _definitions(message):
@@ -73,14 +76,14 @@ def object_schema(message: Message) -> Verdict:
     return None
 
 
-@rule(SHOULD, "2026-07-28/server/tools#tool-names-1", "result", methods="tools/list", since=R2025_11_25)
+@rule(SHOULD, f"{_PAGE}#tool-names-1", "result", methods="tools/list", since=R2025_11_25)
 def tool_names(message: Message) -> Verdict:
     """A tool's name has 1 to 128 of the characters A-Z a-z 0-9 _ - and dot."""
     wrong = [name for name, _ in _definitions(message) if not TOOL_NAME.fullmatch(name)]
     return Fault(f"the name of tool {quoted(wrong[0])} is not portable", key=wrong[0]) if wrong else None
 
 
-@rule(SHOULD, "2026-07-28/server/tools#tool-names-5", "result", methods="tools/list", since=R2025_11_25)
+@rule(SHOULD, f"{_PAGE}#tool-names-5", "result", methods="tools/list", since=R2025_11_25)
 def unique_tool_names(message: Message) -> Verdict:
     """The names of a server's tools are unique."""
     names = [name for name, _ in _definitions(message)]
@@ -88,7 +91,7 @@ def unique_tool_names(message: Message) -> Verdict:
     return Fault(f"two tools have the name {quoted(twice[0])}", key=twice[0]) if twice else None
 
 
-@rule(MUST, "2026-07-28/server/tools#x-mcp-header-1", "result", methods="tools/list", since=R2026_07_28)
+@modern_rule(MUST, f"{_PAGE}#x-mcp-header-1", "result", methods="tools/list")
 def parameter_header_names(message: Message) -> Verdict:
     """An x-mcp-header is a unique header name on a primitive parameter."""
     for name, tool in _definitions(message):
@@ -99,30 +102,40 @@ def parameter_header_names(message: Message) -> Verdict:
     return None
 
 
-@rule(SHOULD, "2026-07-28/server/tools#capabilities-4", "result", methods="tools/list", needs="call", since=R2026_07_28)
+@modern_rule(SHOULD, f"{_PAGE}#capabilities-4", "result", methods="tools/list", needs="call")
 def stable_order(message: Message) -> Verdict:
     """Equal lists of tools have the same order."""
-    dialogue = message.dialogue
-    before, now = list(dialogue.tools), [name for name, _ in _definitions(message)]
-    is_whole = dialogue.tools_are_complete and "nextCursor" not in message.body
-    if not is_whole or before == now or set(before) != set(now) or "cursor" in message.request.params:
+    if not message.dialogue.tools_are_complete or "nextCursor" in message.body or "cursor" in message.request.params:
+        return None  # only lists of one page are compared
+    before, now = message.dialogue.tools, [name for name, _ in _definitions(message)]
+    if [*before] == now or {*before} != {*now}:
         return None
-    return Fault(f"{len(now)} tools come in another order than before", (dialogue.tools[now[0]].event,))
+    return Fault(f"{len(now)} tools come in another order than before", (before[now[0]].event,))
 
 
-@rule(MUST, "2026-07-28/server/tools#output-schema-1",
-      "result", methods="tools/call", needs="unmasked", since=R2025_06_18)  # fmt: skip
+@rule(MUST, f"{_PAGE}#output-schema-1", "result", methods="tools/call", needs="unmasked", since=R2025_06_18)
 def structured_content_fits(message: Message) -> Verdict:
     """The structured content of a result fits the tool's outputSchema."""
     tool, value = tool_of(message), message.value
     if tool is None or not isinstance(value, CallToolResult) or value.is_error:
         return None
-    fault, name = result_fault(validator_of(tool, "outputSchema"), value), str(tool.definition.get("name"))
+    if value.has_structured_content:
+        fault = _instance_fault(tool, "outputSchema", value.structured_content)
+    else:
+        fault = "it has no structuredContent" if validator_of(tool, "outputSchema") is not None else ""
+    name = str(tool.definition.get("name"))
     text = f"the result of tool {quoted(name)} does not fit its outputSchema: {fault}"
-    return None if fault is None else Fault(text[:500], (tool.event,), key=name)
+    return Fault(text[:500], (tool.event,), key=name) if fault else None
 
 
-@rule(SHOULD, "2026-07-28/server/tools#structured-content-1", "result", methods="tools/call", since=R2025_06_18)
+def _instance_fault(tool: Tool, member: str, instance: JSON) -> str:
+    """Return the errors of a value, or "" if it fits a tool's schema, or if its validation exceeds a limit of ours."""
+    validator = validator_of(tool, member)
+    errors = validator.errors(instance) if validator is not None else []
+    return "" if any(error.keyword == "limits" for error in errors) else "; ".join(map(str, errors))
+
+
+@rule(SHOULD, f"{_PAGE}#structured-content-1", "result", methods="tools/call", since=R2025_06_18)
 def structured_content_as_text(message: Message) -> Verdict:
     """Structured content comes also as a text block."""
     has_text = any(block.get("type") == "text" for block in objects(message.body.get("content")))
@@ -130,21 +143,19 @@ def structured_content_as_text(message: Message) -> Verdict:
     return "the result has structuredContent, but no text block with its JSON" if is_missing else None
 
 
-@rule(ADVICE, "2026-07-28/server/tools#security-considerations-1",
-      "result", methods="tools/call", needs="call unmasked")  # fmt: skip
+@rule(ADVICE, f"{_PAGE}#security-considerations-1", "result", methods="tools/call", needs="call unmasked")
 def arguments_fit(message: Message) -> Verdict:
     """A server refuses arguments that do not fit the inputSchema."""
-    tool, call = tool_of(message), message.request
-    validator = validator_of(tool, "inputSchema") if tool is not None and not message.body.get("isError") else None
-    arguments = call.params.get("arguments", {})
-    if tool is None or validator is None or validator.is_valid(arguments):
+    tool, arguments = tool_of(message), message.request.params.get("arguments", {})
+    fault = _instance_fault(tool, "inputSchema", arguments) if tool is not None else ""
+    if tool is None or message.body.get("isError") or not fault:
         return None
-    name, error = str(tool.definition.get("name")), validator.errors(arguments)[:1]
-    text = f"tool {quoted(name)} accepts arguments that do not fit its inputSchema: {''.join(map(str, error))}"
+    name = str(tool.definition.get("name"))
+    text = f"tool {quoted(name)} accepts arguments that do not fit its inputSchema: {fault}"
     return Fault(text[:500], (tool.event,), key=name)
 
 
-@rule(SHOULD, "2026-07-28/server/tools#embedded-resources-1", "result", methods="tools/call", since=R2025_06_18)
+@rule(SHOULD, f"{_PAGE}#embedded-resources-1", "result", methods="tools/call", since=R2025_06_18)
 def embedded_resources(message: Message) -> Verdict:
     """A server whose tools embed resources declares resources."""
     has_one = any(block.get("type") == "resource" for block in objects(message.body.get("content")))
@@ -152,8 +163,7 @@ def embedded_resources(message: Message) -> Verdict:
     return "a tool embeds a resource, but the server did not declare resources" if has_one and not is_declared else None
 
 
-@rule(MUST, "2026-07-28/server/tools#capabilities-2",
-      "error", methods="tools/list prompts/list resources/list", needs="unshared")  # fmt: skip
+@rule(MUST, f"{_PAGE}#capabilities-2", "error", methods="tools/list prompts/list resources/list", needs="unshared")
 def declared_list_is_served(message: Message) -> Verdict:
     """A server that declares a feature serves its list."""
     capability = message.capability
@@ -163,7 +173,7 @@ def declared_list_is_served(message: Message) -> Verdict:
     return f"the server declares {capability}, but {message.method} is unknown to it"
 
 
-@rule(MUST, "2026-07-28/server/tools#x-mcp-header-9", "request", methods="tools/call", since=R2026_07_28)
+@modern_rule(MUST, f"{_PAGE}#x-mcp-header-9", "request", methods="tools/call")
 def excluded_tool(message: Message) -> Verdict:
     """A client over HTTP leaves out tools with an invalid x-mcp-header."""
     tool = tool_of(message)

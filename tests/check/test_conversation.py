@@ -13,7 +13,7 @@ import pytest
 from mcp_ref.check.conversation import Conversation
 from mcp_ref.check.masking import mask
 from mcp_ref.check.recording import Content, End, Event, Frame, Gap, Head, HttpEnd, HttpEvent, Side, content
-from tests.check.cases import BEGIN, CASES, EMPTY, LIST, PING, PONG, TEXT, TOOL, WEB_CASES, got, listed
+from tests.check.cases import BEGIN, CASES, EMPTY, LIST, PING, PONG, TEXT, TOOL, WEB_CASES, called, got, listed
 from tests.check.talk import (
     HTTP,
     STARTED,
@@ -407,3 +407,12 @@ def test_lost_events_can_be_the_handshake_of_another_client_without_a_session(po
 def test_schema_is_a_fault_of_the_server_only_if_a_keyword_has_an_illegal_value(schema: Any, is_illegal: bool) -> None:
     found = broken(frames([*handshake(), *listed({**TOOL, "inputSchema": {"type": "object", **schema}})]))
     assert found == (["legal_schemas"] if is_illegal else [])
+
+
+def test_value_whose_validation_exceeds_a_limit_of_this_package_is_not_judged() -> None:
+    expensive = {"items": {"not": {"anyOf": [{"const": number} for number in range(900)]}}}
+    schema = {"type": "object", "properties": {"a": expensive}}
+    tool = {**TOOL, "inputSchema": schema, "outputSchema": schema}
+    value = {"a": [1000] * 1500}
+    events = called({"content": TEXT, "structuredContent": value}, tool, arguments=value)
+    assert broken(frames([*handshake(), *events]), advice=True) == []
