@@ -14,64 +14,56 @@ from ..features.task_augmentation import EXTENSION_CAPABILITY
 from ..jsonrpc.messages import is_request_id
 from ..revisions import R2025_06_18, SPECIFIED
 from .rules import ADVICE, FORM, MUST, ORDER, SHOULD, Fault, Verdict, legacy_rule, modern_rule, rule
-from .state import Dialogue, Message, quoted
+from .state import Dialogue, Message, an_object, quoted
 
 _PAGE: Final = "2026-07-28/basic/index"
 
 
 def kind_of_fault(message: Message) -> str:
     """Return the part of JSON-RPC that a malformed message breaks, in one word."""
-    raw = message.raw
-    if type(raw) is list:
-        return "batch"
-    if type(raw) is not dict:
-        return "utf-8" if "UTF-8" in message.fault else "text"
-    if raw.get("jsonrpc") != "2.0":
-        return "version"
-    if "method" not in raw:
-        return _kind_of_response_fault(message)
-    if type(raw["method"]) is not str or "result" in raw or "error" in raw:
-        return "form"
-    if "id" in raw and not is_request_id(raw["id"]):
-        return "notification" if raw["method"].startswith("notifications/") else "id"
-    return "params"
+    match message.raw:
+        case list():
+            return "batch"
+        case {"jsonrpc": "2.0", "method": str(method), **members} if members.keys().isdisjoint(("result", "error")):
+            if "id" not in members or is_request_id(members["id"]):
+                return "params"
+            return "notification" if method.startswith("notifications/") else "id"
+        case {"jsonrpc": "2.0", "method": _}:
+            return "form"
+        case {"jsonrpc": "2.0", "result": _, "error": _}:
+            return "both"
+        case {"jsonrpc": "2.0", "error": _}:
+            return "error"
+        case {"jsonrpc": "2.0", "result": dict()}:
+            return "response id"
+        case {"jsonrpc": "2.0", "result": _}:
+            return "result"
+        case {"jsonrpc": "2.0"}:
+            return "form"
+        case dict():
+            return "version"
+    return "utf-8" if "UTF-8" in message.fault else "text"
 
 
-def _kind_of_response_fault(message: Message) -> str:
-    raw = message.raw
-    assert type(raw) is dict
-    if "result" in raw and "error" in raw:
-        return "both"
-    if "error" in raw:
-        return "error"
-    if "result" in raw:
-        return "result" if type(raw["result"]) is not dict else "response id"
-    return "form"
-
-
-@rule(MUST, f"{_PAGE}#messages-1", "malformed", stage=FORM)
+@rule(MUST, f"{_PAGE}#messages-1", "malformed", methods="version form params text", stage=FORM)
 def json_rpc(message: Message) -> Verdict:
     """A message is a JSON-RPC 2.0 request, notification or response."""
-    if kind_of_fault(message) in ("version", "form", "params"):
-        return f"the message is not JSON-RPC 2.0: {message.fault.removeprefix('Invalid Request: ')}"
-    if message.dialogue.transport != "stdio" and kind_of_fault(message) == "text":
-        return f"the content is not a message: {message.fault}"
-    return None
+    if kind_of_fault(message) == "text":  # over stdio, such a line breaks rules of stdio.py
+        return f"the content is not a message: {message.fault}" if message.dialogue.transport != "stdio" else None
+    return f"the message is not JSON-RPC 2.0: {message.fault.removeprefix('Invalid Request: ')}"
 
 
-@rule(MUST, "2026-07-28/basic/transports/index#messages-1", "malformed", stage=FORM)
+@rule(MUST, "2026-07-28/basic/transports/index#messages-1", "malformed", methods="utf-8", stage=FORM)
 def utf_8(message: Message) -> Verdict:
     """A message is encoded as UTF-8."""
-    return f"the message is not UTF-8: {message.fault}" if kind_of_fault(message) == "utf-8" else None
+    return f"the message is not UTF-8: {message.fault}"
 
 
-@rule(MUST, f"{_PAGE}#requests-1", "malformed", stage=FORM)
+@rule(MUST, f"{_PAGE}#requests-1", "malformed", methods="id", stage=FORM)
 def request_id(message: Message) -> Verdict:
     """The id of a request is a string or an integer, and not null."""
-    if kind_of_fault(message) != "id" or type(message.raw) is not dict:
-        return None
-    method, id = message.raw.get("method"), message.raw.get("id")
-    return f"the request {quoted(method)} has the id {'null' if id is None else quoted(id)}"
+    raw = an_object(message.raw)
+    return f"the request {quoted(raw['method'])} has the id {'null' if raw['id'] is None else quoted(raw['id'])}"
 
 
 @rule(MUST, f"{_PAGE}#notifications-2", "malformed request", stage=FORM)
@@ -84,23 +76,18 @@ def notification_without_id(message: Message) -> Verdict:
     return "a notification is sent with an id, as if it were a request" if is_wrong else None
 
 
-@rule(MUST, "2025-06-18/basic/index#responses-2", "malformed", stage=FORM)
+@rule(MUST, "2025-06-18/basic/index#responses-2", "malformed", methods="both result", stage=FORM)
 def result_or_error(message: Message) -> Verdict:
     """A response has a result (an object) or an error, and not both."""
-    kind = kind_of_fault(message)
-    if kind == "both":
+    if kind_of_fault(message) == "both":
         return "the response has both a result and an error"
-    if kind == "result" and type(message.raw) is dict:
-        return f"the result of the response is {quoted(message.raw['result'])}, not an object"
-    return None
+    return f"the result of the response is {quoted(an_object(message.raw)['result'])}, not an object"
 
 
-@rule(MUST, f"{_PAGE}#error-responses-2", "malformed", stage=FORM)
+@rule(MUST, f"{_PAGE}#error-responses-2", "malformed", methods="error", stage=FORM)
 def error_object(message: Message) -> Verdict:
     """An error has an integer code and a message (a string)."""
-    if kind_of_fault(message) != "error" or type(message.raw) is not dict:
-        return None
-    return f"the error of the response is {quoted(message.raw['error'], 120)}"
+    return f"the error of the response is {quoted(an_object(message.raw)['error'], 120)}"
 
 
 @rule(MUST, f"{_PAGE}#result-responses-1", "malformed result error", stage=FORM)
@@ -146,13 +133,10 @@ def id_in_flight(message: Message) -> Verdict:
 
 
 @rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-1",
-      "malformed", should_until=R2025_06_18, stage=FORM)  # fmt: skip
+      "malformed", methods="batch", should_until=R2025_06_18, stage=FORM)  # fmt: skip
 def no_batch(message: Message) -> Verdict:
     """In this revision, a frame is one message, not a batch."""
-    if kind_of_fault(message) != "batch":
-        return None
-    revision = message.revision
-    return f"{message.fault}, but revision {revision} has no batches" if revision else message.fault
+    return f"{message.fault}, but revision {message.revision} has no batches" if message.revision else message.fault
 
 
 @modern_rule(MUST, f"{_PAGE}#error-codes-4", "error")

@@ -28,6 +28,7 @@ from ..jsonrpc.outline import search_members
 from ..revisions import LATEST_LEGACY, REVISIONS, Revision, find_method, find_revision
 from .findings import FindingTable
 from .memory import find_call, new_call, remember
+from .messages import kind_of_fault
 from .recording import Frame, HttpBody, HttpEvent, HttpRequest, Side
 from .state import VERSION_HEADER, Call, Dialogue, Exchange, Message, an_object
 
@@ -103,7 +104,7 @@ class Reader:
     def _malformed(self, fault: str, raw: JSON, source: Source, id: object = None) -> None:
         message = source.message(raw)
         message.fault, message.revision = fault, source.revision
-        self._findings.judge("malformed", message, "", source.revision, source.side, source.number)
+        self._findings.judge("malformed", message, kind_of_fault(message), source.revision, source.side, source.number)
         _remember_malformed(raw, id, source)
 
     def _message(self, value: JSON, source: Source, batch: int = 0) -> Message | None:

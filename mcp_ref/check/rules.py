@@ -96,7 +96,7 @@ class Rule:
     judge: Judge
     on: frozenset[str]
     methods: frozenset[str]
-    """Methods whose messages or exchanges the rule judges; empty for all."""
+    """Methods whose messages or exchanges the rule judges, or kinds of malformed messages; empty for all."""
     needs: tuple[Callable[[Any], bool], ...]
     """The conditions under which the rule can judge."""
     by: Side | None

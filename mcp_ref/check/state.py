@@ -63,7 +63,7 @@ class Bounded(OrderedDict[K, V], Generic[K, V]):
         return key not in self and not self.forgot
 
     def find(self, key: Any) -> V | None:
-        """Return the value of a key, or None. The key can be any JSON, also an array, which is no key of a table."""
+        """Return the value of a key, or None. The key can be any JSON; an array or an object is never found."""
         return self.get(key) if isinstance(key, str | int) else None  # type: ignore[arg-type]
 
     def __setitem__(self, key: K, value: V) -> None:
@@ -188,7 +188,7 @@ class Dialogue:
     named_revision: Revision | None = None
     """The revision that the caller of `Conversation` named."""
     revision: Revision | None = None
-    """The revision that the handshake negotiated, or None if there was none."""
+    """The revision that the handshake negotiated, or None without a handshake."""
     modern: Revision | None = None
     """The revision of the latest stateless request."""
     unread: int = 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from .messages import kind_of_fault
 from .rules import ADVICE, FORM, MUST, Fault, Verdict, modern_rule, rule
 from .state import Message
 
@@ -21,18 +20,18 @@ _DEPRECATED: Final = {
 }
 
 
-@rule(MUST, f"{_PAGE}#intro-3", "malformed", by="server", stage=FORM)
+@rule(MUST, f"{_PAGE}#intro-3", "malformed", methods="text", by="server", stage=FORM)
 def output_is_messages(message: Message) -> Verdict:
     """Each line of standard output is a message."""
-    is_wrong = message.dialogue.transport == "stdio" and kind_of_fault(message) == "text"
-    return f"a line of standard output is not a message: {message.fault}" if is_wrong else None
+    is_line = message.dialogue.transport == "stdio"
+    return f"a line of standard output is not a message: {message.fault}" if is_line else None
 
 
-@rule(MUST, f"{_PAGE}#intro-4", "malformed", by="client", stage=FORM)
+@rule(MUST, f"{_PAGE}#intro-4", "malformed", methods="text", by="client", stage=FORM)
 def input_is_messages(message: Message) -> Verdict:
     """Each line of standard input is a message."""
-    is_wrong = message.dialogue.transport == "stdio" and kind_of_fault(message) == "text"
-    return f"a line of standard input is not a message: {message.fault}" if is_wrong else None
+    is_line = message.dialogue.transport == "stdio"
+    return f"a line of standard input is not a message: {message.fault}" if is_line else None
 
 
 @modern_rule(ADVICE, "2026-07-28/deprecated#intro-1", "request result")
