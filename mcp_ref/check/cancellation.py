@@ -46,8 +46,7 @@ def own_request(message: Message) -> Verdict:
 @modern_rule(MUST, "2026-07-28/basic/patterns/cancellation#intro-3", "notification", methods=_CANCELLED, by="server")
 def server_cancels_subscription(message: Message) -> Verdict:
     """A server cancels only subscriptions/listen."""
-    id = message.body.get("requestId")
-    call = message.receiver.calls.get(id) if isinstance(id, str | int) else None
+    call = message.receiver.calls.find(message.body.get("requestId"))
     if call is None or call.method == "subscriptions/listen" or not call.is_known:
         return None
     return Fault(f"the server cancels {call.method}", (call.event,))
@@ -56,8 +55,7 @@ def server_cancels_subscription(message: Message) -> Verdict:
 @legacy_rule(MUST, f"{_PAGE}#behavior-requirements-4", "notification", methods=_CANCELLED)
 def task_is_cancelled_as_task(message: Message) -> Verdict:
     """A task is cancelled with tasks/cancel."""
-    id = message.body.get("requestId")
-    call = message.sender.finished.get(id) if isinstance(id, str | int) else None
+    call = message.sender.finished.find(message.body.get("requestId"))
     if call is None or call.task_id is None:
         return None
     return Fault(f"the {message.side} cancels {call.method}, which has become a task, by its id", (call.event,))
@@ -67,8 +65,11 @@ def task_is_cancelled_as_task(message: Message) -> Verdict:
       "result error", needs="ordered", should_until=R2026_07_28)  # fmt: skip
 def no_response_after_cancellation(message: Message) -> Verdict:
     """A cancelled request gets no response."""
-    call, (asked, answered) = message.call, message.receiver.latest_answered
-    if call is None or call.cancelled is None or call.method == "subscriptions/listen" or asked < call.cancelled:
+    call = message.call
+    if call is None or call.cancelled is None or call.method == "subscriptions/listen":
         return None
+    later_request, later_response = message.receiver.latest_answered
+    if later_request < call.cancelled:
+        return None  # the response can have crossed the cancellation on the way
     text = f"{call.method} gets a response after its cancellation, although its receiver had answered a later request"
-    return Fault(text, (call.cancelled, answered))
+    return Fault(text, (call.cancelled, later_response))

@@ -90,7 +90,7 @@ def templates(message: Message) -> Verdict:
 
 @rule(ADVICE, "schema/Icon", "result", methods=_WITH_ICONS, since=R2025_11_25)
 def icons(message: Message) -> Verdict:
-    """The URI of an icon begins with https: or data:."""
+    """The URI of an icon begins with https:, http: or data:."""
     holders = [an_object(message.body.get("serverInfo"))]
     for name in ("tools", "resources", "resourceTemplates", "prompts"):
         holders += objects(message.body.get(name))

@@ -41,7 +41,7 @@ def client_waits_for_initialize(message: Message) -> Verdict:
     if opening is None or message.dialogue.client.calls.get(opening.id) is not opening:
         return None
     if opening.exchange is not None and opening.exchange.status:
-        return None  # the response has come, although not as one
+        return None  # HTTP has answered the request, although not with a JSON-RPC response
     if is_stateless(message.body) or message.dialogue.negotiated is not None or message.method in _OPENING:
         return None
     text = f"the client sends {message.method[:80]} before the server has responded to initialize"

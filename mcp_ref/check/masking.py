@@ -24,6 +24,7 @@ from .recording import Content, ErrorOutput, Event, Frame, Gap, Head, HttpBody, 
 
 HIDDEN: Final = "***"
 """The text in place of a secret."""
+# their values are the names of other headers, such as Authorization
 _NOT_SECRET_HEADERS: Final = frozenset({"access-control-allow-headers", "vary"})
 _ADDRESS_HEADERS: Final = frozenset({"location", "referer", "link", "content-location", "www-authenticate"})
 _SECRET_HEADER_ENDS: Final = ("key", "auth", "dpop")
@@ -162,7 +163,7 @@ def _mask_json(data: bytes) -> bytes | None:
 
 
 def _members(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
-    """Return an object. Raise ValueError for a duplicate name, because a dict loses its first value, but not a file."""
+    """Return an object. Raise ValueError for a duplicate name, because a dict would lose its first value."""
     members = dict(pairs)
     if len(members) < len(pairs):
         raise ValueError("a name is not unique")
@@ -171,14 +172,19 @@ def _members(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
 
 def _mask_unreadable(data: bytes, is_log: bool) -> bytes:
     if not is_log and _FORM.fullmatch(data):
-        pairs = [pair.partition(b"=") for pair in data.split(b"&")]
-        return b"&".join(n + b"=***" if is_query_secret(n.decode("latin-1")) else n + e + v for n, e, v in pairs)
+        return b"&".join(_mask_field(field) for field in data.split(b"&"))
     has_lines = is_log and _KEY_WORD.search(data) is None
     lines = data.splitlines(keepends=True) if has_lines else [data]
     return b"".join(_cut(line) for line in lines)
 
 
+def _mask_field(field: bytes) -> bytes:
+    name = field.partition(b"=")[0]
+    return name + b"=***" if is_query_secret(name.decode("latin-1")) else field
+
+
 def _cut(line: bytes) -> bytes:
+    """Return a line up to the first word that suggests a secret, because nobody knows where the secret ends."""
     found = _SECRET_WORD.search(line)
     if found is None:
         return _mask_text(line.decode("latin-1")).encode("latin-1")

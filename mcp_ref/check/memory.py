@@ -105,8 +105,8 @@ def _begin(message: Message, call: Call) -> None:
     message.sender.calls[call.id] = call
     if call.token is not None:
         message.sender.tokens[call.token] = call
-    is_late = dialogue.negotiated is not None and dialogue.initialized is None and message.side == "client"
-    if is_late and dialogue.used_before_initialized is None and message.method not in ("ping", "initialize"):
+    is_early = dialogue.negotiated is not None and dialogue.initialized is None and message.side == "client"
+    if is_early and dialogue.used_before_initialized is None and message.method not in ("ping", "initialize"):
         dialogue.used_before_initialized = message.event
 
 

@@ -163,10 +163,11 @@ def reserved_code(message: Message) -> Verdict:
     """An application's own error codes are outside -32768 to -32000."""
     code = message.body.get("code")
     if not isinstance(code, int) or code in REPLACED_CODES or code in range(-32099, -32019):
+        return None  # the two rules before
+    is_of_json_rpc = code == -32700 or code in range(-32603, -32599)
+    if code not in range(-32768, -31999) or is_of_json_rpc:
         return None
-    if code in range(-32768, -31999) and code not in (-32700, *range(-32603, -32599)):
-        return Fault(f"the {message.sent} has the code {code}, which is reserved", key=str(code))
-    return None
+    return Fault(f"the {message.sent} has the code {code}, which is reserved", key=str(code))
 
 
 @modern_rule(MUST, f"{_PAGE}#result-responses-3", "result", by="server")

@@ -40,8 +40,7 @@ def invalid_cursor_is_refused(message: Message) -> Verdict:
     if cursor is None or (message.kind == "error" and code in (INVALID_PARAMS, METHOD_NOT_FOUND)):
         return None
     got = f"the error {code}" if message.kind == "error" else "a result"
-    text = f"{message.method} with the cursor {quoted(cursor)}, which no page had, gets {got}"
-    return text
+    return f"{message.method} with the cursor {quoted(cursor)}, which no page had, gets {got}"
 
 
 @rule(SHOULD, f"{_PAGE}#implementation-guidelines-1", "result", methods=_LISTS, needs="call")
@@ -50,5 +49,4 @@ def cursor_moves(message: Message) -> Verdict:
     cursor = message.request.params.get("cursor")
     if not isinstance(cursor, str) or message.body.get("nextCursor") != cursor:
         return None
-    text = f"the nextCursor of {message.method} is the cursor of the request, {quoted(cursor)}"
-    return text
+    return f"the nextCursor of {message.method} is the cursor of the request, {quoted(cursor)}"

@@ -35,8 +35,7 @@ def known_token(message: Message) -> Verdict:
 @rule(MUST, f"{_PAGE}#implementation-notes-3", "notification", methods=_PROGRESS)
 def after_response(message: Message) -> Verdict:
     """Progress stops when the request is complete."""
-    token, exchange = message.body.get("progressToken"), message.exchange
-    call = message.receiver.finished_tokens.get(token) if isinstance(token, str | int) else None
+    exchange, call = message.exchange, message.receiver.finished_tokens.find(message.body.get("progressToken"))
     if call is None or call_of_token(message) is not None:
         return None
     if call.task_id is not None or "task" in call.params:  # the token is valid until the task is over

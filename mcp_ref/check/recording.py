@@ -23,13 +23,14 @@ request and everything that belongs to its response have the same number:
     {"at": 0.4, "connection": 1, "response": 7, "body": "a body that is not an event stream"}
     {"at": 0.5, "connection": 1, "response": 7, "end": "complete"}
 
-(A head or event is one line; one of these is broken for this page.) The content of `frame`, `stderr`, `body` and `data`
-is a text. If it is not UTF-8, it is base64, and the name of the member ends with `_base64`. Of a content above
-`MAX_CONTENT`, the start is kept with the size and the digest of the whole: `"frame": "{\"jsons", "frame_size": 2000000,
-"frame_sha256": "..."`. `"masked": true` marks an event in which `***` replaces a secret, so neither the type nor the
-size of that value is known. `"partial": true` marks a frame that ended without a line feed, because the process died or
-closed its output. Readers ignore members and events that they do not know, and other programs can write this format.
-The transport `messages` has frames only: a program wrote down its own messages, so nothing is known about framing.
+(Each is one line of the file. The first request is broken here, to fit the page.) The content of `frame`, `stderr`,
+`body` and `data` is a text. If it is not UTF-8, it is base64, and the name of the member ends with `_base64`. Of a
+content above `MAX_CONTENT`, the start is kept with the size and the digest of the whole: `"frame": "{\"jsons",
+"frame_size": 2000000, "frame_sha256": "..."`. `"masked": true` marks an event in which `***` replaces a secret, so
+neither the type nor the size of that value is known. `"partial": true` marks a frame that ended without a line feed,
+because the process died or closed its output. Readers ignore members and events that they do not know, and other
+programs can write this format. The transport `messages` has frames only: a program wrote down its own messages, so
+nothing is known about framing.
 
 Used by: recorder/, cli/ and the rest of check/. Below: nothing
 """
@@ -249,9 +250,10 @@ def _format_content(name: str, content: Content) -> dict[str, JSON]:
     try:
         members: dict[str, JSON] = {name: data.decode()}
     except UnicodeDecodeError as error:
-        if content.is_whole or error.start < len(data) - 3:
+        ends_in_character = error.start >= len(data) - 3  # a character has at most four bytes
+        if content.is_whole or not ends_in_character:
             members = {f"{name}_base64": base64.b64encode(data).decode()}
-        else:  # the start ends in the middle of a character
+        else:  # only the start of the content was kept
             members = {name: data[: error.start].decode()}
     if not content.is_whole:
         members |= {f"{name}_size": content.size, f"{name}_sha256": content.sha256}

@@ -7,6 +7,7 @@ Below: rules.py
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
@@ -36,9 +37,9 @@ def link(rule: Rule) -> str:
 
 def summary(findings: Sequence[Finding]) -> str:
     """Return the numbers of errors, warnings and pieces of advice as words."""
-    counts = [(word, sum(finding.level == level for finding in findings)) for level, word in _WORDS.items()]
-    words = [f"{n} {word}{'s' if n != 1 and word != 'advice' else ''}" for word, n in counts if n or word != "advice"]
-    return ", ".join(words)
+    count = Counter(finding.level for finding in findings)
+    words = [f"{count[level]} {_WORDS[level]}{'' if count[level] == 1 else 's'}" for level in (MUST, SHOULD)]
+    return ", ".join([*words, f"{count[ADVICE]} advice"] if count[ADVICE] else words)
 
 
 def text_report(

@@ -172,7 +172,7 @@ class Party:
     """The events of the latest request of this side that has got its response, and of this response."""
 
     def never_sent(self, id: RequestId) -> bool:
-        """Return True if the side surely sent no request with this id since the dialogue is observed."""
+        """Return True if the side surely sent no request with this id since the dialogue began."""
         return self.calls.lacks(id) and self.finished.lacks(id)
 
     def declares(self, path: str) -> bool | None:
@@ -226,6 +226,7 @@ class Dialogue:
     """True if a request of the session had an Authorization header."""
     log_level: str | None = None
     log_level_pending: bool = False
+    """True if a `logging/setLevel` has no response yet, so either level can be in force."""
     tools: Bounded[str, Tool] = field(default_factory=Bounded)
     tools_are_complete: bool = False
     cursors: Bounded[tuple[str, str], tuple[int, JSON]] = field(default_factory=Bounded)
@@ -321,8 +322,10 @@ class Message:
         """The capability that the method needs in its revision, or None."""
         if self.method_facts is None or self.revision is None:
             return None
-        is_free = self.method_facts.capability == "completions" and not self.revision.completions_are_declared
-        return None if is_free else self.method_facts.capability
+        capability = self.method_facts.capability
+        if capability == "completions" and not self.revision.completions_are_declared:
+            return None  # early revisions have completion, but no capability of that name
+        return capability
 
     @property
     def is_replay(self) -> bool:

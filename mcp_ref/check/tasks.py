@@ -29,6 +29,7 @@ _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d
 _SHOWN: Final = "tasks/get tasks/cancel tasks/list notifications/tasks/status"
 """The methods whose results and notifications show tasks."""
 _OVER: Final = TERMINAL_STATUSES | {"over"}
+"""The statuses of a task that has ended. `over` is ours: the result of the task has come, but not its status."""
 
 task_rule = functools.partial(rule, since=R2025_11_25, until=R2026_07_28)
 """A rule of the revision whose core has tasks. Later, they are an extension."""
@@ -56,12 +57,14 @@ def unique_task_id(message: Message) -> Verdict:
 def terminal_status(message: Message) -> Verdict:
     """The status of a task that is over does not change."""
     for task in tasks_in(message):
-        seen = message.dialogue.tasks.get(str(task.get("taskId")), SeenTask())
-        before, now = seen.status, task.get("status")
+        seen = message.dialogue.tasks.find(task.get("taskId"))
+        if seen is None or seen.status not in _OVER:
+            continue
         is_later = message.dialogue.is_ordered or (message.call is not None and message.call.event > seen.event)
-        is_end = before == "over" and now in TERMINAL_STATUSES
-        if before in _OVER and now != before and is_later and not is_end:
-            return Fault(f"a task goes from {before} to {quoted(now)}", (seen.event,))
+        now = task.get("status")
+        is_same = now in TERMINAL_STATUSES if seen.status == "over" else now == seen.status
+        if is_later and not is_same:
+            return Fault(f"a task goes from {seen.status} to {quoted(now)}", (seen.event,))
     return None
 
 
@@ -97,8 +100,8 @@ def _support(message: Message) -> tuple[str | None, int]:
 def tool_allows_task(message: Message) -> Verdict:
     """A tool is called as a task if, and only if, it allows it."""
     (support, event), is_task = _support(message), "task" in message.body
-    is_declared = message.receiver.declares("tasks.requests.tools.call")
-    if not is_declared or support is None or (support == "optional") or (support == "required") == is_task:
+    excludes_call = support == ("forbidden" if is_task else "required")
+    if not excludes_call or not message.receiver.declares("tasks.requests.tools.call"):
         return None
     how = "as a task" if is_task else "without task"
     return Fault(f"the tool is called {how}, but its taskSupport is {support}", (event,))
@@ -107,10 +110,10 @@ def tool_allows_task(message: Message) -> Verdict:
 @task_rule(MUST, f"{_PAGE}#tool-level-negotiation-5", "result error", methods="tools/call", needs="call")
 def wrong_call_is_refused(message: Message) -> Verdict:
     """A call that the tool's taskSupport excludes gets -32601."""
-    (support, event), call, code = _support(message), message.request, message.body.get("code")
-    is_declared = message.sender.declares("tasks.requests.tools.call")
-    is_right = support in (None, "optional") or (support == "required") == ("task" in call.params)
-    if not is_declared or is_right or code == METHOD_NOT_FOUND:
+    (support, event), is_task = _support(message), "task" in message.request.params
+    excludes_call = support == ("forbidden" if is_task else "required")
+    code = message.body.get("code")
+    if not excludes_call or code == METHOD_NOT_FOUND or not message.sender.declares("tasks.requests.tools.call"):
         return None
     got = "a result" if message.kind == "result" else f"the error {code}"
     return Fault(f"a call that the taskSupport {support} excludes gets {got}", (event,))
@@ -145,11 +148,11 @@ def no_related_task(message: Message) -> Verdict:
 def unknown_task(message: Message) -> Verdict:
     """An unknown task gives the error -32602."""
     dialogue, call, code = message.dialogue, message.request, message.body.get("code")
-    is_known = dialogue.transport == "http" or not dialogue.tasks.lacks(str(call.params.get("taskId")))
-    if is_known or code in (INVALID_PARAMS, METHOD_NOT_FOUND):
-        return None
+    if dialogue.transport == "http" or not dialogue.tasks.lacks(str(call.params.get("taskId"))):
+        return None  # over HTTP, the task can be of another session
+    is_right = code in (INVALID_PARAMS, METHOD_NOT_FOUND)
     text = f"{call.method} for the unknown task {quoted(call.params.get('taskId'))} gets the error {code}"
-    return text
+    return None if is_right else text
 
 
 @task_rule(MUST, f"{_PAGE}#task-cancellation-1", "result", methods="tasks/cancel", needs="call")

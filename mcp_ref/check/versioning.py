@@ -34,10 +34,11 @@ def supported_is_listed(message: Message) -> Verdict:
         return f"the data of the error -32022 is {quoted(message.body.get('data'))}"
     asked = message.call.params.get("_meta") if message.call is not None else None
     version = an_object(asked).get(PROTOCOL_VERSION)
-    is_legacy = (known := find_revision(version)) is not None and known.era == "legacy"  # for initialize only
-    if version is not None and version in supported and not is_legacy:
-        return f"the error -32022 refuses {quoted(version)}, and lists it as supported"
-    return None
+    revision = find_revision(version)
+    if revision is not None and revision.era == "legacy":
+        return None  # the server can support a legacy revision, but not in a stateless request
+    is_contradiction = version is not None and version in supported
+    return f"the error -32022 refuses {quoted(version)}, and lists it as supported" if is_contradiction else None
 
 
 @modern_rule(MUST, "2026-07-28/basic/index#meta-11", "error")
