@@ -14,7 +14,7 @@ from ..lib.jsonschema import SchemaError
 from ..lib.uri import check_uri
 from ..revisions import R2025_06_18, R2025_11_25
 from .rules import MUST, SHOULD, Verdict, legacy_rule, rule
-from .sampling import ASKING_METHODS, client_declares, requested_params
+from .sampling import ASKING_METHODS, requested_params
 from .state import LOOPBACK, Message, an_object, objects, quoted, url_parts
 
 _PAGE: Final = "2026-07-28/client/elicitation"
@@ -25,11 +25,11 @@ _PRIMITIVES = ("string", "number", "integer", "boolean")
 
 def _modes(message: Message) -> set[str] | None:
     """Return the modes that the client declared, or None if they are unknown."""
-    if client_declares(message, "elicitation") is not True:
+    if message.client_declares("elicitation") is not True:
         return None
-    call = message.call
-    known = call.capabilities if message.kind == "result" and call is not None else message.receiver.capabilities
-    return supported_modes(an_object(an_object(known).get("elicitation")))
+    is_stateless = message.call is not None and message.call.capabilities is not None
+    capabilities = message.request.capabilities if is_stateless else message.dialogue.client.capabilities
+    return supported_modes(an_object(an_object(capabilities).get("elicitation")))
 
 
 @rule(MUST, f"{_PAGE}#capabilities-3", "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)
@@ -71,9 +71,10 @@ def _schema_fault(schema: Object, has_arrays: bool) -> str | None:
 @rule(MUST, "schema/ElicitRequestFormParams", "request result", methods=ASKING_METHODS, by="server", since=R2025_06_18)
 def flat_schema(message: Message) -> Verdict:
     """The schema of a form is a flat object of primitive values."""
+    assert message.revision is not None
     for params in requested_params(message, "elicitation/create"):
-        if params.get("mode", "form") == "form" and isinstance(schema := params.get("requestedSchema"), dict):
-            assert message.revision is not None
+        schema = params.get("requestedSchema")
+        if params.get("mode", "form") == "form" and isinstance(schema, dict):
             fault = _schema_fault(schema, message.revision.elicitation_modes)
             if fault is not None:
                 return f"the requestedSchema is not a form: {fault}"

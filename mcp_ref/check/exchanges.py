@@ -37,6 +37,9 @@ MAX_SESSIONS: Final = 10_000
 """Maximum number of sessions that are observed at the same time."""
 MAX_OPEN: Final = 10_000
 """Maximum number of exchanges without an end."""
+_MODERN: Final = " modern"
+_SESSIONLESS: Final = " sessionless"
+"""The names of the dialogues without a session id. A session id has no space, so it is never one of them."""
 
 
 class Exchanges:
@@ -45,7 +48,7 @@ class Exchanges:
     def __init__(self, findings: FindingTable, reader: Reader, url: str, named_revision: Revision | None) -> None:
         self._findings, self._reader, self._named_revision = findings, reader, named_revision
         self.dialogues: Bounded[str, Dialogue] = Bounded(MAX_SESSIONS)
-        """The session id, the message URL of HTTP+SSE, or one of two names without a session -> the dialogue."""
+        """The session id, `_MODERN`, `_SESSIONLESS`, or the URL for messages in HTTP+SSE -> the dialogue."""
         self.open: Bounded[int, Exchange] = Bounded(MAX_OPEN)
         self._endpoint = url_parts(url).path or ("/" if url else "")
         self._latest: Revision | None = None
@@ -103,7 +106,7 @@ class Exchanges:
             return
         exchange.response_body = event.content.data if event.content.is_whole else None
         # a proxy or an authorization layer refuses a request with JSON of its own
-        is_message = 200 <= exchange.status < 300 or b'"jsonrpc"' in event.content.data
+        is_message = exchange.is_success or b'"jsonrpc"' in event.content.data
         is_json = exchange.response_headers.media_type == "application/json" and event.content.size > 0
         if exchange.is_endpoint and exchange.dialogue.transport == "http" and is_json and is_message:
             exchange.responses += self._reader.read(Source(event, number, "server", exchange.dialogue, exchange))
@@ -137,7 +140,7 @@ class Exchanges:
         if exchange is not None:
             exchange.end, exchange.ended_at = event.how, event.at
             self._judge("end", exchange, number)
-            if not 200 <= exchange.status < 300:
+            if not exchange.is_success:
                 forget_refused(exchange)
             exchange.body, exchange.response_body = b"", None
             exchange.messages, exchange.responses = [], []
@@ -174,7 +177,7 @@ class Exchanges:
             return self.dialogues[exchange.target]
         session = exchange.header(SESSION_HEADER)
         if session is None and "session" in url_parts(exchange.target).query.lower():
-            # a message URL of HTTP+SSE; the recording lacks the event that named it
+            # a URL for messages in HTTP+SSE, although the recording lacks the event that named it
             dialogue = self.dialogues[exchange.target] = Dialogue("sse", self._named_revision)
             return dialogue
         version = find_revision(exchange.header(VERSION_HEADER))
@@ -207,9 +210,9 @@ class Exchanges:
         if session is not None:
             dialogue.session = session
             self.dialogues[session] = self._latest_session = dialogue
-        elif 200 <= exchange.status < 300:
+        elif exchange.is_success:
             self._has_sessionless_clients = True
-            # clients without sessions cannot be told apart, also if the handshake of one is lost
+            # clients without session ids cannot be told apart, and lost events can have the handshake of another one
             dialogue.is_shared = _SESSIONLESS in self.dialogues or self._has_lost_events
             self.dialogues[_SESSIONLESS] = dialogue
 
@@ -222,10 +225,6 @@ class Exchanges:
         exchange.dialogue = Dialogue("sse", self._named_revision, is_whole=True)
         exchange.is_endpoint = True
         self.dialogues[f"{url.path}?{url.query}" if url.query else url.path] = exchange.dialogue
-
-
-_MODERN: Final = " modern"  # session ids have no spaces
-_SESSIONLESS: Final = " sessionless"
 
 
 def _responses_in(messages: list[Message]) -> int:

@@ -21,7 +21,7 @@ MAX_CAUSES: Final = 10_000
 
 
 class FindingTable:
-    """The findings so far, by cause."""
+    """The findings of a conversation, each cause once."""
 
     def __init__(self) -> None:
         self.new: list[Finding] = []

@@ -30,16 +30,11 @@ def requested_params(message: Message, method: str) -> list[Object]:
     return [an_object(request.get("params")) for request in requests if request.get("method") == method]
 
 
-def client_declares(message: Message, path: str) -> bool | None:
-    """Return True if the client declared a capability, None if unknown. The message asks the client for input."""
-    return message.receiver.declares(path) if message.kind == "request" else message.client_declares(path)
-
-
 @rule(MUST, f"{_PAGE}#tools-in-sampling-2", "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)
 def tools_are_declared(message: Message) -> Verdict:
     """Tools in sampling need the capability sampling.tools."""
     for params in requested_params(message, "sampling/createMessage"):
-        if ("tools" in params or "toolChoice" in params) and client_declares(message, "sampling.tools") is False:
+        if ("tools" in params or "toolChoice" in params) and message.client_declares("sampling.tools") is False:
             return "a sampling request has tools, but the client did not declare sampling.tools"
     return None
 
@@ -49,7 +44,7 @@ def context_is_declared(message: Message) -> Verdict:
     """includeContext needs the capability sampling.context."""
     for params in requested_params(message, "sampling/createMessage"):
         value = params.get("includeContext", "none")
-        if value in ("thisServer", "allServers") and client_declares(message, "sampling.context") is False:
+        if value in ("thisServer", "allServers") and message.client_declares("sampling.context") is False:
             return f"includeContext is {quoted(value)}, but the client did not declare sampling.context"
     return None
 

@@ -94,6 +94,15 @@ _MEMBERS: Final[dict[str, dict[str, tuple[type, Availability]]]] = {
 """Capability -> the paths of its members, with their types and the revisions that define them."""
 
 
+def _member(value: object, path: str) -> object:
+    """Return the member at a path, None if it is missing, or the first value on the way that is not an object."""
+    for name in path.split("."):
+        if not isinstance(value, dict):
+            return value
+        value = value.get(name)
+    return value
+
+
 @rule(MUST, "schema/ServerCapabilities", "request result", stage=SHAPE)
 def capability_members(message: Message) -> Verdict:
     """The members of a capability have the types of the schema."""
@@ -102,9 +111,7 @@ def capability_members(message: Message) -> Verdict:
         return None
     for feature, value in declared.items():
         for path, (kind, availability) in _MEMBERS.get(feature, {}).items():
-            found: object = value
-            for name in path.split("."):
-                found = found.get(name) if isinstance(found, dict) else found
+            found = _member(value, path)
             if found is not None and type(found) is not kind and availability.covers(revision):
                 text = f"the capability {feature}.{path} of the {message.side} is {quoted(found)}"
                 return Fault(text, key=f"{feature}.{path}")
