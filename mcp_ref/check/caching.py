@@ -14,7 +14,6 @@ from .rules import MUST, Fault, Verdict, modern_rule
 from .state import Message, quoted
 
 _PAGE: Final = "2026-07-28/server/utilities/caching"
-
 _METHODS: Final = " ".join(CACHEABLE)
 
 

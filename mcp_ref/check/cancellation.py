@@ -14,7 +14,6 @@ from .rules import MUST, Fault, Verdict, legacy_rule, modern_rule, rule
 from .state import Message, quoted
 
 _PAGE: Final = "2025-11-25/basic/utilities/cancellation"
-
 _CANCELLED = "notifications/cancelled"
 
 

@@ -19,7 +19,6 @@ from .rules import ADVICE, MUST, Verdict, rule
 from .state import Message, an_object, objects, quoted
 
 _PAGE: Final = "2026-07-28/server/prompts"
-
 _WITH_ICONS = "tools/list resources/list resources/templates/list prompts/list initialize server/discover"
 
 

@@ -19,7 +19,6 @@ from .state import LOOPBACK, Message, an_object, objects, quoted, url_parts
 
 _PAGE: Final = "2026-07-28/client/elicitation"
 _LEGACY_PAGE: Final = "2025-11-25/client/elicitation"
-
 _PRIMITIVES = ("string", "number", "integer", "boolean")
 
 

@@ -69,7 +69,7 @@ class Exchanges:
         )
         if not exchange.is_endpoint:  # most requests of authorization name no revision
             exchange.revision = exchange.revision or self._latest
-        exchange.resumes = exchange.dialogue.event_ids.get(exchange.header("last-event-id") or "")
+        exchange.resumes = exchange.dialogue.stream_of(exchange.header("last-event-id"))
         self.open[event.number] = exchange
         if exchange.is_endpoint and event.method == "POST" and body:
             exchange.messages = self._reader.read(Source(event, number, "client", exchange.dialogue, exchange))
@@ -123,7 +123,7 @@ class Exchanges:
             self._begin_sse(exchange, event.content)
         elif event.type == "message" and event.content.size and exchange.is_endpoint:
             messages = self._reader.read(Source(event, number, "server", exchange.dialogue, exchange))
-        stream_event = StreamEvent(number, exchange, event.id, event.retry, not event.content.size, messages)
+        stream_event = StreamEvent(number, exchange, event.id, not event.content.size, messages)
         if exchange.is_endpoint:
             revision = exchange.revision or exchange.dialogue.known_revision
             self._findings.judge("event", stream_event, "", revision, "server", number)
@@ -131,8 +131,7 @@ class Exchanges:
         exchange.retry = event.retry if event.retry is not None else exchange.retry
         if event.id:
             exchange.last_id = event.id
-            exchange.dialogue.event_ids[event.id] = exchange.resumes or exchange
-            exchange.dialogue.last_stream[event.id] = exchange
+            exchange.dialogue.event_ids[event.id] = exchange
 
     def end(self, event: HttpEnd, number: int) -> None:
         """Check a complete exchange, and forget it."""

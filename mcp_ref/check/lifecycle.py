@@ -15,7 +15,6 @@ from .rules import MUST, ORDER, SHOULD, Fault, Verdict, legacy_rule, rule
 from .state import Dialogue, Message
 
 _PAGE: Final = "2025-11-25/basic/lifecycle"
-
 _OPENING = ("initialize", "ping", "server/discover")
 
 

@@ -14,7 +14,6 @@ from .rules import MUST, SHOULD, Fault, Verdict, legacy_rule, modern_rule, rule
 from .state import Call, Message, an_object, quoted
 
 _PAGE: Final = "2026-07-28/server/utilities/logging"
-
 _LOG: Final = "notifications/message"
 
 

@@ -18,7 +18,6 @@ from .rules import ADVICE, MUST, ORDER, SHOULD, Fault, Verdict, modern_rule, rul
 from .state import Message, an_object, quoted
 
 _PAGE: Final = "2026-07-28/basic/index"
-
 _TRACE_PARENT = re.compile("[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
 _REVERSE_DNS = re.compile(r"(com|org|net|io|dev|app|ai|co|edu|gov|[a-z]{2})\.")
 MAX_JUDGED_KEY = 256

@@ -14,7 +14,6 @@ from .rules import MUST, SHOULD, Verdict, legacy_rule, rule
 from .state import LISTS, Message, quoted
 
 _PAGE: Final = "2026-07-28/server/utilities/pagination"
-
 _LISTS: Final = " ".join(LISTS)
 
 

@@ -14,7 +14,6 @@ from .rules import MUST, Fault, Verdict, rule
 from .state import Message, quoted
 
 _PAGE: Final = "2026-07-28/basic/patterns/progress"
-
 _PROGRESS = "notifications/progress"
 
 

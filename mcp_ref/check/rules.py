@@ -128,11 +128,6 @@ class Rule:
                 return False
         return True
 
-    @property
-    def page(self) -> str:
-        """The page of the specification, without its revision."""
-        return self.id.partition("#")[0].partition("/")[2]
-
     def covers(self, revision: Revision | None) -> bool:
         """Return True if the rule holds in a revision. In an unknown revision, only rules of all revisions hold."""
         if revision is None:

@@ -240,14 +240,17 @@ class Dialogue:
     input_rounds: Bounded[str, tuple[int, bool]] = field(default_factory=Bounded)
     """Digest of a request that got an `input_required` result -> its event, and True if the result had a state."""
     event_ids: Bounded[str, Exchange] = field(default_factory=Bounded)
-    """Event id -> the exchange that began its stream."""
-    last_stream: Bounded[str, Exchange] = field(default_factory=Bounded)
     """Event id -> the exchange that sent the event last."""
 
     @property
     def known_revision(self) -> Revision | None:
         """The revision of messages that do not name one themselves."""
         return self.revision or self.named_revision or self.modern
+
+    def stream_of(self, event_id: str | None) -> Exchange | None:
+        """Return the exchange that began the stream of an event, or None if no event had this id."""
+        latest = self.event_ids.get(event_id or "")
+        return (latest.resumes or latest) if latest is not None else None
 
     def party(self, side: Side) -> Party:
         return self.client if side == "client" else self.server
@@ -431,7 +434,6 @@ class StreamEvent:
     event: int
     exchange: Exchange
     id: str | None
-    retry: int | None
     is_empty: bool
     messages: list[Message]
 

@@ -12,7 +12,6 @@ from .rules import ADVICE, FORM, MUST, Fault, Verdict, modern_rule, rule
 from .state import Message
 
 _PAGE: Final = "2026-07-28/basic/transports/stdio"
-
 _DEPRECATED: Final = {
     "roots": "tool parameters, resource URIs or the server's configuration",
     "sampling": "the API of a model's provider",

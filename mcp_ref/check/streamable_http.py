@@ -15,7 +15,7 @@ from ..jsonrpc.messages import INVALID_PARAMS, Request
 from ..revisions import R2025_03_26, R2025_06_18, R2025_11_25, REVISIONS, find_revision
 from .meta import missing_meta
 from .rules import ADVICE, MUST, SHOULD, Fault, Verdict, legacy_rule, modern_rule, rule
-from .state import SESSION_HEADER, VERSION_HEADER, Dialogue, Exchange, Message, StreamEvent, quoted
+from .state import SESSION_HEADER, VERSION_HEADER, Exchange, Message, StreamEvent, quoted
 
 _LEGACY: Final = "2025-11-25/basic/transports"
 _MODERN: Final = "2026-07-28/basic/transports/streamable-http"
@@ -277,7 +277,7 @@ def retry_before_close(exchange: Exchange) -> Verdict:
 @legacy_rule(MUST, f"{_LEGACY}#sending-messages-to-the-server-12", "exchange", methods="GET", since=R2025_11_25)
 def waits_for_retry(exchange: Exchange) -> Verdict:
     """A client waits for retry before it reconnects."""
-    before = exchange.dialogue.last_stream.get(exchange.header("last-event-id") or "")
+    before = exchange.dialogue.event_ids.get(exchange.header("last-event-id") or "")
     if before is None or before.ended_at is None or before.retry is None or before.end != "complete":
         return None
     waited = exchange.at - before.ended_at
@@ -306,18 +306,14 @@ def no_response_on_get(event: StreamEvent) -> Verdict:
     return f"{responses[0].sent} comes on the stream of a GET"
 
 
-def _stream_of(dialogue: Dialogue, id: str | None) -> Exchange | None:
-    return dialogue.event_ids.get(id) if id and not dialogue.is_shared else None
-
-
 @legacy_rule(MUST, f"{_LEGACY}#resumability-and-redelivery-1", "event")
 def unique_event_id(event: StreamEvent) -> Verdict:
     """The id of an event is unique in its session."""
     exchange = event.exchange
-    other = _stream_of(exchange.dialogue, event.id)
+    other = exchange.dialogue.stream_of(event.id)
     if other is None or "last-event-id" in exchange.headers or exchange.dialogue.transport != "http":
         return None
-    if other.method == exchange.method == "GET":
+    if exchange.dialogue.is_shared or other.method == exchange.method == "GET":
         return None  # an event can be sent again on the next stream of GET
     return Fault(f"the event id {quoted(event.id)} was used before", (other.event,))
 
@@ -326,8 +322,8 @@ def unique_event_id(event: StreamEvent) -> Verdict:
 def events_of_stream(event: StreamEvent) -> Verdict:
     """A resumed stream has only events of that stream."""
     exchange = event.exchange
-    other = _stream_of(exchange.dialogue, event.id)
-    if other is None or exchange.resumes is None or other in (exchange.resumes, exchange):
+    other = exchange.dialogue.stream_of(event.id)
+    if other is None or exchange.resumes is None or other is exchange.resumes or exchange.dialogue.is_shared:
         return None
     return Fault(f"the event {quoted(event.id)} belongs to another stream", (other.event,))
 

@@ -15,7 +15,6 @@ from .rules import MUST, SHOULD, Fault, Verdict, legacy_rule, modern_rule
 from .state import Exchange, Message, an_object, quoted
 
 _PAGE: Final = "2026-07-28/basic/patterns/subscriptions"
-
 _FILTERS: Final = {
     "notifications/tools/list_changed": "toolsListChanged",
     "notifications/prompts/list_changed": "promptsListChanged",

@@ -20,7 +20,6 @@ from .state import Message, SeenTask, an_object, quoted
 from .tools import tool_of
 
 _PAGE: Final = "2025-11-25/basic/utilities/tasks"
-
 _AUGMENTED: Final = "tools/call sampling/createMessage elicitation/create"
 _OPERATIONS: Final = "tasks/get tasks/result tasks/cancel"
 _POLL_FRACTION: Final = 0.9
