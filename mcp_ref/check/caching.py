@@ -1,4 +1,4 @@
-"""Caching: the hints that tell a client how long, and with which users, it can share a result.
+"""Caching: the hints that tell a client how long it can keep a result, and which users can share it.
 
 Spec:  2026-07-28 server/utilities/caching
 Used by: conversation.py

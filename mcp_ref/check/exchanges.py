@@ -59,9 +59,10 @@ class Exchanges:
     def request(self, event: HttpRequest, number: int) -> None:
         """Check a request and the messages in its body."""
         body = event.content.data
-        exchange = Exchange(number, event.method, event.target, Headers(event.headers), Dialogue("http"), body)
-        exchange.is_fully_read, exchange.masked = event.content.is_whole, event.masked
-        exchange.at, exchange.connection = event.at, event.connection
+        exchange = Exchange(
+            number, event.method, event.target, Headers(event.headers), Dialogue("http"), body, event.content.is_whole,
+            event.masked, at=event.at, connection=event.connection,
+        )  # fmt: skip
         exchange.is_endpoint = self._is_endpoint(exchange)
         exchange.dialogue = self._dialogue_of(exchange)
         exchange.revision = (

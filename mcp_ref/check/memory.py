@@ -28,9 +28,9 @@ def new_call(message: Message, exchange: Exchange | None) -> Call:
     capabilities = message.meta.get(CLIENT_CAPABILITIES) if is_stateless(message.body) else None
     assert message.id is not None
     return Call(
-        message.event, message.id, message.method, message.body, message.side, message.revision,
-        capabilities if isinstance(capabilities, dict) else None, exchange, progress_token(message.meta),
-        size=message.size,
+        event=message.event, id=message.id, method=message.method, params=message.body, sender=message.side,
+        revision=message.revision, capabilities=capabilities if isinstance(capabilities, dict) else None,
+        exchange=exchange, token=progress_token(message.meta), size=message.size,
     )  # fmt: skip
 
 

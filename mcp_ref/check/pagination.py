@@ -1,4 +1,4 @@
-"""Pagination: cursors go back to the server as they came.
+"""Pagination: a client sends the cursors of a server back unchanged.
 
 Spec:  server/utilities/pagination (2024-11-05 to 2026-07-28)
 Used by: conversation.py

@@ -23,7 +23,7 @@ ASKING_METHODS: Final = "sampling/createMessage elicitation/create tools/call pr
 
 
 def requested_params(message: Message, method: str) -> list[Object]:
-    """Return the params of the requests with a method: the message itself, or the input requests of a result."""
+    """Return the params of each request for input with this method: the message itself, or those in its result."""
     if message.kind == "request":
         return [message.body] if message.method == method else []
     requests = [request for _, request in input_requests_of(message)]

@@ -78,18 +78,19 @@ def meta_fits(message: Message) -> Verdict:
     return None
 
 
-_MODES: Final = Availability(since=R2025_11_25)
-_TASKS: Final = Availability(since=R2025_11_25, until=R2026_07_28)
-_LISTS: Final[dict[str, tuple[type, Availability]]] = {"listChanged": (bool, Availability())}
-_KINDS: Final = ("tools.call", "sampling.createMessage", "elicitation.create")
+# the revisions in which sampling and elicitation have modes, and those whose core has tasks
+_WITH_MODES: Final = Availability(since=R2025_11_25)
+_WITH_TASKS: Final = Availability(since=R2025_11_25, until=R2026_07_28)
+_LIST_CHANGED: Final[dict[str, tuple[type, Availability]]] = {"listChanged": (bool, Availability())}
+_TASK_REQUESTS: Final = ("tools.call", "sampling.createMessage", "elicitation.create")
 _MEMBERS: Final[dict[str, dict[str, tuple[type, Availability]]]] = {
-    "tools": _LISTS,
-    "prompts": _LISTS,
-    "resources": {**_LISTS, "subscribe": (bool, Availability())},
+    "tools": _LIST_CHANGED,
+    "prompts": _LIST_CHANGED,
+    "resources": {**_LIST_CHANGED, "subscribe": (bool, Availability())},
     "roots": {"listChanged": (bool, Availability(until=R2026_07_28))},
-    "sampling": {"context": (dict, _MODES), "tools": (dict, _MODES)},
-    "elicitation": {"form": (dict, _MODES), "url": (dict, _MODES)},
-    "tasks": dict.fromkeys(("list", "cancel", *(f"requests.{kind}" for kind in _KINDS)), (dict, _TASKS)),
+    "sampling": {"context": (dict, _WITH_MODES), "tools": (dict, _WITH_MODES)},
+    "elicitation": {"form": (dict, _WITH_MODES), "url": (dict, _WITH_MODES)},
+    "tasks": dict.fromkeys(("list", "cancel", *(f"requests.{kind}" for kind in _TASK_REQUESTS)), (dict, _WITH_TASKS)),
 }
 """Capability -> the paths of its members, with their types and the revisions that define them."""
 
