@@ -161,12 +161,25 @@ def payload(event: Event) -> Any:
     return None
 
 
-def with_payload(event: Any, message: Any) -> Event:
-    data = message if isinstance(message, bytes) else json.dumps(message).encode()
-    return replace(event, content=content(data))  # type: ignore[no-any-return]
+@dataclass
+class Place:
+    """An event that a mutator can change, in one of the clean conversations."""
+
+    rng: random.Random
+    event: Event
+    message: Any
+    """The message in the event, or None."""
+    base: str
+    at: int
+    """Number of the event, from 0."""
+
+    def holding(self, message: Any) -> Event:
+        """Return the event with another message, or other bytes."""
+        data = message if isinstance(message, bytes) else json.dumps(message).encode()
+        return replace(self.event, content=content(data))  # type: ignore[call-arg]
 
 
-Mutator = Callable[[random.Random, Event, Any, str, "list[Event]", int], Change | None]
+Mutator = Callable[[Place], Change | None]
 MUTATORS: dict[str, Mutator] = {}
 LOST = {"response_id", "never_answered", "known_token", "known_cursor", "invalid_cursor_is_refused", "subscribed_resource",
         "subscription_id", "acknowledged_first", "asked_for_logs", "state_is_returned", "initialized_is_sent",
@@ -184,76 +197,70 @@ def mutator(function: Mutator) -> Mutator:
 
 
 @mutator
-def no_json(rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int) -> Change | None:
+def no_json(place: Place) -> Change | None:
     names = {"output_is_messages", "input_is_messages", "json_rpc", "utf_8"}
-    data = rng.choice([b"hello", b'{"jsonrpc": "2.0", ', b'{"jsonrpc":"2.0","method":"\xff"}', b"[1]", b"3", b""])
-    if isinstance(event, HttpBody | HttpRequest | HttpEvent) and not data:
+    data = place.rng.choice([b"hello", b'{"jsonrpc": "2.0", ', b'{"jsonrpc":"2.0","method":"\xff"}', b"[1]", b"3", b""])
+    if isinstance(place.event, HttpBody | HttpRequest | HttpEvent) and not data:
         return None
-    return Change(with_payload(event, data), names | {"no_batch"}, LOST | HANDSHAKE | {"response_type", "accepted"})
+    return Change(place.holding(data), names | {"no_batch"}, LOST | HANDSHAKE | {"response_type", "accepted"})
 
 
 @mutator
-def wrong_version(rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int) -> Change:
-    changed = {**message, "jsonrpc": rng.choice(["1.0", 2.0, None])}
+def wrong_version(place: Place) -> Change:
+    changed = {**place.message, "jsonrpc": place.rng.choice(["1.0", 2.0, None])}
     return Change(
-        with_payload(event, changed),
-        {"json_rpc"} if "method" in message else {"json_rpc", "result_or_error"},
+        place.holding(changed),
+        {"json_rpc"} if "method" in place.message else {"json_rpc", "result_or_error"},
         LOST | {"initialize_first", "accepted", "response_type"},
     )
 
 
 @mutator
-def null_id(rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int) -> Change | None:
-    if "method" not in message or "id" not in message:
+def null_id(place: Place) -> Change | None:
+    if "method" not in place.message or "id" not in place.message:
         return None
     return Change(
-        with_payload(event, {**message, "id": rng.choice([None, 1.5, [], {}])}),
+        place.holding({**place.message, "id": place.rng.choice([None, 1.5, [], {}])}),
         {"request_id"},
         LOST | {"accepted", "response_type", "initialize_first"},
     )
 
 
 @mutator
-def other_response_id(
-    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
-) -> Change | None:
-    if "method" in message:
+def other_response_id(place: Place) -> Change | None:
+    if "method" in place.message:
         return None
     return Change(
-        with_payload(event, {**message, "id": rng.choice([999, "x", ""])}),
+        place.holding({**place.message, "id": place.rng.choice([999, "x", ""])}),
         {"response_id"},
         LOST | HANDSHAKE | {"stream_brings_response"},
     )
 
 
 @mutator
-def two_responses(
-    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
-) -> Change | None:
-    if "method" in message or not isinstance(event, Frame | HttpEvent):
+def two_responses(place: Place) -> Change | None:
+    if "method" in place.message or not isinstance(place.event, Frame | HttpEvent):
         return None
-    again = replace(event, id=None) if isinstance(event, HttpEvent) else event
-    return Change([event, again], {"response_id", "response_is_last"}, {"response_id", "response_is_last"})
+    again = replace(place.event, id=None) if isinstance(place.event, HttpEvent) else place.event
+    return Change([place.event, again], {"response_id", "response_is_last"}, {"response_id", "response_is_last"})
 
 
 @mutator
-def used_id(rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int) -> Change | None:
-    if "stdio" not in base or MODERN in base or message.get("method") != "ping":
+def used_id(place: Place) -> Change | None:
+    if "stdio" not in place.base or MODERN in place.base or place.message.get("method") != "ping":
         return None
-    return Change(with_payload(event, {**message, "id": 1}), {"id_used_once"}, LOST)
+    return Change(place.holding({**place.message, "id": 1}), {"id_used_once"}, LOST)
 
 
 @mutator
-def lost_member(
-    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
-) -> Change | None:
-    place = message.get("params") or message.get("result")
-    names = [name for name in place or () if name in REQUIRED]
+def lost_member(place: Place) -> Change | None:
+    part = place.message.get("params") or place.message.get("result")
+    names = [name for name in part or () if name in REQUIRED]
     if not names:
         return None
-    name = rng.choice(names)
-    changed = copy.deepcopy(message)
-    wrong = rng.choice(["drop", 7, [7], {"a": 7}])
+    name = place.rng.choice(names)
+    changed = copy.deepcopy(place.message)
+    wrong = place.rng.choice(["drop", 7, [7], {"a": 7}])
     target = changed.get("params") or changed["result"]
     if wrong == "drop":
         del target[name]
@@ -265,7 +272,7 @@ def lost_member(
                   "subscribed_resource", "unknown_level_is_refused", "discover_names_modern", "mismatch_is_refused",
                   "structured_content_as_text", "client_waits_for_initialize", "method_of_revision"}  # fmt: skip
     return Change(
-        with_payload(event, changed), {"params_fit", "result_fits", "hints", "input_is_complete", "known_token"}, may
+        place.holding(changed), {"params_fit", "result_fits", "hints", "input_is_complete", "known_token"}, may
     )
 
 
@@ -275,74 +282,66 @@ REQUIRED = {"name", "uri", "contents", "messages", "roots", "tools", "progressTo
 
 
 @mutator
-def shrinking_progress(
-    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
-) -> Change | None:
-    if message.get("method") != PROGRESS or message["params"]["progress"] == 1:
+def shrinking_progress(place: Place) -> Change | None:
+    if place.message.get("method") != PROGRESS or place.message["params"]["progress"] == 1:
         return None
-    changed = {**message, "params": {**message["params"], "progress": rng.choice([0, -1, 1])}}
-    return Change(with_payload(event, changed), {"growing_value"}, set())
+    changed = {**place.message, "params": {**place.message["params"], "progress": place.rng.choice([0, -1, 1])}}
+    return Change(place.holding(changed), {"growing_value"}, set())
 
 
 @mutator
-def unknown_token(
-    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
-) -> Change | None:
-    if message.get("method") != PROGRESS:
+def unknown_token(place: Place) -> Change | None:
+    if place.message.get("method") != PROGRESS:
         return None
-    changed = {**message, "params": {**message["params"], "progressToken": rng.choice(["q", 3, ""])}}
-    return Change(with_payload(event, changed), {"known_token"}, set())
+    changed = {**place.message, "params": {**place.message["params"], "progressToken": place.rng.choice(["q", 3, ""])}}
+    return Change(place.holding(changed), {"known_token"}, set())
 
 
 @mutator
-def other_cursor(
-    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
-) -> Change | None:
-    if "cursor" not in message.get("params", {}) or MODERN in base:
+def other_cursor(place: Place) -> Change | None:
+    if "cursor" not in place.message.get("params", {}) or MODERN in place.base:
         return None
-    changed = {**message, "params": {"cursor": rng.choice(["P3", "", "p2"])}}
-    return Change(with_payload(event, changed), {"known_cursor"}, {"invalid_cursor_is_refused"})
+    changed = {**place.message, "params": {"cursor": place.rng.choice(["P3", "", "p2"])}}
+    return Change(place.holding(changed), {"known_cursor"}, {"invalid_cursor_is_refused"})
 
 
 @mutator
-def undeclared(
-    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
-) -> Change | None:
-    part = message.get("params") or message.get("result") or {}
+def undeclared(place: Place) -> Change | None:
+    part = place.message.get("params") or place.message.get("result") or {}
     capabilities = part.get("capabilities")
-    if not isinstance(capabilities, dict) or MODERN in base or "protocolVersion" not in part:
+    if not isinstance(capabilities, dict) or MODERN in place.base or "protocolVersion" not in part:
         return None
     used = [
         name
-        for name in (("tools", "prompts", "resources", "logging") if "result" in message else ("roots", "sampling"))
+        for name in (
+            ("tools", "prompts", "resources", "logging") if "result" in place.message else ("roots", "sampling")
+        )
         if name in capabilities
     ]
-    name = rng.choice(used)
-    if "http" in base and name in ("roots", "sampling"):
+    name = place.rng.choice(used)
+    if "http" in place.base and name in ("roots", "sampling"):
         return None
-    changed = copy.deepcopy(message)
+    changed = copy.deepcopy(place.message)
     del (changed.get("params") or changed["result"])["capabilities"][name]
     rules = {"capability_of_receiver", "capability_of_sender", "feature_is_declared"}
-    return Change(with_payload(event, changed), rules, rules | {"level_of_session", "subscribed_resource"})
+    return Change(place.holding(changed), rules, rules | {"level_of_session", "subscribed_resource"})
 
 
 @mutator
-def wrong_structure(
-    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
-) -> Change | None:
-    if "structuredContent" not in message.get("result", {}):
+def wrong_structure(place: Place) -> Change | None:
+    if "structuredContent" not in place.message.get("result", {}):
         return None
-    changed = copy.deepcopy(message)
-    changed["result"]["structuredContent"] = rng.choice([{}, {"n": "x"}, {"n": None}])
-    return Change(with_payload(event, changed), {"structured_content_fits"}, set())
+    changed = copy.deepcopy(place.message)
+    changed["result"]["structuredContent"] = place.rng.choice([{}, {"n": "x"}, {"n": None}])
+    return Change(place.holding(changed), {"structured_content_fits"}, set())
 
 
 @mutator
-def other_method(
-    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
-) -> Change | None:
-    revision = base.split()[1]
-    if message.get("method") != "ping" and (message.get("method") != "prompts/get" or MODERN not in base):
+def other_method(place: Place) -> Change | None:
+    revision = place.base.split()[1]
+    if place.message.get("method") != "ping" and (
+        place.message.get("method") != "prompts/get" or MODERN not in place.base
+    ):
         return None
     foreign = (
         ["elicitation/create"]
@@ -351,107 +350,97 @@ def other_method(
         if revision < "2025-11-25"
         else ["resources/subscribe"]
     )
-    if MODERN not in base and revision >= "2025-06-18":
+    if MODERN not in place.base and revision >= "2025-06-18":
         foreign = ["server/discover", "subscriptions/listen"]
-    changed = {**message, "method": rng.choice(foreign)}
+    changed = {**place.message, "method": place.rng.choice(foreign)}
     return Change(
-        with_payload(event, changed), {"method_of_revision"}, {"mirrored_headers", "mismatch_is_refused", "result_fits"}
+        place.holding(changed), {"method_of_revision"}, {"mirrored_headers", "mismatch_is_refused", "result_fits"}
     )
 
 
 @mutator
-def lost_meta(rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int) -> Change | None:
-    meta = message.get("params", {}).get("_meta", {})
+def lost_meta(place: Place) -> Change | None:
+    meta = place.message.get("params", {}).get("_meta", {})
     if PREFIX + "protocolVersion" not in meta:
         return None
-    changed = copy.deepcopy(message)
-    name = rng.choice(["protocolVersion", "clientCapabilities"])
-    if rng.random() < 0.5:
+    changed = copy.deepcopy(place.message)
+    name = place.rng.choice(["protocolVersion", "clientCapabilities"])
+    if place.rng.random() < 0.5:
         del changed["params"]["_meta"][PREFIX + name]
     else:
         changed["params"]["_meta"][PREFIX + name] = 5
     may = LOST | {"malformed_request_is_refused", "initialize_first", "status_of_error", "input_is_declared"}
-    if at == 0 or name == "protocolVersion":
+    if place.at == 0 or name == "protocolVersion":
         may |= {"required_meta"}
-    return Change(with_payload(event, changed), {"required_meta", "initialize_first"}, may)
+    return Change(place.holding(changed), {"required_meta", "initialize_first"}, may)
 
 
 @mutator
-def lost_result_type(
-    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
-) -> Change | None:
-    if MODERN not in base or "resultType" not in message.get("result", {}) or at < 4:
+def lost_result_type(place: Place) -> Change | None:
+    if MODERN not in place.base or "resultType" not in place.message.get("result", {}) or place.at < 4:
         return None
-    changed = copy.deepcopy(message)
+    changed = copy.deepcopy(place.message)
     del changed["result"]["resultType"]
-    return Change(with_payload(event, changed), {"result_type", "result_fits"}, LOST | {"state_is_returned"})
+    return Change(place.holding(changed), {"result_type", "result_fits"}, LOST | {"state_is_returned"})
 
 
 @mutator
-def lost_hint(rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int) -> Change | None:
-    if "ttlMs" not in message.get("result", {}):
+def lost_hint(place: Place) -> Change | None:
+    if "ttlMs" not in place.message.get("result", {}):
         return None
-    changed = copy.deepcopy(message)
-    name, value = rng.choice(
+    changed = copy.deepcopy(place.message)
+    name, value = place.rng.choice(
         [("ttlMs", -1), ("ttlMs", "0"), ("cacheScope", "all"), ("ttlMs", None), ("cacheScope", None)]
     )
     changed["result"] |= {name: value}
-    return Change(with_payload(event, changed), {"hints", "negative_ttl"}, {"scope_of_pages"})
+    return Change(place.holding(changed), {"hints", "negative_ttl"}, {"scope_of_pages"})
 
 
 @mutator
-def other_state(
-    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
-) -> Change | None:
-    if "requestState" not in message.get("params", {}) or "stdio" not in base:
+def other_state(place: Place) -> Change | None:
+    if "requestState" not in place.message.get("params", {}) or "stdio" not in place.base:
         return None
-    changed = copy.deepcopy(message)
+    changed = copy.deepcopy(place.message)
     changed["params"]["requestState"] = "S "
-    return Change(with_payload(event, changed), {"state_is_returned"}, set())
+    return Change(place.holding(changed), {"state_is_returned"}, set())
 
 
 @mutator
-def lost_subscription_id(
-    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
-) -> Change | None:
-    if PREFIX + "subscriptionId" not in message.get("params", {}).get("_meta", {}):
+def lost_subscription_id(place: Place) -> Change | None:
+    if PREFIX + "subscriptionId" not in place.message.get("params", {}).get("_meta", {}):
         return None
-    changed = copy.deepcopy(message)
-    changed["params"]["_meta"] = rng.choice([{}, {PREFIX + "subscriptionId": "other"}])
-    return Change(with_payload(event, changed), {"subscription_id"}, {"acknowledged_first"})
+    changed = copy.deepcopy(place.message)
+    changed["params"]["_meta"] = place.rng.choice([{}, {PREFIX + "subscriptionId": "other"}])
+    return Change(place.holding(changed), {"subscription_id"}, {"acknowledged_first"})
 
 
 @mutator
-def unasked_log(
-    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
-) -> Change | None:
-    if PREFIX + "logLevel" not in message.get("params", {}).get("_meta", {}):
+def unasked_log(place: Place) -> Change | None:
+    if PREFIX + "logLevel" not in place.message.get("params", {}).get("_meta", {}):
         return None
-    changed = copy.deepcopy(message)
+    changed = copy.deepcopy(place.message)
     del changed["params"]["_meta"][PREFIX + "logLevel"]
-    return Change(with_payload(event, changed), {"asked_for_logs"}, set())
+    return Change(place.holding(changed), {"asked_for_logs"}, set())
 
 
 @mutator
-def quiet_level(
-    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
-) -> Change | None:
-    if message.get("method") != "notifications/message" or MODERN in base:
+def quiet_level(place: Place) -> Change | None:
+    if place.message.get("method") != "notifications/message" or MODERN in place.base:
         return None
-    changed = {**message, "params": {"level": rng.choice(["debug", "info", "notice"]), "data": 1}}
-    return Change(with_payload(event, changed), {"level_of_session"}, set())
+    changed = {**place.message, "params": {"level": place.rng.choice(["debug", "info", "notice"]), "data": 1}}
+    return Change(place.holding(changed), {"level_of_session"}, set())
 
 
 @mutator
-def header(rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int) -> Change | None:
-    if not isinstance(event, HttpRequest) or at < 8:
+def header(place: Place) -> Change | None:
+    if not isinstance(place.event, HttpRequest) or place.at < 8:
         return None
     rules = {"accept": {"post_accepts_both", "get_accepts_events"}, "mcp-session-id": {"session_header"},
              "mcp-protocol-version": {"version_header", "mirrored_headers"}, "mcp-method": {"mirrored_headers"},
              "mcp-name": {"mirrored_headers"}, "content-type": {"post_is_json"}}  # fmt: skip
-    present = [name for name, _ in event.headers if name.lower() in rules]
-    name = rng.choice(present)
-    headers = tuple((n, v) for n, v in event.headers if n != name)
+    present = [name for name, _ in place.event.headers if name.lower() in rules]
+    name = place.rng.choice(present)
+    headers = tuple((n, v) for n, v in place.event.headers if n != name)
     may = {
         "mismatch_is_refused",
         "missing_session_is_400",
@@ -459,24 +448,22 @@ def header(rng: random.Random, event: Event, message: Any, base: str, events: li
         "get_is_stream",
         "invalid_version_is_refused",
     }
-    return Change(replace(event, headers=headers), rules[name.lower()], may)
+    return Change(replace(place.event, headers=headers), rules[name.lower()], may)
 
 
 @mutator
-def status(rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int) -> Change | None:
-    if not isinstance(event, HttpResponse) or event.status != 202 or at < 8:
+def status(place: Place) -> Change | None:
+    if not isinstance(place.event, HttpResponse) or place.event.status != 202 or place.at < 8:
         return None
-    return Change(replace(event, status=rng.choice([200, 204, 201])), {"accepted"}, set())
+    return Change(replace(place.event, status=place.rng.choice([200, 204, 201])), {"accepted"}, set())
 
 
 @mutator
-def response_kind(
-    rng: random.Random, event: Event, message: Any, base: str, events: list[Event], at: int
-) -> Change | None:
-    if not isinstance(event, HttpResponse) or event.status != 200 or at < 8:
+def response_kind(place: Place) -> Change | None:
+    if not isinstance(place.event, HttpResponse) or place.event.status != 200 or place.at < 8:
         return None
-    headers = tuple((n, "text/html" if n == "Content-Type" else v) for n, v in event.headers)
-    return Change(replace(event, headers=headers), {"response_type", "get_is_stream"}, LOST)
+    headers = tuple((n, "text/html" if n == "Content-Type" else v) for n, v in place.event.headers)
+    return Change(replace(place.event, headers=headers), {"response_type", "get_is_stream"}, LOST)
 
 
 def mutations(number: int) -> list[tuple[str, str, list[Event], Head, Change]]:
@@ -492,7 +479,7 @@ def mutations(number: int) -> list[tuple[str, str, list[Event], Head, Change]]:
             at = rng.randrange(len(events))
             message = payload(events[at])
             if isinstance(message, dict) or name in ("header", "status", "response_kind"):
-                change = MUTATORS[name](rng, events[at], message, base, events, at)
+                change = MUTATORS[name](Place(rng, events[at], message, base, at))
         new = change.event if isinstance(change.event, list) else [change.event]
         found.append((name, base, [*events[:at], *new, *events[at + 1 :]], head, change))
     return found
