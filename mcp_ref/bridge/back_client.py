@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -51,6 +52,9 @@ LIST_SECONDS: Final = 60.0
 
 ROOTS_SECONDS: Final = 30.0
 """Time that a request of a server outside of a call waits for the next call, in seconds."""
+
+IDLE_SECONDS: Final = 600.0
+"""Time without requests after which a session's client can be closed for another session, in seconds."""
 
 KEEP_ALIVE_SECONDS: Final = 15.0
 """Pause between the progress notifications for a server that waits for a user, in seconds."""
@@ -140,6 +144,7 @@ class BackClient(Client):
         self.is_leased, self.watchers = False, 0
         """True while a call has the client for itself; number of subscriptions and awaited tasks that keep it open."""
         self._task_tokens: dict[RequestId, RequestId] = {}  # of the progress of tasks: ours -> the client's
+        self._used_at = time.monotonic()
         self._level: str | None = None  # the log level that the server has got
         self._call_began = asyncio.Event()
         self._early: set[asyncio.Future[Object]] = set()  # requests that the server sent before a call
@@ -168,8 +173,12 @@ class BackClient(Client):
 
     @property
     def is_unused(self) -> bool:
-        """True if the client can be closed for another caller: it belongs to no session, and nobody waits for it."""
-        if not self.is_open or self.caller.session is not None or self.is_leased or self.watchers:
+        """True if the client can be closed for another caller: nobody waits for it, and no session has used it lately.
+
+        A session that uses it again gets a new client, for which the server does not know its earlier requests.
+        """
+        is_recent = self.caller.session is not None and time.monotonic() - self._used_at < IDLE_SECONDS
+        if not self.is_open or is_recent or self.is_leased or self.watchers:
             return False
         if self.is_modern:  # it has an open request all the time, with which it listens to changed lists
             return not self.calls
@@ -220,6 +229,7 @@ class BackClient(Client):
                 self.calls.remove(call)
             if not self.calls:
                 self._call_began.clear()
+            self._used_at = time.monotonic()
 
     def _follow_task(self, token: RequestId, front_token: RequestId) -> None:
         # [2025-11-25 basic/utilities/tasks#task-progress-notifications] the token stays valid while the task runs

@@ -9,6 +9,7 @@ Spec:  server/utilities/pagination; 2026-07-28 basic/transports/streamable-http#
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Final, cast
 
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 
 MAX_LAST_PAGES: Final = 256
 """Maximum number of pages that the bridge keeps for servers that are away."""
+MAX_LAST_CHARACTERS: Final = 32 * 1024 * 1024
+"""Maximum length of these pages together, in characters."""
 
 
 class Lists:
@@ -35,7 +38,7 @@ class Lists:
 
     def __init__(self, servers: dict[str, BackServer], names: Namespace, key: bytes) -> None:
         self._servers, self._names, self._key = servers, names, key
-        self._last_pages: dict[tuple[object, ...], Object] = {}
+        self._last_pages: dict[tuple[object, ...], str] = {}  # as JSON, oldest first
 
     async def serve(self, method: str, params: Object, context: Context) -> Object:
         """Return one page of one server; for a revision without pages, all pages of all servers."""
@@ -83,7 +86,7 @@ class Lists:
             own["cursor"] = cursor
         if self._names.is_plain:
             return self._for_client(server, await exchange_simply(server, method, own, context))
-        last = name, method, caller.principal, caller.revision, cursor
+        last = name, method, caller.principal, caller.revision, repr(cursor)
         empty = codec_for(context.revision).encode(result_type(method)([]))
         try:
             await server.shared(caller)
@@ -92,11 +95,16 @@ class Lists:
             page = self._for_client(server, await exchange_simply(server, method, own, context))
         except ProtocolError as error:
             log.warning("%s is not in the list: %s", name, error)
-            return self._last_pages.get(last) or empty
-        self._last_pages[last] = page
-        if len(self._last_pages) > MAX_LAST_PAGES:
-            del self._last_pages[next(iter(self._last_pages))]
+            return cast(Object, json.loads(self._last_pages[last])) if last in self._last_pages else empty
+        self._keep(last, json.dumps(page))
         return page
+
+    def _keep(self, key: tuple[object, ...], page: str) -> None:
+        """Keep a page for the time when its server is away, instead of the oldest ones if there are too many."""
+        self._last_pages.pop(key, None)
+        self._last_pages[key] = page
+        while sum(map(len, self._last_pages.values())) > MAX_LAST_CHARACTERS or len(self._last_pages) > MAX_LAST_PAGES:
+            del self._last_pages[next(iter(self._last_pages))]
 
     def _for_client(self, server: BackServer, page: Object) -> Object:
         """Return a page without the tools that are not allowed or have invalid headers, with the names for clients."""

@@ -131,6 +131,16 @@ async def test_bridge_closes_no_client_of_a_live_session_for_another_one(monkeyp
         assert bridge.backs["back"].clients == before
 
 
+async def test_bridge_closes_the_client_of_an_idle_session_for_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_ref.bridge.backs.MAX_SESSION_CLIENTS", 1)
+    monkeypatch.setattr("mcp_ref.bridge.back_client.IDLE_SECONDS", 0.0)
+    bridge = Bridge(servers={"back": make_back("2025-11-25")})
+    async with Client(bridge, revision="2025-11-25") as one, Client(bridge, revision="2025-11-25") as two:
+        for client in (one, two, one):
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+            assert len(bridge.backs["back"].clients) == 1
+
+
 async def test_bridge_counts_the_clients_that_are_still_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_ref.bridge.backs.MAX_SESSION_CLIENTS", 4)
     server = make_back("2025-11-25")

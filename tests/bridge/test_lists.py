@@ -54,6 +54,19 @@ async def test_bridge_keeps_the_last_page_for_clients_of_the_same_revision_only(
         assert page["resultType"] == "complete"
 
 
+async def test_bridge_keeps_last_pages_up_to_a_total_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    small, faults = make_back("2025-11-25"), list[int]()
+    large = Server("large", revisions=["2025-11-25"])
+    large.tools.add(lambda: "x", "large", description="x" * 20_000)
+    monkeypatch.setattr("mcp_ref.bridge.lists.MAX_LAST_CHARACTERS", 20_000)
+    async with linked({"small": _failing(small, faults), "large": _failing(large, faults)}) as (client, bridge):
+        names = [tool.name for tool in await client.list_tools()]
+        faults.append(1)
+        client.forget_results("tools/list")
+        assert await client.list_tools() == [] and "large__large" in names
+        assert bridge.relay.lists._last_pages == {}
+
+
 @pytest.mark.parametrize("cursor", ["A", "!", "AAAA", "\u00e9"])
 @pytest.mark.attack("bridge-foreign-cursor")
 async def test_bridge_refuses_a_malformed_cursor(cursor: Any) -> None:
