@@ -6,7 +6,7 @@
 
 A message of a legacy server does not name its call, unless the call is a task. A client of a pool is leased to
 one call at a time (backs.py), so a request that names no task belongs to that call. Log messages do not name their call
-either: if calls of several callers are in flight, they are dropped and counted.
+either, so they are dropped and counted while calls of several callers are in flight.
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 basic/versioning, basic/index#statelessness
 """
@@ -141,8 +141,10 @@ class BackClient(Client):
         """The callers with this key can use the client (backs.py)."""
         self.calls: list[Call] = []
         """The calls in flight to which an input request of the server can belong."""
-        self.is_leased, self.watchers = False, 0
-        """True while a call has the client for itself; number of subscriptions and awaited tasks that keep it open."""
+        self.is_leased = False
+        """True while a call has the client for itself."""
+        self.watchers = 0
+        """Number of subscriptions and awaited tasks that keep the client open."""
         self._task_tokens: dict[RequestId, RequestId] = {}  # of the progress of tasks: ours -> the client's
         self._used_at = time.monotonic()
         self._level: str | None = None  # the log level that the server has got
@@ -218,7 +220,10 @@ class BackClient(Client):
                 on_progress=progressed if call.token is not None else None,
             )  # fmt: skip
             if call.token is not None and session.revision.tasks_are_core and "task" in result:
-                self._follow_task(ids[0], call.token)
+                # [2025-11-25 basic/utilities/tasks#task-progress-notifications] it stays valid while the task runs
+                self._task_tokens[ids[0]] = call.token
+                if len(self._task_tokens) > MAX_FOLLOWED_TASKS:
+                    del self._task_tokens[next(iter(self._task_tokens))]
             return result
         except RequestTimeout as error:
             raise ProtocolError(INTERNAL_ERROR, f"{self.back.name}: {error}") from None
@@ -230,12 +235,6 @@ class BackClient(Client):
             if not self.calls:
                 self._call_began.clear()
             self._used_at = time.monotonic()
-
-    def _follow_task(self, token: RequestId, front_token: RequestId) -> None:
-        # [2025-11-25 basic/utilities/tasks#task-progress-notifications] the token stays valid while the task runs
-        self._task_tokens[token] = front_token
-        if len(self._task_tokens) > MAX_FOLLOWED_TASKS:
-            del self._task_tokens[next(iter(self._task_tokens))]
 
     def _lost(self, method: str, error: Exception) -> ProtocolError:
         """Return the error for a request whose response is lost or invalid."""
@@ -252,8 +251,9 @@ class BackClient(Client):
             declared = codec_for(call.revision).decode(ClientCapabilities, capabilities)
             declared.extensions = {EXTENSION: {}} if call.allows_task else declared.extensions
             capabilities = codec_for(self.revision).encode(declared)
-        elif not self.back.is_alone:
-            capabilities = _without_tasks(capabilities)
+        elif not self.back.is_alone and isinstance(extensions := capabilities.get("extensions"), dict):
+            kept: Object = {name: each for name, each in extensions.items() if name != EXTENSION}
+            capabilities = {**capabilities, "extensions": kept}
         fields: Object = {**meta, **self.session.request_meta, CLIENT_CAPABILITIES: capabilities}
         if call.level is not None and self.server_can("logging"):
             fields[LOG_LEVEL] = call.level
@@ -319,14 +319,16 @@ class BackClient(Client):
     def _call_of(self, params: Object) -> Call | None:
         """Return the call to which a message of the server belongs; None if that is unknown.
 
-        Only the messages of a task say it. Several other calls can be in flight: then they must be of one session.
+        Only a message of a task names its call. Any other belongs to the only call in flight or, in a session, to one
+        of them, since all of them are of the same user.
         """
         related = _meta_of(params).get(RELATED_TASK)
         id = related.get("taskId") if isinstance(related, dict) else None
         calls = [call for call in self.calls if call.task_id == id]
         if not calls:  # a task that has ended belongs to no call, but one can be so new that its id is not known yet
             calls = [call for call in self.calls if id is None or call.task_id == ""]
-        return calls[0] if len(calls) == 1 or (calls and self.caller.session is not None) else None
+        is_certain = len(calls) == 1 or self.caller.session is not None
+        return calls[0] if calls and is_certain else None
 
     async def _serve(self, method: str, params: Object, context: RequestContext) -> Object:
         """Serve a request of the server: pass it on to the caller, and report progress while its user thinks."""
@@ -337,12 +339,14 @@ class BackClient(Client):
             asking.add_done_callback(self._early.discard)
         progress = 0
         try:
-            while not (await asyncio.wait([asking], timeout=KEEP_ALIVE_SECONDS))[0]:
+            while True:
+                await asyncio.wait([asking], timeout=KEEP_ALIVE_SECONDS)
+                if asking.done():
+                    return asking.result()
                 progress += 1
                 if token is not None:
                     wire: Object = {"progressToken": token, "progress": progress}
                     context.channel.notify("notifications/progress", RelayedObject(wire), context.request_id)
-            return asking.result()
         except ProtocolError as error:  # also a RemoteError, which would not reach the server unchanged
             raise ProtocolError(error.code, error.message, error.data) from None
         except McpError as error:
@@ -372,10 +376,3 @@ class BackClient(Client):
 def _meta_of(params: Object) -> Object:
     meta = params.get("_meta")
     return meta if isinstance(meta, dict) else {}
-
-
-def _without_tasks(capabilities: Object) -> Object:
-    extensions = capabilities.get("extensions")
-    if not isinstance(extensions, dict):
-        return capabilities
-    return {**capabilities, "extensions": {name: each for name, each in extensions.items() if name != EXTENSION}}

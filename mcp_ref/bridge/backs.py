@@ -39,7 +39,7 @@ from functools import partial
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
-from ..basic.lifecycle import Implementation, declares
+from ..basic.lifecycle import Implementation
 from ..client.connector import ConnectionState
 from ..codec import codec_for
 from ..host.hosted import HostedServer
@@ -89,12 +89,12 @@ class _Failures(NamedTuple):
 class _SessionInfo(Implementation):
     """The name of a session's client in a handshake, but the bridge's own name in a request to a modern server."""
 
-    def __init__(self, info: Implementation, own: Implementation) -> None:
+    def __init__(self, info: Implementation, bridge_info: Implementation) -> None:
         super().__init__(**vars(info))
-        self._own = own
+        self._bridge_info = bridge_info
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        return wire if revision.era == "legacy" else codec_for(revision).encode(self._own)
+        return wire if revision.era == "legacy" else codec_for(revision).encode(self._bridge_info)
 
 
 class BackServer(ServerNotes):
@@ -238,16 +238,18 @@ class BackServer(ServerNotes):
         """Close an unused client of a pool if there are too many clients. Raise ProtocolError if all are in use."""
         is_of_session = caller.session is not None and not self.is_modern
         most = MAX_SESSION_CLIENTS if is_of_session else MAX_CLIENTS
-        clients = [each for each in self.clients if (each.caller.session is not None) == is_of_session]
-        of_principal = [each for each in clients if each.caller.principal == caller.principal]
+        alike = [each for each in self.clients if (each.caller.session is not None) == is_of_session]
+        of_principal = [each for each in alike if each.caller.principal == caller.principal]
         if caller.principal is not None and len(of_principal) >= most // 2:
-            clients = of_principal
-        elif len(clients) < most:
+            crowd = of_principal
+        elif len(alike) >= most:
+            crowd = alike
+        else:
             return
-        client = next((each for each in clients if each.is_unused), None)
-        if client is None:
-            raise ProtocolError(INTERNAL_ERROR, f"{self.name} has {len(clients)} clients in use; try again later")
-        self.discard(client)
+        unused = next((each for each in crowd if each.is_unused), None)
+        if unused is None:
+            raise ProtocolError(INTERNAL_ERROR, f"{self.name} has {len(crowd)} clients in use; try again later")
+        self.discard(unused)
 
     def _note_end(self, client: BackClient, seconds: float) -> None:
         """Forget a client whose connection has ended. After short lives, callers with the same key have to wait.
@@ -292,9 +294,6 @@ class BackServer(ServerNotes):
             connecting.cancel()
         for client in [each for each in self.clients if each.caller.session is session]:
             self.discard(client)
-
-    def offers(self, capability: str) -> bool:
-        return self.facts is not None and declares(self.facts.server_capabilities, capability)
 
     async def close(self) -> None:
         """Close all clients, also those that are still connecting."""

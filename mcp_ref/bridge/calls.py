@@ -56,7 +56,7 @@ class Call:
         self.revision, self.losses, self._prefix = context.revision, losses, prefix
         self.loop = asyncio.get_running_loop()
         self.on_held: Callable[[], None] = lambda: None
-        """Called each time when the call begins to wait for the user of a modern client (held.py)."""
+        """Called each time the call begins to wait for the user of a modern client (held.py)."""
         self.allows_task = False
         """True if a server of another revision can run the call as a task, whose result the bridge awaits."""
         self.task_id: JSON = None

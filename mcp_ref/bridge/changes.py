@@ -157,7 +157,7 @@ class Changes:
         self, key: tuple[object, str], uri: str, context: RequestContext, announce: Callable[[str, str], None]
     ) -> None:
         """Open a subscription for a client. Raise ProtocolError if the server refuses it."""
-        name, own = self._names.split_uri(uri)
+        name, original = self._names.split_uri(uri)
         server, caller = self._servers[name], caller_of(context)
 
         def report(changed: str) -> None:
@@ -171,13 +171,13 @@ class Changes:
             if of_principal >= most or len(self._watches) >= MAX_WATCHES:
                 text = f"the bridge has {len(self._watches)} subscriptions, {of_principal} of this caller"
                 raise ProtocolError(INTERNAL_ERROR, f"{text}; end some of them first")
-            watch = self._watches[key] = Watch(server, caller, own, report)
+            watch = self._watches[key] = Watch(server, caller, original, report)
         try:
             await asyncio.shield(watch.accepted)
         except BaseException as error:
             self._watches.pop(key, None)
             watch.task.cancel()
-            raise self._refusal(error, server, own, context) from None
+            raise self._refusal(error, server, original, context) from None
 
     def _refusal(self, error: BaseException, server: BackServer, uri: str, context: RequestContext) -> BaseException:
         """Return the exception for a client whose subscription has failed."""

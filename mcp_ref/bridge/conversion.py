@@ -16,10 +16,11 @@ Spec:  2026-07-28 changelog, basic/index#error-codes; 2025-11-25 server/resource
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import logging
 from collections.abc import Iterator
-from typing import Final, cast
+from typing import Final, cast, get_args
 
 from ..basic.versioning import MODERN_ERROR_CODES
 from ..codec import ShapeError, codec_for, members_of
@@ -87,23 +88,57 @@ def converted(wire: Object, cls: type, source: Revision, target: Revision, losse
     return encoded
 
 
+@functools.cache
+def lost_fields(cls: type, source: Revision, target: Revision) -> dict[str, str]:
+    """Return the fields that the source has and the target lacks, with their fates, also in nested dataclasses."""
+    return _lost_fields(cls, source, target, set())
+
+
+def _lost_fields(cls: type, source: Revision, target: Revision, seen: set[type]) -> dict[str, str]:
+    of_class: Availability = getattr(cls, "availability", Availability())
+    if cls in seen or not of_class.covers(source):
+        return {}
+    if not of_class.covers(target):
+        return {cls.__name__: f"{source} -> {target}: {'as text' if of_class.fallback else 'refused'}"}
+    seen.add(cls)
+    found: dict[str, str] = {}
+    for member in members_of(cls):
+        if not member.availability.covers(source):
+            continue
+        if not member.availability.covers(target):
+            fate = "refused" if member.availability.if_unsupported == "refuse" else "left out"
+            found[f"{cls.__name__}.{member.name}"] = f"{source} -> {target}: {fate}"
+            continue
+        for nested in _dataclasses_in(member.hint):
+            found |= _lost_fields(nested, source, target, seen)
+    return found
+
+
+def _dataclasses_in(hint: object) -> Iterator[type]:
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        yield hint
+    for part in get_args(hint):
+        yield from _dataclasses_in(part)
+
+
 def lost_members(value: object, source: Revision, target: Revision) -> Iterator[str]:
     """Yield the names of the members of a dataclass instance that the target's revision lacks, such as `Tool.icons`."""
     if isinstance(value, list):
         for item in value:
             yield from lost_members(item, source, target)
-    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+    cls: type = type(value)
+    if not dataclasses.is_dataclass(value) or not lost_fields(cls, source, target):
         return
-    of_class: Availability = getattr(type(value), "availability", Availability())
+    of_class: Availability = getattr(cls, "availability", Availability())
     if not of_class.covers(target):
-        yield type(value).__name__
+        yield cls.__name__
         return
-    for member in members_of(type(value)):
+    for member in members_of(cls):
         content = getattr(value, member.attribute)
         if content is None or content == member.default or not member.availability.covers(source):
             continue
         if not member.availability.covers(target):
-            yield f"{type(value).__name__}.{member.name}"
+            yield f"{cls.__name__}.{member.name}"
         else:
             yield from lost_members(content, source, target)
 
@@ -116,12 +151,12 @@ def _with_known_blocks(value: JSON) -> JSON:
         return value
     changed: Object = {}
     for name, member in value.items():
-        blocks = member if isinstance(member, list) else [member]
-        if name == "content":
-            blocks = [_known_block(block) for block in blocks]
-            changed[name] = blocks if isinstance(member, list) else blocks[0]
-        else:
+        if name != "content":
             changed[name] = _with_known_blocks(member)
+        else:  # a message of sampling has one block instead of a list
+            changed[name] = (
+                [_known_block(each) for each in member] if isinstance(member, list) else _known_block(member)
+            )
     return changed
 
 

@@ -63,18 +63,17 @@ async def exchange(client: BackClient, method: str, params: Object, call: Call, 
 
 async def _send(client: BackClient, method: str, wire: Object, call: Call, timeout: float | None) -> Object:
     """Send a request, in as many messages as the server needs for it. Return the server's result."""
-    front, back = call.revision, client.revision
-    is_relayed = front is back and (client.back.is_alone or back.era == "modern")
+    back, tool, support = client.revision, str(wire.get("name")), client.back.task_support
+    is_relayed = call.revision is back and (client.back.is_alone or back.era == "modern")
     if is_relayed or method not in mrtr.INPUT_METHODS:
         return await client.send(method, wire, call, timeout)
-    name, support = str(wire.get("name")), client.back.task_support
+    if method == "tools/call" and support.get(tool) == "required":
+        call.allows_task = True
+    if back.tasks_are_core and call.allows_task:
+        # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST request a task, if the tool requires it
+        wire, call.task_id = {**wire, "task": {}}, ""
 
     async def send(params: Object) -> Object:
-        if method == "tools/call" and support.get(name) == "required":
-            call.allows_task = True
-        if back.tasks_are_core and call.allows_task:
-            # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST request a task, if the tool requires it
-            params, call.task_id = {**params, "task": {}}, ""
         try:
             return await client.send(method, params, call, timeout)
         except ProtocolError as error:
@@ -82,13 +81,11 @@ async def _send(client: BackClient, method: str, wire: Object, call: Call, timeo
                 raise
         call.allows_task = True
         if len(support) < MAX_TOOLS:
-            support[name] = "required"
-        return await send(params)
+            support[tool] = "required"
+        return await client.send(method, params, call, timeout)
 
-    if back.era == "modern":  # so the client is legacy
-        result = await complete_call(call, wire, send, back)
-    else:
-        result = await send(wire)
+    # A legacy server sends requests for input. Only a legacy client gets here with a modern server.
+    result = await (send(wire) if back.era == "legacy" else complete_call(call, wire, send, back))
     if result.get("resultType") == "task" or (call.allows_task and "task" in result):
         return await _task_result(client, call, result)
     return result

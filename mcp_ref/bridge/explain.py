@@ -9,12 +9,11 @@ Spec:  2026-07-28 changelog
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import is_dataclass
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 from ..basic.mrtr import INPUT_REQUESTS
-from ..codec import members_of
-from ..revisions import METHODS, Availability, Revision, find_method, load_type
+from ..revisions import METHODS, Revision, find_method, load_type
+from .conversion import lost_fields
 from .front import NATIVE
 
 
@@ -37,9 +36,9 @@ def explain(front: Revision, back: Revision) -> list[Row]:
             continue
         is_input = method.name in INPUT_REQUESTS
         sent, returned = (back, front) if is_input or method.sender == "server" else (front, back)
-        lost |= _lost(load_type(method.params), sent, returned, set())
+        lost |= lost_fields(load_type(method.params), sent, returned)
         if method.result is not None:
-            lost |= _lost(load_type(method.result), returned, sent, set())
+            lost |= lost_fields(load_type(method.result), returned, sent)
     if _has_own_tasks(front, back) and "CallToolRequestParams.task" in lost:
         lost["CallToolRequestParams.task"] = _OWN_TASK
     return [*rows, *(Row(name, fate) for name, fate in sorted(lost.items()))]
@@ -48,14 +47,16 @@ def explain(front: Revision, back: Revision) -> list[Row]:
 def _methods(front: Revision, back: Revision) -> Iterator[tuple[str, str]]:
     """Yield each method that at least one of the two revisions has, with its fate."""
     for name in dict.fromkeys(method.name for method in METHODS):
-        sides = [any(find_method(name, each, role) for role in ("client", "server")) for each in (front, back)]
-        if not any(sides):
+        in_front, in_back = (
+            any(find_method(name, each, role) for role in ("client", "server")) for each in (front, back)
+        )
+        if not in_front and not in_back:
             continue
         if name in NATIVE:
             yield name, "each side for itself"
         elif "tasks" in name and _has_own_tasks(front, back):
             yield name, _OWN_TASK
-        elif all(sides):
+        elif in_front and in_back:
             yield name, "passed on"
         elif name in INPUT_REQUESTS and any(each.era == "modern" for each in (front, back)):
             legacy = front if front.era == "legacy" else back
@@ -64,7 +65,7 @@ def _methods(front: Revision, back: Revision) -> Iterator[tuple[str, str]]:
         elif name in _REPLACED and front.era != back.era:
             yield name, _REPLACED[name]
         else:
-            yield name, f"not in {front if not sides[0] else back}: refused, or left out"
+            yield name, f"not in {back if in_front else front}: refused, or left out"
 
 
 def _has_own_tasks(front: Revision, back: Revision) -> bool:
@@ -79,31 +80,3 @@ _REPLACED = {
     "resources/subscribe": "<-> subscriptions/listen",
     "resources/unsubscribe": "<-> the end of subscriptions/listen",
 }
-
-
-def _dataclasses_in(hint: object) -> Iterator[type]:
-    if isinstance(hint, type) and is_dataclass(hint):
-        yield hint
-    for part in get_args(hint):
-        yield from _dataclasses_in(part)
-
-
-def _lost(cls: type, source: Revision, target: Revision, seen: set[type]) -> dict[str, str]:
-    """Return the fields that the source has and the target lacks, with their fates, also in nested dataclasses."""
-    of_class: Availability = getattr(cls, "availability", Availability())
-    if cls in seen or not of_class.covers(source):
-        return {}
-    if not of_class.covers(target):
-        return {cls.__name__: f"{source} -> {target}: {'as text' if of_class.fallback else 'refused'}"}
-    seen.add(cls)
-    found: dict[str, str] = {}
-    for member in members_of(cls):
-        if not member.availability.covers(source):
-            continue
-        if not member.availability.covers(target):
-            fate = "refused" if member.availability.if_unsupported == "refuse" else "left out"
-            found[f"{cls.__name__}.{member.name}"] = f"{source} -> {target}: {fate}"
-            continue
-        for nested in _dataclasses_in(member.hint):
-            found |= _lost(nested, source, target, seen)
-    return found

@@ -66,10 +66,10 @@ class FrontTools(Tools):
 
     def parameter_headers(self, name: str) -> dict[str, tuple[str, ...]]:
         try:
-            server, own = self.relay.names.split_name(name)
+            server, tool = self.relay.names.split_name(name)
         except ProtocolError:
             return {}
-        return self.relay.servers[server].parameter_headers.get(own, {})
+        return self.relay.servers[server].parameter_headers.get(tool, {})
 
 
 class FrontCatalog(Catalog):

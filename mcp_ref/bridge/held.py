@@ -60,7 +60,7 @@ QUIET_SECONDS: Final = 0.01
 """Time without another input request after which the client gets the requests of a round, in seconds."""
 
 MAX_WAITS: Final = 10
-"""Maximum number of such waits between the first input request of a round and the result for the client."""
+"""Maximum number of waits of `QUIET_SECONDS` in one round."""
 
 MAX_KEPT_LOGS: Final = 64
 """Maximum number of log messages that the bridge keeps while a call is held."""

@@ -42,33 +42,36 @@ class Lists:
 
     async def serve(self, method: str, params: Object, context: Context) -> Object:
         """Return one page of one server; for a revision without pages, all pages of all servers."""
-        caller, names = caller_of(context), list(self._servers)
-        is_sealed = not self._names.is_plain or caller.principal is not None
+        if not context.revision.pagination:
+            return await self._all_pages(method, params, context)
+        principal, names = caller_of(context).principal, list(self._servers)
+        is_sealed = not self._names.is_plain or principal is not None
         server, cursor = names[0], params.get("cursor")
         if cursor is not None and is_sealed:
-            server, cursor = unsealed(self._key, "cursor", caller.principal, cursor, names)
+            server, cursor = unsealed(self._key, "cursor", principal, cursor, names)
         page = await self._page(method, server, cursor, params, context)
-        following, cursor = self._following(page, server)
-        if not context.revision.pagination:
-            member = LISTS[method]
-            items = list(cast("list[JSON]", page.get(member, [])))
-            for _ in range(MAX_PAGES):
-                if not following:
-                    break
-                further = await self._page(method, following, cursor, params, context)
-                items += cast("list[JSON]", further.get(member, []))
-                following, cursor = self._following(further, following)
-            return {**_without_cursor(page), member: items}
         if not is_sealed:
             return page
+        server, cursor = self._following(page, server)
         page = _without_cursor(page)
-        if following:
-            page["nextCursor"] = sealed(self._key, "cursor", following, caller.principal, cursor)
+        if server:
+            page["nextCursor"] = sealed(self._key, "cursor", server, principal, cursor)
         if not self._names.is_plain and "cacheScope" in page:
             # [2026-07-28 server/utilities/caching#interaction-with-pagination] all pages MUST have one scope, but the
             # next page can come from a server with another one
             page["cacheScope"] = "private"
         return page
+
+    async def _all_pages(self, method: str, params: Object, context: Context) -> Object:
+        member, items, page = LISTS[method], list[JSON](), Object()
+        server, cursor = next(iter(self._servers)), cast(JSON, None)
+        for _ in range(MAX_PAGES):
+            page = await self._page(method, server, cursor, params, context)
+            items += cast("list[JSON]", page.get(member, []))
+            server, cursor = self._following(page, server)
+            if not server:
+                break
+        return {**_without_cursor(page), member: items}
 
     def _following(self, page: Object, server: str) -> tuple[str, JSON]:
         """Return the server of the next page ("" after the last page), and the cursor (None for its first page)."""
@@ -81,18 +84,18 @@ class Lists:
     async def _page(self, method: str, name: str, cursor: JSON, params: Object, context: Context) -> Object:
         """Return a page of one server, with the names that clients see."""
         server, caller = self._servers[name], caller_of(context)
-        own: Object = {key: value for key, value in params.items() if key != "cursor"}
+        params = {key: value for key, value in params.items() if key != "cursor"}
         if cursor is not None:
-            own["cursor"] = cursor
+            params["cursor"] = cursor
         if self._names.is_plain:
-            return self._for_client(server, await exchange_simply(server, method, own, context))
+            return self._for_client(server, await exchange_simply(server, method, params, context))
         last = name, method, caller.principal, caller.revision, repr(cursor)
         empty = codec_for(context.revision).encode(result_type(method)([]))
         try:
-            await server.shared(caller)
-            if not server.offers(method.partition("/")[0]):
+            client = await server.shared(caller)
+            if not client.server_can(method.partition("/")[0]):
                 return empty
-            page = self._for_client(server, await exchange_simply(server, method, own, context))
+            page = self._for_client(server, await exchange_simply(server, method, params, context))
         except ProtocolError as error:
             log.warning("%s is not in the list: %s", name, error)
             return cast(Object, json.loads(self._last_pages[last])) if last in self._last_pages else empty

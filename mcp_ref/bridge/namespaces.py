@@ -64,28 +64,28 @@ class Namespace:
         return "" if self.is_plain else f"[{server}] "
 
     def split_name(self, name: JSON) -> tuple[str, str]:
-        """Return the server and the own name of a tool or prompt. Raise ProtocolError for an unknown name."""
+        """Return the server and the server's name of a tool or prompt. Raise ProtocolError for an unknown name."""
         if not isinstance(name, str):
             raise ProtocolError(INVALID_PARAMS, "Invalid params: name must be a string")
         if self.is_plain:
             return self.servers[0], name
-        server, _, own = name.partition("__")  # the name of a server has no underscore
+        server, _, original = name.partition("__")  # the name of a server has no underscore
         shown = self._names.get(server)
         if shown is not None and name in shown:
             return server, shown[name]
-        if shown is not None and model_name(server, own) == name:
-            return server, own
+        if shown is not None and model_name(server, original) == name:
+            return server, original
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: unknown name {name[:200]!r}")
 
     def split_uri(self, uri: JSON) -> tuple[str, str]:
-        """Return the server and the own URI of a resource. Raise ProtocolError for the URI of no server."""
+        """Return the server and the server's URI of a resource. Raise ProtocolError for the URI of no server."""
         if not isinstance(uri, str):
             raise ProtocolError(INVALID_PARAMS, "Invalid params: uri must be a string")
         if self.is_plain:
             return self.servers[0], uri
         for server in self.servers:
-            if (own := unwrapped_uri(server, uri)) is not None:
-                return server, own
+            if (original := unwrapped_uri(server, uri)) is not None:
+                return server, original
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: no server has {uri[:200]!r}", {"uri": uri[:200]})
 
     def uri_for_client(self, server: str, uri: str) -> str:
@@ -94,21 +94,22 @@ class Namespace:
     def route(self, method: str, params: Object) -> tuple[str, Object]:
         """Return the server of a request, and the params with the server's own names."""
         if method in ("tools/call", "prompts/get"):
-            server, own = self.split_name(params.get("name"))
+            server, original = self.split_name(params.get("name"))
             if self.is_plain:
                 return server, params
-            routed: Object = {**params, "name": own}
+            routed: Object = {**params, "name": original}
             if "arguments" in params:
                 routed["arguments"] = _unwrap_arguments(server, params["arguments"])
             return server, routed
         if method == "completion/complete":
             ref = params.get("ref")
             ref = ref if isinstance(ref, dict) else {}
-            kind, split = ("name", self.split_name) if "name" in ref else ("uri", self.split_uri)
-            server, own = split(ref.get(kind))
-            return server, {**params, "ref": {**ref, kind: own}}
-        server, own = self.split_uri(params.get("uri"))
-        return server, {**params, "uri": own}
+            kind = "name" if "name" in ref else "uri"
+            split = self.split_name if kind == "name" else self.split_uri
+            server, original = split(ref.get(kind))
+            return server, {**params, "ref": {**ref, kind: original}}
+        server, original = self.split_uri(params.get("uri"))
+        return server, {**params, "uri": original}
 
     def result_for_client(self, server: str, method: str, result: Object) -> Object:
         """Return a result with the names that clients see."""
@@ -121,26 +122,28 @@ class Namespace:
         return changed
 
     def _named(self, server: str, definitions: list[JSON]) -> list[JSON]:
-        """Return definitions with their names for clients, all of which differ from those of earlier lists too. A
-        definition without a name is left out."""
+        """Return tools or prompts with their names for clients. Leave those without a name out.
+
+        Two originals never get the same name, not even if they come in two lists.
+        """
         shown = self._names[server]
         if len(shown) >= MAX_NAMES:  # a server can rename its tools at each list
             shown.clear()
-        named: list[tuple[str, Object]] = []
-        for each in definitions:
-            own = each.get("name") if isinstance(each, dict) else None
-            if isinstance(each, dict) and isinstance(own, str):
-                named.append((own, each))
-        table = model_names((server, own) for own in {own for own, _ in named}.union(shown.values()))
-        names = {own: name for name, (_, own) in table.items()}
-        shown |= {names[own]: own for own, _ in named}
-        return [{**each, "name": names[own], "title": f"{each.get('title') or own} ({server})"} for own, each in named]
+        named = [each for each in definitions if isinstance(each, dict) and isinstance(each.get("name"), str)]
+        originals = {*shown.values(), *(cast(str, each["name"]) for each in named)}
+        names = {original: name for name, (_, original) in model_names((server, each) for each in originals).items()}
+        changed: list[JSON] = []
+        for each in named:
+            original = cast(str, each["name"])
+            shown[names[original]] = original
+            changed.append({**each, "name": names[original], "title": f"{each.get('title') or original} ({server})"})
+        return changed
 
 
 def _unwrap_arguments(server: str, value: JSON) -> JSON:
     if isinstance(value, str):
-        own = unwrapped_uri(server, value)
-        return value if own is None else own
+        original = unwrapped_uri(server, value)
+        return value if original is None else original
     if isinstance(value, list):
         return [_unwrap_arguments(server, item) for item in value]
     if isinstance(value, dict):

@@ -92,39 +92,39 @@ class Relay:
 
     async def _call(self, method: str, params: Object, context: Context) -> Object:
         """Serve a request whose result can be `input_required`: a tool call, a prompt, or a resource."""
-        name, own = self.names.route(method, params)
+        name, routed = self.names.route(method, params)
         server, caller = self.servers[name], caller_of(context)
         if method == "tools/call":
-            await self._check_tool(server, cast(str, own["name"]), params, context)
+            await self._check_tool(server, cast(str, routed["name"]), params, context)
         if server.is_modern is None:
-            await server.shared(caller)
-        if method == "tools/call" and await self._becomes_task(server, own, context):
-            return await self._call_as_task(server, caller, own, context)
+            await server.shared(caller)  # which finds out the era
+        if method == "tools/call" and await self._becomes_task(server, routed, context):
+            return await self._call_as_task(server, caller, routed, context)
         if not server.is_modern and caller.session is None:
-            result = await self._call_legacy_server(server, caller, method, params, own, context)
+            result = await self._call_legacy_server(server, caller, method, params, routed, context)
         else:
-            if caller.session is None and caller.principal is not None and own.get("requestState") is not None:
-                _, state = unsealed(self.held.key, "requestState", caller.principal, own["requestState"], (name,))
-                own = {**own, "requestState": state}
+            if caller.session is None and caller.principal is not None and routed.get("requestState") is not None:
+                _, state = unsealed(self.held.key, "requestState", caller.principal, routed["requestState"], (name,))
+                routed = {**routed, "requestState": state}
             call = SessionCall(context, server.losses, self.names.prefix(name))
-            result = await self._send(await server.shared(caller), method, own, call, context)
+            result = await self._send(await server.shared(caller), method, routed, call, context)
         if result.get("resultType") != "input_required":
             return self.names.result_for_client(name, method, self.tasks.seal(result, caller.principal))
         return self._input_for_client(result, name, caller) if server.is_modern else result
 
-    async def _becomes_task(self, server: BackServer, own: Object, context: Context) -> bool:
+    async def _becomes_task(self, server: BackServer, routed: Object, context: Context) -> bool:
         """Return True if a tool call becomes a task of the bridge itself (tasks.py)."""
         if context.revision.tasks_are_core:
-            return "task" in own and self.tasks.wraps(context.revision)
-        can_wait = declares(context.channel.peer_capabilities, EXTENSION_CAPABILITY) and "requestState" not in own
+            return "task" in routed and self.tasks.wraps(context.revision)
+        can_wait = declares(context.channel.peer_capabilities, EXTENSION_CAPABILITY) and "requestState" not in routed
         if not can_wait or not self.tasks.wraps(context.revision):
             return False
-        name = cast(str, own["name"])
+        name = cast(str, routed["name"])
         if name not in server.parameter_headers:
             await self.lists.note_all_tools(server, context)
         return server.task_support.get(name) in ("optional", "required")
 
-    async def _call_as_task(self, server: BackServer, caller: Caller, own: Object, context: Context) -> Object:
+    async def _call_as_task(self, server: BackServer, caller: Caller, routed: Object, context: Context) -> Object:
         """Call a tool as a task of the bridge itself. Such calls share a client: each input request names its task."""
 
         async def run_in_task(task: Context) -> Object:
@@ -133,10 +133,10 @@ class Relay:
             call.allows_task = True
             client = await server.shared(caller)
             await client.set_level(call.level if caller.session is None else None)
-            wire = {name: member for name, member in own.items() if name != "task"}
+            wire = {name: member for name, member in routed.items() if name != "task"}
             return await self._send(client, "tools/call", wire, call, context)
 
-        return await self.tasks.create(run_in_task, own, context)
+        return await self.tasks.create(run_in_task, routed, context)
 
     async def _check_tool(self, server: BackServer, tool: str, params: Object, context: Context) -> None:
         """Raise ProtocolError for a tool that is not allowed, or whose arguments differ from the HTTP headers."""
@@ -149,28 +149,29 @@ class Relay:
         # [2026-07-28 basic/transports/streamable-http#server-validation] an intermediary MUST check, or refuse
         check_parameters(sent, params.get("arguments"), server.parameter_headers.get(tool, {}))
 
-    async def _send(self, client: BackClient, method: str, own: Object, call: Call, context: Context) -> Object:
-        """Send a request. If it needs an HTTP header or a task, list the tools, and send it again.
+    async def _send(self, client: BackClient, method: str, routed: Object, call: Call, context: Context) -> Object:
+        """Send a request. If a tool call needs an HTTP header or a task, list the tools, and send it again.
 
         Raise ProtocolError for a tool call above a budget, or one that cannot be written to the audit log.
         """
-        if method == "tools/call":
-            try:
-                client.back.hosted.admit_relayed(cast(str, own["name"]), own.get("arguments"))
-            except Refused as error:
-                raise ProtocolError(INTERNAL_ERROR, f"{client.back.name}: {error}") from None
+        if method != "tools/call":
+            return await exchange(client, method, routed, call)
+        tool, back = cast(str, routed["name"]), client.back
         try:
-            return await exchange(client, method, own, call)
+            back.hosted.admit_relayed(tool, routed.get("arguments"))
+        except Refused as error:
+            raise ProtocolError(INTERNAL_ERROR, f"{back.name}: {error}") from None
+        try:
+            return await exchange(client, method, routed, call)
         except ProtocolError as error:
-            is_known = method != "tools/call" or own["name"] in client.back.parameter_headers
             needs_task = error.code == METHOD_NOT_FOUND and client.revision.tasks_are_core
-            if is_known or not (error.code == HEADER_MISMATCH or needs_task):
-                raise
-        await self.lists.note_all_tools(self.servers[client.back.name], context)
-        return await exchange(client, method, own, call)
+            if tool in back.parameter_headers or not (needs_task or error.code == HEADER_MISMATCH):
+                raise  # the list would say nothing new
+        await self.lists.note_all_tools(self.servers[back.name], context)
+        return await exchange(client, method, routed, call)
 
     async def _call_legacy_server(
-        self, server: BackServer, caller: Caller, method: str, params: Object, own: Object, context: Context
+        self, server: BackServer, caller: Caller, method: str, params: Object, routed: Object, context: Context
     ) -> Object:
         """Send a modern client's request to a legacy server, or give it the responses of a retry (held.py)."""
         state, channel = params.get("requestState"), context.channel
@@ -182,13 +183,13 @@ class Relay:
                 held = self.held.find(data, caller.principal)
                 return await held.resume(context, params.get("inputResponses", {}))
             channel.rounds.read(Request(context.request_id, method, params), self.held.key, caller.principal)
-        own = {key: value for key, value in own.items() if key not in ("requestState", "inputResponses")}
+        routed = {key: value for key, value in routed.items() if key not in ("requestState", "inputResponses")}
         prefix = self.names.prefix(server.name)
 
         async def send(call: Call) -> Object:
             async with server.leased(caller, call) as client:
                 await client.set_level(call.level)  # a modern client names the level in each request
-                return await self._send(client, method, own, call, context)
+                return await self._send(client, method, routed, call, context)
 
         if not caller.capabilities or not self.holds:
             return await send(Call(context, server.losses, prefix))

@@ -25,24 +25,18 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from ..basic import versioning
 from ..basic.channel import RequestContext
 from ..basic.meta import extended_meta
-from ..basic.versioning import (
-    CLIENT_CAPABILITIES,
-    CLIENT_INFO,
-    LOG_LEVEL,
-    PROTOCOL_VERSION,
-    SERVER_INFO,
-    SUBSCRIPTION_ID,
-)
 from ..features.custom_methods import CustomData, CustomMethod
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..revisions import SPECIFIED, Method, Revision
 
-HOP_META: Final = frozenset(
-    {"progressToken", PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, LOG_LEVEL, SUBSCRIPTION_ID}
-)
+HOP_META: Final = frozenset({
+    "progressToken", versioning.PROTOCOL_VERSION, versioning.CLIENT_CAPABILITIES, versioning.CLIENT_INFO,
+    versioning.SERVER_INFO, versioning.LOG_LEVEL, versioning.SUBSCRIPTION_ID,
+})  # fmt: skip
 """The keys of `_meta` that each side of the bridge writes for itself."""
 
 SIGNATURE_BYTES: Final = 16
@@ -131,11 +125,11 @@ def unsealed(key: bytes, kind: str, principal: str | None, text: JSON, servers: 
     if not hmac.compare_digest(signature, _signature(key, kind, principal, content)):
         fault = f"this {kind} was not issued to this caller, or not by this bridge; get a new one"
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: {fault}")
-    server, own = cast("tuple[str, JSON]", json.loads(content))
+    server, text = cast("tuple[str, JSON]", json.loads(content))
     if server not in servers:  # another process has the same key, or this one had other servers before
         fault = f"this {kind} belongs to the server {server[:80]!r}, which this bridge does not have; get a new one"
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: {fault}")
-    return server, own
+    return server, text
 
 
 def _signature(key: bytes, kind: str, principal: str | None, content: bytes) -> bytes:

@@ -156,7 +156,7 @@ class BridgeTasks:
             text = "; keep the ids of your tasks" if lists_others else ""
             raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}{text}")
         if "taskId" in params:
-            params = {**params, "taskId": self._own_id(params["taskId"], server, caller.principal)}
+            params = {**params, "taskId": self._server_id(params["taskId"], server, caller.principal)}
         result = await exchange(client, method, params, SessionCall(context, server.losses))
         return self.seal(result, caller.principal)
 
@@ -167,7 +167,7 @@ class BridgeTasks:
         result = await handler(_decoded(params_type(method), params, context.revision), context)
         return codec_for(context.revision).encode(result)
 
-    def _own_id(self, id: JSON, server: BackServer, principal: str | None) -> JSON:
+    def _server_id(self, id: JSON, server: BackServer, principal: str | None) -> JSON:
         return id if principal is None else unsealed(self._key, "task id", principal, id, (server.name,))[1]
 
     def seal(self, message: Object, principal: str | None) -> Object:
@@ -208,7 +208,7 @@ class BridgeTasks:
             shown: dict[str, str] = {}
             for id in ids:
                 with contextlib.suppress(ProtocolError):
-                    shown[str(self._own_id(id, server, caller.principal))] = id
+                    shown[str(self._server_id(id, server, caller.principal))] = id
             wanted.task_ids = []
             client = await server.shared(caller)
             updates = _updates(client, list(shown), channel, cast(Context, context))
@@ -229,7 +229,7 @@ def _updates(client: BackClient, ids: list[str], channel: StatelessRequest, cont
         meta = extended_meta(without_hop_meta(params), {SUBSCRIPTION_ID: context.request_id})
         call.notify("notifications/tasks", params, client.revision, {"_meta": meta})
 
-    def send_noting(method: str, params: Object) -> None:
+    def send_noting(method: str, params: Object) -> None:  # the first notification is the acknowledgement
         send(method, params)
         updates.is_acknowledged = True
 
