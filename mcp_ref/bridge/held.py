@@ -109,11 +109,17 @@ def _error(fault: str) -> ProtocolError:
 
 
 class HeldCall(Call):
-    """A request of a modern client that a legacy server serves, also while the client has no open request. `digest` is
-    the `request_digest` of this request, and `principal` the authenticated caller."""
+    """A request of a modern client that a legacy server serves, also while the client has no open request. `digest`
+    returns the `request_digest` of this request, and `principal` is the authenticated caller."""
 
     def __init__(
-        self, context: Context, losses: Losses, prefix: str, digest: str, principal: str | None, held: HeldCalls
+        self,
+        context: Context,
+        losses: Losses,
+        prefix: str,
+        digest: Callable[[], str],
+        principal: str | None,
+        held: HeldCalls,
     ) -> None:
         super().__init__(context, losses, prefix)
         self.principal, self.round, self._digest, self._held = principal, 0, digest, held
@@ -193,7 +199,7 @@ class HeldCall(Call):
         self.on_held()
         self._stop_timer = self.loop.call_later(self._held.seconds, self.expire).cancel
         data: Object = {"held": self.handle, "round": self.round}
-        state = mrtr.sign_state(self._held.key, data, self._digest, self.principal, time.time())
+        state = mrtr.sign_state(self._held.key, data, self._digest(), self.principal, time.time())
         return {"resultType": "input_required", "inputRequests": {**self._open_requests()}, "requestState": state}
 
     def _open_requests(self) -> dict[str, Object]:

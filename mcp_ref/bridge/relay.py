@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Collection
+from functools import partial
 from typing import cast
 
 from ..basic import mrtr
@@ -176,9 +177,9 @@ class Relay:
         """Send a modern client's request to a legacy server, or give it the responses of a retry (held.py)."""
         state, channel = params.get("requestState"), context.channel
         assert isinstance(channel, StatelessRequest)
-        digest = mrtr.request_digest(method, params)
+        digest = partial(mrtr.request_digest, method, params)  # only a call that requests input needs it
         if state is not None:
-            data = mrtr.verify_state(self.held.key, state, digest, caller.principal, time.time())
+            data = mrtr.verify_state(self.held.key, state, digest(), caller.principal, time.time())
             if "held" in data:
                 held = self.held.find(data, caller.principal)
                 return await held.resume(context, params.get("inputResponses", {}))

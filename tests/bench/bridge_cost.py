@@ -2,7 +2,7 @@
 
     python3 -m tests.bench.bridge_cost          all combinations of transports and eras
     python3 -m tests.bench.bridge_cost memory   the memory of an idle session of a client over HTTP
-    python3 -m tests.bench.bridge_cost cpu      the processor time, in one program, which other programs disturb less
+    python3 -m tests.bench.bridge_cost cpu      the processor time, which other programs disturb less
 
 The base of a ratio is a direct call over the same transport; for different transports, the slower of the two direct
 calls. `naive` is the simplest possible bridge: a tool of a `Server` that calls the same tool with a `Client`.
@@ -11,7 +11,9 @@ calls. `naive` is the simplest possible bridge: a tool of a `Server` that calls 
 from __future__ import annotations
 
 import asyncio
+import math
 import statistics
+import subprocess
 import sys
 import time
 import tracemalloc
@@ -160,10 +162,12 @@ async def memory() -> bool:
     return size <= 100 * 1024
 
 
-async def cpu_seconds(server: Any, revision: str) -> float:
+async def cpu_seconds(kind: str, front: str, back: str) -> float:
     """Return the lowest processor time of a call over several rounds, with client and server in this program."""
+    server = make_server(back)
+    target: Any = {"direct": server, "naive": naive(server, front), "bridge": Bridge(servers={"back": server})}[kind]
     times = []
-    async with Client(server, revision=revision) as client:
+    async with Client(target, revision=front) as client:
         for _ in range(2 * ROUNDS):
             start = time.process_time()
             for _ in range(CALLS):
@@ -172,19 +176,26 @@ async def cpu_seconds(server: Any, revision: str) -> float:
     return min(times)
 
 
-async def cpu() -> bool:
-    """Print the processor time of a call: direct, through the bridge, and through the naive bridge."""
+def cpu() -> bool:
+    """Print the processor time of a call: direct, through the bridge, and through the naive bridge.
+
+    Each has programs of its own, which take turns, because code that serves all of them is slower in Python.
+    """
     good = True
     for front in ("2025-11-25", "2026-07-28"):
         for back in ("2025-11-25", "2026-07-28"):
-            server = make_server(back)
-            direct = max([await cpu_seconds(make_server(each), each) for each in (front, back)])
-            bridged = await cpu_seconds(Bridge(servers={"back": server}), front)
-            line = f"client {front}, server {back}: {direct * 1e6:.0f} µs, bridge {bridged / direct:.2f} times"
+            runs = [("direct", front, front), ("direct", back, back), ("bridge", front, back)]
+            runs += [("naive", front, front)] if front == back else []
+            best = dict.fromkeys(runs, math.inf)
+            for run in ROUNDS * runs:
+                output = subprocess.run(program("cpu", *run), cwd=ROOT, capture_output=True, check=True, timeout=60)
+                best[run] = min(best[run], float(output.stdout))
+            direct = max(best[run] for run in runs[:2])
+            line = f"client {front}, server {back}: {direct * 1e6:.0f} µs, bridge {best[runs[2]] / direct:.2f} times"
             if front == back:
-                line += f", naive {await cpu_seconds(naive(server, front), front) / direct:.2f} times"
-            print(line)
-            good = good and (front != back or bridged / direct <= LIMITS[True])
+                line += f", naive {best[runs[3]] / direct:.2f} times"
+            print(line, flush=True)
+            good = good and (front != back or best[runs[2]] / direct <= LIMITS[True])
     return good
 
 
@@ -195,9 +206,12 @@ async def main() -> bool:
 
 if __name__ == "__main__":
     if len(sys.argv) == 5:
-        asyncio.run(serve(*sys.argv[1:5]))
+        if sys.argv[1] == "cpu":
+            print(asyncio.run(cpu_seconds(*sys.argv[2:5])))
+        else:
+            asyncio.run(serve(*sys.argv[1:5]))
     elif sys.argv[1:] == ["cpu"]:
-        sys.exit(not asyncio.run(cpu()))
+        sys.exit(not cpu())
     elif sys.argv[1:] == ["memory"]:
         sys.exit(not asyncio.run(memory()))
     else:
