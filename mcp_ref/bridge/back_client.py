@@ -23,7 +23,7 @@ from typing import Any, Final, cast
 
 from ..basic.channel import RequestContext
 from ..basic.headers import parameter_headers
-from ..basic.lifecycle import ClientCapabilities
+from ..basic.lifecycle import ClientCapabilities, declares
 from ..basic.mrtr import INPUT_METHODS, INPUT_REQUESTS
 from ..basic.progress import progress_token
 from ..basic.versioning import CLIENT_CAPABILITIES, LOG_LEVEL, SUBSCRIPTION_ID
@@ -85,6 +85,10 @@ class Caller:
         if self.session is not None:
             return "session", self.session
         return "pool", self.principal, repr(sorted(self.capabilities.items()))
+
+    @property
+    def accepts_input_requests(self) -> bool:
+        return any(declares(self.capabilities, each.capability) for each in INPUT_REQUESTS.values() if each.capability)
 
 
 def caller_of(context: RequestContext) -> Caller:

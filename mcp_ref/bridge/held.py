@@ -17,7 +17,7 @@ requests only in a result, which ends its own request. Four ways are possible:
                      from its start. The state has all responses, so any process can serve the retry. This is only
                      right for a tool that changes nothing before its input requests
     refused          without `hold`, the server gets an error for its input request (calls.py)
-    none             a client without capabilities: the server does not ask
+    none             a client that accepts no input requests: the server does not ask
 
 The state of a held call names the call, the round, and the time limit, and is signed for the principal and for the
 request (basic/mrtr.py). A used state is refused, because the server has got its responses already. If the call is gone,

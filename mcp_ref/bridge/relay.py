@@ -192,7 +192,7 @@ class Relay:
                 await client.set_level(call.level)  # a modern client names the level in each request
                 return await self._send(client, method, routed, call, context)
 
-        if not caller.capabilities or not self.holds:
+        if not caller.accepts_input_requests or not self.holds:
             return await send(Call(context, server.losses, prefix))
         is_replayed = method == "tools/call" and params["name"] in self.replayed
         call_type = ReplayedCall if is_replayed else HeldCall
