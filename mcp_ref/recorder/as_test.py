@@ -4,7 +4,7 @@
     assert result.text == "3"
 
 The module is made to be read, edited and kept. It uses only `mcp_ref.Client`, so it runs wherever the package is, and
-needs the recording no more. `replay --client` compares every member instead.
+no longer needs the recording. It asserts what a client uses; `replay --client` compares every member of a result.
 
 Threats:
     recording-becomes-code: the user's account; a server, or the author of a recording; puts a line break and code into
@@ -22,7 +22,7 @@ from typing import Final
 
 from ..check.recording import Head
 from ..jsonrpc.messages import JSON, Object
-from .exchanges import RecordedRequest
+from .exchanges import RecordedRequest, member
 
 _PACKAGE: Final = (__package__ or "").rpartition(".")[0]
 _WIDTH: Final = 100
@@ -93,13 +93,12 @@ def _lines(recorded: RecordedRequest, requests: Sequence[RecordedRequest]) -> It
     if '"***"' in json.dumps(params):
         yield "# put the secret in place of ***"
     if not isinstance(result, dict):
-        error = recorded.response.value.get("error")
-        error = error if isinstance(error, dict) else {}
-        yield f"with pytest.raises(RemoteError) as refused:  # {_in_text(str(error.get('message')))}"
+        response = recorded.response.value
+        yield f"with pytest.raises(RemoteError) as refused:  # {_in_text(str(member(response, 'error', 'message')))}"
         yield f"    await client.{call(params)}"
-        yield f"assert refused.value.code == {_value(error.get('code'))}"
+        yield f"assert refused.value.code == {_value(member(response, 'error', 'code'))}"
     elif result.get("resultType") in (None, "complete"):
-        yield from check(f"await client.{call(params)}", result, requests, method)
+        yield from check(f"await client.{call(params)}", _with_further_pages(result, method, requests))
     yield ""
 
 
@@ -107,43 +106,50 @@ def _value(value: JSON) -> str:
     return pprint.pformat(value, width=_WIDTH, sort_dicts=False)
 
 
-Check = Callable[[str, Object, Sequence[RecordedRequest], str], Iterator[str]]
+def _with_further_pages(result: Object, method: str, requests: Sequence[RecordedRequest]) -> Object:
+    """Return the first page of a list with the items of all its pages."""
+    merged = dict(result)
+    while (cursor := merged.pop("nextCursor", None)) is not None:
+        page = next((r for r in requests if _asks(r, method, cursor)), None)
+        found = page.response.value.get("result") if page is not None and page.response is not None else None
+        if not isinstance(found, dict):
+            break
+        for name, items in found.items():
+            before = merged.get(name)
+            merged[name] = [*before, *items] if isinstance(before, list) and isinstance(items, list) else items
+    return merged
 
 
-def _check_names(member: str, attribute: str) -> Check:
-    """Return a function that yields assertions about the names in a list, with those of all its pages."""
+def _asks(recorded: RecordedRequest, method: str, cursor: JSON) -> bool:
+    return recorded.request.value["method"] == method and member(recorded.request.value, "params", "cursor") == cursor
 
-    def check(call: str, result: Object, requests: Sequence[RecordedRequest], method: str) -> Iterator[str]:
-        names, cursor = _names(result, member, attribute), result.get("nextCursor")
-        while cursor is not None:
-            page = next((r for r in requests if _asks(r, method, cursor)), None)
-            found = page.response.value.get("result") if page is not None and page.response is not None else None
-            if not isinstance(found, dict):
-                break
-            names += _names(found, member, attribute)
-            cursor = found.get("nextCursor")
-        yield f"found = {call}"
+
+def _names(result: Object, list_name: str, attribute: str) -> list[JSON]:
+    return [item.get(attribute) for item in _items(result, list_name)]
+
+
+def _items(result: Object, list_name: str) -> list[Object]:
+    items = result.get(list_name)
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+Check = Callable[[str, Object], Iterator[str]]
+"""A function that yields a call and the assertions about its result."""
+
+
+def _check_names(list_name: str, attribute: str) -> Check:
+    """Return a function that yields an assertion about the names in a list."""
+
+    def check(call: str, result: Object) -> Iterator[str]:
         python_name = "uri_template" if attribute == "uriTemplate" else attribute
-        yield from f"assert [each.{python_name} for each in found] == {_value(names)}".splitlines()
+        yield f"found = {call}"
+        names = _value(_names(result, list_name, attribute))
+        yield from f"assert [each.{python_name} for each in found] == {names}".splitlines()
 
     return check
 
 
-def _names(result: Object, member: str, attribute: str) -> list[JSON]:
-    return [item.get(attribute) for item in _items(result, member)]
-
-
-def _items(result: Object, member: str) -> list[Object]:
-    items = result.get(member)
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-
-
-def _asks(recorded: RecordedRequest, method: str, cursor: JSON) -> bool:
-    params = recorded.request.value.get("params")
-    return recorded.request.value["method"] == method and isinstance(params, dict) and params.get("cursor") == cursor
-
-
-def _check_call(call: str, result: Object, requests: Sequence[RecordedRequest], method: str) -> Iterator[str]:
+def _check_call(call: str, result: Object) -> Iterator[str]:
     yield f"result = {call}"
     blocks = _items(result, "content")
     if result.get("isError"):
@@ -157,28 +163,28 @@ def _check_call(call: str, result: Object, requests: Sequence[RecordedRequest], 
         yield from f"assert result.structured_content == {_value(result['structuredContent'])}".splitlines()
 
 
-def _check_contents(call: str, result: Object, requests: Sequence[RecordedRequest], method: str) -> Iterator[str]:
+def _check_contents(call: str, result: Object) -> Iterator[str]:
     uris, texts = _names(result, "contents", "uri"), _names(result, "contents", "text")
     yield f"found = ({call}).contents"
     yield from f"assert [each.uri for each in found] == {_value(uris)}".splitlines()
     yield from f'assert [getattr(each, "text", None) for each in found] == {_value(texts)}'.splitlines()
 
 
-def _check_messages(call: str, result: Object, requests: Sequence[RecordedRequest], method: str) -> Iterator[str]:
+def _check_messages(call: str, result: Object) -> Iterator[str]:
     roles = _names(result, "messages", "role")
     yield f"prompt = {call}"
     yield f"assert [message.role for message in prompt.messages] == {_value(roles)}"
 
 
-def _check_nothing(call: str, result: Object, requests: Sequence[RecordedRequest], method: str) -> Iterator[str]:
+def _check_nothing(call: str, result: Object) -> Iterator[str]:
     yield call
 
 
 def _with_arguments(function: str) -> Callable[[Object], str]:
     def call(params: Object) -> str:
         arguments = params.get("arguments")
-        more = f", {_value(arguments)}" if arguments else ""
-        return f"{function}({_value(params.get('name'))}{more})"
+        second = f", {_value(arguments)}" if arguments else ""
+        return f"{function}({_value(params.get('name'))}{second})"
 
     return call
 

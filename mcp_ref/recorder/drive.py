@@ -21,7 +21,7 @@ import tempfile
 import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from ..basic.lifecycle import UnsupportedRevision
 from ..basic.meta import PaginatedRequestParams
@@ -48,6 +48,7 @@ MAX_TOOLS: Final = 40
 """Number of tools above which models choose worse, and some hosts refuse the rest."""
 NO_SUCH: Final = "mcp-ref-no-such"
 """A name that no server has."""
+T = TypeVar("T")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -114,7 +115,8 @@ async def _drive_url(url: str, options: DriveOptions) -> Report:
             await _visit_all(report, own_url, options)
             served = [visit for visit in reversed(report.visits) if not visit.refusal]
             has_header = all(revision_named(visit.revision).version_header for visit in served)
-            for visit in {is_stateless(visit.revision): visit for visit in served}.values():
+            of_each_era = {is_stateless(visit.revision): visit for visit in served}
+            for visit in of_each_era.values():
                 await _ask_wrongly_over_http(visit, own_url, parse_url(url)[1].is_loopback, has_header, options)
         with open(path, "rb") as file:
             parse_head(file.readline())
@@ -185,26 +187,21 @@ async def _visit(client: Client, visit: Visit, report: Report, calls: dict[str, 
     await _ask_wrongly(client, visit, tools)
 
 
-async def _try(visit: Visit, what: str, request: Coroutine[object, object, object]) -> bool:
-    """Send a request that has to work. Return True if it did."""
+async def _try(visit: Visit, what: str, request: Coroutine[object, object, T]) -> T | None:
+    """Send a request that has to work. Return its result, or None if it failed."""
     try:
-        await request
-        return True
+        return await request
     except ConnectionClosed:
         raise
     except (McpError, NotInRevision) as error:
         visit.notes.append(f"{what}: {error}")
-        return False
+        return None
 
 
 async def _tools(client: Client, visit: Visit, calls: dict[str, Object]) -> list[Tool]:
-    tools = list[Tool]()
-
-    async def list_all() -> None:
-        tools.extend(await client.list_tools())
-
-    if not await _try(visit, "tools/list", list_all()):
-        return tools
+    tools = await _try(visit, "tools/list", client.list_tools())
+    if tools is None:
+        return []
     called, harmless = 0, 0
     for tool in tools:
         arguments = calls.pop(tool.name, None)  # before the call: one that ends the connection is not repeated
@@ -212,11 +209,11 @@ async def _tools(client: Client, visit: Visit, calls: dict[str, Object]) -> list
             harmless += 1
             arguments = {} if harmless <= MAX_CALLED else None
         if arguments is not None:
-            called += await _try(visit, f"call {tool.name}", client.call_tool(tool.name, arguments))
+            called += await _try(visit, f"call {tool.name}", client.call_tool(tool.name, arguments)) is not None
     visit.notes += [f"call {name}: there is no such tool" for name in calls]
-    _note_rest(visit, harmless, MAX_CALLED, "tool", "called")
     calls.clear()
-    visit.worked.append(_count(len(tools), "tool") + (f" ({called} called)" if called else ""))
+    _note_rest(visit, harmless, MAX_CALLED, "tool", "called")
+    visit.worked.append(_counted(len(tools), "tool", called, "called"))
     return tools
 
 
@@ -233,44 +230,40 @@ def _typed(tool: Tool) -> list[str]:
 
 
 async def _resources(client: Client, visit: Visit) -> None:
-    uris, templates = list[str](), 0
-
-    async def list_all() -> None:
-        nonlocal templates
-        uris.extend(resource.uri for resource in await client.list_resources())
-        templates = len(await client.list_resource_templates())
-
-    if await _try(visit, "resources/list", list_all()):
-        read = [await _try(visit, f"read {uri}", client.read_resource(uri)) for uri in uris[:MAX_READ]]
-        _note_rest(visit, len(uris), MAX_READ, "resource", "read")
-        text = _count(len(uris), "resource") + (f" ({sum(read)} read)" if read else "")
-        visit.worked.append(text + (f", {_count(templates, 'template')}" if templates else ""))
+    resources = await _try(visit, "resources/list", client.list_resources())
+    templates = await _try(visit, "resources/templates/list", client.list_resource_templates())
+    if resources is None:
+        return
+    read = 0
+    for uri in [resource.uri for resource in resources[:MAX_READ]]:
+        read += await _try(visit, f"read {uri}", client.read_resource(uri)) is not None
+    _note_rest(visit, len(resources), MAX_READ, "resource", "read")
+    text = _counted(len(resources), "resource", read, "read")
+    visit.worked.append(f"{text}, {_counted(len(templates), 'template')}" if templates else text)
 
 
 async def _prompts(client: Client, visit: Visit) -> None:
-    simple, number = list[str](), 0
-
-    async def list_all() -> None:
-        nonlocal number
-        prompts = await client.list_prompts()
-        number = len(prompts)
-        simple.extend(p.name for p in prompts if not any(argument.required for argument in p.arguments or []))
-
-    if await _try(visit, "prompts/list", list_all()):
-        got = [await _try(visit, f"get {name}", client.get_prompt(name)) for name in simple[:MAX_GOT]]
-        _note_rest(visit, len(simple), MAX_GOT, "prompt", "got")
-        visit.worked.append(_count(number, "prompt") + (f" ({sum(got)} got)" if got else ""))
+    prompts = await _try(visit, "prompts/list", client.list_prompts())
+    if prompts is None:
+        return
+    simple = [p.name for p in prompts if not any(argument.required for argument in p.arguments or [])]
+    got = 0
+    for name in simple[:MAX_GOT]:
+        got += await _try(visit, f"get {name}", client.get_prompt(name)) is not None
+    _note_rest(visit, len(simple), MAX_GOT, "prompt", "got")
+    visit.worked.append(_counted(len(prompts), "prompt", got, "got"))
 
 
 def _note_rest(visit: Visit, number: int, most: int, name: str, done: str) -> None:
     """Note how many things the limit has left out."""
     if number > most:
-        visit.notes.append(f"{_count(number - most, name)} {'was' if number == most + 1 else 'were'} not {done}: "
-                           f"at most {most} are")  # fmt: skip
+        were = "was" if number == most + 1 else "were"
+        visit.notes.append(f"{_counted(number - most, name)} {were} not {done}: at most {most} are")
 
 
-def _count(number: int, name: str) -> str:
-    return f"{number} {name}{'' if number == 1 else 's'}"
+def _counted(number: int, name: str, used: int = 0, done: str = "") -> str:
+    """Return a text such as `3 tools (2 called)`."""
+    return f"{number} {name}{'' if number == 1 else 's'}" + (f" ({used} {done})" if used else "")
 
 
 async def _ask_wrongly(client: Client, visit: Visit, tools: Sequence[Tool]) -> None:
@@ -319,39 +312,41 @@ async def _expect_refusal(visit: Visit, what: str, request: Coroutine[object, ob
 async def _ask_wrongly_over_http(
     visit: Visit, url: str, is_local: bool, has_header: bool, options: DriveOptions
 ) -> None:
-    """Send a request with heads that a server must refuse. Without them it has to work, or nothing is known.
+    """Send a request with headers that a server must refuse. Without them it has to work, or nothing is known.
 
-    is_local: True if the server is on this machine.
-    has_header: True if all revisions of the server have the header MCP-Protocol-Version.
+    Args:
+        visit: The visit of the last revision of an era.
+        url: The URL of the recorder.
+        is_local: True if the server is on this machine.
+        has_header: True if all revisions of the server have the header MCP-Protocol-Version.
+        options: The time limit, and the headers of every request.
     """
-    is_modern = is_stateless(visit.revision)
-    meta: Object = {PROTOCOL_VERSION: visit.revision, CLIENT_CAPABILITIES: {}}
-    client: Object = {"name": "mcp_ref", "version": __version__}
-    method = "tools/list"
-    params: Object = {"_meta": meta}
-    if not is_modern:
+    method, params = "tools/list", Object(_meta={PROTOCOL_VERSION: visit.revision, CLIENT_CAPABILITIES: {}})
+    if not is_stateless(visit.revision):
+        client: Object = {"name": "mcp_ref", "version": __version__}
         method, params = "initialize", {"protocolVersion": visit.revision, "capabilities": {}, "clientInfo": client}
-    heads = {"Host": str(parse_url(url)[1]), "Content-Type": "application/json",
+    usual = {"Host": str(parse_url(url)[1]), "Content-Type": "application/json",
              "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": visit.revision,
              **options.headers}  # fmt: skip
-    if is_modern:
-        heads["Mcp-Method"] = method
+    if is_stateless(visit.revision):
+        usual["Mcp-Method"] = method
 
-    async def status(heads: Mapping[str, str], method: str = method, params: Object = params) -> int:
+    async def status(changed: Mapping[str, str | None], method: str = method, params: Object = params) -> int:
+        """Return the status of a request with changed headers. None leaves a header out."""
+        headers = {name: value for name, value in {**usual, **changed}.items() if value is not None}
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-        return await _status(url, heads, body, options.timeout)
+        return await _status(url, headers, body, options.timeout)
 
-    if not _is_accepted(await status(heads)):
+    if not _is_accepted(await status({})):
         return  # such as a protected server, or one over HTTP+SSE
-    _note(visit, "a foreign Origin", await status({**heads, "Origin": "https://mcp-ref.invalid"}), visit.accepted)
+    _note(visit, "a foreign Origin", await status({"Origin": "https://mcp-ref.invalid"}), visit.accepted)
     if is_local:  # the check of Host is advice: without it, a web page can reach the server by DNS rebinding
-        _note(visit, "a foreign Host", await status({**heads, "Host": "mcp-ref.invalid"}), visit.notes)
-    if is_modern:
-        without = {name: value for name, value in heads.items() if name != "MCP-Protocol-Version"}
+        _note(visit, "a foreign Host", await status({"Host": "mcp-ref.invalid"}), visit.notes)
+    if is_stateless(visit.revision):
         accepted = visit.accepted if has_header else visit.notes  # it can be a request of an earlier revision
-        _note(visit, "a request without MCP-Protocol-Version", await status(without), accepted)
+        _note(visit, "a request without MCP-Protocol-Version", await status({"MCP-Protocol-Version": None}), accepted)
     else:
-        unknown = await status({**heads, "Mcp-Session-Id": NO_SUCH}, "ping", {})
+        unknown = await status({"Mcp-Session-Id": NO_SUCH}, "ping", {})
         _note(visit, "an unknown session", unknown, [])  # a server without sessions can ignore it
 
 

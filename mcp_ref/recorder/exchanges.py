@@ -1,10 +1,10 @@
 """The requests of a recording, each with everything that the other side sent because of it. Pure.
 
-    request  tools/call, id 4        -> params without `_meta`: the same call has the same signature
-    messages progress, log message, elicitation/create of the server, at last the response
+    request   tools/call, id 4, and its signature: method and params, which the same call has again
+    messages  progress, a log message, elicitation/create of the server, and at the end the response
 
 A message belongs to a request by its id or progress token, over HTTP also by its stream. Any other notification of the
-server belongs to the request that began last, so that it comes at the same place of the conversation again.
+server belongs to the request that began last, so that a replay sends it at the same place of the conversation.
 
 Used by: replay.py, regression.py. Uses: check/recording.py, transports/trace.py
 """
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ..basic.versioning import PROTOCOL_VERSION
-from ..check.recording import Event, Frame, HttpBody, HttpEvent, HttpRequest, HttpResponse, Side
+from ..check.recording import Event, Frame, HttpBody, HttpEvent, HttpRequest, Side
 from ..jsonrpc.messages import JSON, Object
 from ..transports.trace import redact
 
@@ -45,8 +45,6 @@ class Sent:
     value: Object
     number: int = 0
     """Number of the request over HTTP. 0 over stdio."""
-    status: int = 200
-    """Status of the response over HTTP that has this message in its body."""
 
 
 @dataclass(eq=False)
@@ -66,25 +64,19 @@ class RecordedRequest:
 
 def messages_of(events: Iterable[Event]) -> Iterator[Sent]:
     """Yield the messages in their order, those of a batch one by one. Contents that are not messages are skipped."""
-    statuses: dict[int, int] = {}
     for event in events:
-        if isinstance(event, HttpResponse):
-            statuses[event.number] = event.status
         if not isinstance(event, Frame | HttpRequest | HttpBody | HttpEvent):
             continue
         sender: Side = "client" if isinstance(event, HttpRequest) else "server"
-        number = 0
         if isinstance(event, Frame):
             sender = event.sender
-        else:
-            number = event.number
         try:
             value = json.loads(event.content.data) if event.content.is_whole else None
         except (ValueError, RecursionError):
             continue
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, dict) and each.get("jsonrpc") == "2.0":
-                yield Sent(event.at, sender, each, number, statuses.get(number, 200))
+                yield Sent(event.at, sender, each, 0 if isinstance(event, Frame) else event.number)
 
 
 def requests_of(messages: Iterable[Sent]) -> list[RecordedRequest]:
@@ -139,7 +131,10 @@ def signature(request: Object) -> str:
 def shown(request: Object) -> str:
     """Return a request as one line for a person."""
     method, params = json.loads(signature(request))
-    text = f"{method} {json.dumps(params, ensure_ascii=False)}" if params else str(method)
+    return _cut(f"{method} {json.dumps(params, ensure_ascii=False)}" if params else str(method))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
 
 
@@ -211,8 +206,7 @@ _MISSING: Final = "(missing)"
 
 
 def _short(value: JSON) -> str:
-    text = value if value is _MISSING else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
+    return value if value is _MISSING else _cut(json.dumps(value, ensure_ascii=False))
 
 
 def member(value: JSON, *names: str) -> JSON:

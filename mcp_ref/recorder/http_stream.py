@@ -111,8 +111,8 @@ class HttpStream:
         if self._events is None:
             self._body["server"].add(piece)
             return
-        for event in self._events.feed(piece):
-            yield HttpEvent(number, event.data, event.id, event.retry, event.type, at=at, connection=self._connection)
+        for fields in self._events.feed(piece):
+            yield HttpEvent(number, *fields, at=at, connection=self._connection)
 
     def _unzipped(self, piece: bytes) -> Iterator[bytes]:
         """Yield a piece of a body without its compression, in small pieces. Bytes that are not compressed stay."""
@@ -266,14 +266,8 @@ class MessageReader:
         return piece, not self.ends_with_connection and self._left == 0
 
 
-@dataclass
-class _SentEvent:
-    """One server-sent event with its own fields, even those that a client would carry over to the next event."""
-
-    data: Content
-    id: str | None = None
-    retry: int | None = None
-    type: str = "message"
+_EventFields = tuple[Content, str | None, int | None, str]
+"""Data, id, retry and type of one server-sent event, without those that a client carries over from an earlier one."""
 
 
 class _EventReader:
@@ -284,7 +278,7 @@ class _EventReader:
         self._fields: dict[str, str] = {}
         self._has_data = self._is_in_data = False  # _is_in_data: the start of the current line is already in _data
 
-    def feed(self, data: bytes) -> Iterator[_SentEvent]:
+    def feed(self, data: bytes) -> Iterator[_EventFields]:
         """Yield the events that these bytes complete."""
         *lines, rest = data.split(b"\n")
         for line in lines:
@@ -318,10 +312,8 @@ class _EventReader:
         elif name in (b"id", b"event", b"retry"):
             self._fields[name.decode()] = value.decode("utf-8", "replace")
 
-    def _take_event(self) -> _SentEvent:
+    def _take_event(self) -> _EventFields:
         fields, self._fields, self._has_data = self._fields, {}, False
         retry = fields.get("retry", "")
         is_number = retry.isascii() and retry.isdigit() and len(retry) < 16
-        return _SentEvent(
-            self._data.take(), fields.get("id"), int(retry) if is_number else None, fields.get("event") or "message"
-        )
+        return self._data.take(), fields.get("id"), int(retry) if is_number else None, fields.get("event") or "message"
