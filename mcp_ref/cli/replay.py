@@ -86,5 +86,5 @@ def _replay_client(events: list[Event], options: argparse.Namespace) -> int:
         for line in difference.lines:
             out(f"  {line}")
     number = sum(sent.sender == "client" and "id" in sent.value and "method" in sent.value for sent in messages)
-    note(f"{number} requests, {len(found)} with another answer")
+    note(f"{number} requests, {len(found)} with another response")
     return 1 if found else 0

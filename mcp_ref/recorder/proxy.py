@@ -3,10 +3,10 @@
     client --TCP--> recorder --TCP or TLS--> server       one connection to the server for each connection of a client
 
 It passes the bytes of both directions on as they are, so a status, the order of headers, the moment of a server-sent
-event and even bytes that are not HTTP arrive as the other side has sent them. There is nothing hop-by-hop to replace,
-because each connection has one at the other side, which lives as long. Only for a server on another machine, the
-recorder replaces the value of `Host`: web servers choose the site by it, and would not know the recorder's address. It
-replaces no name but its own, so that the server still sees the name that a web page has chosen for this machine.
+event and even bytes that are not HTTP arrive as the other side has sent them. Hop-by-hop headers stay too, because both
+connections of a pair begin and end together. There is one exception. A web server on another machine chooses the site
+by `Host`, and does not know the recorder's address, so the recorder puts the server's own name there. It replaces only
+its own name, so that the server still sees a name that a web page has given to this machine.
 
 Threats:
     recorder-as-open-proxy: the machines that this one can reach; any client of the recorder; asks for another server;
@@ -112,7 +112,7 @@ class _Proxy:
                 loop = asyncio.get_running_loop()
                 await loop.create_connection(lambda: client.other, origin.host, origin.port, ssl=context)
         except (OSError, TimeoutError):
-            client.abort()  # as a server that cannot be reached
+            client.abort()  # so the client sees that the server cannot be reached
         else:
             client.resume_reading()
 
@@ -146,7 +146,7 @@ class _End(asyncio.Protocol):
             self._transport.pause_reading()
             self._proxy.connect(self)
         elif self.other._transport is None or self.other._transport.is_closing():
-            self.abort()  # the client is gone again
+            self.abort()  # the client has left in the meantime
 
     def data_received(self, data: bytes) -> None:
         self.other.write(data if self.replacer is None else self.replacer.feed(data))
@@ -179,7 +179,7 @@ class _End(asyncio.Protocol):
         self.other.resume_reading()
 
     def resume_reading(self) -> None:
-        """Read on."""
+        """Receive again, after `pause_writing` of the other end, or the connection to the server."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 

@@ -1,7 +1,7 @@
 """The recorded client sends its requests to a server again, and everything that differs is printed.
 
-Each message waits for the responses that the recorded client had when it sent this message, so the order is the same,
-but not the time. Values that a server invents, such as a cursor, are replaced by those of the new server.
+Before each message, it waits for the responses that the recorded client had at this moment. So the order is the same,
+but the client does not pause. Values that a server invents, such as a cursor, are replaced by those of the new server.
 
 Used by: cli/replay.py. Uses: exchanges.py, transports/stdio/client.py, transports/streamable_http/client.py
 """
@@ -61,6 +61,7 @@ class _Rerun:
     """Invented value of the recorded server -> value of the new server."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     why: str = "the connection was closed"
+    """The reason for the end of the connection."""
 
     def receive(self, message: Incoming) -> None:
         """Note a response. To a request of the server, respond as the recorded client did."""
@@ -149,9 +150,7 @@ def _send(run: _Rerun, value: Object) -> RequestId | None:
 async def _compare(run: _Rerun, recorded: RecordedRequest, id: RequestId) -> list[Difference]:
     """Wait for a response. Return what differs from the recorded one."""
     assert recorded.response is not None
-    old: Object = {
-        name: recorded.response.value[name] for name in ("result", "error") if name in recorded.response.value
-    }
+    old = {name: value for name, value in recorded.response.value.items() if name in ("result", "error")}
     new: Object = {"error": {"message": run.why}}
     if run.answers[id].done() or not run.ended.is_set():
         new = {"error": {"message": f"no response within {RESPONSE_SECONDS:g} seconds"}}

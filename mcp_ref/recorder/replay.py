@@ -60,10 +60,11 @@ SESSION: Final = "replay"
 """The session id of every client over HTTP."""
 
 Send = Callable[[Object], object]
+"""A function that sends a message to one client."""
 
 
 class Player:
-    """Plays the server's part for one or more clients.
+    """The recorded server, for one or more clients. Over HTTP they share one player.
 
     Args:
         cassette: The recorded requests.
@@ -77,9 +78,8 @@ class Player:
         self._waiting: dict[str, asyncio.Event] = {}  # by the ids of the server's own requests
 
     async def answer(self, request: Object, send: Send) -> None:
-        """Send everything that belongs to a request."""
-        wanted = _asked_revision(request)
-        is_other = wanted is not None and wanted != self.cassette.revision
+        """Send everything that belongs to a request. Wait forever if the recorded server did not respond."""
+        is_other = _asked_revision(request) not in (None, self.cassette.revision)
         recorded = None if is_other else self.cassette.take(request)
         if recorded is None:
             send({"jsonrpc": "2.0", "id": request["id"], **self._without_recording(request, is_other)})
@@ -91,7 +91,7 @@ class Player:
             before = sent.at
             await self._send_one(sent.value, recorded, request, send)
         if recorded.response is None:
-            await asyncio.Event().wait()  # as recorded: the caller ends it, with the request or the connection
+            await asyncio.Event().wait()  # until the client cancels the request, or its connection ends
 
     async def _send_one(self, value: Object, recorded: RecordedRequest, request: Object, send: Send) -> None:
         if "method" not in value:
@@ -100,10 +100,13 @@ class Player:
             id, answered = f"replay-{next(self._ids)}", asyncio.Event()
             self._waiting[id] = answered
             send({**value, "id": id})
-            with contextlib.suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(CLIENT_SECONDS):
                     await answered.wait()
-            del self._waiting[id]
+            except TimeoutError:
+                pass  # the recorded messages go on without the client's response
+            finally:
+                del self._waiting[id]
         else:
             adapted = _adapted(value, recorded, request)
             if adapted is not None:
@@ -137,27 +140,27 @@ class Player:
     def _without_recording(self, request: Object, is_other: bool) -> Object:
         """Return the result or the error for a request that was not recorded, or is one of another revision."""
         method, recorded = request.get("method"), self.cassette.revision
-        if is_other and _is_stateless(recorded, self.cassette):
+        hint = f"the recording is of revision {recorded or '(unknown)'}; `replay --revision` converts it to another one"
+        if is_other and any(_asked_revision(each.request.value) == recorded for each in self.cassette.requests):
             data: JSON = {"supported": [recorded], "requested": _asked_revision(request)}
-            text = f"the recording is of revision {recorded}"
-            return {"error": {"code": UNSUPPORTED_PROTOCOL_VERSION, "message": text, "data": data}}
+            return _error(UNSUPPORTED_PROTOCOL_VERSION, hint, data)
         if method == "ping":
             return {"result": {}}
         if method == "tools/list" and method in self._uncounted:  # over HTTP, a bridge calls no tool before its list
             return {"result": {"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"}}
         if method in self._uncounted:
-            return {"error": {"code": METHOD_NOT_FOUND, "message": f"{method} is not in the recording"}}
-        return {"error": {"code": INVALID_PARAMS, "message": self.cassette.refuse(request)}}
+            return _error(METHOD_NOT_FOUND, f"{method} was not recorded" + (f"; {hint}" if method in PROBES else ""))
+        return _error(INVALID_PARAMS, self.cassette.refuse(request))
+
+
+def _error(code: int, message: str, data: JSON = None) -> Object:
+    return {"error": {"code": code, "message": message, **({} if data is None else {"data": data})}}
 
 
 def _asked_revision(request: Object) -> str | None:
     """Return the revision that a stateless request names."""
     name = member(request, "params", "_meta", PROTOCOL_VERSION)
     return name if isinstance(name, str) else None
-
-
-def _is_stateless(revision: str, cassette: Cassette) -> bool:
-    return any(_asked_revision(recorded.request.value) == revision for recorded in cassette.requests)
 
 
 def _adapted(value: Object, recorded: RecordedRequest, request: Object) -> Object | None:
@@ -189,8 +192,8 @@ class _Conversation:
         if "method" not in message:
             self._player.note_response(message)
         elif "id" in message and len(self._tasks) >= MAX_OPEN:
-            error: JSON = {"code": INVALID_REQUEST, "message": f"{MAX_OPEN} requests have no response yet"}
-            self._send({"jsonrpc": "2.0", "id": message["id"], "error": error})
+            error = _error(INVALID_REQUEST, f"{MAX_OPEN} requests have no response yet")
+            self._send({"jsonrpc": "2.0", "id": message["id"], **error})
         elif "id" in message:
             key = json.dumps(message["id"])
             self._tasks[key] = asyncio.create_task(self._player.answer(message, self._send))

@@ -1,7 +1,7 @@
 """The events in a stream of bytes. Pure: the bytes come in any pieces, and nothing here waits or fails.
 
-A stream keeps at most `MAX_CONTENT` bytes of an event, so that a large result takes no more memory than a small one. If
-bytes were lost, it says so with a `Gap`, instead of guessing where the next event begins.
+A stream keeps at most `MAX_CONTENT` bytes of an event, so a large result does not fill the memory. If bytes were lost,
+it says so with a `Gap`, instead of guessing where the next event begins.
 
 Used by: tape.py, http_stream.py. Uses: check/recording.py
 """
@@ -36,28 +36,25 @@ class GrowingContent:
 
     def __init__(self) -> None:
         self._data, self._size = bytearray(), 0
-        self._digest = hashlib.sha256()
-        self._is_large = False
+        self._digest: hashlib._Hash | None = None  # of all bytes, above MAX_CONTENT
 
     def add(self, piece: bytes | memoryview) -> None:
         """Add the next bytes."""
         self._size += len(piece)
-        if self._is_large:
+        if self._digest is not None:
             self._digest.update(piece)
             return
         self._data += piece
         if self._size > MAX_CONTENT:
-            self._is_large = True
-            self._digest.update(self._data)
+            self._digest = hashlib.sha256(self._data)
             del self._data[KEPT_START:]
 
     def take(self) -> Content:
         """Return the content, and begin the next one."""
-        content = Content(bytes(self._data), self._size, self._digest.hexdigest() if self._is_large else "")
+        digest = "" if self._digest is None else self._digest.hexdigest()
+        content = Content(bytes(self._data), self._size, digest)
         self._data.clear()
-        self._size = 0
-        if self._is_large:
-            self._is_large, self._digest = False, hashlib.sha256()
+        self._size, self._digest = 0, None
         return content
 
     @property
