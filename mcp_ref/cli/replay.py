@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 
@@ -47,6 +48,8 @@ def replay(options: argparse.Namespace) -> int:
         serve, listen = server.serve_stdio, server.serve_http
     else:
         player = Player(cassette, options.speed)
+        if not options.http and sys.stdin.isatty():
+            note("replaying the server for a client on standard input; press Ctrl-D to stop")
         serve, listen = partial(replay_stdio, player), partial(replay_http, player)
     asyncio.run(_until_signal(listen(options.host, options.port)) if options.http else serve())
     for line in cassette.unknown:

@@ -269,7 +269,7 @@ def _counted(number: int, name: str, used: int = 0, done: str = "") -> str:
 async def _ask_wrongly(client: Client, visit: Visit, tools: Sequence[Tool]) -> None:
     """Send requests that a server must refuse. Then cancel one, and see that the server still responds."""
     session, seconds = client.session, client.timeout
-    unknown = session.request(NO_SUCH.replace("-no", "/no"), CustomData({}), CustomData, timeout=seconds)
+    unknown = session.request("mcp-ref/no-such", CustomData({}), CustomData, timeout=seconds)
     wrong: dict[str, Coroutine[object, object, object]] = {"unknown method": unknown}
     if client.server_can("tools"):
         wrong["unknown tool"] = client.call_tool(NO_SUCH, {})

@@ -73,20 +73,25 @@ class HttpStream:
             self._head = part
         elif part:
             self._body["client"].add(part)
-        elif self._head is not None:
-            method, _, rest = self._head.line.partition(" ")
-            content = _content(self._body["client"], _coding(self._head) != "identity")
-            target, headers = rest.rpartition(" ")[0], tuple(self._head.headers)
-            number, self._head = next(self._numbers), None
-            if len(self._waiting) >= MAX_PIPELINED:
-                raise BadMessage(429, f"{MAX_PIPELINED} requests have no response yet")
-            request = HttpRequest(number, method, target, headers, content, at=at, connection=self._connection)
-            self._waiting.append(_Waiting(number, method))
-            yield request
+        else:
+            yield from self._end_request(at)
+
+    def _end_request(self, at: float) -> Iterator[Event]:
+        """Yield the request whose body has ended, if it was not yielded before."""
+        if self._head is None:
+            return
+        if len(self._waiting) >= MAX_PIPELINED:
+            raise BadMessage(429, f"{MAX_PIPELINED} requests have no response yet")
+        method, _, rest = self._head.line.partition(" ")
+        target, headers = rest.rpartition(" ")[0], tuple(self._head.headers)
+        content = _content(self._body["client"], _coding(self._head) != "identity")
+        self._head, number = None, next(self._numbers)
+        self._waiting.append(_Waiting(number, method))
+        yield HttpRequest(number, method, target, headers, content, at=at, connection=self._connection)
 
     def _response(self, at: float, part: _Part) -> Iterator[Event]:
         if not self._waiting:
-            yield from self._request(at, b"")  # the server responds before the end of the request's body
+            yield from self._end_request(at)  # the server can respond before the end of the body
         if not self._waiting:
             raise BadMessage(502, "a response came without a request")
         number, connection = self._waiting[0].number, self._connection
@@ -147,8 +152,8 @@ class HttpStream:
         if self._is_lost:
             return
         self._ended_first = self._ended_first or side
-        if side == "client" and self._head is not None:
-            yield from self._request(at, b"")
+        if side == "client":
+            yield from self._end_request(at)
         if side == "server" and self._waiting:
             is_complete = self._readers["server"].ends_with_connection
             yield from self._end_response(at, "complete" if is_complete else self._ended_first)
@@ -199,7 +204,7 @@ class MessageReader:
     def __init__(self, has_no_body: Callable[[], bool] | None) -> None:
         self._has_no_body = has_no_body
         self.buffer = bytearray()
-        self._left: int | None = None  # bytes of the body to come; None before a head
+        self._left: int | None = None  # bytes of the body to come, or CHUNKED; None before a head
         self._chunks: ChunkDecoder | None = None
         self.ends_with_connection = False
         """True if the end of the connection is the end of the current message."""
@@ -207,10 +212,10 @@ class MessageReader:
     def feed(self, data: bytes) -> Iterator[_Part]:
         """Yield the parts of messages that these bytes complete. Raise BadMessage if they are not HTTP."""
         self.buffer += data
-        while self.buffer or self._left == 0:
-            if self._left is None and not self._is_head_whole():
-                return
+        while self.buffer or self._left == 0:  # a message without a body ends with its head
             if self._left is None:
+                if not self._is_head_whole():
+                    return
                 yield self._take_head()
                 continue
             piece, is_done = self._take_body()

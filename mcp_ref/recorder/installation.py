@@ -19,6 +19,7 @@ import site
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -78,19 +79,19 @@ def plan_installation(path: str, name: str, recording: str) -> Plan:
         raise InstallationError(
             f"{server.place} has a URL: start `record FILE --http URL`, and write the URL it prints"
         )
-    if _recorded(words) is not None:
+    if _recorded_command(words) is not None:
         raise InstallationError(f"{server.place} is recorded already")
     words = [sys.executable or "python3", *_record_words(), recording, "--", *words]
-    return _planned(path, server, words, True)
+    return _planned(path, server, words, _with_recorder)
 
 
 def plan_removal(path: str, name: str) -> Plan:
     """Return the file as it was before `plan_installation`. Raise InstallationError."""
     server = _find(path, name)
-    words = _recorded(server.command)
+    words = _recorded_command(server.command)
     if words is None:
         raise InstallationError(f"{server.place} is not recorded")
-    return _planned(path, server, words, False)
+    return _planned(path, server, words, _without_recorder)
 
 
 def _record_words() -> list[str]:
@@ -102,7 +103,7 @@ def _record_words() -> list[str]:
     return ["-P", "-c", start, "record"]  # -P, because a folder in which a host starts can contain an `argparse.py`
 
 
-def _recorded(words: list[str]) -> list[str] | None:
+def _recorded_command(words: list[str]) -> list[str] | None:
     """Return the server's own command in the command of a recorder, or None."""
     starts_package = words[2:3] in (["-m"], ["-c"]) and _PACKAGE in "".join(words[3:4])
     starts_recorder = words[1:2] == ["-P"] and starts_package and words[4:5] == ["record"]
@@ -127,18 +128,19 @@ def _read(path: str) -> str:
         return file.read()
 
 
-def _planned(path: str, server: ServerConfig, words: list[str], installs: bool) -> Plan:
+_Span = tuple[int, int]
+"""Start and end of a value in a file."""
+_Edit = Callable[[str, _Span, _Span | None, list[str]], str]
+"""A function from a text, the places of `command` and `args` in it, and the new command to the new text."""
+
+
+def _planned(path: str, server: ServerConfig, words: list[str], edit: _Edit) -> Plan:
     old = _read(path)
     find = _toml_values if Path(path).suffix == ".toml" else _json_values
     command, arguments = find(old, server.key)
-    edit = _with_recorder if installs else _without_recorder
     plan = Plan(os.path.abspath(path), old, edit(old, command, arguments, words))
     _check(plan, server, words)
     return plan
-
-
-_Span = tuple[int, int]
-"""Start and end of a value in a file."""
 
 
 def _with_recorder(text: str, command: _Span, arguments: _Span | None, words: list[str]) -> str:
@@ -216,9 +218,9 @@ def _object_at(text: str, path: list[tuple[str, ...]]) -> int:
     return start
 
 
-def _members(text: str, start: int) -> list[tuple[str, tuple[int, int]]]:
-    """Return the names in the object that begins at `start`, with start and end of their values."""
-    found, depth, name, begin, end = list[tuple[str, tuple[int, int]]](), 0, None, -1, -1
+def _members(text: str, start: int) -> list[tuple[str, _Span]]:
+    """Return the names in the object that begins at `start`, with the places of their values."""
+    found, depth, name, begin, end = list[tuple[str, _Span]](), 0, None, -1, -1
     for token in _TOKEN.finditer(text, start):
         word = token[0]
         if word.startswith(("//", "/*")):
@@ -230,7 +232,10 @@ def _members(text: str, start: int) -> list[tuple[str, tuple[int, int]]]:
             name = json.loads(word)
         elif depth == 1 and word != ":" and begin < 0 and name is not None:
             begin = token.start()
-        depth += (word in "{[") - (word in "]}")
+        if word in ("{", "["):
+            depth += 1
+        elif word in ("}", "]"):
+            depth -= 1
         end = token.end()
         if depth == 0:
             break

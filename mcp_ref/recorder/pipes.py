@@ -63,20 +63,22 @@ def record_stdio(options: TapeOptions, command: Sequence[str]) -> NoReturn:
 def _put_pump_between(file: int, options: TapeOptions, command: Sequence[str]) -> None:
     """Start the pump, and connect the standard streams of this process to it."""
     hosts = [_above_streams(_duplicate(number)) for number in (0, 1, 2)]
-    (source, input), (output, sink), (errors, error_sink) = (_pipe() for _ in range(3))
+    server_input, to_server = _pipe()
+    from_server, server_output = _pipe()
+    errors_from_server, server_errors = _pipe()
     pump = os.fork()
     if pump == 0:
         # a grandchild, so that the server is not told of the end of a child that it never had
         os.setsid()
         if os.fork():
             os._exit(0)
-        _close_all_but([file, *hosts, input, output, errors])
-        flows = [_Flow(hosts[0], input, "client", LineStream(1)),
-                 _Flow(output, hosts[1], "server", LineStream(1)),
-                 _Flow(errors, hosts[2], "server", LineStream(1, is_log=True))]  # fmt: skip
+        _close_all_but([file, *hosts, to_server, from_server, errors_from_server])
+        flows = [_Flow(hosts[0], to_server, "client", LineStream(1)),
+                 _Flow(from_server, hosts[1], "server", LineStream(1)),
+                 _Flow(errors_from_server, hosts[2], "server", LineStream(1, is_log=True))]  # fmt: skip
         _pump(Tape(file, Head("stdio", now(), tuple(command)), options), flows, hosts[2])
     os.waitpid(pump, 0)
-    for number, descriptor in enumerate((source, sink, error_sink)):
+    for number, descriptor in enumerate((server_input, server_output, server_errors)):
         os.dup2(descriptor, number)
 
 

@@ -177,6 +177,7 @@ def _adapted(value: Object, recorded: RecordedRequest, request: Object) -> Objec
 
 
 def _pair(name: str, value: JSON) -> str:
+    """Return a member of an object as `json.dumps` writes it, so that it is found at any depth of a message."""
     return f"{json.dumps(name)}: {json.dumps(value)}"
 
 

@@ -107,7 +107,7 @@ class Tape:
                 lost[1] += len(data)
                 return
             self._waiting += len(data) + PIECE_BYTES
-            lines, size = self._lost.pop(key, (0, 0)) if self._lost else (0, 0)
+            lines, size = self._lost.pop(key, (0, 0))
         self._queue.put(_Piece(at, stream, side, data, lines, size))
 
     def close(self) -> str:
