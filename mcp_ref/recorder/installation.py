@@ -182,40 +182,29 @@ def _replaced(text: str, values: dict[_Span, str]) -> str:
 
 def _check(plan: Plan, server: ServerConfig, words: list[str]) -> None:
     """Raise InstallationError unless the new text differs in this server's command only."""
-    folder = tempfile.mkdtemp()
-    copy = Path(folder, Path(plan.path).name)
-    try:
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, Path(plan.path).name)
         copy.write_text(plan.new, "utf-8")
-        found = {each.key: each.entry for each in read_config(copy).servers}
-    except ConfigurationError as error:
-        raise InstallationError(f"{plan.path} cannot be edited: {error}") from None
-    finally:
-        copy.unlink(missing_ok=True)
-        os.rmdir(folder)
+        try:
+            found = {each.key: each.entry for each in read_config(copy).servers}
+        except ConfigurationError as error:
+            raise InstallationError(f"{plan.path} cannot be edited: {error}") from None
     for each in read_config(plan.path).servers:
-        wanted = dict(each.entry)
-        if each.key == server.key:
-            wanted |= {"command": words[0], "args": words[1:]}
-        given = dict(found.get(each.key, {}))
-        if {"args": [], **wanted} != {"args": [], **given}:
+        changed = {"command": words[0], "args": words[1:]} if each.key == server.key else {}
+        if {"args": [], **each.entry, **changed} != {"args": [], **found.get(each.key, {})}:
             raise InstallationError(f"{plan.path} cannot be edited: its form is not known here; edit it by hand")
 
 
 def _json_values(text: str, key: str) -> tuple[_Span, _Span | None]:
     """Return the places of `command` and `args` of a server. `args` can be missing."""
-    members = dict(_members(text, _object_at(text, [TOP_KEYS, (key,)])))
-    return members["command"], members.get("args")
-
-
-def _object_at(text: str, path: list[tuple[str, ...]]) -> int:
-    """Return the start of the object below these keys. Each step has alternatives."""
     start = next(found.start() for found in _TOKEN.finditer(text) if found[0] == "{")
-    for names in path:
+    for names in (TOP_KEYS, (key,)):
         members = dict(_members(text, start))
         start = next((members[name][0] for name in names if name in members), -1)
         if start < 0 or text[start] != "{":
             raise InstallationError(f"the key {names[0]!r} is not where it is expected")
-    return start
+    members = dict(_members(text, start))
+    return members["command"], members.get("args")
 
 
 def _members(text: str, start: int) -> list[tuple[str, _Span]]:

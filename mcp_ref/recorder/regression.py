@@ -13,7 +13,7 @@ import contextlib
 import json
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from ..jsonrpc.errors import McpError
@@ -88,8 +88,7 @@ class _Rerun:
 def _outcome(message: Response | ErrorResponse) -> Object:
     if isinstance(message, Response):
         return {"result": message.result}
-    error = message.error
-    return {"error": {"code": error.code, "message": error.message, "data": error.data}}
+    return {"error": {name: value for name, value in asdict(message.error).items() if value is not None}}
 
 
 async def rerun(messages: Sequence[Sent], server: str | Sequence[str]) -> list[Difference]:

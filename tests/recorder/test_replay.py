@@ -285,6 +285,14 @@ async def test_replay_client_finds_no_difference_in_the_same_server_and_each_in_
     assert done.returncode == 1 and b'result.content[0].text: "5" -> "3"' in done.stdout, done
 
 
+def test_replay_client_finds_no_difference_in_the_same_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    error = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "no"}}
+    write_recording(path, ("client", call(1, "add")), ("server", error))
+    done = rerun(path, *REPLAY, str(path))
+    assert (done.returncode, done.stdout) == (0, b""), done
+
+
 def test_replay_client_uses_the_cursor_of_the_new_server(tmp_path: Path) -> None:
     def listing(id: int, cursor: str | None) -> dict[str, object]:
         return {"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": {"cursor": cursor} if cursor else {}}
