@@ -191,15 +191,25 @@ class Cassette:
 def differences(old: JSON, new: JSON, path: str = "") -> Iterator[str]:
     """Yield a line for each place at which two results differ. `_meta` is not compared."""
     if isinstance(old, dict) and isinstance(new, dict):
-        for name in [*old, *(name for name in new if name not in old)]:
+        for name in {**old, **new}:
             if name != "_meta":
                 place = f"{path}.{name}" if path else name
                 yield from differences(old.get(name, _MISSING), new.get(name, _MISSING), place)
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for index, (before, after) in enumerate(zip(old, new, strict=True)):
-            yield from differences(before, after, f"{path}[{index}]")
+    elif isinstance(old, list) and isinstance(new, list):
+        before, after = _by_name(old), _by_name(new)
+        if before.keys() == after.keys() and list(before) != list(after):
+            yield f"{path}: the same items in another order"
+        for name in {**before, **after}:
+            yield from differences(before.get(name, _MISSING), after.get(name, _MISSING), f"{path}[{name}]")
     elif old != new or isinstance(old, bool) != isinstance(new, bool):
         yield f"{path}: {_short(old)} -> {_short(new)}"
+
+
+def _by_name(items: list[JSON]) -> dict[str, JSON]:
+    """Return the items of a list by their names, as tools have them. Without different names, return them by number."""
+    numbers = [str(number) for number in range(len(items))]
+    names = [str(member(item, "name") or number) for number, item in zip(numbers, items, strict=True)]
+    return dict(zip(names if len(set(names)) == len(names) else numbers, items, strict=True))
 
 
 _MISSING: Final = "(missing)"
