@@ -45,13 +45,9 @@ class HttpStream:
         self._connection, self._numbers = connection, numbers
         self._waiting: deque[_Waiting] = deque()  # requests without a complete response, without their bodies
         self._readers = {"client": MessageReader(None), "server": MessageReader(self._has_no_body)}
-        self._body = {"client": GrowingContent(), "server": GrowingContent()}
         self._head: MessageHead | None = None  # of the request whose body is arriving
-        self._status = 0  # of the current response
-        self._events: _EventReader | None = None  # for the current response, if it is an event stream
-        self._unzip: zlib._Decompress | None = None  # for the current response, if it is compressed
-        self._unzip_raw: zlib._Decompress | None = None  # for the first piece of a response with deflate
-        self._is_unreadable = False  # True if the current response has another compression
+        self._request_body = GrowingContent()
+        self._current: _Response | None = None  # the response whose body is arriving
         self._is_lost = False
         self._ended_first: Side | None = None
 
@@ -65,6 +61,8 @@ class HttpStream:
         try:
             for part in self._readers[side].feed(data):
                 yield from self._request(at, part) if side == "client" else self._response(at, part)
+                if self._is_lost:
+                    return
         except BadMessage as error:
             yield from self._stop(at, len(data), str(error))
 
@@ -72,7 +70,7 @@ class HttpStream:
         if isinstance(part, MessageHead):
             self._head = part
         elif part:
-            self._body["client"].add(part)
+            self._request_body.add(part)
         else:
             yield from self._end_request(at)
 
@@ -81,10 +79,11 @@ class HttpStream:
         if self._head is None:
             return
         if len(self._waiting) >= MAX_PIPELINED:
-            raise BadMessage(429, f"{MAX_PIPELINED} requests have no response yet")
+            yield from self._stop(at, 0, f"{MAX_PIPELINED} requests have no response yet")
+            return
         method, _, rest = self._head.line.partition(" ")
         target, headers = rest.rpartition(" ")[0], tuple(self._head.headers)
-        content = _content(self._body["client"], _coding(self._head) != "identity")
+        content = _content(self._request_body, _coding(self._head) != "identity")
         self._head, number = None, next(self._numbers)
         self._waiting.append(_Waiting(number, method))
         yield HttpRequest(number, method, target, headers, content, at=at, connection=self._connection)
@@ -96,49 +95,24 @@ class HttpStream:
             raise BadMessage(502, "a response came without a request")
         number, connection = self._waiting[0].number, self._connection
         if isinstance(part, MessageHead):
-            self._status = part.status
+            self._current = _Response(part)
             yield HttpResponse(number, part.status, tuple(part.headers), at=at, connection=connection)
-            self._events = _EventReader() if part.headers.media_type == "text/event-stream" else None
-            self._unzip = zlib.decompressobj(_ANY_ZIP) if _coding(part) in _ZIPPED else None
-            self._unzip_raw = zlib.decompressobj(_RAW_DEFLATE) if _coding(part) == "deflate" else None
-            self._is_unreadable = _coding(part) not in (*_ZIPPED, "identity")
-            if self._is_unreadable:
-                self._events = None
             if part.status == 101:
                 yield from self._stop(at, 0, "it changed to another protocol")
         elif not part:
             yield from self._end_response(at, "complete")
-        else:
-            for piece in self._unzipped(part):
-                yield from self._body_events(at, number, piece)
-
-    def _body_events(self, at: float, number: int, piece: bytes) -> Iterator[Event]:
-        if self._events is None:
-            self._body["server"].add(piece)
-            return
-        for fields in self._events.feed(piece):
-            yield HttpEvent(number, *fields, at=at, connection=self._connection)
-
-    def _unzipped(self, piece: bytes) -> Iterator[bytes]:
-        """Yield a piece of a body without its compression, in small pieces. Bytes that are not compressed stay."""
-        while self._unzip is not None and piece:
-            try:
-                found = self._unzip.decompress(piece, MAX_FIELD)
-            except zlib.error:
-                self._unzip, self._unzip_raw = self._unzip_raw, None
-                continue
-            self._unzip_raw = None
-            yield found
-            piece = self._unzip.unconsumed_tail
-        if piece:
-            yield piece
+        elif self._current is not None:
+            for fields in self._current.feed(part):
+                yield HttpEvent(number, *fields, at=at, connection=connection)
 
     def _end_response(self, at: float, how: Ending) -> Iterator[Event]:
-        body = _content(self._body["server"], self._is_unreadable)
+        response, self._current = self._current, None
+        body = response.take() if response is not None else Content(b"", 0)
         if body.size:
             yield HttpBody(self._waiting[0].number, body, at=at, connection=self._connection)
-        if self._status >= 200 or how != "complete":  # after a 1xx response, the final one follows
-            yield HttpEnd(self._waiting.popleft().number, how, at=at, connection=self._connection)
+        if how == "complete" and response is not None and response.status < 200:
+            return  # after a 1xx response, the final one follows
+        yield HttpEnd(self._waiting.popleft().number, how, at=at, connection=self._connection)
 
     def lose(self, at: float, side: Side, lines: int, size: int) -> Iterator[Event]:
         yield from self._stop(at, size, "the disk was too slow")
@@ -154,11 +128,50 @@ class HttpStream:
         self._ended_first = self._ended_first or side
         if side == "client":
             yield from self._end_request(at)
-        if side == "server" and self._waiting:
-            is_complete = self._readers["server"].ends_with_connection
-            yield from self._end_response(at, "complete" if is_complete else self._ended_first)
+        if side == "server" and self._waiting and self._readers["server"].ends_with_connection:
+            yield from self._end_response(at, "complete")
         while self._waiting and side == "server":
-            yield HttpEnd(self._waiting.popleft().number, self._ended_first, at=at, connection=self._connection)
+            yield from self._end_response(at, self._ended_first)
+
+
+class _Response:
+    """A response whose body arrives: as a whole, or as server-sent events, in both cases without its compression."""
+
+    def __init__(self, head: MessageHead) -> None:
+        coding = _coding(head)
+        is_stream = head.headers.media_type == "text/event-stream"
+        self.status = head.status
+        self._is_unreadable = coding not in (*_ZIPPED, "identity")
+        self._whole = GrowingContent()
+        self._events = _EventReader() if is_stream and not self._is_unreadable else None
+        self._unzip = zlib.decompressobj(_ANY_ZIP) if coding in _ZIPPED else None
+        self._unzip_raw = zlib.decompressobj(_RAW_DEFLATE) if coding == "deflate" else None  # for the first piece
+
+    def feed(self, data: bytes) -> Iterator[_EventFields]:
+        """Yield the server-sent events that these bytes complete. Keep the bytes of another body."""
+        for piece in self._unzipped(data):
+            if self._events is None:
+                self._whole.add(piece)
+            else:
+                yield from self._events.feed(piece)
+
+    def _unzipped(self, piece: bytes) -> Iterator[bytes]:
+        """Yield a piece of a body without its compression, in small pieces. Bytes that are not compressed stay."""
+        while self._unzip is not None and piece:
+            try:
+                found = self._unzip.decompress(piece, MAX_FIELD)
+            except zlib.error:
+                self._unzip, self._unzip_raw = self._unzip_raw, None
+                continue
+            self._unzip_raw = None
+            yield found
+            piece = self._unzip.unconsumed_tail
+        if piece:
+            yield piece
+
+    def take(self) -> Content:
+        """Return the body that is not an event stream."""
+        return _content(self._whole, self._is_unreadable)
 
 
 def _coding(head: MessageHead) -> str:
