@@ -190,6 +190,19 @@ def test_as_test_of_a_hostile_recording_contains_its_texts_only_as_literals() ->
         assert [name for name in names if name.startswith("test_")]
 
 
+def test_as_test_asserts_the_names_of_all_pages_once_also_if_their_cursors_lead_back() -> None:
+    frames: list[Object] = []
+    for cursor in (None, "c"):
+        params: Object = {"cursor": cursor} if cursor else {}
+        result: Object = {"tools": [{"name": f"on {cursor}"}], "nextCursor": "c"}
+        asked: Object = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": params}
+        answered: Object = {"jsonrpc": "2.0", "id": 1, "result": result}
+        frames += [{"from": "client", "frame": json.dumps(asked)}, {"from": "server", "frame": json.dumps(answered)}]
+    cassette = Cassette(read_events(json.dumps(frame).encode() for frame in frames))
+    source = to_test("a", Head("stdio"), MODERN, cassette.requests)
+    assert "assert [each.name for each in found] == ['on None', 'on c']" in source
+
+
 @pytest.mark.attack("terminal-escapes")
 def test_check_report_shows_an_error_of_the_server_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     visits = [Visit(MODERN, server="a", notes=["ping: no\n\na 1: 0 errors"]), Visit("2025-11-25", "no\x1b[2J\nfake")]
