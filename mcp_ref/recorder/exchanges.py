@@ -21,7 +21,7 @@ from typing import Final
 
 from ..basic.versioning import PROTOCOL_VERSION
 from ..check.recording import Event, Frame, HttpBody, HttpEvent, HttpRequest, Side
-from ..jsonrpc.messages import JSON, Object
+from ..jsonrpc.messages import JSON, Object, parse_json
 from ..transports.trace import redact
 
 _CHOSEN_BY_CLIENT: Final = ("clientInfo", "capabilities", "protocolVersion")
@@ -70,13 +70,18 @@ def messages_of(events: Iterable[Event]) -> Iterator[Sent]:
         sender: Side = "client" if isinstance(event, HttpRequest) else "server"
         if isinstance(event, Frame):
             sender = event.sender
-        try:
-            value = json.loads(event.content.data) if event.content.is_whole else None
-        except (ValueError, RecursionError):
-            continue
-        for each in value if isinstance(value, list) else [value]:
-            if isinstance(each, dict) and each.get("jsonrpc") == "2.0":
+        for each in objects_in(event.content.data) if event.content.is_whole else ():
+            if each.get("jsonrpc") == "2.0":
                 yield Sent(event.at, sender, each, 0 if isinstance(event, Frame) else event.number)
+
+
+def objects_in(data: bytes) -> list[Object]:
+    """Return the JSON object in these bytes, those of a batch, or none if the bytes are not JSON."""
+    try:
+        value = parse_json(data)
+    except ValueError:
+        return []
+    return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, dict)]
 
 
 def requests_of(messages: Iterable[Sent]) -> list[RecordedRequest]:

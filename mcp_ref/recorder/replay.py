@@ -42,7 +42,7 @@ from ..lib.http.origin import parse_url
 from ..lib.http.server import start_server
 from ..lib.http.sse import encode_event
 from ..transports.base import Transport
-from .exchanges import Cassette, RecordedRequest, member
+from .exchanges import Cassette, RecordedRequest, member, objects_in
 
 PROBES: Final = ("server/discover", "initialize", "ping")
 """Methods with which a client finds out what the server speaks. If they were not recorded, that is not a mistake."""
@@ -118,9 +118,8 @@ class Player:
 
         def send(value: Object) -> None:
             message = read_message(value)
-            with contextlib.suppress(ValueError):  # half a surrogate pair
-                if not isinstance(message, Malformed):
-                    transport.send(message)
+            if not isinstance(message, Malformed):
+                transport.send(message)
 
         def receive(message: Incoming) -> None:
             if isinstance(message, Request | Notification | Response | ErrorResponse):
@@ -232,18 +231,9 @@ async def replay_stdio(player: Player) -> None:
     conversation = _Conversation(player, send)
     threading.Thread(target=read, name="mcp-replay", daemon=True).start()
     while line := await lines.get():
-        for message in _objects(line):
+        for message in objects_in(line):
             conversation.receive(message)
     await conversation.finish()
-
-
-def _objects(data: bytes) -> list[Object]:
-    """Return the messages in one line or body."""
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return []
-    return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, dict)]
 
 
 @contextlib.asynccontextmanager
@@ -274,7 +264,7 @@ def _is_here(origin: str) -> bool:
 
 
 async def _handle_post(player: Player, exchange: Exchange) -> None:
-    messages = _objects(exchange.request.body)
+    messages = objects_in(exchange.request.body)
     requests = [message for message in messages if "method" in message and "id" in message]
     for message in messages:
         if "method" not in message:

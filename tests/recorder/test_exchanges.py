@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 
-from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.recorder.exchanges import MAX_IN_FLIGHT, MAX_UNKNOWN, Cassette, Sent, requests_of
+from mcp_ref.check.recording import Frame, content
+from mcp_ref.jsonrpc.messages import JSON, MAX_DEPTH, Object
+from mcp_ref.recorder.exchanges import (
+    MAX_IN_FLIGHT,
+    MAX_UNKNOWN,
+    Cassette,
+    Sent,
+    messages_of,
+    requests_of,
+    signature,
+)
 
 
 def test_requests_of_looks_at_each_request_until_its_response_only() -> None:
@@ -38,3 +47,10 @@ def test_cassette_keeps_a_limited_number_of_lines_about_requests_that_were_not_r
     for id in range(2 * MAX_UNKNOWN):
         assert cassette.refuse({"jsonrpc": "2.0", "id": id, "method": f"m{id}"}) == f"not recorded: m{id}"
     assert len(cassette.unknown) == MAX_UNKNOWN
+
+
+def test_messages_of_leaves_out_json_that_is_too_deep_to_be_compared() -> None:
+    for depth, number in ((MAX_DEPTH - 1, 1), (MAX_DEPTH, 0)):
+        text = '{"jsonrpc": "2.0", "id": 1, "method": "a", "params": %s}' % ('{"a":' * depth + "1" + "}" * depth)
+        found = list(messages_of([Frame("client", content(text.encode()))]))
+        assert [len(signature(each.value)) > depth for each in found] == [True] * number
