@@ -15,7 +15,7 @@ import difflib
 import functools
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -222,6 +222,18 @@ _MISSING: Final = "(missing)"
 
 def _short(value: JSON) -> str:
     return value if value is _MISSING else _cut(json.dumps(value, ensure_ascii=False))
+
+
+def with_members(value: JSON, replace: Callable[[str, JSON], JSON]) -> JSON:
+    """Return a JSON value in which `replace(name, value)` is the new value of each member that is not an object."""
+    if isinstance(value, list):
+        return [with_members(item, replace) for item in value]
+    if isinstance(value, dict):
+        return {
+            name: with_members(each, replace) if isinstance(each, dict | list) else replace(name, each)
+            for name, each in value.items()
+        }
+    return value
 
 
 def member(value: JSON, *names: str) -> JSON:

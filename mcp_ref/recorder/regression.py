@@ -33,7 +33,7 @@ from ..jsonrpc.messages import (
 from ..transports.base import Transport
 from ..transports.stdio.client import StdioClientTransport
 from ..transports.streamable_http.client import StreamableHttpClientTransport
-from .exchanges import RecordedRequest, Sent, differences, requests_of, shown
+from .exchanges import RecordedRequest, Sent, differences, requests_of, shown, with_members
 
 RESPONSE_SECONDS: Final = 60.0
 """Maximum time for a response, in seconds."""
@@ -175,11 +175,9 @@ def _learn(old: JSON, new: JSON, replaced: dict[str, str]) -> None:
 
 def _replaced(value: Object, replaced: dict[str, str]) -> Object:
     """Return a message with the new server's values in place of the recorded ones."""
-    if not replaced:
-        return value
-    text = json.dumps(value)
-    for name in (*_INVENTED, *_INVENTED.values()):
-        for old, new in replaced.items():
-            text = text.replace(f"{json.dumps(name)}: {json.dumps(old)}", f"{json.dumps(name)}: {json.dumps(new)}")
-    changed: Object = json.loads(text)
-    return changed
+    names = {*_INVENTED, *_INVENTED.values()}
+
+    def replace(name: str, each: JSON) -> JSON:
+        return replaced.get(each, each) if name in names and isinstance(each, str) else each
+
+    return {name: with_members(each, replace) for name, each in value.items()}

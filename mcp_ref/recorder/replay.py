@@ -42,7 +42,7 @@ from ..lib.http.origin import parse_url
 from ..lib.http.server import start_server
 from ..lib.http.sse import encode_event
 from ..transports.base import Transport
-from .exchanges import Cassette, RecordedRequest, member, objects_in
+from .exchanges import Cassette, RecordedRequest, member, objects_in, with_members
 
 PROBES: Final = ("server/discover", "initialize", "ping")
 """Methods with which a client finds out what the server speaks. If they were not recorded, that is not a mistake."""
@@ -109,7 +109,7 @@ class Player:
                 del self._waiting[id]
         else:
             adapted = _adapted(value, recorded, request)
-            if adapted is not None:
+            if isinstance(adapted, dict):
                 send(adapted)
 
     async def serve(self, transport: Transport) -> None:
@@ -162,22 +162,18 @@ def _asked_revision(request: Object) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _adapted(value: Object, recorded: RecordedRequest, request: Object) -> Object | None:
+def _adapted(value: Object, recorded: RecordedRequest, request: Object) -> JSON:
     """Return a notification with the new request's token and id, or None if the client wants no progress."""
-    text = json.dumps(value)
     token = member(request, "params", "_meta", "progressToken")
-    if value.get("method") == "notifications/progress":
-        if token is None:
-            return None
-        text = text.replace(_pair("progressToken", recorded.progress_token), _pair("progressToken", token))
-    old = _pair(SUBSCRIPTION_ID, recorded.request.value["id"])
-    adapted: Object = json.loads(text.replace(old, _pair(SUBSCRIPTION_ID, request["id"])))
-    return adapted
+    if value.get("method") == "notifications/progress" and token is None:
+        return None
 
+    def replace(name: str, each: JSON) -> JSON:
+        if name == "progressToken" and each == recorded.progress_token:
+            return token
+        return request["id"] if name == SUBSCRIPTION_ID and each == recorded.request.value["id"] else each
 
-def _pair(name: str, value: JSON) -> str:
-    """Return a member of an object as `json.dumps` writes it, so that it is found at any depth of a message."""
-    return f"{json.dumps(name)}: {json.dumps(value)}"
+    return with_members(value, replace)
 
 
 class _Conversation:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mcp_ref import Client, RemoteError
+from mcp_ref.basic.versioning import SUBSCRIPTION_ID
 from mcp_ref.check.recording import (
     Event,
     Frame,
@@ -180,6 +181,16 @@ def test_replay_gives_progress_the_new_token_and_leaves_it_out_for_a_client_with
     progress["params"] = {"progressToken": 77, "progress": 1}
     assert found == [progress, log, result(2)]
     assert replayed(path, call(3, "slow"))[0] == [log, result(3)]
+
+
+def test_replay_gives_a_subscription_the_new_id_and_leaves_the_id_of_another_one(tmp_path: Path) -> None:
+    def changed(id: int) -> dict[str, object]:
+        meta = {"_meta": {SUBSCRIPTION_ID: id}}
+        return {"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": meta}
+
+    path = tmp_path / "a.jsonl"
+    write_recording(path, ("client", call(1, "a")), *(("server", changed(id)) for id in (1, 12)), ("server", result(1)))
+    assert replayed(path, call(7, "a"))[0] == [changed(7), changed(12), result(7)]
 
 
 def test_replay_with_a_speed_keeps_the_pauses(tmp_path: Path) -> None:
