@@ -119,7 +119,7 @@ def select_combinations(items: list[pytest.Item], every_pair: bool) -> list[pyte
     """Return the items without the combinations of parameters that repeat others. Tests without a transport keep all.
 
     Most faults show in a combination of two values. So a test keeps enough items for each pair of values of two of its
-    parameters. The pairs of a transport and a revision count only with `every_pair`; else each of the two is enough.
+    parameters. For a transport or a revision, each value is enough; with `every_pair`, its pairs with others count too.
     """
     covered: dict[str, set[tuple[tuple[str, object], ...]]] = {}
 
@@ -130,8 +130,8 @@ def select_combinations(items: list[pytest.Item], every_pair: bool) -> list[pyte
         # by identity: the items of a test share the values, and not every value can be hashed or compared
         values = [(name, value if isinstance(value, str) else id(value)) for name, value in sorted(params.items())]
         pairs = {(value,) for value in values} | set(itertools.combinations(values, 2))
-        if not every_pair:
-            pairs = {pair for pair in pairs if {name for name, _ in pair} != {"kind", "revision"}}
+        few = int(every_pair)
+        pairs = {pair for pair in pairs if len(pair) == 1 or len({"kind", "revision"} & dict(pair).keys()) <= few}
         before = covered.setdefault(item.nodeid.partition("[")[0], set())
         added = pairs - before
         before |= added
