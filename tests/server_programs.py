@@ -60,10 +60,13 @@ class Program:
 
 
 @contextlib.contextmanager
-def serving(target: str | Path, *options: str, port: str = "0", is_measured: bool = False) -> Iterator[Program]:
-    """Serve a file, or a module by its dotted name, until the block ends. `is_measured` starts a Python of its own."""
+def serving(target: str | Path, *options: str, port: str = "0", is_forked: bool = True) -> Iterator[Program]:
+    """Serve a file, or a module by its dotted name, until the block ends.
+
+    A test that kills or measures the process itself says that it is not to be forked.
+    """
     arguments = ("-m", "mcp_ref", "run", str(target), "--http", "--port", port, *options)
-    with _listening([sys.executable, *arguments] if is_measured else forked(*arguments)) as program:
+    with _listening(forked(*arguments) if is_forked else [sys.executable, *arguments]) as program:
         yield program
 
 

@@ -422,7 +422,7 @@ def test_500_idle_connections_and_listening_streams_do_not_matter(tmp_path: Path
         await eventually(lambda: program.descriptors() <= before)
         await is_served(program.url)
 
-    with serving(server_file(tmp_path), is_measured=True) as program:
+    with serving(server_file(tmp_path), is_forked=False) as program:
         descriptors = program.descriptors()
         run(is_served(program.url))
         threads = program.threads()
@@ -551,7 +551,7 @@ def test_1000_sessions_without_an_end_fit_within_the_default_cap(tmp_path: Path)
         await is_served(program.url)
         await client.close()
 
-    with serving(server_file(tmp_path), is_measured=True) as program:
+    with serving(server_file(tmp_path), is_forked=False) as program:
         run(test(program))
         (line,) = program.stop(signal.SIGTERM).splitlines()  # within 3 s, however many there are
         assert b"100 sessions come from 127.0.0.1" in line

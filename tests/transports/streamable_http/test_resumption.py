@@ -356,7 +356,7 @@ def test_a_server_killed_in_mid_stream_and_started_again_has_kept_all_that_it_st
 
     async def test() -> None:
         seen = Seen()
-        with serving(program, "--store", str(store)) as first:
+        with serving(program, "--store", str(store), is_forked=False) as first:
             port = first.url.split(":")[2].split("/")[0]
             cutter = Cutter(int(port), iter([3, *[None] * 99]), holds=True)
             async with through(cutter) as url, Client(url, revision=revision, trace=seen) as client:
@@ -370,7 +370,7 @@ def test_a_server_killed_in_mid_stream_and_started_again_has_kept_all_that_it_st
                 await eventually(lambda: cutter.passed == [3] and len(of_call(seen)) == 3 - (revision == LATEST))
                 first.process.kill()
                 first.process.wait(PATIENCE)
-                with serving(program, "--store", str(store), port=port) as second:
+                with serving(program, "--store", str(store), port=port, is_forked=False) as second:
                     assert second.url == first.url
                     async with asyncio.timeout(PATIENCE):
                         if finished:
@@ -428,7 +428,7 @@ def test_a_server_killed_again_and_again_is_found_again_by_clients_with_nothing_
         seen = Seen()
         port, client = "0", None
         for _ in range(3):
-            with serving(program, "--store", store, port=port) as running:
+            with serving(program, "--store", store, port=port, is_forked=False) as running:
                 port = running.url.split(":")[2].split("/")[0]
                 if client is None:
                     client = Client(running.url, revision=LATEST, trace=seen)
@@ -448,13 +448,13 @@ def test_a_server_killed_again_and_again_is_found_again_by_clients_with_nothing_
 def test_without_a_store_a_server_started_again_gives_its_clients_a_new_session(program: Path) -> None:
     async def test() -> None:
         seen = Seen()
-        with serving(program) as first:
+        with serving(program, is_forked=False) as first:
             port = first.url.split(":")[2].split("/")[0]
             client = Client(first.url, revision=LATEST, trace=seen)
             await client.connect()
             first.process.kill()
             first.process.wait(PATIENCE)
-        with serving(program, port=port):
+        with serving(program, port=port, is_forked=False):
             results = await asyncio.gather(*(client.call_tool("add", {"a": n, "b": 1}) for n in range(10)))
             assert [result.text for result in results] == [str(n + 1) for n in range(10)]
             assert seen.sent.count("initialize") == 2
@@ -480,7 +480,7 @@ def test_a_program_without_asyncio_uses_a_server_by_its_url_from_any_thread(prog
 def test_a_program_without_asyncio_is_told_when_its_server_is_not_there_or_no_more(program: Path) -> None:
     with pytest.raises(ConnectionClosed, match="cannot be reached"), SyncClient(Client("http://127.0.0.1:1/mcp")):
         pass
-    with serving(program) as running, SyncClient(Client(running.url)) as client:
+    with serving(program, is_forked=False) as running, SyncClient(Client(running.url)) as client:
         running.process.kill()
         running.process.wait(PATIENCE)
         with pytest.raises(McpError):
