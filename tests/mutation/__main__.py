@@ -6,8 +6,9 @@
     python3 -m tests.mutation --sample 500                     500 changes of the whole package, all equally likely
 
 A change replaces one comparison, condition or constant, or removes one call. The tests of a module are the test file
-with its name (without one, its folder) and the files that name a sentence of its pages. They run in a copy of the
-tree. A change that no test notices (a survivor) is printed. It needs a test, unless it does not change the behavior.
+with its name (without one, its folder), the files that import it, and the files that name a sentence of its pages.
+They run in a copy of the tree. A change that no test notices (a survivor) is printed. It needs a test, unless it does
+not change the behavior.
 """
 
 from __future__ import annotations
@@ -61,6 +62,9 @@ NOT_SAMPLED = ("demo/",)
 
 OWN_TESTS = {"__main__.py": "cli", "__init__.py": "test_init.py"}
 """The tests of the modules that would have all tests as their own, because they are at the top of the package."""
+
+MOST_IMPORTING = 16
+"""The number of test files that import a module, above which it has common names, and they test other modules."""
 
 SPARE_SECONDS = 20.0
 """The time that a test run of a changed module can take beyond three times the usual time."""
@@ -169,10 +173,39 @@ def sample(number: int, seed: int) -> dict[str, list[Change]]:
     return dict(sorted(chosen.items()))
 
 
-def files_with_tests(module: str) -> list[str]:
-    """Return the test files of a module: first its own, then those of its pages.
+@cache
+def imports_of_tests() -> dict[str, list[str]]:
+    """Return the test files that import each module by its name, or a name of it from the folder of the module."""
+    files: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        imported = set()
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("mcp_ref."):
+                for alias in node.names:
+                    imported.add(home(node.module.replace(".", "/").removeprefix("mcp_ref/"), alias.name))
+        for module in imported:
+            files.setdefault(module, []).append(path.relative_to(ROOT / "tests").as_posix())
+    return files
 
-    Its own are in the file with its name, or else in the folder of its folder, or in the file with its folder's name.
+
+@cache
+def home(path: str, name: str) -> str:
+    """Return the module that defines a name: the one with this path, one below it, or one that its folder imports."""
+    package = ROOT / "mcp_ref"
+    for module in (f"{path}.py", f"{path}/{name}.py"):
+        if (package / module).exists():
+            return module
+    for node in ast.parse((package / path / "__init__.py").read_bytes()).body:
+        if isinstance(node, ast.ImportFrom) and node.level == 1 and name in {alias.name for alias in node.names}:
+            return f"{path}/{node.module}.py"
+    return f"{path}/__init__.py"
+
+
+def files_with_tests(module: str) -> list[list[str]]:
+    """Return the test files of a module, in at most two groups: most changes are noticed by the first, which is short.
+
+    They are the file with its name (or else the folder of its folder, or the file with its folder's name), the files
+    that import it, and those of its pages.
     """
     path = Path(module)
     pages = [
@@ -183,8 +216,13 @@ def files_with_tests(module: str) -> list[str]:
     ]
     choices = (f"{path.parent}/test_{path.name}", str(path.parent), f"{path.parent.parent}/test_{path.parent.name}.py")
     own = OWN_TESTS.get(module) or next(name for name in choices if (ROOT / "tests" / name).exists())
-    files = dict.fromkeys(os.path.normpath(file) for file in (own, *pages))
-    return [f"tests/{file}" for file in files if not file.startswith(NOT_TESTS)]
+    importing = imports_of_tests().get(module, [])
+    if len(importing) > MOST_IMPORTING:
+        importing = []
+    first = [own] if own.endswith(".py") else [file for file in importing if Path(file).is_relative_to(own)]
+    left = [file for file in dict.fromkeys(map(os.path.normpath, (own, *importing, *pages))) if file not in first]
+    groups = ([f"tests/{file}" for file in files if not file.startswith(NOT_TESTS)] for files in (first, left))
+    return [group for group in groups if group]
 
 
 def run(tree: Path, files: list[str], seconds: float | None) -> bool:
@@ -236,13 +274,17 @@ def main() -> None:
             trees.put(tree)
         for module, chosen in selected.items():
             source = (ROOT / "mcp_ref" / module).read_bytes()
-            files = files_with_tests(module)
-            began = time.monotonic()
-            if not run(tree, files, None):
-                sys.exit(f"the tests of {module} fail without a change: {' '.join(files)}")
-            seconds = 3 * (time.monotonic() - began) + SPARE_SECONDS
-            verdicts = pool.map(partial(survives, source=source, files=files, seconds=seconds, trees=trees), chosen)
-            survivors = [change for change, survived in zip(chosen, verdicts, strict=True) if survived]
+            survivors = chosen
+            for files in files_with_tests(module):
+                if not survivors:
+                    break
+                began = time.monotonic()
+                if not (run(tree, files, None) or run(tree, files, None)):
+                    sys.exit(f"the tests of {module} fail without a change: {' '.join(files)}")
+                seconds = 3 * (time.monotonic() - began) + SPARE_SECONDS
+                verdict = partial(survives, source=source, files=files, seconds=seconds, trees=trees)
+                verdicts = list(pool.map(verdict, survivors))
+                survivors = [change for change, missed in zip(survivors, verdicts, strict=True) if missed]
             for change in survivors:
                 print(change, flush=True)
             table.append((module, len(chosen), len(chosen) - len(survivors)))
