@@ -439,7 +439,8 @@ SCHEMA: Object = {
         "flag": {"type": "boolean"},
         "list": {"type": "array"},
         "maybe": {"anyOf": [{"type": "string"}, {"type": "null"}]},
-        "either": {"type": ["integer", "string"]},
+        "either": {"type": ["number", "string"]},
+        "mixed": {"type": ["string", "boolean", "array", "object", "null"]},
         "choice": {"enum": ["1", "2"]},
         "fixed": {"const": 7},
         "linked": {"$ref": "#/$defs/x"},
@@ -466,8 +467,14 @@ SCHEMA: Object = {
         ("maybe=null", None),
         ("maybe=5", "5"),
         ("either=5", 5),
+        ("either=3.0", 3.0),
         ("either=five", "five"),
         ("either=true", "true"),
+        ("mixed=true", True),
+        ("mixed=[1]", [1]),
+        ("mixed={}", {}),
+        ("mixed=null", None),
+        ("mixed=1", "1"),
         ("choice=1", "1"),
         ("fixed=7", 7),
         ("linked=7", 7),
@@ -496,22 +503,6 @@ def test_a_name_may_come_once() -> None:
 
 def test_a_prompts_arguments_stay_texts() -> None:
     assert read_string_arguments(["a=1", "b=[x"]) == {"a": "1", "b": "[x"}
-
-
-def test_a_schema_is_shown_as_a_signature() -> None:
-    schema: Object = {
-        "properties": {
-            "a": {"type": "integer"},
-            "b": {"enum": ["x", 1]},
-            "c": {"anyOf": [{"type": "string"}, {"type": "null"}]},
-            "d": {"type": ["string", "null"]},
-            "e": {},
-            "f": True,
-        },
-        "required": ["a"],
-    }
-    assert show.signature(schema) == 'a: integer, [b: "x"|1], [c: string|null], [d: string|null], [e: any], [f: any]'
-    assert show.signature({}) == ""
 
 
 # ---------------------------------------------------------------------------------------------------- serving

@@ -57,6 +57,9 @@ def test_signature_shows_types_choices_and_optional_arguments() -> None:
         "c": {"enum": ["x", 1]},
         "d": {"anyOf": [number, number, {"type": "null"}]},
         "e": {"oneOf": [{"type": "string"}, True]},
+        "f": {"enum": [*range(6)]},
+        "g": {"type": "integer", "enum": [*range(7)]},
     }
     schema: Object = {"properties": properties, "required": ["a"]}
-    assert show.signature(schema) == 'a: integer, [b: string|null], [c: "x"|1], [d: integer|null], [e: string|any]'
+    text = 'a: integer, [b: string|null], [c: "x"|1], [d: integer|null], [e: string|any], [f: 0|1|2|3|4|5], [g: integer]'
+    assert show.signature(schema) == text and show.signature({}) == ""

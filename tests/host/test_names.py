@@ -33,6 +33,7 @@ PROVIDERS = {
         ("a" * 24, "a" * 24),
         ("a" * 25, "a" * 19 + "-2f52"),
         ("東京", "server-1300"),
+        ("\ud800", "server-91a6"),
     ],
 )
 def test_server_name_has_letters_digits_and_hyphens(key: str, name: str) -> None:
@@ -86,6 +87,8 @@ def test_model_names_with_a_collision_prefer_the_unchanged_name() -> None:
         ("add", ["a.add", "b.add", "c.add", "d.add", "e.other"], "did you mean a.add or b.add or c.add?"),
         ("a.ad", ["a.add", "b.other"], "did you mean a.add?"),
         ("x", ["a.add", "b.other"], "did you mean a.add or b.other?"),
+        ("s.to", [f"s.to{each}" for each in range(4)], "did you mean s.to3 or s.to2 or s.to1?"),
+        ("x", [*"abcdefghijkl"], f"did you mean {' or '.join('abcdefghijkl')}?"),
         ("x", [f"s.tool{each}" for each in range(13)], "the host has 13"),
         ("x", [], "the host has none"),
     ],

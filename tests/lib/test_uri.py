@@ -8,7 +8,7 @@ import timeit
 import pytest
 
 from mcp_ref.lib.uri import bare_path, canonical_uri, check_uri, includes_uri, parents, readings, respelled
-from mcp_ref.lib.uritemplate import UriTemplate, canonical_template
+from mcp_ref.lib.uritemplate import UriTemplate, canonical_template, checked_template
 from tests.fuzz.spellings import other_spelling, random_uri
 
 
@@ -169,6 +169,9 @@ def test_respelled_uri_begins_with_the_spelling_of_its_parent(
 )
 def test_canonical_template_changes_only_literal_texts(template: str, canonical: str | None) -> None:
     assert canonical_template(template) == canonical
-    if canonical is not None:
-        assert canonical_template(canonical) == canonical
+    if canonical is None:
+        with pytest.raises(ValueError):
+            checked_template(template)
+    else:
+        assert canonical_template(canonical) == canonical == checked_template(template)
         assert UriTemplate(canonical).variables == UriTemplate(template).variables

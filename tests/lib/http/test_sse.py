@@ -117,7 +117,7 @@ def test_invalid_utf8_is_replaced_at_every_cut() -> None:
 
 
 def test_event_over_max_event_is_an_error_for_every_cut() -> None:
-    assert len(EventParser(100).feed(b"data: " + b"x" * 94 + b"\n\n")) == 1
+    assert len(EventParser(100).feed((b"data: " + b"x" * 94 + b"\n\n") * 2)) == 2
     for chunk in (b"data: " + b"x" * 100 + b"\n\n", b"x" * 101, b"data: 123456789\n" * 8, b": " + b"x" * 100 + b"\n"):
         with pytest.raises(EventTooLarge):
             EventParser(100).feed(chunk)
