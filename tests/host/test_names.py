@@ -7,7 +7,9 @@ import re
 
 import pytest
 
-from mcp_ref.host.names import UnknownName, model_name, model_names, server_name
+from mcp_ref.features.resources import Resource, ResourceTemplate
+from mcp_ref.features.tools import Tool
+from mcp_ref.host.names import Listed, UnknownName, model_name, model_names, server_name
 
 PROVIDERS = {
     "MCP": r"[A-Za-z0-9_.-]{1,128}",
@@ -70,6 +72,7 @@ def test_model_name_depends_on_its_server_and_tool_only() -> None:
 
 def test_model_name_of_a_valid_name_is_unchanged() -> None:
     assert model_name("weather", "forecast") == "weather__forecast"
+    assert model_name("s", "t" * 57) == "s__" + "t" * 57
     assert re.fullmatch("weather__fore_cast_[0-9a-f]{8}", model_name("weather", "fore.cast"))
 
 
@@ -77,8 +80,7 @@ def test_model_name_of_a_valid_name_is_unchanged() -> None:
 def test_model_names_with_a_collision_prefer_the_unchanged_name() -> None:
     forged = model_name("a", "b.c").removeprefix("a__")
     table = model_names([("a", "b.c"), ("a", forged)])
-    assert table[f"a__{forged}"] == ("a", forged)
-    assert len(table) == 2
+    assert table == {f"a__{forged}": ("a", forged), model_name("a", "b.c", 16): ("a", "b.c")}
 
 
 @pytest.mark.parametrize(
@@ -95,3 +97,9 @@ def test_model_names_with_a_collision_prefer_the_unchanged_name() -> None:
 )
 def test_unknown_name_suggests_at_most_three_names_or_all_of_a_few(name: str, known: list[str], advice: str) -> None:
     assert str(UnknownName("tool", name, known)) == f"unknown tool {name!r}; {advice}"
+
+
+def test_listed_full_name_has_the_name_uri_or_uri_template() -> None:
+    assert Listed("s", Tool("a.b", {})).full_name == "s.a.b"
+    assert Listed("s", Resource("x://a", "n")).full_name == "s.x://a"
+    assert Listed("s", ResourceTemplate("x://{a}", "n")).full_name == "s.x://{a}"

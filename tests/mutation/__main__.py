@@ -113,7 +113,7 @@ def replacements(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST]]
         elif isinstance(node.value, int | float):
             yield node, ast.Constant(node.value + 1)
         elif isinstance(node.value, str) and node.value and " " not in node.value:  # a text with a space is a message
-            yield node, ast.Constant(node.value + "_")
+            yield node, ast.Constant(node.value + "x")  # Python knows an encoding "utf-8_"
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call | ast.Await):
         yield node, ast.Pass()
 
