@@ -61,5 +61,5 @@ def test_signature_shows_types_choices_and_optional_arguments() -> None:
         "g": {"type": "integer", "enum": [*range(7)]},
     }
     schema: Object = {"properties": properties, "required": ["a"]}
-    text = 'a: integer, [b: string|null], [c: "x"|1], [d: integer|null], [e: string|any], [f: 0|1|2|3|4|5], [g: integer]'
-    assert show.signature(schema) == text and show.signature({}) == ""
+    text = 'a: integer, [b: string|null], [c: "x"|1], [d: integer|null], [e: string|any], [f: 0|1|2|3|4|5]'
+    assert show.signature(schema) == f"{text}, [g: integer]" and show.signature({}) == ""

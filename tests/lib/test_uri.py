@@ -169,9 +169,15 @@ def test_respelled_uri_begins_with_the_spelling_of_its_parent(
 )
 def test_canonical_template_changes_only_literal_texts(template: str, canonical: str | None) -> None:
     assert canonical_template(template) == canonical
-    if canonical is None:
-        with pytest.raises(ValueError):
-            checked_template(template)
-    else:
+    if canonical is not None:
         assert canonical_template(canonical) == canonical == checked_template(template)
         assert UriTemplate(canonical).variables == UriTemplate(template).variables
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [("a://b{c", "RFC 6570"), ("{scheme}://a", "have a scheme"), ("a://b/{c}/..", "after a variable")],
+)
+def test_checked_template_says_what_is_wrong(template: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        checked_template(template)
