@@ -92,8 +92,9 @@ class DpopKey(Prover):
             if len(self._nonces) >= MAX_NONCES:
                 self._nonces.clear()
             self._nonces[origin] = nonces[0]
-        found = parse_challenges(headers.get_all("www-authenticate"))
-        return "use_dpop_nonce" in (error, *(one.parameters.get("error") for one in found if one.scheme == "dpop"))
+        challenges = parse_challenges(headers.get_all("www-authenticate"))
+        errors = [error, *(one.parameters.get("error") for one in challenges if one.scheme == "dpop")]
+        return "use_dpop_nonce" in errors
 
 
 class DpopCheck(ProofCheck):
@@ -145,8 +146,10 @@ class DpopCheck(ProofCheck):
 
     def _nonces(self) -> list[bytes]:
         """Return the nonces of this and of the last `MAX_AGE` seconds, which are computed and so need no memory."""
-        windows = [int(time.time() // MAX_AGE) - age for age in (0, 1)] if self._nonce_key else []
-        return [hmac.new(self._nonce_key or b"", b"%d" % window, "sha256").hexdigest().encode() for window in windows]
+        if self._nonce_key is None:
+            return []
+        key, latest = self._nonce_key, int(time.time() // MAX_AGE)
+        return [hmac.new(key, b"%d" % window, "sha256").hexdigest().encode() for window in (latest, latest - 1)]
 
     def _use(self, caller: str, proof: str) -> None:
         """Note a proof of a principal. Raise JoseError if it was used before."""

@@ -183,18 +183,13 @@ class LiveTask(Channel):
         origin: The channel of the request that becomes a task.
         ttl: Requested time from the creation of the task to its deletion, in milliseconds; None for the default.
         poll_interval: Suggested time between two `tasks/get` requests, in milliseconds.
-        store: The store of the tasks.
         on_change: Called with this object when the task has begun, and when its state has changed.
     """
 
     def __init__(
-        self,
-        origin: Channel,
-        ttl: int | None,
-        poll_interval: int,
-        store: TaskStore,
+        self, origin: Channel, ttl: int | None, poll_interval: int, store: TaskStore,
         on_change: Callable[[LiveTask], None],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.revision, self.loop, self.shared = origin.revision, origin.loop, origin.shared
         self.peer_capabilities, self.subscriptions = origin.peer_capabilities, origin.subscriptions
         self.begun: asyncio.Future[Task] = self.loop.create_future()
@@ -216,7 +211,6 @@ class LiveTask(Channel):
 
     @property
     def is_running(self) -> bool:
-        """True if the task has begun and is not over."""
         return self.task is not None and not self.task.is_over
 
     def begin_task(self) -> None:

@@ -111,13 +111,9 @@ class Tasks:
         return await self.start(lambda task: work(context.with_channel(task)), channel, ttl, tool.asks_first, end)
 
     async def start(
-        self,
-        work: Callable[[Channel], Coroutine[object, object, object]],
-        origin: Channel,
-        ttl: int | None,
-        begins_late: bool = False,
-        on_end: Callable[[], object] = lambda: None,
-    ) -> object:
+        self, work: Callable[[Channel], Coroutine[object, object, object]], origin: Channel, ttl: int | None,
+        begins_late: bool = False, on_end: Callable[[], object] = lambda: None,
+    ) -> object:  # fmt: skip
         """Run a handler as a task. Return the `CreateTaskResult`, or the handler's result if no task has begun.
 
         Args:
@@ -194,7 +190,6 @@ class Tasks:
             await self.shared.close()
 
     def _stop_ended(self, id: str) -> None:
-        """Stop the handler of a task that another process has ended."""
         if (live := self.live.get(id)) is not None:
             live.stop("Another process of the server has ended the task.")
 
@@ -218,7 +213,6 @@ class Tasks:
         return self.store.get(id, owner)
 
     async def known(self, ids: Collection[str], owner: str) -> list[str]:
-        """Return the ids that `find` finds."""
         return [id for id in ids if await self.find(id, owner) is not None]
 
     async def _find(self, id: str, context: RequestContext) -> Task:
@@ -227,9 +221,9 @@ class Tasks:
         return task
 
     def _running_task(self, task: Task) -> LiveTask | None:
-        """Return the running task, or None if it is over. With a `TaskStore`, raise ProtocolError for other processes.
+        """Return the task if it runs here; None if it is over, or another process runs it, which shares our database.
 
-        With an `AsyncTaskStore`, return None also if another process runs the task.
+        Without a database, raise ProtocolError for a task of another process.
         """
         live = self.live.get(task.task_id)
         if live is None and not task.is_over and self.shared is None:
@@ -237,11 +231,9 @@ class Tasks:
         return live
 
     async def get(self, params: TaskRequestParams, context: RequestContext) -> Task:
-        """Serve `tasks/get`."""
         return await self._find(params.task_id, context)
 
     async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListTasksResult:
-        """Serve `tasks/list`."""
         owner = context.channel.task_owner
         if self.shared is not None:
             return ListTasksResult(*await self.shared.find_page(owner, params.cursor))
@@ -250,13 +242,15 @@ class Tasks:
     async def result(self, params: TaskRequestParams, context: RequestContext) -> GetTaskPayloadResult:
         """Serve `tasks/result`: wait until the task is over. Then return the task's result, or raise its error."""
         # [2025-11-25 basic/utilities/tasks#result-retrieval] MUST wait until the status is terminal
-        while not (task := await self._find(params.task_id, context)).is_over:
+        task = await self._find(params.task_id, context)
+        while not task.is_over:
             if (live := self.live.get(task.task_id)) is not None:
                 await live.result_requests.wait_until_ended(context, live.ended)
             elif self.shared is not None:
                 await self.shared.wait_change(task.task_id, self.poll_interval / 1000)
             else:  # another process runs the task
                 await asyncio.sleep(self.poll_interval / 1000)
+            task = await self._find(params.task_id, context)
         if task.error is not None:
             error = cast("dict[str, object]", task.error)
             raise ProtocolError(cast(int, error["code"]), str(error["message"]), task.error.get("data"))
@@ -267,7 +261,6 @@ class Tasks:
         return GetTaskPayloadResult({**task.result, "_meta": meta})
 
     async def cancel(self, params: TaskRequestParams, context: RequestContext) -> Task | EmptyResult:
-        """Serve `tasks/cancel`."""
         task, reason = await self._find(params.task_id, context), "The task was cancelled by request."
         if (live := self._running_task(task)) is not None:
             live.stop(reason)

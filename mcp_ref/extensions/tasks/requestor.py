@@ -67,15 +67,10 @@ class RunningTask(Generic[T]):
     """
 
     def __init__(
-        self,
-        send_request: SendRequest,
-        revision: Revision,
-        task: Task | None,
-        result_type: type[T],
-        result: T | None = None,
-        handle_input: Callable[[InputRequest], Awaitable[Object]] | None = None,
+        self, send_request: SendRequest, revision: Revision, task: Task | None, result_type: type[T],
+        result: T | None = None, handle_input: Callable[[InputRequest], Awaitable[Object]] | None = None,
         check: Callable[[T], None] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.task = task
         """The state of the task in the latest response; None if the request did not become a task."""
         self._send_request, self._revision = send_request, revision
@@ -201,7 +196,7 @@ class RunningTask(Generic[T]):
 
 
 def cancel_in_background(running: RunningTask[T], attempts: set[asyncio.Task[None]]) -> None:
-    """Cancel a task in the background, as one of the caller's `attempts` that still run."""
+    """Cancel a task in the background. `attempts` keeps the asyncio task until it ends, because asyncio does not."""
 
     async def cancel() -> None:
         with contextlib.suppress(McpError, TimeoutError):

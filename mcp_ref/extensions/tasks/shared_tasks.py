@@ -70,12 +70,7 @@ class TaskClients(Protocol):
 
 
 class SharedTasks(TaskStore):
-    """The tasks of this process, in memory, and their copies in the database.
-
-    Args:
-        database: The author's store.
-        clients: The clients of this process, and the broadcast.
-    """
+    """The tasks of this process, in memory, and their copies in the author's database."""
 
     def __init__(self, database: AsyncTaskStore, clients: TaskClients) -> None:
         self._database, self._clients = database, clients
@@ -155,18 +150,15 @@ class SharedTasks(TaskStore):
         elif await self._database.put(stored):
             if id not in self._running:  # `remove` was called during the call
                 return await self._database.remove(id)
-            self._end_creation(id)
+            created = self._creations.pop(id, None)
+            if created is not None and not created.done():
+                created.set_result(None)
             if stored.task.is_over:
                 self._forget(id)
             self._publish(STATUS_CHANGED, id)
         else:
             self._lose(id)
             self._publish(STATUS_CHANGED, id)  # an earlier `put` can have succeeded although it raised an exception
-
-    def _end_creation(self, id: str) -> None:
-        created = self._creations.pop(id, None)
-        if created is not None and not created.done():
-            created.set_result(None)
 
     def _refuse(self, id: str, refusal: ProtocolError) -> None:
         created = self._creations.get(id)
@@ -244,8 +236,8 @@ class SharedTasks(TaskStore):
 
     async def wait_change(self, id: str, seconds: float) -> None:
         """Wait until another process announces a change of a task, at most some seconds."""
-        waiting = self._waiting.setdefault(id, set())
-        waiting.add(changed := asyncio.get_running_loop().create_future())
+        waiting, changed = self._waiting.setdefault(id, set()), asyncio.get_running_loop().create_future()
+        waiting.add(changed)
         try:
             await asyncio.wait([changed], timeout=seconds)
         finally:
@@ -317,7 +309,6 @@ class SharedTasks(TaskStore):
         return any(client.wants(STATUS_CHANGED, id) for client in tuple(self._clients))
 
     def announce_here(self, id: str) -> None:
-        """Announce the new state of a task to the clients of this process."""
         self._clients.announce_here(STATUS_CHANGED, id)
 
     def _publish(self, change: str, id: str) -> None:
@@ -363,7 +354,7 @@ class SharedTasks(TaskStore):
             log.warning("the store of tasks works again")
 
     async def close(self) -> None:
-        """Store the last changes, for at most `FLUSH_SECONDS`. Later processes see the other tasks as failed."""
+        """Store the last changes, for at most `FLUSH_SECONDS`. Tasks that still run look failed to later processes."""
         if (saving := self._tasks.get("changes")) is not None:
             await asyncio.wait([saving], timeout=FLUSH_SECONDS)
         tasks = [*self._tasks.values()]

@@ -92,7 +92,7 @@ class TaskStore(Protocol):
 
 
 @dataclass(slots=True)
-class _StoredTask:
+class _KeptTask:
     task: Task
     owner: str
     caller: str
@@ -119,16 +119,13 @@ class MemoryTaskStore(TaskStore):
     """
 
     def __init__(
-        self,
-        max_tasks: int = MAX_TASKS,
-        max_tasks_per_caller: int = MAX_TASKS_PER_CALLER,
-        max_bytes: int = MAX_TASK_BYTES,
-        clock: Callable[[], float] = time.time,
+        self, max_tasks: int = MAX_TASKS, max_tasks_per_caller: int = MAX_TASKS_PER_CALLER,
+        max_bytes: int = MAX_TASK_BYTES, clock: Callable[[], float] = time.time,
         max_bytes_per_caller: int = MAX_TASK_BYTES_PER_CALLER,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._max_tasks, self._max_tasks_per_caller, self._max_bytes = max_tasks, max_tasks_per_caller, max_bytes
         self._max_bytes_per_caller, self._clock = max_bytes_per_caller, clock
-        self._tasks: dict[str, _StoredTask] = {}
+        self._tasks: dict[str, _KeptTask] = {}
         self._bytes = 0
         self._serial = 0
 
@@ -145,7 +142,7 @@ class MemoryTaskStore(TaskStore):
         size = memory_of(json.dumps(contents, ensure_ascii=False).encode("utf-8", "surrogatepass"))
         self._make_room(size - size_before, self._max_bytes_per_caller, caller)
         self._make_room(size - size_before, self._max_bytes)
-        self._tasks[task.task_id] = _StoredTask(task, owner, caller, expires_at, size, serial)
+        self._tasks[task.task_id] = _KeptTask(task, owner, caller, expires_at, size, serial)
         self._bytes += size - size_before
 
     def _make_place(self, caller: str) -> None:
@@ -158,13 +155,11 @@ class MemoryTaskStore(TaskStore):
         for id in [id for id, kept in self._tasks.items() if kept.expires_at <= now]:
             self.remove(id)
         if sum(kept.caller == caller for kept in self._tasks.values()) >= self._max_tasks_per_caller:
-            has_place, why = self._remove_ended(caller), f"you already have {self._max_tasks_per_caller} tasks"
-        elif len(self._tasks) >= self._max_tasks:
-            has_place, why = self._remove_ended(), f"the store of tasks is full ({self._max_tasks} tasks)"
-        else:
-            return
-        if not has_place:
-            raise ProtocolError(INTERNAL_ERROR, f"{why}; retry later")
+            if not self._remove_ended(caller):
+                text = f"you already have {self._max_tasks_per_caller} tasks; retry later"
+                raise ProtocolError(INTERNAL_ERROR, text)
+        elif len(self._tasks) >= self._max_tasks and not self._remove_ended():
+            raise ProtocolError(INTERNAL_ERROR, f"the store of tasks is full ({self._max_tasks} tasks); retry later")
 
     def _make_room(self, growth: int, limit: int, caller: str | None = None) -> None:
         """Remove ended tasks, of one caller or of all, until `growth` more bytes fit, or raise ProtocolError."""
@@ -178,8 +173,8 @@ class MemoryTaskStore(TaskStore):
         if sum(kept.size for kept in ended) < excess:
             whose = "the store of tasks" if caller is None else "your tasks"
             raise ProtocolError(INTERNAL_ERROR, f"{whose} would exceed {limit} bytes; retry later")
-        most = self._bytes - excess
-        while self._bytes > most:
+        wanted = self._bytes - excess
+        while self._bytes > wanted:
             self._remove_ended(caller)
 
     def _remove_ended(self, caller: str | None = None) -> bool:

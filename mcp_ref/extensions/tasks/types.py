@@ -192,15 +192,9 @@ def new_task(ttl: int, poll_interval: int, now: float, id_prefix: str = "") -> T
 
 
 def with_status(
-    task: Task,
-    status: TaskStatus,
-    now: float,
-    message: str | None = None,
-    *,
-    input_requests: Object | None = None,
-    result: Object | None = None,
-    error: Object | None = None,
-) -> Task:
+    task: Task, status: TaskStatus, now: float, message: str | None = None, *, input_requests: Object | None = None,
+    result: Object | None = None, error: Object | None = None,
+) -> Task:  # fmt: skip
     """Return a copy of the task with a new status, input requests, result and error. Raise ValueError if it is over.
 
     `now` is in seconds since the epoch. Without a `message`, the old message stays if `status` is not terminal.
