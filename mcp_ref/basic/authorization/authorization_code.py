@@ -73,12 +73,8 @@ def begin_sign_in(
 ) -> SignIn:
     """Return a new sign-in, with the URL to open. Raise ValueError for an endpoint that must not be opened.
 
-    Args:
-        metadata: The checked metadata of the authorization server.
-        client_id: The client id at this authorization server.
-        redirect_uri: URI of the receiver, with its port.
-        resource: `resource` as the MCP server publishes it; "" leaves the parameter out, which breaks a MUST.
-        scopes: The scopes to ask for; without any, the authorization server chooses.
+    If `resource` is "", the parameter is left out, which breaks a MUST. Without scopes, the authorization server
+    chooses.
     """
     state, verifier, scope = secrets.token_urlsafe(RANDOM_BYTES), secrets.token_urlsafe(RANDOM_BYTES), " ".join(scopes)
     parameters = {
@@ -124,7 +120,7 @@ def _parameters(query: str) -> dict[str, list[str]]:
 def is_response(sign_in: SignIn, query: str) -> bool:
     """Return True if a query is the response to this sign-in: it has its `state`, once.
 
-    A receiver ignores other queries and continues to wait. Else any web page could end the sign-in.
+    A receiver ignores other queries and continues to wait, because any web page could otherwise end the sign-in.
     """
     states = _parameters(query).get("state", [])
     return len(states) == 1 and hmac.compare_digest(states[0].encode("utf-8", "replace"), sign_in.state.encode())
@@ -149,7 +145,7 @@ def read_response(sign_in: SignIn, query: str) -> str:
         raise SignInRefused(f"the response lacks `iss`, which {peer_url(sign_in.issuer)} promises; it was dropped")
     if errors:
         reason = "access was denied" if errors == ["access_denied"] else f"{peer_url(sign_in.issuer)} refused it"
-        raise SignInRefused(reason, errors[0], "".join(found.get("error_description", [])[:1]))
+        raise SignInRefused(reason, errors[0], found.get("error_description", [""])[0])
     if len(codes) != 1 or not codes[0]:
         raise SignInRefused(f"the response of {peer_url(sign_in.issuer)} must have one `code`")
     return codes[0]

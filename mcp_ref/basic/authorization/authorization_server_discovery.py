@@ -3,14 +3,14 @@
     the 401's resource_metadata, else the well-known URLs  ->  protected resource metadata: resource, issuers, scopes
     the well-known URLs of an issuer                       ->  its metadata: endpoints and abilities
 
-Both documents are requested from URLs that a peer chose. So each request is checked by `PeerRequests`: https, a network
-that the server may point into, no redirect past these checks, a small body, a short time, and none of the headers that
-the program sends to the MCP server.
+Because a peer chose the URLs of both documents, `PeerRequests` checks each request: https, a network that the server
+may point into, no redirect past these checks, a small body, a short time, and none of the headers that the program
+sends to the MCP server.
 
-A server that is out of order must not look like a server without metadata. Else an attacker who disturbs a few
-requests makes the client fall back to an older, weaker way. So a document is absent only if all URLs respond with 4xx.
-Only then, a client that speaks 2025-03-26 MUST take the MCP server's own origin for the authorization server. That
-leads to no third party, because the client asked this origin anyway.
+A server that is out of order must not look like a server without metadata, or an attacker who disturbs a few requests
+could make the client fall back to an older, weaker way. So a document is absent only if all URLs respond with 4xx. Only
+then, a client that speaks 2025-03-26 MUST take the MCP server's own origin for the authorization server, which leads to
+no third party, because the client has asked this origin anyway.
 [2025-03-26 basic/authorization#fallbacks-for-servers-without-metadata-discovery]
 
 Spec:  2026-07-28 basic/authorization/authorization-server-discovery; 2025-03-26
@@ -123,11 +123,11 @@ async def discover(
     search = _Search(peers, headers)
     # [2026-07-28 basic/authorization/authorization-server-discovery#protected-resource-metadata-discovery-requirements]
     # the URL in the challenge, else the well-known URLs, in this order
-    urls = dict.fromkeys((*([named] if named else []), *resource_metadata_urls(peers.server)))
-    resource = await search.first(urls, partial(_read_resource, peers.server))
+    urls = dict.fromkeys((named, *resource_metadata_urls(peers.server)))
+    resource = await search.first(filter(None, urls), partial(_read_resource, peers.server))
     is_origin = resource is None and search.is_absent and peers.at_origin
     if is_origin:
-        # [2025-03-26 basic/authorization#authorization-base-url] the origin, without a path; no OpenID document
+        # [2025-03-26 basic/authorization#authorization-base-url] the origin, without a path
         resource = ResourceMetadata(canonical_resource(peers.server), (authorization_base_url(peers.server),))
         headers = {"MCP-Protocol-Version": R2025_03_26.name}
     if resource is None:
@@ -135,12 +135,13 @@ async def discover(
     search = _Search(peers, headers)
     for issuer in _in_order(resource.authorization_servers, configured, known)[:MAX_TRIED_ISSUERS]:
         try:
-            metadata_urls = issuer_metadata_urls(issuer)[: 1 if is_origin else None]
+            metadata_urls = issuer_metadata_urls(issuer)
         except ValueError as error:
             search.attempts.append((issuer, peer_text(str(error))))
             continue
-        read = partial(_read_server, issuer, peers.server, for_user)
-        found = await search.first(metadata_urls, read)
+        if is_origin:
+            metadata_urls = metadata_urls[:1]  # no OpenID document
+        found = await search.first(metadata_urls, partial(_read_server, issuer, peers.server, for_user))
         if found is None and is_origin and search.is_absent:
             # [2025-03-26 basic/authorization#fallbacks-for-servers-without-metadata-discovery] we MUST use the defaults
             found = default_server_metadata(authorization_base_url(peers.server))
@@ -172,8 +173,10 @@ def _read_resource(server: str, body: bytes, url: str) -> ResourceMetadata:
 
 def _read_server(issuer: str, server: str, for_user: bool, body: bytes, url: str) -> ServerMetadata:
     found = parse_server_metadata(body, issuer, server)
-    if not found.token_endpoint or (for_user and not found.authorization_endpoint):
-        raise ValueError(f"{'authorization' if found.token_endpoint else 'token'}_endpoint is missing")
+    if not found.token_endpoint:
+        raise ValueError("token_endpoint is missing")
+    if for_user and not found.authorization_endpoint:
+        raise ValueError("authorization_endpoint is missing")
     if for_user and "S256" not in found.code_challenge_methods_supported:
         # [2026-07-28 basic/authorization/security-considerations#authorization-code-protection] we MUST refuse this
         raise ValueError("code_challenge_methods_supported must contain S256: without PKCE, codes can be stolen")

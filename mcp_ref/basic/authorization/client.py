@@ -252,11 +252,11 @@ class ServerGrant:
         """Get a grant with the challenge's scopes too. Raise InsufficientScope at a limit, or if no scope is new."""
         if self.grant is not need.grant:
             return
-        failed, in_a_row = self._step_ups.pop(operation, 0), self._step_ups_in_a_row
-        is_bounded = failed < MAX_STEP_UPS and in_a_row < MAX_STEP_UPS_IN_A_ROW
-        is_worth_it = is_bounded and not set(need.challenge.scopes) <= set(self.scopes)
         # [2026-07-28 basic/authorization/index#step-up-authorization-flow] SHOULD limit attempts, and track failures
-        self._step_ups[operation] = failed + is_worth_it
+        failed = self._step_ups.pop(operation, 0)  # and stored again, so that the oldest operation is the first
+        is_bounded = failed < MAX_STEP_UPS and self._step_ups_in_a_row < MAX_STEP_UPS_IN_A_ROW
+        is_worth_it = is_bounded and not set(need.challenge.scopes) <= set(self.scopes)
+        self._step_ups[operation] = failed + 1 if is_worth_it else failed
         if len(self._step_ups) > MAX_OPERATIONS:
             del self._step_ups[next(iter(self._step_ups))]
         if not is_worth_it:
@@ -336,7 +336,10 @@ class AuthorizedRequests:
         """
         if parse_url(url)[1] != self._origin:  # a token is for one server
             raise AuthorizationError(f"a request to {peer_url(url)} gets no token of {self._origin}")
-        server, dpop, was_replaced, operation, proven = self._server, self._authorizer.dpop, False, None, None
+        server, dpop = self._server, self._authorizer.dpop
+        was_replaced = False  # True after a 401 for which this request got another grant
+        operation: tuple[str, str] | None = None  # the operation that needed more scopes
+        proven: Grant | None = None  # the grant whose proof was repeated with a new nonce
         for _ in range(MAX_ATTEMPTS):
             if not (server.is_ready or was_replaced):  # a new token is tried, even if its lifetime is 0
                 with self._while_signing_in():
@@ -368,7 +371,7 @@ class AuthorizedRequests:
                 elif was_replaced and server.grant is grant:
                     await server.give_up(need)
                 else:
-                    was_replaced = was_replaced or server.grant is grant
+                    was_replaced = was_replaced or server.grant is grant  # else another request has replaced it
                     await server.replace(need)
         raise AuthorizationError(f"{peer_url(url)} refuses every token; ask the operator of the server")
 

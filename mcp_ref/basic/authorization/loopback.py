@@ -8,10 +8,10 @@
 The receiver is an HTTP server for one response. Every web page in the browser, and every program on the machine, can
 send requests to it. So it
 
-- begins to listen before the browser opens: else another program could take the port; [RFC 8252 8.1]
-- serves one path, GET only, and checks the Host header: else a page could reach it under another name (DNS rebinding);
-- ignores a response without the `state` of this sign-in, and continues to wait: else a page could end the sign-in;
-- shows constant pages only: text from a query could contain a script.
+- begins to listen before the browser opens, because another program could take the port; [RFC 8252 8.1]
+- serves one path, GET only, and checks the Host header, or a page could reach it under another name (DNS rebinding);
+- ignores a response without the `state` of this sign-in, and continues to wait, or a page could end the sign-in;
+- shows constant pages only, because text from a query could contain a script.
 
 Spec:  2026-07-28 basic/authorization/security-considerations#open-redirection; RFC 8252, sections 7.3 and 8.3
 """
@@ -72,7 +72,6 @@ class Receiver:
         """The query of the response to the expected sign-in."""
 
     async def handle(self, exchange: Exchange) -> None:
-        """Respond to one request of the browser."""
         request, parts = exchange.request, urlsplit(self.redirect_uri)
         hosts = request.headers.get_all("host")
         if hosts != (parts.netloc,) or request.path != (parts.path or "/"):

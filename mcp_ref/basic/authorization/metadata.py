@@ -93,10 +93,10 @@ class JsonObject:
         found: dict[str, object] = {}
         for member in fields(cls):
             name, value, is_required = member.name, members.get(member.name), member.default is MISSING
-            if not member.init or (value in (None, "") and not is_required):
-                continue
-            if value in (None, ""):
+            if value in (None, "") and is_required:
                 raise _fault(name, "present")
+            if value in (None, "") or not member.init:
+                continue
             if is_required and isinstance(value, str) and " " in value:  # because a token becomes a part of a header
                 raise _fault(name, "without spaces")
             found[name] = _value(name, str(member.type), value)

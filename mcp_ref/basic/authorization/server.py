@@ -234,13 +234,9 @@ class Protection:
         return "the scheme DPoP is not supported" if scheme == "dpop" and self._dpop is None else None
 
     def _refusal(
-        self,
-        status: int,
-        reason: str,
-        error: str = "",
-        scopes: Iterable[str] | None = None,
+        self, status: int, reason: str, error: str = "", scopes: Iterable[str] | None = None,
         headers: Iterable[tuple[str, str]] = (),
-    ) -> AccessRefused:
+    ) -> AccessRefused:  # fmt: skip
         """Return a refusal with a challenge for each scheme that this server accepts."""
         scopes, text = sorted(self.scopes if scopes is None else scopes), reason if error else ""
         challenges = [

@@ -115,7 +115,8 @@ class AuthorizationCode(Authorizer):
         """
         peers = PeerRequests(http, url, self.private_networks)
         async with self.store.lock(grant_key(url)):
-            grant, self.server(url).grant = await self._load(peers), None
+            grant = await self._load(peers)
+            self.server(url).grant = None
             if grant is None:
                 return False
             await self.store.delete(grant_key(url))
@@ -210,5 +211,4 @@ class AuthorizationCode(Authorizer):
 
 
 def grant_key(url: str) -> str:
-    """Return the store's key of the grant for an MCP server."""
     return f"grant|{canonical_resource(url)}"

@@ -186,7 +186,8 @@ class FileStore(MemoryStore):
                 raise self._refusal("it is not a regular file")
             if not _IS_WINDOWS and status.st_uid != os.geteuid():
                 raise self._refusal("it belongs to another user")
-            if not _IS_WINDOWS and (mode := status.st_mode & 0o777) & 0o077:
+            mode = status.st_mode & 0o777
+            if not _IS_WINDOWS and mode & 0o077:
                 raise self._refusal(f"other users may access it (mode {mode:o}); its secrets may be known")
             with open(handle, "rb", closefd=False) as file:
                 data = file.read(MAX_FILE + 1)

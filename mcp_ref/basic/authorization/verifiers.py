@@ -9,12 +9,12 @@
 All trust rests on the keys, so the requests for them have rules:
 
 - Only the configured issuers are asked, over https, without redirects. A key server that a token names is ignored.
-- Each issuer has its own keys. Else one issuer could sign tokens in the name of another.
-- An attacker can invent key ids. So an unknown key id leads to a request at most every `RETRY_SECONDS`.
-- A key server that is out of order must not sign out all users. Old keys stay valid for `HELD_SECONDS`. Without keys
-  the response is 503: a 401 would send each user to a sign-in that cannot help.
+- Each issuer has its own keys, because one issuer could otherwise sign tokens in the name of another.
+- An unknown key id leads to a request at most every `RETRY_SECONDS`, because an attacker can invent key ids.
+- Old keys stay valid for `HELD_SECONDS`, so that a key server that is out of order does not sign out all users. Without
+  keys the response is 503, because a 401 would send each user to a sign-in that cannot help.
 
-A signature costs up to 5 ms. So the claims are checked first: most bad tokens are refused without it.
+Because verifying a signature takes up to 5 ms, the claims are checked first, and most bad tokens fail there.
 
 Spec:  2026-07-28 basic/authorization/index#token-handling; 2026-07-28
        basic/authorization/security-considerations#access-token-privilege-restriction; RFC 7519; RFC 8725
