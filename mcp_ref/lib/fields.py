@@ -57,15 +57,8 @@ def check_options(options: Mapping[str, object], known: type) -> None:
     """Check keyword arguments that a TypedDict describes.
 
     A type checker finds these mistakes earlier, but many programs use none, and a server must not stay open because its
-    author misspelled `authorization`.
-
-    Args:
-        options: The values by name.
-        known: The TypedDict.
-
-    Raises:
-        TypeError: The TypedDict has no such key, or the key has another type. The text does not show the value, which
-            can be a secret, such as a header.
+    author misspelled `authorization`. Raise TypeError for an unknown key, or a value of another type, which the text
+    does not show, because it can be a secret, such as a header.
     """
     names = list(known.__annotations__)
     for name, value in options.items():
@@ -183,13 +176,7 @@ def dataclasses_of(hint: object) -> tuple[type, ...]:
 
 
 def wrong_type(owner: type, name: str, given: object) -> TypeError:
-    """Return the error for a field of the wrong type. The value of a field with `repr=False` is not shown.
-
-    Args:
-        owner: The dataclass.
-        name: The name of the field.
-        given: The refused value.
-    """
+    """Return the error for a field of the wrong type. The value of a field with `repr=False` is not shown."""
     hints = hints_of(owner)
     if not owner.__dataclass_fields__[name].repr:  # type: ignore[attr-defined]  # it is a dataclass
         return TypeError(f"{owner.__name__}.{name} must be {describe(hints[name])}, not an object of {_type_of(given)}")

@@ -42,12 +42,7 @@ def is_hidden(character: str) -> bool:
 
 
 def hidden_characters(text: str, keep: str = "\n\t") -> set[str]:
-    """Return the hidden characters in a text.
-
-    Args:
-        text: The text.
-        keep: Characters that are not hidden here. Default: line breaks and tabs.
-    """
+    """Return the hidden characters in a text, except those in `keep`."""
     if _PRESENTATION_SELECTORS[0] not in text and _PRESENTATION_SELECTORS[1] not in text:
         return {character for character in set(text) if is_hidden(character) and character not in keep}
     return {
@@ -56,12 +51,7 @@ def hidden_characters(text: str, keep: str = "\n\t") -> set[str]:
 
 
 def escape_hidden(text: str, keep: str = "\n\t") -> str:
-    r"""Return a text in which `\u{...}`, with the code point in hexadecimal, replaces each hidden character.
-
-    Args:
-        text: The text.
-        keep: Characters that stay as they are. Default: line breaks and tabs.
-    """
+    r"""Return a text in which `\u{...}`, with the hexadecimal code point, replaces hidden characters except `keep`."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(
@@ -96,13 +86,7 @@ _CONTINUED: Final = "    | "
 
 
 def show_text(text: str, stream: TextIO, end: str = "\n") -> None:
-    """Write a text to a stream. A terminal gets it with its hidden characters escaped.
-
-    Args:
-        text: The text. Line breaks and tabs stay as they are.
-        stream: Standard output or standard error.
-        end: The end of the text, a line break by default.
-    """
+    """Write a text to a stream. A terminal gets it with its hidden characters escaped, except line breaks and tabs."""
     print(escape_hidden(text) if stream.isatty() else text, end=end, file=stream, flush=stream is sys.stderr)
 
 
@@ -110,7 +94,6 @@ class EscapingFormatter(logging.Formatter):
     """The format of log records, tracebacks included, with their hidden characters escaped on a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as text."""
         text = super().format(record)
         return escape_hidden(text) if sys.stderr.isatty() else text
 

@@ -81,7 +81,9 @@ def canonical_uri(uri: str) -> str | None:
     path = _without_dot_segments(path)
     if authority is not None:
         return f"{scheme}://{_canonical_authority(scheme, authority)}{path}{rest}"
-    return f"{scheme}:{'/.' if path.startswith('//') else ''}{path}{rest}"  # "//" would begin an authority
+    if path.startswith("//"):
+        path = f"/.{path}"  # "//" would begin an authority
+    return f"{scheme}:{path}{rest}"
 
 
 class Reading(NamedTuple):
@@ -103,8 +105,9 @@ def readings(uri: str) -> tuple[Reading, Reading, Reading]:
     """
     with_plain_marks = _ESCAPED_MARK.sub(_decoded, uri)
     with_escaped_marks = with_plain_marks.replace("?", "%3F").replace("#", "%23")
-    as_sent, as_path = _reading(uri), _reading(with_escaped_marks)
-    return as_sent, as_sent if with_plain_marks == uri else _reading(with_plain_marks), as_path
+    as_sent = _reading(uri)
+    decoded = as_sent if with_plain_marks == uri else _reading(with_plain_marks)  # nearly always equal, and costly
+    return as_sent, decoded, _reading(with_escaped_marks)
 
 
 def _reading(uri: str) -> Reading:
@@ -156,10 +159,7 @@ def includes_uri(parent: str, uri: str) -> bool:
 def respelled(uri: str, parent: str, spelling: str) -> str:
     """Return a URI as somebody expects it who writes `spelling` for `parent`, which is this URI or above it.
 
-    Args:
-        uri: A canonical URI.
-        parent: A canonical URI that includes `uri`.
-        spelling: Any spelling of `parent`.
+    `uri` and `parent` are canonical.
     """
     rest = uri[len(parent) :]
     needs_slash = rest and parent.endswith("/") and not spelling.endswith("/")  # "a:/b/." is a spelling of "a:/b/"

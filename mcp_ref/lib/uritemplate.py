@@ -171,7 +171,7 @@ class UriTemplate:
                     prefixes.append((variable, value))
                 elif values.setdefault(variable.name, value) != value:
                     return None  # the variable occurs twice, with two values
-        for variable, value in prefixes:
+        for variable, value in prefixes:  # `{x:3}` must agree with `{x}`, which has the complete value
             complete = values.setdefault(variable.name, value)
             if len(value) > (variable.prefix or 0) or not isinstance(complete, str):
                 return None
@@ -181,14 +181,10 @@ class UriTemplate:
 
 
 def canonical_template(template: str, canonical: Callable[[str], str | None] = canonical_uri) -> str | None:
-    """Return a template whose literal texts have the canonical form of a URI. Its expressions are unchanged.
+    """Return a template or URI whose literal texts have the canonical form of a URI. Its expressions are unchanged.
 
-    Args:
-        template: The text of a URI template, or a URI.
-        canonical: Function that returns the canonical form of a URI, or None if it is not a URI.
-
-    Returns:
-        The template, or None if it is not a URI template, or if a segment `..` would remove an expression.
+    Return None if it is not a URI template, or if a segment `..` would remove an expression. The function `canonical`
+    returns the canonical form of a URI, or None if a text is not a URI.
     """
     if "{" not in template:
         return canonical(template)
@@ -319,7 +315,7 @@ def _pattern_of(part: str | Expression, following: list[str | Expression], index
     text = f"(?P<text{index}>(?:{_stop_lookahead(following)}(?:[{characters}]|{_ENCODED_CHAR}))*)"
     if operator.first:
         text = f"(?:{re.escape(operator.first)}{text})?"
-    return f"(?=(?P<whole{index}>{text}))(?P=whole{index})"
+    return f"(?=(?P<atomic{index}>{text}))(?P=atomic{index})"
 
 
 def _stop_lookahead(following: list[str | Expression]) -> str:

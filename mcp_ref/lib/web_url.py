@@ -23,11 +23,7 @@ _PORT: Final = re.compile(r":[0-9]{1,5}\Z")
 def browser_host(url: str) -> str:
     """Return the host of an http or https URL in lower case, an IPv6 address without its brackets.
 
-    Args:
-        url: The complete URL.
-
-    Raises:
-        ValueError: The URL is not http or https, or programs could disagree about its host.
+    Raise ValueError if the URL is not http or https, or if programs could disagree about its host.
     """
     if "\\" in url or not url.isprintable() or " " in url:
         raise ValueError("a URL must have no backslash, space or hidden character, because browsers change them")

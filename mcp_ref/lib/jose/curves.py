@@ -113,7 +113,7 @@ def public_key(secret: int) -> tuple[int, int]:
     total = base = Point((P256.x * blind**2 % p, P256.y * blind**3 % p, blind))
     for bit in bin(scalar)[3:]:
         doubled = P256.double(total)
-        total = (doubled, P256.add(doubled, base))[bit == "1"]
+        total = (doubled, P256.add(doubled, base))[bit == "1"]  # both are computed, so the time does not tell the bit
     return total[0] * pow(total[2], -2, p) % p, total[1] * pow(total[2], -3, p) % p
 
 

@@ -106,12 +106,14 @@ def parse_key_set(text: bytes) -> tuple[PublicKey, ...]:
     return tuple(usable)
 
 
+_CURVES: Final = {"P-256": curves.P256, "P-384": curves.P384}
 _MEMBERS: Final = {"RSA": ("e", "kty", "n"), "EC": ("crv", "kty", "x", "y"), "OKP": ("crv", "kty", "x")}
 
 
 def parse_jwk(jwk: JSON) -> PublicKey:
     """Return the public key in a JWK. Raise JoseError if it is malformed, weak, private, or for another use."""
-    if not isinstance(jwk, dict) or not isinstance(kty := jwk.get("kty"), str) or kty not in _MEMBERS:
+    kty = jwk.get("kty") if isinstance(jwk, dict) else None
+    if not isinstance(jwk, dict) or not isinstance(kty, str) or kty not in _MEMBERS:
         raise JoseError("a key must be an object with the kty RSA, EC or OKP")
     if jwk.keys() & {"d", "p", "q", "dp", "dq", "qi", "oth", "k"}:
         raise JoseError("the key has its private part. Replace the key, and publish the public part alone")
@@ -130,12 +132,13 @@ def parse_jwk(jwk: JSON) -> PublicKey:
 def _numbers(members: dict[str, str]) -> tuple[str, tuple[int, int]]:
     octets = [decode_base64url(members[name]) for name in ("n", "e", "x", "y") if name in members]
     kind, first, last = members.get("crv", "RSA"), int.from_bytes(octets[0]), int.from_bytes(octets[-1])
-    curve = {"P-256": curves.P256, "P-384": curves.P384}.get(kind)
+    curve = _CURVES.get(kind)
     point = ed25519.decode_point(octets[0]) if (members["kty"], kind) == ("OKP", "Ed25519") else None
     if members["kty"] == "RSA":
-        is_minimal = octets[0][:1] > b"\x00" < octets[1][:1]  # RFC 7518 2: the fewest octets
+        is_minimal = all(number[:1] > b"\x00" for number in octets)  # RFC 7518 2: the fewest octets
         is_strong = MIN_RSA_BITS <= first.bit_length() <= MAX_RSA_BITS and 3 <= last <= MAX_RSA_EXPONENT
-        point = (first, last) if is_minimal and is_strong and first & last & 1 else None
+        are_odd = first % 2 == last % 2 == 1
+        point = (first, last) if is_minimal and is_strong and are_odd else None
     elif members["kty"] == "EC" and curve is not None:
         is_full = {8 * len(one) for one in octets} == {curve.prime.bit_length()}  # RFC 7518 6.2.1.2: all octets
         point = (first, last) if is_full and curve.contains(first, last) else None

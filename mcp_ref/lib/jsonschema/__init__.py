@@ -101,12 +101,9 @@ class Validator:
 
 
 def compile_schema(
-    schema: JSON,
-    *,
-    documents: Mapping[str, JSON] | None = None,
-    assert_formats: bool = False,
+    schema: JSON, *, documents: Mapping[str, JSON] | None = None, assert_formats: bool = False,
     limits: ValidationLimits = _LIMITS,
-) -> Validator:
+) -> Validator:  # fmt: skip
     """Return the validator of a schema.
 
     Args:

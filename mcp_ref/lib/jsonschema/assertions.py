@@ -219,11 +219,8 @@ def format_(reader: SchemaReader) -> Keyword | None:
 
 
 VALIDATION: Vocabulary = ((type_, "type"), (enum, "enum"), (const, "const"))
-VALIDATION += (
-    (multiple_of, "multipleOf"),
-    _bound("maximum", le, "at most"),
-    _bound("exclusiveMaximum", lt, "less than"),
-)
+VALIDATION += ((multiple_of, "multipleOf"), _bound("maximum", le, "at most"))
+VALIDATION += (_bound("exclusiveMaximum", lt, "less than"),)
 VALIDATION += (_bound("minimum", ge, "at least"), _bound("exclusiveMinimum", gt, "more than"))
 VALIDATION += (_size("maxLength", str, le, "characters"), _size("minLength", str, ge, "characters"))
 VALIDATION += ((pattern, "pattern"), _size("maxItems", list, le, "items"), _size("minItems", list, ge, "items"))

@@ -163,6 +163,6 @@ class Compiler:
                     if applied not in finished:
                         path[applied] = iter(applied.in_place)
                         break
-                else:
+                else:  # all that the schema applies is finished
                     finished.add(schema)
                     del path[schema]

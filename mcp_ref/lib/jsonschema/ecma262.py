@@ -56,9 +56,10 @@ class Parser:
         return self.source.startswith(text, self.position)
 
     def _take(self, text: str) -> bool:
-        found = self._peek(text)
-        self.position += len(text) * found
-        return found
+        if not self._peek(text):
+            return False
+        self.position += len(text)
+        return True
 
     def _next(self) -> str:
         if self.position >= len(self.source):
@@ -135,18 +136,16 @@ class Parser:
         if self._take("["):
             return self._class()
         if reference := self._take_match(r"\\(?:([1-9]\d*)|k<([^>]*)>)"):
-            return self._back_reference(reference[1], reference[2])
+            self.is_regular = False
+            name = reference[2]
+            if name is not None and name not in self._names:
+                raise self._error("unknown group name")
+            return NonRegular(f"\\{reference[1] or self._names.index(name) + 1}")
         if self._take("\\"):
             return self._escape()
         if self.source[self.position] in "*+?" or self._take_match(r"\{\d+(,\d*)?\}"):
             raise self._error("nothing to repeat")
         return _character(ord(self._next()))
-
-    def _back_reference(self, number: str | None, name: str | None) -> NonRegular:
-        self.is_regular = False
-        if name is not None and name not in self._names:
-            raise self._error("unknown group name")
-        return NonRegular(f"\\{int(number or 0) or self._names.index(name) + 1}")
 
     def _escape(self, in_class: bool = False) -> CharacterSet:
         """Parse the rest of an escape, after the backslash."""

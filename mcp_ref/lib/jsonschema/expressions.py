@@ -43,7 +43,6 @@ class CharacterSet:
         return not self.categories and len(self.ranges) == 1 and self.ranges[0][0] == self.ranges[0][1]
 
     def has(self, char: str) -> bool:
-        """Return True if a character is in the set."""
         code = ord(char)
         found = any(low <= code <= high for low, high in self.ranges)
         if not found and self.categories:
@@ -63,7 +62,7 @@ class CharacterSet:
         if not self.ranges:
             return r"(?s:.)" if self.negated else r"(?!)"
         inside = "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in self.ranges)
-        return f"[{'^' * self.negated}{inside}]"
+        return f"[^{inside}]" if self.negated else f"[{inside}]"
 
     def cost(self, length: int) -> tuple[float, float]:
         return 1, 1
@@ -125,7 +124,8 @@ class Repeat:
         self.body, self.least, self.most = body, least, most
 
     def to_re(self) -> str:
-        return f"(?:{self.body.to_re()}){{{self.least},{'' if self.most is None else self.most}}}"
+        most = "" if self.most is None else self.most
+        return f"(?:{self.body.to_re()}){{{self.least},{most}}}"
 
     def cost(self, length: int) -> tuple[float, float]:
         ways, steps = self.body.cost(length)
@@ -162,7 +162,7 @@ class Boundary:
 
     def to_re(self) -> str:
         # Before Python 3.14, \B does not match an empty text in `re`, but (?!\b) does.
-        return {"^": r"\A", "$": r"\Z", r"\B": r"(?!\b)"}.get(self.kind, self.kind)
+        return {"^": r"\A", "$": r"\Z", r"\b": r"\b", r"\B": r"(?!\b)"}[self.kind]
 
     def cost(self, length: int) -> tuple[float, float]:
         return 1, 1

@@ -58,7 +58,7 @@ def is_hostname(text: str) -> bool:
     if len(text) > 253 or re.fullmatch(r"[a-zA-Z0-9.-]+", text) is None:
         return False
     labels = text.split(".")
-    return all(0 < len(label) < 64 and label[0] != "-" != label[-1] and _is_decodable(label) for label in labels)
+    return all(0 < len(each) < 64 and each.strip("-") == each and _is_decodable(each) for each in labels)
 
 
 def _is_decodable(label: str) -> bool:

@@ -138,18 +138,15 @@ class SchemaReader:
         return keyword in self.schema and keyword in self.known
 
     def error(self, keyword: str, expected: str) -> IllegalSchemaError:
-        """Return the error for a keyword with a wrong value."""
         return IllegalSchemaError(f"{self.location}/{keyword}: expected {expected}, got {quoted(self.schema[keyword])}")
 
     def string(self, keyword: str) -> str:
-        """Return the value of a keyword, which must be a string."""
         value = self.schema[keyword]
         if not isinstance(value, str):
             raise self.error(keyword, "a string")
         return value
 
     def mapping(self, keyword: str) -> dict[str, JSON]:
-        """Return the value of a keyword, which must be an object."""
         value = self.schema[keyword]
         if not isinstance(value, dict):
             raise self.error(keyword, "an object")
@@ -164,14 +161,12 @@ class SchemaReader:
         raise self.error(keyword, "an array of different strings")
 
     def number(self, keyword: str) -> int | float:
-        """Return the value of a keyword, which must be a number."""
         value = self.schema[keyword]
         if not is_number(value):
             raise self.error(keyword, "a number")
         return value  # type: ignore[return-value]
 
     def size(self, keyword: str) -> int:
-        """Return the value of a keyword, which must be an integer of at least 0."""
         value = self.schema[keyword]
         if not is_integer(value) or value < 0:  # type: ignore[operator]
             raise self.error(keyword, "an integer, at least 0")

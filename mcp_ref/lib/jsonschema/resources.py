@@ -237,7 +237,7 @@ def _without_dot_segments(path: str) -> str:
             del kept[max(len(kept) - 1, 1) :]
         elif segment != ".":
             kept.append(segment)
-    return "/".join(kept) + "/" * path.endswith(("/.", "/.."))
+    return "/".join(kept) + ("/" if path.endswith(("/.", "/..")) else "")
 
 
 def decode_percent(text: str) -> str:

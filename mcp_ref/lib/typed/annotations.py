@@ -29,7 +29,6 @@ SUPPORTED: Final = (
     "Path, and Annotated, NewType and type aliases of these"
 )
 
-
 MAX_DEPTH: Final = 90
 """Maximum nesting of types, in levels, of which a union is one. lib/jsonschema accepts 100 levels."""
 
@@ -323,13 +322,10 @@ def _fields(cls: Any, hints: dict[str, Any]) -> list[_Field]:
     if is_dataclass(cls):
         return [
             _Field(
-                field.name,
-                required=field.init and field.default is MISSING and field.default_factory is MISSING,
-                default=None if field.default is MISSING else field.default,
-                read_only=not field.init,
-            )
-            for field in fields(cls)
-        ]
+                each.name, required=each.init and each.default is MISSING and each.default_factory is MISSING,
+                default=None if each.default is MISSING else each.default, read_only=not each.init)
+            for each in fields(cls)
+        ]  # fmt: skip
     if hasattr(cls, "_fields"):
         defaults = cls._field_defaults
         return [_Field(name, name not in defaults, defaults.get(name)) for name in cls._fields]

@@ -45,12 +45,7 @@ _GENERAL_ADVICE: Final = "check the value in your code, or write keywords as a d
 def add_keywords(schema: Schema, extras: Iterable[object]) -> Schema:
     """Return a schema with the keywords of all objects in an `Annotated`. A dict replaces keywords of the schema.
 
-    Args:
-        schema: The schema of the annotated type.
-        extras: Texts, dicts, objects with constraints, and iterables of such objects.
-
-    Raises:
-        ValueError: An object contradicts another one, does not fit the type, or has no keyword.
+    Raise ValueError if an object contradicts another one, does not fit the type, or has no keyword.
     """
     schema = dict(schema)
     for extra in extras:

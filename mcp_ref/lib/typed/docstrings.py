@@ -32,7 +32,7 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
             end = _end_of_block(lines, at + 1)
             block = inspect.cleandoc("\n".join(["", *lines[at + 1 : end]])).splitlines()
             _read_entries(block, _GOOGLE_ENTRY, found)
-        elif re.match(_NUMPY, lines[at]) and re.match(_UNDERLINE, "".join(lines[at + 1 : at + 2])):
+        elif re.match(_NUMPY, lines[at]) and _is_underlined(lines, at):
             end = _end_of_section(lines, at + 2)
             _read_entries(lines[at + 2 : end], _NUMPY_ENTRY, found)
         elif field := re.match(_REST, lines[at]):
@@ -58,9 +58,13 @@ def _end_of_block(lines: list[str], at: int) -> int:
 
 def _end_of_section(lines: list[str], at: int) -> int:
     """Return the index of the line with the next underlined heading, or `len(lines)`."""
-    while at < len(lines) and not re.match(_UNDERLINE, "".join(lines[at + 1 : at + 2])):
+    while at < len(lines) and not _is_underlined(lines, at):
         at += 1
     return at
+
+
+def _is_underlined(lines: list[str], at: int) -> bool:
+    return at + 1 < len(lines) and re.match(_UNDERLINE, lines[at + 1]) is not None
 
 
 def _read_entries(lines: list[str], entry_line: str, found: dict[str, str]) -> None:

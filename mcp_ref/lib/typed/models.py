@@ -20,14 +20,9 @@ def is_model(cls: type) -> bool:
 
 
 def model_schema(model: Any, is_result: bool) -> Schema:
-    """Return the schema of a model, with definitions in place of `$ref`, and without titles.
+    """Return the schema of a model's written values if `is_result` is True, else of its read values.
 
-    Args:
-        model: The class.
-        is_result: True for the schema of written values, False for the schema of read values.
-
-    Raises:
-        ValueError: The model contains itself.
+    It has definitions in place of `$ref`, and no titles. Raise ValueError for a model that contains itself.
     """
     schema = model.model_json_schema(mode="serialization" if is_result else "validation")
     inlined: Schema = _inlined(schema, schema.get("$defs", {}), ())

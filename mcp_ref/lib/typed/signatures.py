@@ -133,7 +133,7 @@ def signature_of(
         if conversion.read:
             readers[each.name] = conversion.read
     if len(contexts) > 1:
-        raise scope.error(f"{' and '.join(contexts)}", "cannot both be the context")
+        raise scope.error(" and ".join(contexts), "cannot both be the context")
     result, output = hints.get("return"), None
     if _has_output_schema(result, schemaless_types):
         at = AnnotationScope(f"{name}() result", scope.names, is_result=True)
@@ -148,13 +148,6 @@ def signature_of(
     )
 
 
-def _check_name(name: str, context_type: type, at: AnnotationScope) -> None:
-    """Raise UnsupportedType for a parameter `context`, if it has no annotation."""
-    if name == "context":
-        advice = f"write `context: {context_type.__name__}`, or the type of an argument"
-        raise at.error("a parameter `context` without a type", f"is ambiguous: {advice}")
-
-
 def _conversion(
     each: inspect.Parameter, hints: dict[str, Any], function: AnnotationScope, context_type: type | None
 ) -> Conversion | None:
@@ -164,8 +157,9 @@ def _conversion(
     if simple is not None and kind in _NAMED:
         return simple
     at = function._replace(path=f"{function.path[:-1]}{each.name})")
-    if context_type and "context" not in hints:
-        _check_name(each.name, context_type, at)
+    if context_type and each.name == "context" and "context" not in hints:
+        advice = f"write `context: {context_type.__name__}`, or the type of an argument"
+        raise at.error("a parameter `context` without a type", f"is ambiguous: {advice}")
     if context_type and _contains_type(annotation, (context_type,)):
         return None
     if kind in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL):
@@ -175,7 +169,6 @@ def _conversion(
 
 
 def _has_output_schema(result: object, schemaless_types: tuple[type, ...] | None) -> bool:
-    """Return True if results of this type get a schema."""
     if schemaless_types is None or result in (None, type(None), Any, object):
         return False
     return not _contains_type(result, schemaless_types)

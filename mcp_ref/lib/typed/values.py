@@ -44,7 +44,8 @@ class ConversionError(ValueError):
 
     def __str__(self) -> str:
         path = self.path.removeprefix(".").encode(errors="replace").decode() or "value"  # without lone surrogates
-        return f"{path if len(path) <= 100 else path[:100] + '…'}: {self.why}"
+        shown = path if len(path) <= 100 else f"{path[:100]}…"
+        return f"{shown}: {self.why}"
 
 
 class StringType(NamedTuple):
