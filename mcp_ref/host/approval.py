@@ -225,5 +225,6 @@ def quoted(value: object) -> str:
 
 def _as_json(value: object) -> object:
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: found for each in fields(value) if (found := getattr(value, each.name)) is not None}
+        members = {each.name: getattr(value, each.name) for each in fields(value)}
+        return {name: member for name, member in members.items() if member is not None}
     return sorted(value) if isinstance(value, frozenset) else str(value)

@@ -106,9 +106,6 @@ def value_warnings(settings: Iterable[Setting]) -> tuple[str, ...]:
 
     They are necessary because no list of names is complete: `AWS_SHARED_CREDENTIALS_FILE` names a file whose settings
     run a program, and `GITHUB_API_URL` the address that gets a token.
-
-    Args:
-        settings: The settings of a start.
     """
     found = dict.fromkeys(
         each.name
@@ -120,13 +117,7 @@ def value_warnings(settings: Iterable[Setting]) -> tuple[str, ...]:
 
 
 def command_warnings(argv: tuple[str, ...], folder: str, program: str | None = None) -> tuple[str, ...]:
-    """Return a warning for each danger of a command.
-
-    Args:
-        argv: The command.
-        folder: The folder of the file.
-        program: Absolute path of the program, if it is known.
-    """
+    """Return a warning for each danger of a command in a file of `folder`. `program` is its absolute path, if known."""
     path = argv[0] if argv else ""
     absolute = program or os.path.abspath(path)
     targets = (path, absolute, os.path.realpath(absolute))  # a link may have a harmless name
@@ -146,10 +137,8 @@ def command_warnings(argv: tuple[str, ...], folder: str, program: str | None = N
 def is_own_file(path: str, folder: str) -> bool:
     """Return True if only the user and the administrator can have written a file.
 
-    Args:
-        path: Absolute path of a file. It can come from somebody else if it is missing, if it is below `folder` or the
-            working directory, or if it is in a project: the working directory or a version control folder shows that.
-        folder: The folder that `${workspaceFolder}` means.
+    A file can come from somebody else if it is missing, if it is below `folder` (which `${workspaceFolder}` means) or
+    the working directory, or if it is in a project, as the working directory or a version control folder shows.
     """
     try:
         is_elsewhere = not _is_below(path, (folder, os.getcwd())) and not _is_in_project(path)

@@ -167,10 +167,9 @@ def launch_of(
     named = [each.real for name, each in [*env.items(), *headers.items()] if each and may_be_secret(name)]
     texts.secrets |= {value.removeprefix("Bearer ") for value in named if value}
     facts: list[object] = [
-        config.digest,
-        sorted(config.inputs.items()),
+        config.digest, sorted(config.inputs.items()),
         *([name, None if each is None else each.compared] for name, each in sorted(env.items())),
-    ]
+    ]  # fmt: skip
     if "url" in entry:
         launch = _connection(entry["url"], texts, headers, facts)
     else:
@@ -229,7 +228,6 @@ class _Texts:
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        """The texts that the server gets, with their sources."""
         return tuple(itertools.chain.from_iterable(self._settings.values()))
 
     def expand(self, key: str, text: str, place: _Place | None = None, name: str = "") -> Text:
@@ -271,7 +269,6 @@ class _Texts:
         return Text(value, shown, shown if is_replaced else value)
 
     def _typed(self, key: str, id: str, default: str | None, place: _Place | None, name: str) -> Text:
-        """Return the text that the user has typed."""
         if place is None:
             raise self._error(key, f"${{input:{id:.100}}} cannot be used here; {_NO_INPUT}")
         value = self._inputs.get(id)
@@ -307,7 +304,6 @@ class _Texts:
         return env
 
     def headers(self) -> dict[str, Text]:
-        """Return the headers, by name."""
         entry = self._config.entry
         headers = {
             name: self._with_source(f"headers.{name}", value, "header", name)

@@ -129,4 +129,5 @@ class Listed(Generic[D]):
     def display_name(self) -> str:
         """The name for people, with the server name, because a server can choose any title."""
         of = self.definition
-        return f"{of.display_name if isinstance(of, Tool) else of.title or of.name} ({self.server})"
+        name = of.display_name if isinstance(of, Tool) else of.title or of.name
+        return f"{name} ({self.server})"

@@ -221,7 +221,6 @@ class Supervisor:
         raise NotImplementedError
 
     def snapshot(self) -> ServerStatus:
-        """Return a copy of the current status."""
         return replace(self.status, tools=len(self.tools), in_flight=len(self.calls))
 
     def _report(self) -> None:
@@ -236,14 +235,12 @@ class Supervisor:
         self._task = asyncio.create_task(self._run(), name=f"supervise {self.config.name}")
 
     async def stop(self) -> None:
-        """End the supervision, and close the client."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
         self.tools.cancel_removal()  # so that no timer outlives the supervision
 
     def list_changed(self) -> None:
-        """Note that the server has reported a change of its tools."""
         self.tools.is_stale = True
         self._wake.set()
 
