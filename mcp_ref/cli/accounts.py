@@ -34,7 +34,6 @@ _REDIRECT_URI: Final = "http://127.0.0.1:0/callback"
 
 
 def run_account_command(options: argparse.Namespace) -> int:
-    """Run one of the commands and return its exit code."""
     url = parse_server(options.command)
     if not isinstance(url, str):
         raise UsageError(f"{options.name} works only with the URL of a server, which begins with https:// or http://")
@@ -73,7 +72,6 @@ class NewSignIn(MemoryStore):
             yield
 
     async def write(self) -> None:
-        """Write the changes to the store."""
         for key, value in self._changes.items():
             if value is None:
                 await self._store.delete(key)
@@ -141,19 +139,14 @@ async def sign_in(authorizer: Authorizer, url: str) -> Grant | None:
 
 async def logout(options: argparse.Namespace, url: str) -> int:
     """Revoke and forget the tokens for a URL."""
-    signed_out = await sign_out(AuthorizationCode(store=FileStore()), url)
-    show.note(f"{url}: {'signed out' if signed_out else 'you were not signed in'}")
-    return 0
-
-
-async def sign_out(accounts: AuthorizationCode, url: str) -> bool:
-    """Revoke and forget the tokens for a URL. Return True if there were some."""
+    signed_out = True
     async with HttpClient() as http:
         try:
-            return await accounts.sign_out(url, http)
+            signed_out = await AuthorizationCode(store=FileStore()).sign_out(url, http)
         except TokenRefused as error:
             show.note(f"the tokens are forgotten here, but some of them are valid until they end: {error}")
-            return True
+    show.note(f"{url}: {'signed out' if signed_out else 'you were not signed in'}")
+    return 0
 
 
 async def whoami(options: argparse.Namespace, url: str) -> int:

@@ -80,8 +80,9 @@ def browser(url: str, options: argparse.Namespace, store: MemoryStore) -> OpenBr
         return open_in_browser
 
     async def refuse(sign_in_url: str) -> None:
-        error, is_step_up = SignInNeeded(url), await AuthorizationCode(store=store).stored(url) is not None
-        scopes = parse_qs(urlsplit(sign_in_url).query).get("scope", [""])[0] if is_step_up else ""
+        scopes, error = "", SignInNeeded(url)
+        if await AuthorizationCode(store=store).stored(url) is not None:  # the user is signed in, with too few scopes
+            scopes = parse_qs(urlsplit(sign_in_url).query).get("scope", [""])[0]
         error.add_note(login_advice(url, scopes))
         raise error
 

@@ -58,7 +58,7 @@ def bracketed(path: str, source: str) -> Iterator[Citation]:
 
 def of_module(path: str, source: str) -> Iterator[Citation]:
     """Yield the citations of `Spec:`. Raise ValueError for one without a page, a schema type or another standard."""
-    page, words = "", first_sentence(source)
+    page, words = "", source.lstrip().removeprefix('"""').partition("\n")[0]  # the first line of its docstring
     line = source.count("\n", 0, source.find("\nSpec:") + 1) + 1
     for item in re.split(r"; |, (?=#|basic/|server/|client/|20\d\d-|the |schema)", spec_section(source)):
         text, is_known = item.strip(), False
@@ -86,11 +86,6 @@ def spec_section(source: str) -> str:
     return " ".join(found[1].split()) if found else ""
 
 
-def first_sentence(source: str) -> str:
-    """Return the first line of a module's docstring."""
-    return source.lstrip().removeprefix('"""').partition("\n")[0]
-
-
 def _range(text: str) -> tuple[str, ...]:
     """Return the revisions of `(2024-11-05 to 2025-11-25)` or `(2026-07-28)`; all of them without one."""
     named = re.findall(r"20\d\d-\d\d-\d\d", text)
@@ -102,7 +97,7 @@ def _sentence(source: str, start: int, end: int) -> str:
 
     A comment of nothing but citations has the code below it instead.
     """
-    above, below = source[:start].split("\n")[::-1], source[end:].split("\n")
+    above, below = source[:start].split("\n")[::-1], source[end:].split("\n")  # both begin with the line of the bracket
     comment = re.match(r"(|.*\S  )\s*# ?(.*)", above[0])
     if comment:
         others = itertools.takewhile(_is_comment, above[1:]) if not comment[1] else ()

@@ -43,7 +43,6 @@ T = TypeVar("T")
 
 
 def run_client_command(options: argparse.Namespace) -> int:
-    """Run one of the commands and return its exit code."""
     return run_and_report(connect_and_run(make_client(options), options))
 
 
@@ -68,10 +67,11 @@ def report_failure(code: int, error: Exception, name: str = "", known: Iterable[
     """Print an error with its notes. If `name` is not a `known` name, suggest similar names. Return the exit code."""
     if isinstance(error, RemoteError):
         error.advice = ""  # it is for programs that use `Client`; ADVICE is for users of the command line
-    show.note_of_server(f"{error}{'' if name in known else did_you_mean(name, known)}")
+    hint = "" if name in known else did_you_mean(name, known)
+    show.note_of_server(f"{error}{hint}")
     details = error.data if isinstance(error, RemoteError) and isinstance(error.data, dict) else {}
     needed = str(details.get("requiredCapabilities"))
-    for line in [*getattr(error, "__notes__", ()), *(ADVICE[name] for name in ADVICE if name in needed)]:
+    for line in [*getattr(error, "__notes__", ()), *(ADVICE[each] for each in ADVICE if each in needed)]:
         show.note(line)
     return code
 
@@ -111,7 +111,8 @@ def parse_server(words: list[str]) -> list[str] | str:
 
 def show_log(message: LoggingMessageNotificationParams) -> None:
     text = message.data if isinstance(message.data, str) else json.dumps(message.data, ensure_ascii=False)
-    SERVER_TEXTS.show(f"[{message.level}] {message.logger + ': ' if message.logger else ''}{text}")
+    logger = f"{message.logger}: " if message.logger else ""
+    SERVER_TEXTS.show(f"[{message.level}] {logger}{text}")
 
 
 def show_stderr(data: bytes) -> None:
@@ -124,7 +125,8 @@ def show_stderr(data: bytes) -> None:
 
 def show_progress(progress: float, total: float | None, message: str | None) -> None:
     of = f" of {total:g}" if total is not None else ""
-    SERVER_TEXTS.show(f"{progress:g}{of}{': ' + message if message else ''}")
+    text = f": {message}" if message else ""
+    SERVER_TEXTS.show(f"{progress:g}{of}{text}")
 
 
 async def connect_and_run(client: Client, options: argparse.Namespace) -> int:
@@ -169,7 +171,6 @@ async def fetch_list(client: Client, capability: str, fetch: Callable[[Client], 
 
 
 def server_line(client: Client) -> str:
-    """Return a line with the server's name, its version, and the revision."""
     info = client.server_info
     return f"{info.title or info.name} {info.version}, revision {client.revision}".strip()
 
@@ -207,13 +208,11 @@ class Lists(NamedTuple):
     prompts: list[Prompt]
 
     def as_json(self) -> Object:
-        """Return the lists as JSON."""
         lists: tuple[Sequence[object], ...] = self
         names = ("tools", "resources", "resourceTemplates", "prompts")
         return {name: [encode(item) for item in items] for name, items in zip(names, lists, strict=True)}
 
     def show(self) -> None:
-        """Print the lists as tables."""
         rows = [(t.name, show.signature(t.input_schema), t.description or t.title) for t in self.tools]
         show.table("Tools", rows)
         show.table("Resources", [(r.uri, r.mime_type or "", r.description or r.title) for r in self.resources])
@@ -257,8 +256,9 @@ def show_result(result: CallToolResult, paths: Sequence[str | None], json: bool)
         show.as_json(encoded)
         note_paths(paths)
     elif result.content or not result.has_structured_content:
+        print_text = show.note if result.is_error else show.out
         for block, path in itertools.zip_longest(result.content, paths):
-            (show.note if result.is_error else show.out)(path or show.block_text(block))
+            print_text(path or show.block_text(block))
     else:
         show.as_json(result.structured_content)
 
@@ -319,12 +319,12 @@ async def prompt(client: Client, options: argparse.Namespace) -> None:
 
 async def complete(client: Client, options: argparse.Namespace) -> None:
     """Print the server's suggestions for an argument, one on each line."""
-    ref = (ResourceTemplateReference if is_uri(options.target) else PromptReference)(options.target)
+    ref_type = ResourceTemplateReference if is_uri(options.target) else PromptReference
     name, equals, text = options.argument.partition("=")
     words = list(options.arguments)
     if not equals and words:  # `language fr` means `language=fr`
         text = words.pop(0)
-    result = await client.complete(ref, name, text, read_string_arguments(words) or None)
+    result = await client.complete(ref_type(options.target), name, text, read_string_arguments(words) or None)
     if options.json:
         return show.as_json(encode(result))
     for value in result.values:

@@ -58,7 +58,6 @@ def refuse_single_server_options(options: argparse.Namespace, allowed: Collectio
 
 
 def run_host_command(options: argparse.Namespace) -> int:
-    """Run one of the commands and return its exit code."""
     if options.find:
         for path in find_configs(os.getcwd()):
             show.out(str(path))
@@ -174,7 +173,6 @@ class Consent:
         self._is_yes, self._name = is_yes, name
 
     async def approve(self, request: Approval) -> Allow | Deny:
-        """Return the user's decision."""
         if request.kind == "elicit":
             return Allow()  # the form lets the user decline, and `ask_person` shows the warnings of a URL
         if request.kind == "definition":
@@ -286,9 +284,8 @@ def _state_text(status: ServerStatus) -> str:
         state = "failed" if status.state is ServerState.BACKING_OFF else status.state.value
         return f"{state}: {status.last_error}".replace("\n", "\n      ") if status.last_error else state
     unapproved = ", ".join(f"{escape_hidden(name, keep='')} ({why})" for name, why in status.unapproved_tools.items())
-    return f"ready, revision {status.revision}{f'; not allowed: {unapproved}' if unapproved else ''}"
+    return f"ready, revision {status.revision}" + (f"; not allowed: {unapproved}" if unapproved else "")
 
 
 def show_server_log(name: str, message: LoggingMessageNotificationParams) -> None:
-    """Print a log message with the name of its server."""
     show_log(replace(message, logger=f"{name} {message.logger or ''}".rstrip()))

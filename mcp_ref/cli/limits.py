@@ -69,38 +69,29 @@ def memory() -> list[Memory]:
     connections = found["HttpLimits.connections"]
     unfinished_bytes = connections * (found["MIN_COUNTED_SIZE"] + CONNECTION_COST) + found["HttpLimits.bodies_size"]
     unread_bytes = connections * found["MAX_UNCOUNTED"] + found["HttpLimits.unread_size"]
+    in_flight_bytes, event_bytes = found["Limits.max_bytes_in_flight"], found["StoreLimits.max_bytes"]
     return [
         Memory("subscriptions: URIs", found["MAX_SUBSCRIBED_BYTES_PER_CALLER"], found["MAX_SUBSCRIBED_BYTES"]),
         Memory("tasks", found["MAX_TASK_BYTES_PER_CALLER"], found["MAX_TASK_BYTES"]),
         Memory("arguments of running tasks", found["MAX_ARGUMENT_BYTES_PER_CALLER"], found["MAX_ARGUMENT_BYTES"]),
-        Memory(
-            "requests in flight over HTTP",
-            found["EndpointLimits.request_bytes_per_caller"],
-            found["EndpointLimits.request_bytes"],
-        ),
-        Memory(
-            "requests in flight over stdio", found["Limits.max_bytes_in_flight"], found["Limits.max_bytes_in_flight"]
-        ),
-        Memory(
-            "HTTP sessions without events",
-            found["EndpointLimits.session_bytes_per_caller"],
-            found["EndpointLimits.session_bytes"],
-        ),
-        Memory(
-            "events for clients that resume or listen", found["StoreLimits.max_bytes"], found["StoreLimits.max_bytes"]
-        ),
+        Memory("requests in flight over HTTP", found["EndpointLimits.request_bytes_per_caller"],
+               found["EndpointLimits.request_bytes"]),
+        Memory("requests in flight over stdio", in_flight_bytes, in_flight_bytes),
+        Memory("HTTP sessions without events", found["EndpointLimits.session_bytes_per_caller"],
+               found["EndpointLimits.session_bytes"]),
+        Memory("events for clients that resume or listen", event_bytes, event_bytes),
         Memory("changes for unread streams", found["MAX_QUEUED_BYTES_PER_CALLER"], found["MAX_QUEUED_BYTES"]),
         Memory("DPoP proofs", proof_bytes * found["MAX_PROOFS_PER_CALLER"], proof_bytes * found["MAX_PROOFS"]),
         Memory("connections with their heads, bodies and later requests", unfinished_bytes, unfinished_bytes),
         Memory("unread responses", unread_bytes, unread_bytes),
-        Memory("requests of the server in flight", found["Limits.max_bytes_in_flight"]),
+        Memory("requests of the server in flight", in_flight_bytes),
         Memory("one response, as text", found["MAX_RESPONSE"]),
         Memory("pages of one list, as text", found["MAX_LIST_SIZE"]),
         Memory("cached results, as text", found["MAX_CACHED_BYTES"]),
         Memory("unread updates of one subscription", uri_bytes * found["MAX_UPDATES"]),
         Memory("ids of open elicitations", character_bytes * found["MAX_ID_LENGTH"] * found["MAX_ELICITATIONS"]),
         Memory("definitions of tools in a host, as text", found["MAX_TOOLS_BYTES"]),
-    ]
+    ]  # fmt: skip
 
 
 def limits() -> Iterator[Limit]:

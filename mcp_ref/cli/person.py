@@ -131,9 +131,9 @@ async def fill_in(schema: Object) -> Object:
     for name, field in fields.items():
         assert isinstance(field, dict)
         is_required = isinstance(required, list) and name in required
-        alone: Object = {**schema, "properties": {name: field}, "required": [name] if is_required else []}
+        schema_of_field: Object = {**schema, "properties": {name: field}, "required": [name] if is_required else []}
         value = await ask_field(name, field)
-        while errors := content_errors(alone, value):
+        while errors := content_errors(schema_of_field, value):
             note_of_server("\n".join(errors))  # an error quotes the server's schema
             value = await ask_field(name, field)
         content |= value
@@ -155,7 +155,6 @@ _BOOLEANS = {"y": True, "yes": True, "n": False, "no": False}
 
 
 def field_prompt(name: str, field: Object, is_boolean: bool) -> str:
-    """Return the text that asks the user for a field."""
     hints = ["y/n" if is_boolean else type_text(field)]
     hints += [str(field[name]) for name in ("title", "description") if name in field][:1]
     default = field.get("default")
@@ -172,7 +171,8 @@ def hidden_input() -> Iterator[None]:
     """Hide the characters that the user types, because they are a password."""
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
-    termios.tcsetattr(terminal, termios.TCSADRAIN, [*before[:3], before[3] & ~termios.ECHO, *before[4:]])
+    local_modes = before[3] & ~termios.ECHO
+    termios.tcsetattr(terminal, termios.TCSADRAIN, [*before[:3], local_modes, *before[4:]])
     try:
         yield
     finally:

@@ -76,15 +76,14 @@ def members(revision: Revision) -> tuple[list[str], list[str]]:
         if cls.__name__.startswith("_"):  # a base class, whose members its subclasses have
             continue
         availability = getattr(cls, "availability", Availability())
-        added += [cls.__name__] if availability.since is revision else []
-        removed += [cls.__name__] if availability.until is revision else []
-        for member in members_of(cls):
-            since, until = member.availability.since, member.availability.until
-            if member.availability is PYTHON_ONLY:
-                continue
-            if availability.since is None or availability.since < revision:  # do not list the members of a new type
-                added += [f"{cls.__name__}.{member.name}"] if since is revision else []
-                removed += [f"{cls.__name__}.{member.name}"] if until is revision else []
+        listed = [(cls.__name__, availability)]
+        if availability.since is None or availability.since < revision:  # do not list the members of a new type
+            listed += [
+                (f"{cls.__name__}.{member.name}", member.availability)
+                for member in members_of(cls) if member.availability is not PYTHON_ONLY
+            ]  # fmt: skip
+        added += [name for name, each in listed if each.since is revision]
+        removed += [name for name, each in listed if each.until is revision]
     return sorted(added), sorted(removed)
 
 
@@ -98,7 +97,6 @@ def wire_types() -> Iterator[type]:
 
 
 def show_table() -> None:
-    """Print a table with a column for each revision."""
     names = behavior(REVISIONS[0])
     rows: dict[str, list[object]] = {name: [behavior(revision)[name] for revision in REVISIONS] for name in names}
     rows["methods"] = [sum(_is_defined_in(method.since, method.until, r) for method in METHODS) for r in REVISIONS]

@@ -1,7 +1,7 @@
 """`--save DIR` of `call` and `read` writes images, audio and blobs of a result to files.
 
-The server chooses the data, the MIME type and the URI, but must not choose the place of the file with them. So a name
-keeps only letters, digits, `.`, `_` and `-` of the URI's last segment, and a new file never replaces another one.
+Because the server chooses the data, the MIME type and the URI, but must not choose the place of the file, a name keeps
+only letters, digits, `.`, `_` and `-` of the URI's last segment, and a new file never replaces another one.
 
     save_block(folder, "plot", ImageContent.of(png, "image/png"))  ->  DIR/plot.png, or else DIR/plot-2.png, ...
 
@@ -57,10 +57,7 @@ def make_folder(path: str) -> None:
 def save_block(folder: str, name: str, block: ContentBlock) -> str | None:
     """Write the data of a content block to a new file. Return its path, or None for a block without such data.
 
-    Args:
-        folder: The folder of the file, which must exist.
-        name: The name of the file, without a suffix, if the block has no URI.
-        block: The content block.
+    The file gets the `name`, unless the block has a URI.
 
     Raises:
         InvalidMessage: The data is not Base64.
@@ -84,34 +81,18 @@ def save_contents(folder: str, contents: ResourceContents) -> str | None:
 def file_name(name: str, mime_type: str | None) -> str:
     """Return a safe name of a file: one segment of a path, visible, without spaces, with the suffix of the MIME type.
 
-    Args:
-        name: The wanted name, from a server.
-        mime_type: The type of the data, or None if it is unknown. The suffix is then that of `name`, or `.bin`.
+    `name` comes from a server. If the type is unknown, the suffix is that of `name`, or `.bin`.
     """
     safe = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._-") or "data"
     stem, own_suffix = os.path.splitext(safe)
-    suffix = suffix_of(mime_type) or own_suffix[:16] or ".bin"
-    if own_suffix.lower() in _same_suffixes(suffix, mime_type):
+    essence = (mime_type or "").partition(";")[0].strip().lower()  # without parameters, as in `image/png; q=1`
+    suffix = _SUFFIXES.get(essence) or mimetypes.guess_extension(essence) or own_suffix[:16] or ".bin"
+    if own_suffix.lower() in (suffix, *mimetypes.guess_all_extensions(essence)):  # such as .jpg instead of .jpeg
         suffix = own_suffix
     else:
         stem = safe
     stem = stem[:MAX_NAME]
     return f"_{stem}{suffix}" if _DEVICES.fullmatch(stem) else stem + suffix
-
-
-def suffix_of(mime_type: str | None) -> str | None:
-    """Return the suffix of a MIME type such as `image/png; q=1`, or None for an unknown type."""
-    return _SUFFIXES.get(_essence(mime_type)) or mimetypes.guess_extension(_essence(mime_type))
-
-
-def _same_suffixes(suffix: str, mime_type: str | None) -> list[str]:
-    """Return the suffixes that mean the same type, such as `.jpg` and `.jpeg`."""
-    return [suffix, *mimetypes.guess_all_extensions(_essence(mime_type))]
-
-
-def _essence(mime_type: str | None) -> str:
-    """Return a MIME type without its parameters."""
-    return (mime_type or "").partition(";")[0].strip().lower()
 
 
 def _write(folder: str, name: str, mime_type: str | None, data: str) -> str:

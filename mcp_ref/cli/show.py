@@ -58,7 +58,7 @@ def table(title: str, rows: Sequence[tuple[str, str, str | None]]) -> None:
     if rows:
         out(f"\n{title}")
     for name, details, description in rows:
-        out(f"  {escape_hidden(name, keep='')}  {escape_hidden(details, keep='')}".rstrip())  # it stays one row
+        out(f"  {escape_hidden(name, keep='')}  {escape_hidden(details, keep='')}".rstrip())  # without line breaks
         for line in (description or "").strip().splitlines()[:1]:
             out(fold(f"      {line}", columns(sys.stdout)))
 

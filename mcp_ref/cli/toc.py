@@ -125,7 +125,6 @@ def show_toc(words: Sequence[str], search: str | None, json: bool) -> None:
 
 
 def show_pages(revisions: Sequence[Revision], json: bool) -> None:
-    """Print the pages of revisions, with their modules."""
     for revision in revisions:
         if not pages_of(revision):
             raise UsageError(f"{revision} has a schema and no pages: try `revisions {revision}`")

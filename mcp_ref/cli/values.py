@@ -96,7 +96,7 @@ def json_type(value: JSON) -> str:
     if isinstance(value, float) and value.is_integer():
         return "integer"
     names = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
-    return names.get(type(value), "null")
+    return "null" if value is None else names[type(value)]
 
 
 def parse_headers(words: list[str]) -> dict[str, str]:
