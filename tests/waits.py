@@ -56,7 +56,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "Entering it does not wait; leaving it closes the receiver, see `loopback.receive`.",
     ("basic/authorization/sign_in.py", "AuthorizationCode._sign_in", "receiver.query"):
         "The browser's request ends it, or the time limit `timeout` of the sign-in.",
-    ("basic/authorization/sign_in.py", "AuthorizationCode.keep", "self.store.put(grant_key(url), grant.to_json())"):
+    ("basic/authorization/sign_in.py", "AuthorizationCode._keep", "self.store.put(grant_key(url), grant.to_json())"):
         "The store ends it: those of the package write memory or a small file, and others are the program's.",
     ("basic/authorization/sign_in.py", "AuthorizationCode.obtain", "self._sign_ins"):
         "The sign-in before it ends it, which has the time limit `timeout`.",

@@ -159,7 +159,7 @@ class Authorizer(CheckedFields):
 class Bearer(Authorizer):
     """Sends a token that the program has from elsewhere, such as a personal access token: `Bearer("...")`.
 
-    The client does not know who issued it. So a refused token is an error, for the program to handle.
+    Because the client does not know who issued it, a refused token is an error, which the program has to handle.
 
     Args:
         token: The token, or an async function that returns the current one. The client calls it for each request.

@@ -101,7 +101,7 @@ class AuthorizationCode(Authorizer):
         async with self.store.lock(grant_key(peers.server)):
             stored = await self.stored(peers.server)
             if stored is not None and stored.access_token == grant.access_token:
-                await self.keep(peers.server, replace(grant, refresh_token=""))
+                await self._keep(peers.server, replace(grant, refresh_token=""))
 
     async def sign_out(self, url: str, http: HttpSender) -> bool:
         """Return True after forgetting, and if possible revoking, the tokens for an MCP server; False without any.
@@ -139,13 +139,7 @@ class AuthorizationCode(Authorizer):
             return None
         return grant
 
-    async def keep(self, url: str, grant: Grant) -> Grant:
-        """Return a grant, after storing it.
-
-        Args:
-            url: URL of the MCP server.
-            grant: The grant.
-        """
+    async def _keep(self, url: str, grant: Grant) -> Grant:
         await self.store.put(grant_key(url), grant.to_json())
         return grant
 
@@ -182,7 +176,7 @@ class AuthorizationCode(Authorizer):
                       auth_method=client.token_endpoint_auth_method, server_address=peers.address)  # fmt: skip
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": sign_in.redirect_uri,
                 "code_verifier": sign_in.verifier}  # fmt: skip
-        return await self.keep(peers.server, await self.request(peers, grant, client.authenticate, form))
+        return await self._keep(peers.server, await self.request(peers, grant, client.authenticate, form))
 
     async def _refresh(self, peers: PeerRequests, grant: Grant, url: str = "") -> Grant | None:
         """Return a grant with a new token from the endpoint `url`, or None if the user has to sign in."""
@@ -205,9 +199,9 @@ class AuthorizationCode(Authorizer):
                     await self._clients.forget(grant.issuer)
                 elif refusal.error != "invalid_grant":
                     raise  # but keep the refresh token, because perhaps the server is only out of order
-                await self.keep(peers.server, replace(grant, refresh_token=""))
+                await self._keep(peers.server, replace(grant, refresh_token=""))
                 return None
-            return await self.keep(peers.server, grant)
+            return await self._keep(peers.server, grant)
 
 
 def grant_key(url: str) -> str:

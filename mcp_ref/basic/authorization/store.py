@@ -149,7 +149,7 @@ class FileStore(MemoryStore):
 
     @contextlib.asynccontextmanager
     async def _file_lock(self, name: str) -> AsyncIterator[None]:
-        """Hold a lock file. The operating system frees it when the program ends, in whichever way."""
+        """Hold a lock file. The operating system frees it when the program ends, even if it is killed."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._check_folder()
         handle = os.open(f"{self.path}.{name}.lock", os.O_RDWR | os.O_CREAT | _NO_LINK, 0o600)

@@ -481,7 +481,7 @@ async def test_refresh_token_that_another_process_got_elsewhere_is_not_sent_to_t
             grant = await login.stored(world.url)
             assert grant is not None
             await login.store.put(f"client|{elsewhere}", await login.store.get(f"client|{grant.issuer}") or {})
-            await login.keep(world.url, replace(grant, issuer=elsewhere, refresh_token="marker"))
+            await login._keep(world.url, replace(grant, issuer=elsewhere, refresh_token="marker"))
             world.auth.tokens.clear()
             await client.call_tool("read")
         assert not any("marker" in str(seen) for seen in world.auth.seen)
