@@ -42,16 +42,12 @@ def browser_host(url: str) -> str:
         raise ValueError("the URL must have a valid host, such as example.com")
     name = host.strip("[]")
     try:
-        if host.startswith("[") or _ends_in_number(name):
+        # browsers read a host that ends in a number, such as `0x7f.1`, as an IPv4 address
+        if host.startswith("[") or re.fullmatch(r"[0-9]+|0x[0-9a-f]*", name.rstrip(".").rpartition(".")[2]):
             ipaddress.ip_address(name)
     except ValueError:
         raise ValueError("the host of the URL must be a name or a complete IP address, such as 192.0.2.1") from None
     return name
-
-
-def _ends_in_number(host: str) -> bool:
-    """Return True for a host that browsers read as an IPv4 address, such as `0x7f.1`."""
-    return re.fullmatch(r"[0-9]+|0x[0-9a-f]*", host.rstrip(".").rpartition(".")[2]) is not None
 
 
 def look_alike_warnings(host: str) -> tuple[str, ...]:

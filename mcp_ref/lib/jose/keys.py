@@ -167,7 +167,7 @@ def parse_private_key(pem: str) -> PrivateKey:
     found = _PEM.findall(pem)
     label, text = found[0] if len(found) == 1 else ("", "")
     text = "".join(text.split())
-    der = base64.b64decode(text[: len(text) // 4 * 4])
+    der = base64.b64decode(text[: len(text) // 4 * 4])  # without an incomplete group, which would be an error
     octets = der.partition(b"\x02\x01\x01\x04\x20")[2][:32]  # the secret follows a version and the head of 32 octets
     if len(octets) == 32 and 0 < int.from_bytes(octets) < curves.P256.order:
         key = make_private_key(int.from_bytes(octets))

@@ -141,10 +141,10 @@ class Compiler:
         if scoped.is_built:
             return
         scoped.is_built = True
-        known = scoped.resource.dialect.builders
+        builders = scoped.resource.dialect.builders
         if scoped.resource.dialect.is_draft_07 and "$ref" in scoped.schema:
-            known = {"$ref": known["$ref"]}  # Draft-07 8.3: all siblings of a $ref are ignored
-        for _, build in sorted({row for name in scoped.schema if name in known for row in known[name]}):
+            builders = {"$ref": builders["$ref"]}  # Draft-07 8.3: all siblings of a $ref are ignored
+        for _, build in sorted({row for name in scoped.schema if name in builders for row in builders[name]}):
             keyword = build(scoped)
             if keyword is not None:
                 scoped.compiled.keywords.append(keyword)

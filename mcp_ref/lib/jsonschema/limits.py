@@ -1,7 +1,7 @@
 """Limits on the cost of a schema, and the counter of a validation's steps.
 
-An attacker can write a schema of two kilobytes whose validation takes a billion steps (Core 13). So the compiler limits
-the number of subschemas, and a `Budget` limits the steps and the processor time of each validation.
+Because an attacker can write a schema of two kilobytes whose validation takes a billion steps (Core 13), the compiler
+limits the number of subschemas, and a `Budget` limits the steps and the processor time of each validation.
 """
 
 from __future__ import annotations

@@ -52,13 +52,13 @@ class Pattern:
         self._costs: dict[int, float] = {}  # maximum cost of texts, by the number of bits of their length
         self._re: re.Pattern[str] | None = None
         self._automaton: Automaton | None = None
-        if not self._suits_re or self._cost(4) > MAX_CHEAP_COST:
+        if not self._suits_re or self._cost(4) > MAX_CHEAP_COST:  # for a text of 15 characters
             self._make_automaton()
         if not self._suits_automaton:
             if not self._suits_re:
                 raise PatternError("\\p is not supported in a large pattern, or with lookaround or backreferences")
             self._make_re()
-            if self._cost(6) > MAX_COST:
+            if self._cost(6) > MAX_COST:  # for a text of 63 characters
                 raise PatternError("matching could take too long, because of its size, lookaround or a backreference")
 
     def search(self, text: str, budget: Budget) -> bool:
