@@ -110,7 +110,7 @@ class HostedServer(Supervisor):
     def approval(
         self, kind: Kind, name: str = "", origin: Origin = "server", arguments: Mapping[str, object] | None = None
     ) -> Approval:
-        """Return an approval, to which the caller adds the details."""
+        """Return an approval without the details of its kind, which the caller adds."""
         only_call = self.calls[0] if len(self.calls) == 1 else ""
         return Approval(
             kind, self.config.name, origin, name or only_call, self.config.file, arguments=arguments,

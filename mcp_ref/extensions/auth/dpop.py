@@ -110,7 +110,7 @@ class DpopCheck(ProofCheck):
 
     def __init__(self, required: bool = False, nonce_key: bytes | None = None) -> None:
         if nonce_key is not None and len(nonce_key) < 32:
-            raise ValueError("nonce_key must have at least 32 bytes: else clients could guess nonces")
+            raise ValueError("nonce_key must have at least 32 bytes, or clients could guess nonces")
         self.is_required, self._nonce_key = required, nonce_key
         # The hash of each proof's key and jti, with the time of its arrival, by principal: the latest is the last.
         self._proofs: dict[str, dict[str, float]] = {}

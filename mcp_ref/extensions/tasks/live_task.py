@@ -315,7 +315,7 @@ class LiveTask(Channel):
         if self.task is None:
             return self._origin.notify(method, params, related)
         if not self.revision.tasks_are_core:
-            # SEP-2663: a task sends neither progress nor log messages. So progress becomes the status message.
+            # SEP-2663: a task sends neither progress nor log messages, so progress becomes the status message.
             if isinstance(params, ProgressNotificationParams) and params.message is not None:
                 self.set_status(params.message)
             return False

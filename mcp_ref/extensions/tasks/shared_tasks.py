@@ -326,7 +326,7 @@ class SharedTasks(TaskStore):
     def _start(self, name: str, work: Callable[[], Coroutine[object, object, None]]) -> None:
         """Run a function in an asyncio task, if it does not run."""
         if name not in self._tasks or self._tasks[name].done():
-            self._tasks[name] = asyncio.Task(work())  # never eager: it could call `_start` before it is in the table
+            self._tasks[name] = asyncio.Task(work())  # not eager: it could call `_start` before it is in the table
 
     async def _bounded(self, call: Awaitable[T]) -> T:
         """Wait for the database, at most `CALL_SECONDS`. Raise ProtocolError if it fails."""
