@@ -77,9 +77,9 @@ SERVER_TRANSPORTS = os.environ.get("MCP_REF_TRANSPORTS", "memory stdio http").sp
 """The kinds of `raw_client`, all with the same behavior. CI runs the others once: "http-json", "http+sse", "asgi"."""
 
 COMBINATIONS = os.environ.get("MCP_REF_COMBINATIONS", "values")
-"""What each test over a transport combines (`conftest.select_combinations`): "values" runs it on each transport and in
-each revision once, "pairs" with every other parameter on each transport and in each revision, as CI does on one Python,
-and "all" in every combination."""
+"""The combinations in which a test over a transport runs (`conftest.select_combinations`): with "values" each transport
+and each revision comes once, with "pairs", as in CI on one Python, each with every other parameter, and "all" leaves
+none out."""
 
 STATELESS_TRANSPORTS = [kind for kind in SERVER_TRANSPORTS if kind != "http+sse"]
 """The kinds that 2026-07-28 has."""
