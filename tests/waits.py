@@ -426,7 +426,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "Ctrl-C or SIGTERM ends it; it is the idle state of a server.",
     ("cli/check.py", "judge_file", "file.readline()"): "It reads a file.",
     ("cli/check.py", "read_messages", "file.readline()"): "It reads a file.",
-    ("cli/replay.py", "read_recording", "file.readline()"):
+    ("cli/recorder.py", "read_recording", "file.readline()"):
         "The file is one that the user has named; its end ends it.",
     ("cli/recorder.py", "record",
      "asyncio.run(_record_until_signal(tape, options.http, options.host, options.port))"):

@@ -34,7 +34,7 @@ from ..revisions import REVISIONS, revision_named
 from . import UsageError, usage_errors
 from .check import message_of, write_report
 from .client_commands import parse_server, report_failure
-from .replay import read_recording
+from .recorder import read_recording
 from .show import as_json, note, out
 from .values import parse_headers
 

@@ -12,6 +12,7 @@ import contextlib
 import os
 import signal
 
+from ..check.recording import Event, Head, RecordingError, parse_head, read_events
 from ..recorder.pipes import EXIT_CANNOT_START, record_stdio
 from ..recorder.proxy import record_http
 from ..recorder.tape import MEGABYTE, TapeOptions
@@ -56,3 +57,12 @@ def until_signal() -> asyncio.Event:
         with contextlib.suppress(NotImplementedError):  # Windows
             asyncio.get_running_loop().add_signal_handler(number, ended.set)
     return ended
+
+
+def read_recording(path: str) -> tuple[Head, list[Event]]:
+    """Return the head and the events of a recording. Raise UsageError if the file is not one."""
+    try:
+        with open(path, "rb") as file:
+            return parse_head(file.readline()), list(read_events(file))
+    except (OSError, RecordingError) as error:
+        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None

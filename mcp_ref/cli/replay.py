@@ -14,23 +14,14 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 
 from ..bridge.bridge import Bridge
-from ..check.recording import Event, Head, RecordingError, parse_head, read_events
+from ..check.recording import Event
 from ..jsonrpc.errors import McpError
 from ..recorder.exchanges import Cassette, messages_of
 from ..recorder.regression import rerun
 from ..recorder.replay import OF_BRIDGE, PROBES, Player, replay_http, replay_stdio
 from . import UsageError, usage_errors
-from .recorder import until_signal
+from .recorder import read_recording, until_signal
 from .show import note, out
-
-
-def read_recording(path: str) -> tuple[Head, list[Event]]:
-    """Return the head and the events of a recording. Raise UsageError if the file is not one."""
-    try:
-        with open(path, "rb") as file:
-            return parse_head(file.readline()), list(read_events(file))
-    except (OSError, RecordingError) as error:
-        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def replay(options: argparse.Namespace) -> int:

@@ -148,7 +148,8 @@ class Player:
         if method == "tools/list" and method in self._uncounted:  # over HTTP, a bridge calls no tool before its list
             return {"result": {"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"}}
         if method in self._uncounted:
-            return _error(METHOD_NOT_FOUND, f"{method} was not recorded" + (f"; {hint}" if method in PROBES else ""))
+            text = f"{method} is not in the recording"
+            return _error(METHOD_NOT_FOUND, f"{text}; {hint}" if method in PROBES else text)
         return _error(INVALID_PARAMS, self.cassette.refuse(request))
 
 
