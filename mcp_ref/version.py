@@ -4,7 +4,7 @@ CHANGES
 
 0.2.0
 - New commands: `record` stands between a host and a server, unnoticed, and writes their conversation down; `replay` is
-  the recorded server, or sends the recorded requests again. With MCP_REF_TRACE=a.jsonl, a program writes a recording.
+  the recorded server, in any revision, or sends the requests again. With MCP_REF_TRACE=a.jsonl, a program records.
 - New command: `check` judges a recording of any client and any server by the specification: 180 rules, each with
   the sentence of the specification, the events that prove a finding, and the way to repair it. `check --rules` lists
   them, and the sentences that no observer can decide. Reports: text, JSON, JUnit and SARIF.
