@@ -41,5 +41,7 @@ def test_replay_with_a_server_needs_client_and_client_needs_a_server(tmp_path: P
     path.write_text('{"mcp_recording": 1, "transport": "stdio", "command": ["cat"]}\n')
     assert "only replay --client takes a server" in run_command("replay", str(path), "--", "cat").stderr
     assert "name the server" in run_command("replay", str(path), "--client").stderr
+    assert "--client takes no --revision" in run_command("replay", str(path), "--client", "--revision", "x").stderr
+    assert "its revision is unknown" in run_command("replay", str(path), "--revision", "2025-06-18").stderr
     done = run_command("replay", str(path), "--client", "--", "no-such-program-here")
     assert done.returncode == 2 and "cannot start the server" in done.stderr
