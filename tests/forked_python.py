@@ -35,7 +35,11 @@ CAN_FORK = hasattr(os, "fork") and hasattr(socket, "recv_fds")
 """True if the system has what this module needs. Without it, `forked` starts Python as usual."""
 
 PRELOADED = (
+    "mcp_ref.cli.bridge",
     "mcp_ref.cli.client_commands",
+    "mcp_ref.cli.drive",
+    "mcp_ref.cli.recorder",
+    "mcp_ref.cli.replay",
     "mcp_ref.cli.serve",
     "mcp_ref.client.client",
     "mcp_ref.demo.server",

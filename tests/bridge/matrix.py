@@ -20,6 +20,7 @@ from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.revisions import REVISIONS, Revision
 from tests.bridge.back import make_back
 from tests.bridge.exchanges import EXCHANGES, Notes, client_options, expected
+from tests.forked_python import forked
 from tests.settings import ROOT
 
 TransportName = Literal["stdio", "http", "memory"]
@@ -36,13 +37,14 @@ async def cell(
         if back_transport == "http":
             entry = {"url": _older_path(await stack.enter_async_context(entry.serve_http()), back)}
         elif back_transport == "stdio":
-            entry = {"command": sys.executable, "args": ["-m", "tests.bridge.back", back.name], "cwd": str(ROOT)}
+            command, *arguments = forked("-m", "tests.bridge.back", back.name)
+            entry = {"command": command, "args": arguments, "cwd": str(ROOT)}
         options = client_options(notes)
         if front_transport == "stdio":
             assert back_transport != "memory"
             words = [entry["url"]] if back_transport == "http" else ["--", entry["command"], *entry["args"]]
             chosen = ["--revision", front.name, "--back-revision", back.name]
-            server: Any = [sys.executable, "-m", "mcp_ref", "bridge", *chosen, *words]
+            server: Any = forked("-m", "mcp_ref", "bridge", *chosen, *words)
             options["cwd"] = ROOT
         else:
             server = Bridge(servers={"back": entry}, revisions=[front], back_revisions=[back])

@@ -14,17 +14,19 @@ from mcp_ref.bridge.explain import explain
 from mcp_ref.codec import members_of
 from mcp_ref.features.tools import Tool
 from mcp_ref.revisions import METHODS, REVISIONS
+from tests.forked_python import forked
 from tests.settings import ROOT
 
-BRIDGE = [sys.executable, "-m", "mcp_ref", "bridge"]
+BRIDGE = forked("-m", "mcp_ref", "bridge")
 
 
 def entry(revision: str) -> dict[str, object]:
-    return {"command": sys.executable, "args": ["-m", "tests.bridge.back", revision], "cwd": str(ROOT)}
+    command, *arguments = forked("-m", "tests.bridge.back", revision)
+    return {"command": command, "args": arguments, "cwd": str(ROOT)}
 
 
 async def test_bridge_serves_one_server_over_stdio_in_every_revision() -> None:
-    command = [*BRIDGE, "--back-revision", "2024-11-05", "--", sys.executable, "-m", "tests.bridge.back"]
+    command = [*BRIDGE, "--back-revision", "2024-11-05", "--", *forked("-m", "tests.bridge.back")]
     for revision in ("2024-10-07", "2026-07-28"):
         async with Client(command, revision=revision, cwd=ROOT) as client:
             assert (await client.call_tool("echo", {"text": revision})).text == revision

@@ -22,11 +22,12 @@ from mcp_ref.recorder import drive
 from mcp_ref.recorder.as_test import to_test
 from mcp_ref.recorder.drive import Report, Visit, advice_on
 from mcp_ref.recorder.exchanges import Cassette
+from tests.forked_python import forked
 from tests.recorder.recordings import events_of, record_command
 from tests.server_programs import serving
 from tests.settings import HOME, MODERN
 
-EVERYTHING = (sys.executable, "-m", "mcp_ref", "run", "examples/everything.py")
+EVERYTHING = forked("-m", "mcp_ref", "run", "examples/everything.py")
 
 BROKEN = """
 import json, sys
@@ -55,7 +56,7 @@ for line in sys.stdin:
 
 
 def check(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mcp_ref", "check", *words]
+    command = forked("-m", "mcp_ref", "check", *words)
     return subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=HOME, check=False)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -32,12 +31,13 @@ from mcp_ref.recorder.exchanges import differences, messages_of, requests_of
 from mcp_ref.recorder.proxy import record_http
 from mcp_ref.recorder.replay import MAX_LINES, MAX_OPEN
 from mcp_ref.recorder.tape import TapeOptions
+from tests.forked_python import forked
 from tests.recorder.recordings import events_of, record_command
 from tests.server_programs import Program, serving
 from tests.settings import HOME, MODERN
 
-EVERYTHING = [sys.executable, "-m", "mcp_ref", "run", "examples/everything.py"]
-REPLAY = [sys.executable, "-m", "mcp_ref", "replay"]
+EVERYTHING = forked("-m", "mcp_ref", "run", "examples/everything.py")
+REPLAY = forked("-m", "mcp_ref", "replay")
 
 
 async def converse(server: list[str] | str, revision: str) -> list[object]:
