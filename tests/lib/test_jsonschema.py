@@ -465,6 +465,7 @@ def test_pattern_with_catastrophic_backtracking_takes_linear_time(pattern: str) 
         "(?!(x+x+)+y)",
         "((a{1,60}){1,60}){1,60}b",
         "(?<=a+)b",
+        "(?=a)" + "a*b?" * 9,
     ],
 )
 def test_pattern_with_unbounded_cost_and_no_automaton_is_refused(pattern: str) -> None:

@@ -204,8 +204,8 @@ def home(path: str, name: str) -> str:
 def files_with_tests(module: str) -> list[list[str]]:
     """Return the test files of a module, in at most two groups: most changes are noticed by the first, which is short.
 
-    They are the file with its name (or else the folder of its folder, or the file with its folder's name), the files
-    that import it, and those of its pages.
+    They are the files with its name or its folder's name (or else the folder of its folder), the files that import it,
+    and those of its pages.
     """
     path = Path(module)
     pages = [
@@ -214,13 +214,22 @@ def files_with_tests(module: str) -> list[list[str]]:
         if any(module == part or (part.endswith("/") and module.startswith(part)) for part in entry.page.modules)
         for file in entry.tests
     ]
-    choices = (f"{path.parent}/test_{path.name}", str(path.parent), f"{path.parent.parent}/test_{path.parent.name}.py")
-    own = OWN_TESTS.get(module) or next(name for name in choices if (ROOT / "tests" / name).exists())
+    folder, above = path.parent, path.parent.parent
+    names = [f"{folder}/test_{path.name}"]
+    if folder.name and above.name:
+        names += [
+            f"{above}/test_{path.name}",
+            f"{above}/test_{folder.name}_{path.name}",
+            f"{above}/test_{folder.name}.py",
+        ]
+    names = [OWN_TESTS[module]] if module in OWN_TESTS else list(map(os.path.normpath, names))
+    names = [name for name in names if (ROOT / "tests" / name).exists()]
+    own = names or [str(folder) if (ROOT / "tests" / folder).exists() else f"test_{folder.name}.py"]
     importing = imports_of_tests().get(module, [])
     if len(importing) > MOST_IMPORTING:
         importing = []
-    first = [own] if own.endswith(".py") else [file for file in importing if Path(file).is_relative_to(own)]
-    left = [file for file in dict.fromkeys(map(os.path.normpath, (own, *importing, *pages))) if file not in first]
+    first = names or [file for file in importing if Path(file).is_relative_to(folder)]
+    left = [file for file in dict.fromkeys(map(os.path.normpath, (*own, *importing, *pages))) if file not in first]
     groups = ([f"tests/{file}" for file in files if not file.startswith(NOT_TESTS)] for files in (first, left))
     return [group for group in groups if group]
 
