@@ -134,6 +134,7 @@ def test_schema_of_an_annotated_has_the_keywords_of_its_constraints(annotation: 
         (Annotated[int, Gt(Decimal(3))], r"has gt=Decimal\('3'\), but gt must be a number"),
         (Annotated[int, Ge(float("inf"))], "ge must be a number"),
         (Annotated[str, Len(True)], "min_length must be a number"),
+        (Annotated[str, General(max_length=2.5)], "max_length must be a number"),
         (Annotated[str, General(pattern=re.compile("a", re.IGNORECASE))], "write the pattern without flags"),
         (Annotated[int, Ge(1), Ge(3)], "has minimum 1 and 3: remove one of them"),
         (Annotated[int, Field(default=3)], "has default=3.*write the default after `=`"),
