@@ -263,9 +263,7 @@ async def list_all(host: Host, options: argparse.Namespace) -> int:
     )
     states = host.status()
     if options.json:
-        servers: list[JSON] = [
-            {"name": each.name, "state": each.state.value, "error": each.last_error} for each in states
-        ]
+        servers: list[JSON] = [{"name": s.name, "state": s.state.value, "error": s.last_error} for s in states]
         show.as_json({"servers": servers, **lists.as_json()})
     else:
         for status in states:

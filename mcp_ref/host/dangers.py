@@ -166,9 +166,7 @@ _VERSION_CONTROL = (".git", ".hg", ".svn", ".jj")
 def _is_below(path: str, folders: tuple[str, ...]) -> bool:
     """Return True if a path lies in one of the folders, as written or after its links. All paths lie below `/`."""
     paths = (os.path.abspath(path), os.path.realpath(path))
-    roots = [
-        os.path.join(each, "") for folder in folders for each in (os.path.abspath(folder), os.path.realpath(folder))
-    ]
+    roots = [os.path.join(one, "") for folder in folders for one in (os.path.abspath(folder), os.path.realpath(folder))]
     return any(each.startswith(root) for each in paths for root in roots if root != os.sep)
 
 

@@ -160,9 +160,8 @@ class HostedServer(Supervisor):
         await self._policy.check(request, f"{self._digest} start", default=is_own_file(file, folder))
         for danger in launch.dangers:
             if danger.file is not None and not is_own_file(danger.file, folder):
-                request = replace(
-                    self.approval("variable", danger.name, "program"), file=danger.file, warnings=(danger.text,)
-                )
+                request = self.approval("variable", danger.name, "program")
+                request = replace(request, file=danger.file, warnings=(danger.text,))
                 await self._policy.check(request, f"{self._digest} variable {danger.name}")
 
     async def _approved_roots(self) -> list[str] | None:
@@ -225,10 +224,8 @@ class HostedServer(Supervisor):
             try:
                 self._store_definitions(allowed)
             except Exception:  # without the record, a definition that changes later would look like a first one
-                log.exception(
-                    "the definitions of %s could not be stored, so new tools are refused", quoted(self.config.name)
-                )
-                stored = known or {}
+                name, stored = quoted(self.config.name), known or {}
+                log.exception("the definitions of %s could not be stored, so new tools are refused", name)
                 unstored = [each for each in found if stored.get(_name_hash(each.name)) != definition_hash(each)]
                 found = [each for each in found if each not in unstored]
                 self.status.unapproved_tools.update((each.name, "not stored") for each in unstored)

@@ -45,9 +45,7 @@ def hidden_characters(text: str, keep: str = "\n\t") -> set[str]:
     """Return the hidden characters in a text, except those in `keep`."""
     if _PRESENTATION_SELECTORS[0] not in text and _PRESENTATION_SELECTORS[1] not in text:
         return {character for character in set(text) if is_hidden(character) and character not in keep}
-    return {
-        character for previous, character in zip("x" + text, text, strict=False) if _hides(previous, character, keep)
-    }
+    return {each for previous, each in zip("x" + text, text, strict=False) if _hides(previous, each, keep)}
 
 
 def escape_hidden(text: str, keep: str = "\n\t") -> str:

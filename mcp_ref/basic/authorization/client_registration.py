@@ -147,9 +147,8 @@ def choose_auth_method(metadata: ServerMetadata, has_secret: bool, registered: s
     chosen = next((one for one in AUTH_METHODS if one in offered), "none") if has_secret else "none"
     method = registered or chosen
     if method not in AUTH_METHODS or (method != "none" and not has_secret):
-        raise RegistrationFailed(
-            metadata.issuer, f'it wants the client authentication "{peer_text(method)}", which this client cannot do'
-        )
+        reason = f'it wants the client authentication "{peer_text(method)}", which this client cannot do'
+        raise RegistrationFailed(metadata.issuer, reason)
     return method
 
 

@@ -108,17 +108,11 @@ class Protection:
     """
 
     def __init__(
-        self,
-        resource: str,
-        issuers: Sequence[str],
-        verify: Verifier | Verify,
-        scopes: Collection[str] = (),
-        *,
+        self, resource: str, issuers: Sequence[str], verify: Verifier | Verify, scopes: Collection[str] = (), *,
         needs: Mapping[str, Collection[str]] | None = None,
-        implies: Mapping[str, Collection[str]] | Implies | None = None,
-        hide_forbidden: bool = False,
+        implies: Mapping[str, Collection[str]] | Implies | None = None, hide_forbidden: bool = False,
         dpop: ProofCheck | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         check_fetchable(resource, resource)
         if "?" in resource:
             raise ValueError(f"the resource must be a URL without a query: {resource[:200]}")

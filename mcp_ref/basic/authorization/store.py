@@ -168,9 +168,7 @@ class FileStore(MemoryStore):
         status = os.stat(self.path.parent)
         is_open = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
         if not _IS_WINDOWS and (is_open or status.st_uid not in (0, os.geteuid())):
-            raise AuthorizationError(
-                f"{self.path} is not used: other users can replace it; choose a folder of your own"
-            )
+            raise AuthorizationError(f"{self.path} is not used: other users can replace it; choose a private folder")
 
     def _read(self) -> Object:
         """Return the values in the file. A missing file has none."""

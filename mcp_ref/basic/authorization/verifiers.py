@@ -167,13 +167,9 @@ class JwtVerifier(Verifier):
     """
 
     def __init__(
-        self,
-        audiences: Collection[str] | None = None,
-        algorithms: Collection[str] = tuple(ALGORITHMS),
-        types: Collection[str | None] = ("at+jwt", "jwt", None),
-        skew: float = DEFAULT_SKEW,
-        jwks: str | None = None,
-    ) -> None:
+        self, audiences: Collection[str] | None = None, algorithms: Collection[str] = tuple(ALGORITHMS),
+        types: Collection[str | None] = ("at+jwt", "jwt", None), skew: float = DEFAULT_SKEW, jwks: str | None = None,
+    ) -> None:  # fmt: skip
         _check_sets(audiences=audiences, algorithms=algorithms, types=types or ())
         if not set(algorithms) <= ALGORITHMS.keys():
             raise ValueError(f"algorithms must be a set of some of {', '.join(ALGORITHMS)}")

@@ -99,16 +99,14 @@ def _write_decimal(number: Any) -> str:
 _DATE_TIME: Final = "a date-time with an offset, such as 2025-01-31T09:30:00Z"
 # A pattern, because the format "time" requires a UTC offset, which most times of day do not have.
 _TIME_OF_DAY: Final = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})?$"
-_DECIMAL_KEYWORDS: Final[dict[str, JSON]] = {"pattern": r"^-?[0-9]+(\.[0-9]+)?$"}
+_DECIMAL: Final[dict[str, JSON]] = {"pattern": r"^-?[0-9]+(\.[0-9]+)?$"}
 
 STRING_TYPES: Final = (
     StringType("datetime", "datetime", _DATE_TIME, {"format": "date-time"}, _read_datetime, _write_datetime),
     StringType("datetime", "date", "a date, such as 2025-01-31", {"format": "date"}, _read_iso),
     StringType("datetime", "time", "a time of day, such as 09:30:00", {"pattern": _TIME_OF_DAY}, _read_iso),
     StringType("uuid", "UUID", "a UUID, such as 123e4567-e89b-12d3-a456-426614174000", {"format": "uuid"}),
-    StringType(
-        "decimal", "Decimal", "a decimal number in a string, such as 12.50", _DECIMAL_KEYWORDS, write=_write_decimal
-    ),
+    StringType("decimal", "Decimal", "a decimal number in a string, such as 12.50", _DECIMAL, write=_write_decimal),
     StringType("pathlib", "PurePath", "a file path", {}),
     StringType("builtins", "bytes", "base64, such as aGk=", {"contentEncoding": "base64"}, _read_base64, _write_base64),
 )
