@@ -164,8 +164,8 @@ def launch_of(
         env_file = _read_env_file(config, path) if env_file is None else env_file
     env = texts.variables(env_file or "")
     headers = texts.headers()
-    named = [each.real for name, each in [*env.items(), *headers.items()] if each and may_be_secret(name)]
-    texts.secrets |= {value.removeprefix("Bearer ") for value in named if value}
+    secrets = [each.real for name, each in [*env.items(), *headers.items()] if each and may_be_secret(name)]
+    texts.secrets |= {secret.removeprefix("Bearer ") for secret in secrets if secret}
     facts: list[object] = [
         config.digest, sorted(config.inputs.items()),
         *([name, None if each is None else each.compared] for name, each in sorted(env.items())),
@@ -203,9 +203,9 @@ def _process(config: ServerConfig, texts: _Texts, env: dict[str, str | None], fa
         program = system.SYSTEM.find_program(command, search, cwd)[0]
     except (OSError, ValueError):  # the start reports the reason
         program = None
-    absolute = {each.real: os.path.join(cwd, each.real) for each in arguments if "${input:" not in each.compared}
-    existing = {real: path for real, path in absolute.items() if real and os.path.exists(path)}
-    # a path is not a secret, and it decides what runs
+    # by argument, the absolute paths of those that exist: a path is not a secret, and it decides what runs
+    possible = {each.real: os.path.join(cwd, each.real) for each in arguments if "${input:" not in each.compared}
+    existing = {argument: path for argument, path in possible.items() if argument and os.path.exists(path)}
     compared = [each.real if each.real in existing else each.compared for each in arguments]
     facts += [program, word, compared, cwd, search]
     shown = (word, *(each.shown for each in arguments))

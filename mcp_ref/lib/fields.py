@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 QUOTED = 80
 """Maximum length of a refused value in an error, in characters."""
 
-_COLLECTIONS_OF_ONE = (str, bytes)
+_TEXT_TYPES = (str, bytes)
 """The types that Python counts among the sequences, although an author who gives one forgot the list around it."""
 
 _ANY = object()
@@ -137,7 +137,7 @@ def _items_fit(kind: object, args: tuple[object, ...], value: object) -> bool:
         return len(args) != 2 or all(fits(args[0], name) and fits(args[1], member) for name, member in value.items())
     if not args or not isinstance(value, Collection):
         return True
-    if isinstance(value, _COLLECTIONS_OF_ONE):
+    if isinstance(value, _TEXT_TYPES):
         return False
     if isinstance(value, tuple) and kind is tuple and args[-1] is not ...:
         return len(args) == len(value) and all(map(fits, args, value))
@@ -189,7 +189,7 @@ def wrong_type(owner: type, name: str, given: object) -> TypeError:
 
 def _advice(hint: object, given: object) -> str:
     first = given[0] if isinstance(given, list) and given else given
-    if isinstance(given, _COLLECTIONS_OF_ONE) and fits(hint, [given]):
+    if isinstance(given, _TEXT_TYPES) and fits(hint, [given]):
         return f"; write [{given!r:.{QUOTED}}]"
     if isinstance(first, dict) and (wanted := _dataclass_in(hint)) is not None:
         return f"; write {wanted.__name__}(...) instead of a dict"

@@ -99,7 +99,8 @@ class Clients:
         elif self.metadata_url is not None and metadata.client_id_metadata_document_supported:
             client = OAuthClient(self.metadata_url)
         elif (stored := await self._registered(metadata.issuer)) is not None:
-            [uri], known, scopes = stored.redirect_uris, split_scopes([stored.scope]), tuple(scopes)
+            [uri] = stored.redirect_uris
+            known, scopes = split_scopes([stored.scope]), tuple(scopes)
             is_enough = not known or set(scopes) <= set(known)
             if is_enough and stored.is_usable() and _fits(uri, self.redirect_uri):
                 with contextlib.suppress(OSError):  # if another program uses the port, register another one

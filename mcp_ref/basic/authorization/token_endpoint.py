@@ -122,10 +122,10 @@ async def request_token(
             raise TokenRefused(issuer, 200, advice="it issued a token of a type that this client cannot use")
         return found
     is_about_grant = error in ("invalid_grant", "invalid_client", "invalid_scope", "unauthorized_client")
-    may_be_resource = "resource" in form and (error == "invalid_target" or response.status == 400)
-    advice = "if that server is known to refuse `resource`, leave it out with the option `resource_parameter=False`"
-    raise TokenRefused(issuer, response.status, error, description,
-                       advice if may_be_resource and not is_about_grant else "")  # fmt: skip
+    advice = ""
+    if "resource" in form and not is_about_grant and (error == "invalid_target" or response.status == 400):
+        advice = "if that server is known to refuse `resource`, leave it out with the option `resource_parameter=False`"
+    raise TokenRefused(issuer, response.status, error, description, advice)
 
 
 async def revoke(
@@ -143,7 +143,7 @@ async def revoke(
 async def _post(
     peers: PeerRequests, issuer: str, url: str, authenticate: ClientAuthentication, form: Form, prover: Prover | None
 ) -> HttpResponse:
-    for is_last in (False, True):
+    for is_last in (False, True):  # once more if the server demands another proof
         headers, parameters = authenticate(issuer)
         headers = {"Content-Type": "application/x-www-form-urlencoded", **headers}
         proof = {} if prover is None else prover.headers("POST", url)

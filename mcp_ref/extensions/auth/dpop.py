@@ -154,7 +154,7 @@ class DpopCheck(ProofCheck):
     def _use(self, caller: str, proof: str) -> None:
         """Note a proof of a principal. Raise JoseError if it was used before."""
         now, expired = time.time(), time.time() - 2 * MAX_AGE
-        while self._proofs:
+        while self._proofs:  # the principals are in the order of their latest proofs
             longest_silent = next(iter(self._proofs))
             latest = next(reversed(self._proofs[longest_silent].values()))
             if latest >= expired:
@@ -163,7 +163,7 @@ class DpopCheck(ProofCheck):
         used = self._proofs.pop(caller, {})
         while used and (len(used) >= MAX_PROOFS_PER_CALLER or next(iter(used.values())) < expired):
             self._forget_oldest(used)
-        self._proofs[caller] = used  # now the last
+        self._proofs[caller] = used
         if proof in used:
             raise JoseError("the proof was used before")
         used[proof] = now
