@@ -159,10 +159,8 @@ _PROMPTS = {
 class Consent:
     """The user's decisions at the terminal. Without a terminal, a server starts only with `--yes` or a stored decision.
 
-    Args:
-        is_yes: True for `--yes`: servers start without asking the user. A changed tool, and a dangerous variable in a
-            file that is not the user's own, still need consent.
-        name: Full name of the tool to call.
+    With `--yes`, a changed tool still needs consent, and so does a dangerous variable in a file that is not the user's
+    own. `name` is the full name of the tool to call.
     """
 
     def __init__(self, is_yes: bool, name: str) -> None:

@@ -102,15 +102,10 @@ PAGES = (
 
 
 def show_toc(words: Sequence[str], search: str | None, json: bool) -> None:
-    """Print pages with their modules, or the citations of a page, or those with a searched word.
+    """Print pages with their modules, or the citations of a page, or those that contain the text `search`.
 
-    Args:
-        words: The name of a revision, or a page such as `server/tools` or `server/tools#tool-names`, or both.
-        search: A text in a citation or in the sentence that it supports; None to search nothing.
-        json: True to print JSON.
-
-    Raises:
-        UsageError: A revision, a page or a heading is unknown, or nothing is found.
+    `words` are the name of a revision, or a page such as `server/tools#tool-names`, or both. Raise UsageError if one of
+    them is unknown, or nothing is found.
     """
     names = [word for word in words if re.match(r"\d{4}-", word)]
     pages = [word for word in words if word not in names]

@@ -146,14 +146,9 @@ def launch_of(
 ) -> Launch:
     """Replace the variables of a server.
 
-    Args:
-        config: The server.
-        environment: The user's environment.
-        inputs: The typed values of `${input:id}`, by id.
-        env_file: The content of the `envFile`, as the user has approved it. Default: read the file.
-
-    Raises:
-        ConfigurationError: If the entry is invalid, a variable is not set, or `envFile` cannot be read.
+    `inputs` are the typed values of `${input:id}`, by id. `env_file` is the content of the `envFile` that the user has
+    approved; by default, the file is read. Raise ConfigurationError if the entry is invalid, a variable is not set, or
+    the file cannot be read.
     """
     if config.problem is not None:
         raise ConfigurationError(config.problem)

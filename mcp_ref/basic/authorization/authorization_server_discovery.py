@@ -110,7 +110,6 @@ async def discover(
     """Find the authorization server of an MCP server, and check both documents.
 
     Args:
-        peers: The requests for the client of this MCP server.
         named: URL in the `resource_metadata` of the challenge.
         configured: The only issuer to use; None for all that the MCP server names.
         known: The issuer to try first.

@@ -34,13 +34,9 @@ MAX_COST = 1_000_000
 
 
 class Pattern:
-    """A compiled regular expression.
+    """A compiled regular expression, from a source in the syntax of ECMA-262.
 
-    Args:
-        source: A regular expression in the syntax of ECMA-262.
-
-    Raises:
-        PatternError: The expression is malformed or not supported, or its matching could take too long.
+    Raise PatternError if it is malformed or not supported, or if its matching could take too long.
     """
 
     def __init__(self, source: str) -> None:
