@@ -291,21 +291,24 @@ def properties(reader: SchemaReader) -> Keyword:
     check_rest, cost_of_rest = (rest.check, rest.cost) if rest is not None else (accept_any, 1)
     highest_cost = max([cost_of_rest, *(schema.cost for schema in named.values())])
 
-    def check(instance: JSON, budget: Budget) -> bool:
-        if not isinstance(instance, dict):
-            return True
-        budget.spend(len(instance) * highest_cost)
-        for name, value in instance.items():
-            if not patterns:  # the usual case, without a list of schemas
+    def check_named(instance: JSON, budget: Budget) -> bool:
+        if isinstance(instance, dict):
+            budget.spend(len(instance) * highest_cost)
+            for name, value in instance.items():
                 if not checks.get(name, check_rest)(value, budget):
-                    return False
-                continue
-            for schema in schemas_for(name, budget):
-                if not schema.check(value, budget):
                     return False
         return True
 
-    return Keyword("properties", check, applied=applied)
+    def check_patterns(instance: JSON, budget: Budget) -> bool:
+        if isinstance(instance, dict):
+            budget.spend(len(instance) * highest_cost)
+            for name, value in instance.items():
+                for schema in schemas_for(name, budget):
+                    if not schema.check(value, budget):
+                        return False
+        return True
+
+    return Keyword("properties", check_patterns if patterns else check_named, applied=applied)
 
 
 def property_names(reader: SchemaReader) -> Keyword:
