@@ -223,11 +223,8 @@ class BackClient(Client):
                 method, params, timeout=timeout, before_send=ids.append,
                 on_progress=progressed if call.token is not None else None,
             )  # fmt: skip
-            if call.token is not None and session.revision.tasks_are_core and "task" in result:
-                # [2025-11-25 basic/utilities/tasks#task-progress-notifications] it stays valid while the task runs
-                self._task_tokens[ids[0]] = call.token
-                if len(self._task_tokens) > MAX_FOLLOWED_TASKS:
-                    del self._task_tokens[next(iter(self._task_tokens))]
+            if call.token is not None:
+                self._follow_task(result, ids[0], call.token)
             return result
         except RequestTimeout as error:
             raise ProtocolError(INTERNAL_ERROR, f"{self.back.name}: {error}") from None
@@ -239,6 +236,13 @@ class BackClient(Client):
             if not self.calls:
                 self._call_began.clear()
             self._used_at = time.monotonic()
+
+    def _follow_task(self, result: Object, token: RequestId, client_token: RequestId) -> None:
+        # [2025-11-25 basic/utilities/tasks] the progress token stays valid after the response, with the task
+        if "task" in result:
+            self._task_tokens[token] = client_token
+            if len(self._task_tokens) > MAX_FOLLOWED_TASKS:
+                del self._task_tokens[next(iter(self._task_tokens))]
 
     def _lost(self, method: str, error: Exception) -> ProtocolError:
         """Return the error for a request whose response is lost or invalid."""

@@ -109,7 +109,7 @@ class FrontResources(Resources):
         self, subscriptions: Subscriptions, changed: str, meta: Object | None = None, latest: Access | None = None
     ) -> object:
         principal, _, uri = changed.partition("\n")
-        access = next(iter(subscriptions.values())).access
+        access = next(iter(subscriptions.values())).access  # all of them are of one client
         owner = access.id if access is not None else None
         return super().update_for(subscriptions, uri, meta, latest) if (owner or "") == principal else None
 

@@ -84,8 +84,10 @@ async def _send(client: BackClient, method: str, wire: Object, call: Call, timeo
             support[tool] = "required"
         return await client.send(method, params, call, timeout)
 
-    # A legacy server sends requests for input. Only a legacy client gets here with a modern server.
-    result = await (send(wire) if back.era == "legacy" else complete_call(call, wire, send, back))
+    if back.era == "modern":  # so the client is legacy
+        result = await complete_call(call, wire, send, back)
+    else:
+        result = await send(wire)
     if result.get("resultType") == "task" or (call.allows_task and "task" in result):
         return await _task_result(client, call, result)
     return result

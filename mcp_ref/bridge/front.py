@@ -88,7 +88,7 @@ class FrontCatalog(Catalog):
 
     @cached_property
     def tools(self) -> Tools:
-        tools = FrontTools(Context, 1, lambda: None, lambda *call: self.tasks.call_tool(*call))
+        tools = FrontTools(Context, page_size=1, on_change=lambda: None, start=self.tasks.call_tool)
         tools.relay = self._relay
         return tools
 
@@ -98,7 +98,7 @@ class FrontCatalog(Catalog):
 
     @cached_property
     def resources(self) -> FrontResources:
-        return FrontResources(Context, 1, lambda: None)
+        return FrontResources(Context, page_size=1, on_change=lambda: None)
 
     def capabilities(self) -> ServerCapabilities:
         """Return the capabilities of the servers behind the bridge: those that at least one of them has."""

@@ -243,12 +243,14 @@ class HeldCall(Call):
 
     def _refuse_open(self) -> None:
         for request in tuple(self._open.values()):
-            if request.response.done():
-                continue
-            if request.method == "elicitation/create":
-                request.response.set_result({"action": "cancel"})
-            else:
-                request.response.set_exception(ProtocolError(REFUSED, "the user did not respond in time"))
+            if not request.response.done():
+                self._refuse(request)
+
+    def _refuse(self, request: _OpenRequest) -> None:
+        if request.method == "elicitation/create":
+            request.response.set_result({"action": "cancel"})
+        else:
+            request.response.set_exception(ProtocolError(REFUSED, "the user did not respond in time"))
 
     async def wait_ended(self) -> None:
         await asyncio.wait([self._task], timeout=1.0)
@@ -278,8 +280,6 @@ class ReplayedCall(HeldCall):
         await self.wait_ended()
         raise mrtr.HandlerNeedsInput(requests)
 
-    def _refuse_open(self) -> None:
-        for request in tuple(self._open.values()):
-            if not request.response.done():
-                text = f"{request.method} is answered when the client calls the tool again"
-                request.response.set_exception(ProtocolError(REFUSED, text))
+    def _refuse(self, request: _OpenRequest) -> None:
+        text = f"{request.method} is answered when the client calls the tool again"
+        request.response.set_exception(ProtocolError(REFUSED, text))
