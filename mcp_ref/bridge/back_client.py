@@ -211,7 +211,7 @@ class BackClient(Client):
             self.calls.append(call)
             self._call_began.set()
 
-        ids: list[RequestId] = []  # an id is the progress token too
+        tokens: list[RequestId] = []  # a request's id is its progress token
 
         def progressed(params: object) -> None:
             call.receive("notifications/progress", cast(Object, params), self.revision)
@@ -220,11 +220,11 @@ class BackClient(Client):
             if can_ask and self._early:  # `server-filesystem` fails a call that comes before the roots
                 await asyncio.wait(self._early)
             result = await session.dispatcher.request(
-                method, params, timeout=timeout, before_send=ids.append,
+                method, params, timeout=timeout, before_send=tokens.append,
                 on_progress=progressed if call.token is not None else None,
             )  # fmt: skip
             if call.token is not None:
-                self._follow_task(result, ids[0], call.token)
+                self._follow_task(result, tokens.pop(), call.token)
             return result
         except RequestTimeout as error:
             raise ProtocolError(INTERNAL_ERROR, f"{self.back.name}: {error}") from None

@@ -48,6 +48,9 @@ async def exchange(client: BackClient, method: str, params: Object, call: Call, 
     try:
         result = await _send(client, method, wire, call, timeout)
     except ProtocolError as error:
+        if _needs_task(error) and not client.back.is_alone:  # the client can have declared that it accepts tasks
+            text = f"{client.back.name} runs this tool only as a task, and a bridge of several servers offers no tasks"
+            raise ProtocolError(INTERNAL_ERROR, text) from None
         raise convert_error(error, method, back, front) from None
     finally:
         call.end()
