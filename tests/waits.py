@@ -122,9 +122,9 @@ WAITS: dict[tuple[str, str, str], str] = {
         "A pause, after at most seven of which the subscription is lost; `Changes._close_watch` cancels it.",
     ("bridge/front.py", "FrontCatalog._close_tasks", "self._close_servers()"):
         "It is `Bridge.close`.",
-    ("bridge/front.py", "FrontCatalog._initializing.initialize", "handler(params, context)"):
+    ("bridge/front.py", "FrontCatalog._initialize", "handler(params, context)"):
         "It is the handshake of `ServerSession`, which waits for nothing.",
-    ("bridge/front.py", "FrontCatalog._wrap.discover", "handler(params, context)"):
+    ("bridge/front.py", "FrontCatalog._discover", "handler(params, context)"):
         "It is `Catalog.discover`, which waits for nothing.",
     ("bridge/held.py", "HeldCall._collect", "asyncio.wait([self._task], timeout=QUIET_SECONDS)"):
         "It has a time limit, and the loop has `MAX_WAITS` turns.",

@@ -131,43 +131,40 @@ class FrontCatalog(Catalog):
     def _wrap(self, method: str, handler: Handler) -> Handler:
         match method:
             case "initialize":
-                return self._initializing(handler)
+                return partial(self._initialize, handler)
             case "server/discover":
-
-                async def discover(params: object, context: Context) -> object:
-                    await self._relay.connect(caller_of(context))
-                    return await handler(params, context)
-
-                return discover
+                return partial(self._discover, handler)
             case "subscriptions/listen":
-
-                async def listen(params: SubscriptionsListenRequestParams, context: RequestContext) -> object:
-                    await self._relay.connect(caller_of(context))
-                    async with self._relay.tasks.updates(params.notifications, context):
-                        return await self._relay.changes.listen(handler, params, context)
-
-                return listen
+                return partial(self._listen, handler)
         return handler
 
-    def _initializing(self, handler: Handler) -> Handler:
-        async def initialize(params: InitializeRequestParams, context: Context) -> object:
-            session = cast(ServerSession, context.channel)
-            # The servers behind the bridge need what the session would note only after the handler.
-            session.use_revision(choose_revision(params.protocol_version, self.legacy_revisions))
-            session.peer_capabilities = session.codec.encode(params.capabilities)
-            session.peer_info, session.logging_level = params.client_info, None
-            self._relay.end_session(session)  # close what an earlier handshake on this transport has opened
-            loop = asyncio.get_running_loop()
-            session.ended.add_done_callback(lambda _: loop.call_later(FINISH_SECONDS, self._relay.end_session, session))
-            await self._relay.connect(caller_of(context))
-            result = await handler(params, context)
-            session.custom_methods = FrontMethods(self._relay, session)
-            # A modern server logs only at the level that each request names; a legacy one chooses its level itself.
-            has_modern = any(server.is_modern for server in self._relay.servers.values())
-            session.logging_level = "info" if has_modern else None
-            return result
+    async def _initialize(self, handler: Handler, params: InitializeRequestParams, context: Context) -> object:
+        session = cast(ServerSession, context.channel)
+        # The servers behind the bridge need what the session would note only after the handler.
+        session.use_revision(choose_revision(params.protocol_version, self.legacy_revisions))
+        session.peer_capabilities = session.codec.encode(params.capabilities)
+        session.peer_info, session.logging_level = params.client_info, None
+        self._relay.end_session(session)  # close what an earlier handshake on this transport has opened
+        loop = asyncio.get_running_loop()
+        session.ended.add_done_callback(lambda _: loop.call_later(FINISH_SECONDS, self._relay.end_session, session))
+        await self._relay.connect(caller_of(context))
+        result = await handler(params, context)
+        session.custom_methods = FrontMethods(self._relay, session)
+        # A modern server logs only at the level that each request names; a legacy one chooses its level itself.
+        has_modern = any(server.is_modern for server in self._relay.servers.values())
+        session.logging_level = "info" if has_modern else None
+        return result
 
-        return initialize
+    async def _discover(self, handler: Handler, params: object, context: Context) -> object:
+        await self._relay.connect(caller_of(context))
+        return await handler(params, context)
+
+    async def _listen(
+        self, handler: Handler, params: SubscriptionsListenRequestParams, context: RequestContext
+    ) -> object:
+        await self._relay.connect(caller_of(context))
+        async with self._relay.tasks.updates(params.notifications, context):
+            return await self._relay.changes.listen(handler, params, context)
 
     async def _close_tasks(self) -> None:
         await super()._close_tasks()
