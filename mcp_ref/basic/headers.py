@@ -30,7 +30,7 @@ Threats:
     header-injection: the requests of other users; a server or model that chooses an argument; puts a line break into
         a value that becomes a header; such a value is sent as Base64.
     header-flood: the event loop of a client; a hostile server; lists a tool with 16,000 annotated properties; each
-        name is looked up in a set.
+        name is looked up in a set, so the time grows only with their number.
 
 Spec:  2026-07-28 basic/transports/streamable-http#request-metadata, server/tools#x-mcp-header
        [2025-06-18 basic/transports#protocol-version-header]
@@ -56,7 +56,7 @@ PARAM_PREFIX: Final = "Mcp-Param-"
 
 NAME_FIELDS: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri", "tasks/get": "taskId",
                       "tasks/update": "taskId", "tasks/cancel": "taskId"}  # fmt: skip
-"""Method -> the params member that Mcp-Name repeats. By a task id, a proxy can find the process of the task."""
+"""Method -> the params member that Mcp-Name repeats. With a task id, a proxy can find the process that has the task."""
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 """Maximum integer in a header (53 bits), because JavaScript rounds larger ones. The minimum is -(2**53 - 1)."""
 

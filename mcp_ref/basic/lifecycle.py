@@ -8,8 +8,8 @@ any other MUST send `notifications/initialized`.
     NEW --response to initialize--> INITIALIZING --notifications/initialized--> OPERATING
 
 From then on each side knows the capabilities of its peer, and sends nothing that the peer cannot handle. Until then,
-both may send pings: a client SHOULD NOT send other requests before the response to `initialize`, nor a server requests
-other than pings and log messages before `notifications/initialized`. [2025-11-25 basic/lifecycle#initialization]
+both may send pings. Other requests SHOULD NOT be sent by a client before the response to `initialize`, nor, except for
+log messages, by a server before `notifications/initialized`. [2025-11-25 basic/lifecycle#initialization]
 
     2024-11-05  `initialize` MUST come first. Both sides SHOULD respect the negotiated revision and capabilities.
                 Closing the transport ends the session
@@ -54,7 +54,7 @@ class Implementation:
 
 @dataclass
 class ClientCapabilities:
-    """The features that a client supports: those that are an object, even {}, and not None.
+    """The features that a client supports. A member that is an object, even {}, declares its feature; None does not.
 
     `roots` is {"listChanged": bool}, but {} in 2026-07-28. `sampling` is {"tools": {}, "context": {}} since 2025-11-25.
     `elicitation` is {"form": {}, "url": {}} since then, where {} means form only. `tasks` has `list`, `cancel` and
@@ -79,7 +79,7 @@ class ClientCapabilities:
 
 @dataclass
 class ServerCapabilities:
-    """The features that a server supports, with the values as in `ClientCapabilities`.
+    """The features that a server supports, declared as in `ClientCapabilities`.
 
     `tools` and `prompts` are {"listChanged": bool}. `resources` is {"subscribe": bool, "listChanged": bool}. `logging`
     (deprecated since 2026-07-28) and `completions` are {}.
@@ -121,7 +121,7 @@ class UnsupportedRevision(McpError):
 
 
 def choose_revision(requested: str, supported: Sequence[Revision]) -> Revision:
-    """Return the revision that a server chooses from its `supported` legacy revisions, which are sorted."""
+    """Return the revision that a server chooses from its `supported` legacy revisions, oldest first."""
     # [2025-11-25 basic/lifecycle#version-negotiation] it MUST be the requested one, else it SHOULD be the latest
     return next((revision for revision in supported if revision.name == requested), supported[-1])
 
@@ -147,10 +147,10 @@ class Phase(Enum):
 NEW, INITIALIZING, OPERATING = Phase  # Python 3.11 reads these faster than `Phase.NEW`
 
 
-def phase_error(phase: Phase, method: str, can_restart: bool = False) -> str | None:
-    """Return the reason to refuse a request in this phase, or None. If `can_restart`, `initialize` may come again."""
+def phase_error(phase: Phase, method: str, may_initialize_again: bool = False) -> str | None:
+    """Return the reason to refuse a request in this phase, or None."""
     if method == "initialize":
-        if phase is NEW or can_restart:
+        if phase is NEW or may_initialize_again:
             return None
         return "initialize must be sent only once; this session is already initialized"
     if phase is NEW and method != "ping":
@@ -163,11 +163,11 @@ def phase_error(phase: Phase, method: str, can_restart: bool = False) -> str | N
 class CapabilityError(McpError):
     """The error for the use of a feature that the peer did not declare. Nothing was sent."""
 
-    is_for_peer = True
+    is_for_peer = True  # so a peer whose request led to it reads its text
 
 
 def capability_keys(path: str) -> list[str]:
-    """Return the keys in a path such as `resources.subscribe`, where the name of an extension is one key."""
+    """Return the keys in a path such as `resources.subscribe`. The name of an extension is one key, dots or not."""
     first, _, extension = path.partition(".")
     return [first, extension] if first == "extensions" and extension else path.split(".")
 

@@ -3,7 +3,7 @@
     toc                                     all pages, with their modules
     toc server/tools 2025-11-25             the places that cite a page, by heading, here for one revision
     toc server/tools#tool-names             the places that cite one heading
-    toc --search redirect                   the citations that contain a word, or support a sentence that does
+    toc --search redirect                   the citations with a word in their text or in the sentence that they back
 
 Tests compare the table `PAGES` with the pages of the specification and with the modules of the package.
 """
@@ -18,23 +18,33 @@ from dataclasses import asdict, dataclass
 
 from .. import READING_ORDER
 from ..jsonrpc.messages import JSON
-from ..revisions import LEGACY, REVISIONS, Revision, revision_named
+from ..revisions import (
+    LEGACY,
+    R2024_11_05,
+    R2025_03_26,
+    R2025_06_18,
+    R2025_11_25,
+    R2026_07_28,
+    REVISIONS,
+    Revision,
+    revision_named,
+)
 from . import UsageError, did_you_mean, show, usage_errors
 from .citations import Citation, citations_in
 
-MAX_WORDS = 150
+MAX_SENTENCE = 150
 """Maximum length of a sentence in a table, in characters."""
 
 RELEASED = REVISIONS[1:]
 """The revisions with a published specification. 2024-10-07 has only a schema."""
 
-FROM_2025_03_26 = REVISIONS[2:]
-FROM_2025_06_18 = REVISIONS[3:]
-WITH_HANDSHAKE = LEGACY[1:]
-ONLY_2024_11_05 = LEGACY[1:2]
-ONLY_2025_11_25 = LEGACY[4:]
-WITH_AUTHORIZATION = LEGACY[2:]
-MODERN = REVISIONS[5:]
+FROM_2025_03_26 = REVISIONS[REVISIONS.index(R2025_03_26) :]
+FROM_2025_06_18 = REVISIONS[REVISIONS.index(R2025_06_18) :]
+WITH_HANDSHAKE = LEGACY[LEGACY.index(R2024_11_05) :]
+LEGACY_FROM_2025_03_26 = LEGACY[LEGACY.index(R2025_03_26) :]
+ONLY_2024_11_05 = (R2024_11_05,)
+ONLY_2025_11_25 = (R2025_11_25,)
+MODERN = (R2026_07_28,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +73,7 @@ PAGES = (
     Page("basic/transports/streamable-http", MODERN, ("transports/streamable_http/checks.py",
          "transports/streamable_http/stateless.py", "transports/streamable_http/stateless_client.py",
          "basic/headers.py")),
-    Page("basic/authorization", WITH_AUTHORIZATION, ("basic/authorization/", "extensions/auth/")),
+    Page("basic/authorization", LEGACY_FROM_2025_03_26, ("basic/authorization/", "extensions/auth/")),
     Page("basic/authorization/index", MODERN, ("basic/authorization/challenges.py", "basic/authorization/addresses.py",
          "basic/authorization/authorization_code.py", "basic/authorization/loopback.py",
          "basic/authorization/token_endpoint.py", "basic/authorization/sign_in.py",
@@ -101,16 +111,16 @@ PAGES = (
 """The pages of all revisions, in the order of the specification."""
 
 
-def show_toc(words: Sequence[str], search: str | None, json: bool) -> None:
+def show_toc(arguments: Sequence[str], search: str | None, json: bool) -> None:
     """Print pages with their modules, or the citations of a page, or those that contain the text `search`.
 
-    `words` are the name of a revision, or a page such as `server/tools#tool-names`, or both. Raise UsageError if one of
-    them is unknown, or nothing is found.
+    `arguments` are the name of a revision, or a page such as `server/tools#tool-names`, or both. Raise UsageError if
+    one of them is unknown, or nothing is found.
     """
-    names = [word for word in words if re.match(r"\d{4}-", word)]
-    pages = [word for word in words if word not in names]
+    names = [argument for argument in arguments if re.match(r"\d{4}-", argument)]
+    pages = [argument for argument in arguments if argument not in names]
     if len(names) > 1 or len(pages) > 1:
-        raise UsageError(f"expected at most one revision and one page, got {' '.join(words)}")
+        raise UsageError(f"expected at most one revision and one page, got {' '.join(arguments)}")
     with usage_errors():
         revisions = [revision_named(names[0])] if names else list(RELEASED)
     if pages or search is not None:
@@ -127,6 +137,7 @@ def show_pages(revisions: Sequence[Revision], json: bool) -> None:
         tables: dict[str, JSON] = {r.name: {page.path: [*page.modules] for page in pages_of(r)} for r in revisions}
         return show.as_json(tables)
     for revision in revisions:
+        # the table's second column is that of citations, their revisions
         rows = [(page.path, "", ", ".join(page.modules) or "(not implemented)") for page in pages_of(revision)]
         show.table(revision.name, rows)
 
@@ -138,26 +149,31 @@ def pages_of(revision: Revision) -> list[Page]:
 def show_citations(page: str | None, search: str | None, revisions: Sequence[Revision], json: bool) -> None:
     """Print the places of the package that cite a page, by heading, or the places that contain a text."""
     names = {revision.name for revision in revisions}
-    found = [one for one in citations() if names.intersection(one.revisions)]
+    found = [citation for citation in citations() if names.intersection(citation.revisions)]
     if page is not None:
         path, _, heading = page.partition("#")
-        if path not in {one.page for one in found}:
-            raise UsageError(f"no module cites the page {path}{did_you_mean(path, {one.page for one in found})}")
-        known = {one.anchor for one in found if one.page == path}
+        cited = {citation.page for citation in found}
+        if path not in cited:
+            raise UsageError(f"no module cites the page {path}{did_you_mean(path, cited)}")
+        known = {citation.anchor for citation in found if citation.page == path}
         if heading and heading not in known:
             advice = did_you_mean(heading, sorted(filter(None, known)))
             raise UsageError(f"no module cites the heading {heading} of {path}{advice}")
-        found = [one for one in found if one.page == path and heading in ("", one.anchor)]
+        found = [each for each in found if each.page == path and (not heading or each.anchor == heading)]
     if search is not None:
-        found = [one for one in found if search.lower() in f"{one.text} {one.words}".lower()]
+        found = [each for each in found if search.lower() in f"{each.text} {each.words}".lower()]
         if not found:
             raise UsageError(f"no citation contains {search!r}")
     if json:
-        return show.as_json([asdict(one) for one in found])
-    found.sort(key=lambda one: (one.page, one.anchor or ""))  # within a heading, the order stays that of reading
-    for (path, heading), group in itertools.groupby(found, key=lambda one: (one.page, one.anchor or "")):
+        return show.as_json([asdict(citation) for citation in found])
+
+    def heading_of(citation: Citation) -> tuple[str, str]:
+        return citation.page, citation.anchor or ""
+
+    found.sort(key=heading_of)  # a stable sort, so the citations of one heading stay in reading order
+    for (path, heading), group in itertools.groupby(found, key=heading_of):
         title = f"{path}#{heading}" if heading else path
-        show.table(title, [(f"{one.path}:{one.line}", _span(one.revisions), _cut(one.words)) for one in group])
+        show.table(title, [(f"{each.path}:{each.line}", _span(each.revisions), _cut(each.words)) for each in group])
 
 
 def citations() -> Iterator[Citation]:
@@ -171,5 +187,5 @@ def _span(revisions: Sequence[str]) -> str:
     return revisions[0] if len(revisions) == 1 else f"{revisions[0]} to {revisions[-1]}"
 
 
-def _cut(words: str) -> str:
-    return words if len(words) <= MAX_WORDS else words[:MAX_WORDS].rpartition(" ")[0] + " ..."
+def _cut(sentence: str) -> str:
+    return sentence if len(sentence) <= MAX_SENTENCE else sentence[:MAX_SENTENCE].rpartition(" ")[0] + " ..."

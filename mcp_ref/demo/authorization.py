@@ -105,22 +105,22 @@ class DemoAuthorizationServer:
             case "/register":
                 client = json.loads(request.body)
                 id = f"client-{secrets.token_hex(4)}"
-                [self._redirect_uris[id]] = client["redirect_uris"]
+                (self._redirect_uris[id],) = client["redirect_uris"]
                 return 201, "", {"client_id": id, "redirect_uris": client["redirect_uris"]}
             case "/authorize":
-                asked = dict(parse_qsl(request.query))
-                if self._redirect_uris.get(asked["client_id"]) != asked["redirect_uri"]:
+                parameters = dict(parse_qsl(request.query))
+                if self._redirect_uris.get(parameters["client_id"]) != parameters["redirect_uri"]:
                     return 400, "", {"error": "invalid_request"}
                 code = secrets.token_urlsafe(16)
-                self._codes[code] = asked
-                found = urlencode({"code": code, "state": asked["state"], "iss": self.issuer})
-                return 302, f"{asked['redirect_uri']}?{found}", {}
+                self._codes[code] = parameters
+                answer = urlencode({"code": code, "state": parameters["state"], "iss": self.issuer})
+                return 302, f"{parameters['redirect_uri']}?{answer}", {}
             case "/token":
                 form = dict(parse_qsl(request.body.decode()))
-                asked = self._codes.pop(form["code"])  # a code works once
-                if code_challenge(form["code_verifier"]) != asked["code_challenge"]:
+                parameters = self._codes.pop(form["code"])  # a code works once
+                if code_challenge(form["code_verifier"]) != parameters["code_challenge"]:
                     return 400, "", {"error": "invalid_grant"}
-                token = self.token(asked["resource"], asked["scope"])
+                token = self.token(parameters["resource"], parameters["scope"])
                 return 200, "", {"access_token": token, "token_type": "Bearer", "expires_in": 300}
         return 404, "", {}
 
@@ -155,7 +155,7 @@ class ExchangePrinter:
 
 
 class PrintedExchange:
-    """An exchange that is printed."""
+    """Stands in for an `Exchange`: prints the request at once, and the response when it is sent."""
 
     def __init__(self, exchange: Exchange, printer: ExchangePrinter) -> None:
         self.request, self.on_disconnect, self.stream = exchange.request, exchange.on_disconnect, exchange.stream
@@ -198,12 +198,13 @@ async def authorization(screen: Screen) -> None:
 
     async def serve_mcp(exchange: Exchange) -> None:
         await exchange.read_body()
-        if (rest := app.handle(PrintedExchange(exchange, printer))) is not None:
+        rest = app.handle(PrintedExchange(exchange, printer))  # `app` is made below, when the server has an address
+        if rest is not None:  # not every request needs to wait
             await rest
 
     async with await start_server(serve_issuer) as authorization_server, await start_server(serve_mcp) as mcp_server:
-        issuer.issuer, url = (f"http://127.0.0.1:{one.address[1]}" for one in (authorization_server, mcp_server))
-        url += "/mcp"
+        issuer.issuer = f"http://127.0.0.1:{authorization_server.address[1]}"
+        url = f"http://127.0.0.1:{mcp_server.address[1]}/mcp"
         verifier = JwtVerifier(jwks=f"{issuer.issuer}/jwks")
         app = HttpApp(server.catalog, authorization=Protection(url, [issuer.issuer], verifier, scopes={"notes:read"}))
         try:

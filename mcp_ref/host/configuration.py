@@ -13,8 +13,8 @@ Each known host has a file of its own, but they all say nearly the same, so this
 
 Because a cloned project may contain such a file, reading it starts no process and opens no connection, and it can never
 grant consent: keys such as `trust` and `autoApprove` are ignored. A `ServerConfig` contains the texts as written, with
-`${TOKEN}`, so that a program can show them, until launch.py replaces the variables. An invalid entry stops only its own
-server.
+`${TOKEN}`, so that a program can show them; launch.py replaces the variables when the server starts. An invalid entry
+stops only its own server.
 
 Threats:
     consent-in-a-file: the user's consent; a cloned project; writes `trust` or `autoApprove` in its file; these keys
@@ -61,7 +61,7 @@ MAX_SUGGESTIONS = 10
 
 
 _Text = Annotated[str, {"minLength": 1}]
-_Time = Annotated[float, {"exclusiveMinimum": 0, "maximum": 1e9}]
+_Seconds = Annotated[float, {"exclusiveMinimum": 0, "maximum": 1e9}]
 
 
 class Entry(TypedDict, total=False):
@@ -84,8 +84,8 @@ class Entry(TypedDict, total=False):
     includeTools: list[str]
     excludeTools: list[str]
     roots: list[str]
-    startup_timeout_sec: _Time
-    tool_timeout_sec: _Time
+    startup_timeout_sec: _Seconds
+    tool_timeout_sec: _Seconds
     timeout: Annotated[float, {"minimum": 1000, "maximum": 1e12}]
     """The time limit of a request, in milliseconds."""
 
@@ -118,16 +118,16 @@ class ServerConfig:
     """One server as a file or a program describes it."""
 
     name: str
-    """The server name (names.py)."""
+    """The name that users and models see, made from `key` (names.py)."""
     key: str
-    """The name in the file."""
+    """The name as the file spells it."""
     entry: Entry = field(repr=False, default_factory=Entry)
     file: str | None = None
     """Path of the file, or None if the program itself gave the server."""
     folder: str = "."
     """The folder that `${workspaceFolder}` means."""
     inputs: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
-    """The values that the user types for `${input:id}`: by id, the description, and True for a password."""
+    """What the user has to type for `${input:id}`: id -> (description, True for a password)."""
     server: InProcessServer | None = None
     """The server, if it runs in this program. Its entry is empty."""
     problem: str | None = None
@@ -167,7 +167,7 @@ class ServerConfig:
         return self.entry["timeout"] / 1000 if "timeout" in self.entry else default
 
     def allows_tool(self, name: str) -> bool:
-        """Return True if the file neither excludes the tool, nor includes only other tools."""
+        """Return True if the tool is not in `excludeTools`, and is in `includeTools` if the file has that key."""
         included, excluded = self.entry.get("includeTools"), self.entry.get("excludeTools", [])
         return (included is None or name in included) and name not in excluded
 
@@ -213,7 +213,7 @@ def read_servers(servers: ServersLike) -> Configuration:
         elif isinstance(value, str):
             found.append(parse_server(key, {"url": escaped(value)}))
         elif isinstance(value, (list, tuple)):
-            words = [escaped(word) for word in value] or [""]
+            words = [escaped(word) for word in value] or [""]  # an empty command is refused like any invalid entry
             found.append(parse_server(key, {"command": words[0], "args": words[1:]}))
         else:
             found.append(parse_server(key, dict(value) if isinstance(value, Mapping) else value))
@@ -263,7 +263,7 @@ def _parse(data: bytes, suffix: str) -> Object:
             raise ValueError(f"a TOML file must have at most {MAX_TOML_DOTS} dots")
         document: Object = json.loads(json.dumps(tomllib.loads(text), default=str))  # dates become strings
         return document
-    for _ in range(2):  # first the comments, then trailing commas; line numbers stay as they are
+    for _ in range(2):  # twice, because a comma before a comment is a trailing one only without the comment
         text = _COMMENT.sub(_without_comment, text)
     document = json.loads(text, object_pairs_hook=_unique)
     if not isinstance(document, dict):
@@ -271,13 +271,13 @@ def _parse(data: bytes, suffix: str) -> Object:
     return document
 
 
-# A string or comment without an end matches too, or `re` would search for that end again from the next quote.
+# A string or comment without an end matches too. Otherwise `re` would search the rest of the file from each quote.
 _COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL)
 
 
 def _without_comment(found: re.Match[str]) -> str:
-    """Return a string as written, and only the line breaks of a comment."""
-    if found[0].startswith("/*") and (len(found[0]) < 4 or not found[0].endswith("*/")):
+    """Return a string as written, and of a comment only the line breaks, so that the numbers of lines stay the same."""
+    if found[0].startswith("/*") and not found[0][2:].endswith("*/"):
         raise ValueError("a comment has no end; close it with */")
     return found[1] or "\n" * found[0].count("\n")
 
@@ -299,11 +299,11 @@ def _servers_of(document: Object, file: str, folder: str) -> tuple[ServerConfig,
         raise ValueError(f"the file must have one of these keys, with an object: {', '.join(TOP_KEYS)}; it has {found}")
     if len(listed) > MAX_SERVERS:
         raise ValueError(f"the file lists {len(listed)} servers; the limit is {MAX_SERVERS}")
-    described = document.get("inputs")
-    inputs = {
-        str(each.get("id")): (str(each.get("description", "")), each.get("password") is True)
-        for each in (described if isinstance(described, list) else []) if isinstance(each, dict)
-    }  # fmt: skip
+    inputs = dict[str, tuple[str, bool]]()
+    declared = document.get("inputs")
+    for each in declared if isinstance(declared, list) else []:
+        if isinstance(each, dict):
+            inputs[str(each.get("id"))] = (str(each.get("description", "")), each.get("password") is True)
     servers = [parse_server(key, entry, file, folder, inputs) for key, entry in listed.items()]
     policy = document.get("mcp")  # of Gemini CLI
     if isinstance(policy, dict):
@@ -321,7 +321,7 @@ def parse_server(
     key: str, entry: object, file: str | None = None, folder: str = ".",
     inputs: Mapping[str, tuple[str, bool]] | None = None,
 ) -> ServerConfig:  # fmt: skip
-    """Return one server, which the host does not start if its entry is invalid, so that it has a `problem`."""
+    """Return one server. If its entry is invalid, it has a `problem`, and the host does not start it."""
     config = ServerConfig(server_name(key), key, Entry(), file, folder)
     if not isinstance(entry, dict):
         return replace(config, problem=f"{config.place}: the entry must be an object, not {entry!r:.80}")

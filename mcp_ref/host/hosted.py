@@ -1,7 +1,7 @@
 """One server of a host: the user's consent, the client, the approved tools, the calls, and the requests of the server.
 
     prepare      replace the variables; request the approvals `start` and `roots`; create a `Client` for this server
-    accepted     compare each tool with its approved definition; request the approval `definition` if it has changed
+    approved     compare each tool with its approved definition; request the approval `definition` if it has changed
     call_tool    budget -> approval, with the exact arguments -> the client -> audit line
     sample       budget -> approval of the request -> the program's model -> approval of the message -> the server
     elicit       budget -> approval, with the server's name and the host of a URL -> the program's form -> the server
@@ -31,7 +31,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from ..client.client import Client
 from ..client.options import ClientOptions
@@ -74,10 +74,12 @@ MAX_ITEMS = 10_000
 MAX_LOG_RATE = 100
 """Maximum number of log messages of one server in one second. Further ones are counted and dropped."""
 
-MAX_RATE, MAX_BURST = 1000.0, 20
-"""Maximum number of unrequested messages of one server per second, and at once. Each `MESSAGE_BYTES` count as one."""
+MAX_RATE = 1000.0
+"""Maximum rate of one server's messages that are not responses, per second."""
+MAX_BURST = 20
+"""Maximum number of such messages that arrive before the rate is measured."""
 MESSAGE_BYTES = 1024
-"""Size from which an unrequested message counts as several, in bytes. So a server sends at most 1 MB per second."""
+"""A larger message counts as one for each `MESSAGE_BYTES` of its size, so a server sends at most 1 MB per second."""
 
 
 class HostedServer(Supervisor):
@@ -95,7 +97,7 @@ class HostedServer(Supervisor):
         self._undecided: list[Tool] = []  # the listed tools whose definitions are not approved
         self._asking: asyncio.Task[None] | None = None  # requests the approvals of `_undecided`
         self._denied: set[str] = set()  # hashes of the definitions that were refused
-        self._log_second, self._logs = 0, 0
+        self._log_second, self._logs_in_second = 0, 0
 
     async def close(self, patience: float = 0.0) -> None:
         """End the server, after giving the calls in flight `patience` seconds."""
@@ -111,6 +113,7 @@ class HostedServer(Supervisor):
         self, kind: Kind, name: str = "", origin: Origin = "server", arguments: Mapping[str, object] | None = None
     ) -> Approval:
         """Return an approval without the details of its kind, which the caller adds."""
+        # A request of the server most likely belongs to its only call in flight.
         only_call = self.calls[0] if len(self.calls) == 1 else ""
         return Approval(
             kind, self.config.name, origin, name or only_call, self.config.file, arguments=arguments,
@@ -133,18 +136,18 @@ class HostedServer(Supervisor):
         options, config = self._options, self.config
         environment = dict(os.environ if options.environment is None else options.environment)
         launch = launch_of(config, environment, dict.fromkeys(config.inputs, ""))
-        self._digest = launch.digest
-        if config.file is not None:
+        self._digest = launch.digest  # which typed values do not change
+        if config.file is not None:  # otherwise the program itself has configured the server
             await self._ask_start(launch, config.file)
-            typed = await self._policy.typed_values(config)
+            input_values = await self._policy.typed_values(config)
             # The user may take minutes, in which files can change, so use the `envFile` that was approved.
-            launch = launch_of(config, environment, typed, launch.env_file)
+            launch = launch_of(config, environment, input_values, launch.env_file)
             if launch.digest != self._digest:
                 raise Refused(f"the start of {config.name} has changed while it waited for consent; start it again")
         launch.check(config)
         self.mask = launch.mask
         if self.status.restarts > 0:
-            with contextlib.suppress(Refused):
+            with contextlib.suppress(Refused):  # the user has already allowed the start
                 self._policy.record("restart", config.name, reason=self.status.last_error)
         return launch
 
@@ -178,19 +181,21 @@ class HostedServer(Supervisor):
             return None
         return existing or None
 
-    def new_client(self, launch: Launch, make: Callable[..., C], **more: Unpack[ClientOptions]) -> C:
-        """Return a client of a class for an approved launch. `more` are the options that the launch does not have."""
+    def new_client(self, launch: Launch, client_class: Callable[..., C], **client_options: Unpack[ClientOptions]) -> C:
+        """Return a client that starts an approved launch. `client_options` are those that the launch does not have."""
         options, name, server = self._options, self.config.name, self.config.server
         throttle = None if server else Throttle(options.trace or trace_from_environment("client"))
         authorizer = None
         if options.authorization and launch.url and "authorization" not in map(str.lower, launch.headers):
             authorizer = options.authorization(launch.url)
-        client = make(
+        client = client_class(
             server or launch.target, timeout=self.config.call_seconds(options.timeout), env=launch.env or None,
             cwd=launch.cwd, on_stderr=partial(options.on_stderr, name) if options.on_stderr else None,
-            headers=launch.headers or None, authorization=authorizer, trace=throttle or options.trace, **more,
+            headers=launch.headers or None, authorization=authorizer, trace=throttle or options.trace,
+            **client_options,
         )  # fmt: skip
-        client.connector.max_restarts, client.max_pages, client.max_items = 0, MAX_PAGES, MAX_ITEMS
+        client.connector.max_restarts = 0  # the supervisor restarts the server
+        client.max_pages, client.max_items = MAX_PAGES, MAX_ITEMS
         if throttle is not None:
             throttle.client = client
         return client
@@ -203,69 +208,92 @@ class HostedServer(Supervisor):
         except ConnectionClosed as error:
             raise type(error)(self.mask(str(error))) from None
 
-    def accepted(self, tools: list[Tool]) -> list[Tool]:
+    def approved(self, tools: list[Tool]) -> list[Tool]:
         """Return the tools with approved definitions, and request the other approvals in the background."""
-        known, found = self._known_definitions(), []
-        is_first, allowed = known is None, dict(known or {})
-        self.status.unapproved_tools, self._undecided = {}, []
-        for tool in tools:
-            if not self.config.allows_tool(tool.name):
+        stored = self._stored_definitions()
+        # Trust on first use: without an earlier list, or without a function to ask, only hidden characters are refused.
+        trusts_new = stored is None or self._options.approve is None
+        definitions = dict(stored or {})
+        approved = list[Tool]()
+        self.status.unapproved_tools = {}
+        self._undecided = []
+        for tool in filter(lambda tool: self.config.allows_tool(tool.name), tools):
+            name_hash, definition = _name_hash(tool.name), definition_hash(tool)
+            has_hidden_text = bool(hidden_text_warnings(tool))
+            if definitions.get(name_hash) == definition or (trusts_new and not has_hidden_text):
+                definitions[name_hash] = definition
+                self._approved[tool.name] = tool
+                approved.append(tool)
                 continue
-            key, digest = _name_hash(tool.name), definition_hash(tool)
-            warnings, approved = hidden_text_warnings(tool), allowed.get(key)
-            if approved == digest or ((is_first or self._options.approve is None) and not warnings):
-                allowed[key], self._approved[tool.name] = digest, tool
-                found.append(tool)
+            self._undecided.append(tool)
+            if has_hidden_text:
+                reason = "hidden characters"
+            elif name_hash in definitions:
+                reason = "changed"
             else:
-                reason = "changed" if approved else "new"
-                self.status.unapproved_tools[tool.name] = "hidden characters" if warnings else reason
-                self._undecided.append(tool)
-        if allowed != known:
+                reason = "new"
+            self.status.unapproved_tools[tool.name] = reason
+        if definitions != stored:
             try:
-                self._store_definitions(allowed)
+                self._store_definitions(definitions)
             except Exception:  # without the record, a definition that changes later would look like a first one
-                name, stored = quoted(self.config.name), known or {}
-                log.exception("the definitions of %s could not be stored, so new tools are refused", name)
-                unstored = [each for each in found if stored.get(_name_hash(each.name)) != definition_hash(each)]
-                found = [each for each in found if each not in unstored]
-                self.status.unapproved_tools.update((each.name, "not stored") for each in unstored)
+                log.exception("the definitions of %s could not be stored, so new tools are refused",
+                              quoted(self.config.name))  # fmt: skip
+                approved = self._only_stored(approved, stored or {})
         if self._undecided and (self._asking is None or self._asking.done()):
             self._asking = asyncio.create_task(self._ask_definitions())
-        return found
+        return approved
 
-    def _known_definitions(self) -> dict[str, str] | None:
+    def _only_stored(self, tools: list[Tool], stored: Mapping[str, str]) -> list[Tool]:
+        """Return the tools whose definitions are stored. The status names the others."""
+        kept = list[Tool]()
+        for tool in tools:
+            if stored.get(_name_hash(tool.name)) == definition_hash(tool):
+                kept.append(tool)
+            else:
+                self.status.unapproved_tools[tool.name] = "not stored"
+        return kept
+
+    def _stored_definitions(self) -> dict[str, str] | None:
         """Return the hashes of the approved definitions, by `_name_hash`. None if no list was approved yet."""
         stored = self._policy.approvals.get(f"{self._digest} definitions")
-        return None if stored is None else dict(cast("tuple[str, str]", each.split(":")) for each in stored.split())
+        if stored is None:
+            return None
+        definitions = {}
+        for entry in stored.split():
+            name_hash, _, definition = entry.partition(":")
+            definitions[name_hash] = definition
+        return definitions
 
-    def _store_definitions(self, allowed: Mapping[str, str]) -> None:
-        # One entry for all tools, because if one could be lost alone, a changed definition would look like a first one.
-        text = " ".join(f"{key}:{digest}" for key, digest in allowed.items())
+    def _store_definitions(self, definitions: Mapping[str, str]) -> None:
+        # All tools share one entry: if the entry of one tool were lost, its changed definition would look new.
+        text = " ".join(f"{name_hash}:{definition}" for name_hash, definition in definitions.items())
         self._policy.approvals[f"{self._digest} definitions"] = text
 
     async def _ask_definitions(self) -> None:
         """Ask the user about one definition after the other. The next list contains those that are allowed.
 
-        Without a decision, for example after a timeout, the next list asks again.
+        If the user does not decide, for example before a timeout, the host asks again with the next list, for which it
+        waits twice as long each time.
         """
         while self._undecided:
             tool = self._undecided.pop(0)
-            key, digest = _name_hash(tool.name), definition_hash(tool)
-            if digest in self._denied or (self._known_definitions() or {}).get(key) == digest:
+            name_hash, definition = _name_hash(tool.name), definition_hash(tool)
+            if definition in self._denied or (self._stored_definitions() or {}).get(name_hash) == definition:
                 continue  # the user has already decided, perhaps after the list was fetched
             request = self.approval("definition", full_name(self.config.name, tool.name))
             try:
                 before, reason = self._approved.get(tool.name), self.status.unapproved_tools.get(tool.name, "")
                 await self._policy.check(replace(request, tool=tool, before=before, reason=reason))
-                self._store_definitions({**(self._known_definitions() or {}), key: digest})
+                self._store_definitions({**(self._stored_definitions() or {}), name_hash: definition})
             except Undecided as error:
                 log.warning("%s; the host asks again later", error)
             except Refused:
-                self._denied.add(digest)
+                self._denied.add(definition)
                 continue
             except Exception:
                 log.exception("the approval of %s could not be stored; the host asks again later", request.name)
-            self.list_changed()
+            self.list_changed()  # after a failure too, so that the next list asks again
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, object] | None, origin: Origin, wait: float, options: CallOptions
@@ -275,7 +303,8 @@ class HostedServer(Supervisor):
         tool, digest, full = self.tools.get(name), self._digest, full_name(self.config.name, name)
         if tool is None:
             raise UnknownName("tool", full, (full_name(self.config.name, each) for each in self.tools))
-        self._account.call(is_first=not self.calls)
+        self._account.call(is_only_call=not self.calls)
+        # Without `approve`, the policy's defaults decide, and the audit log gets the decision.
         if self._options.approve is not None or self._options.audit is not None or origin == "model":
             arguments = await self._approved_arguments(tool, arguments, origin)
         client = self.check_ready()
@@ -290,7 +319,7 @@ class HostedServer(Supervisor):
 
         The user of the client in front of the bridge has decided about the call, so the bridge does not ask again.
         """
-        self._account.call(is_first=not self.calls)
+        self._account.call(is_only_call=not self.calls)
         if self._options.audit is not None:
             shown = {"arguments": arguments} if self._options.audit_arguments else {}
             self._policy.record(
@@ -298,12 +327,14 @@ class HostedServer(Supervisor):
                 configuration=self._digest, arguments_sha256=digest_of(arguments), **shown)  # fmt: skip
 
     async def _for_model(self, request: Awaitable[T], origin: Origin, cut: Callable[[T, int], T]) -> T:
-        """Return the result of a request, which for a model (as an error too) has at most `result_characters`."""
+        """Return the result of a request. For a model, cut it to `result_characters`, and an error too."""
         limit = self._account.budget.result_characters
         try:
             result = await request
         except RemoteError as error:
-            raise cut_error(error, limit) if origin == "model" else error from None
+            if origin == "model":
+                raise cut_error(error, limit) from None
+            raise
         return cut(result, limit) if origin == "model" else result
 
     async def _approved_arguments(
@@ -331,7 +362,9 @@ class HostedServer(Supervisor):
         try:
             self._account.use("seconds", 0)  # raises if another call has reserved the rest meanwhile
             left = self._account.left("seconds")
-            if left < math.inf:  # reserve the seconds that the call may take, so that no other call gets them
+            if left < math.inf:
+                # Reserve the seconds that the call may take, so that no other call gets them. With a `max_timeout`,
+                # which the caller gives if progress restarts the `timeout`, the call may take that long.
                 reserved = options["timeout"] = min(left, options.get("timeout") or client.timeout or left)
                 max_timeout = options.get("max_timeout")
                 if max_timeout is not None:
@@ -362,19 +395,21 @@ class HostedServer(Supervisor):
         self, kind: Kind, name: str, arguments: Mapping[str, object] | None, origin: Origin, wait: float,
         request: Callable[[Client, str, Mapping[str, object] | None], Awaitable[T]], cut: Callable[[T, int], T],
     ) -> T:  # fmt: skip
-        """Return the data of a server. If they go to a model, ask for consent first, and `cut` them.
+        """Fetch a resource or a prompt with `request`. For a model, ask for consent first, and `cut` the result.
 
         A decision about a URI holds for all its spellings, so the server gets the one that the user has seen. Another
-        one could hide data of the model, as in `weather://city/SECRET/../today`.
+        spelling could carry text from the model to the server, as in `weather://city/SECRET/../today`.
         """
         await self.ready_client(wait)
         if origin == "model":
-            name = (canonical_uri(name) or name) if kind == "read" else name
-            shown = name if kind == "read" else full_name(self.config.name, name)
+            if kind == "read":
+                shown = name = canonical_uri(name) or name
+            else:
+                shown = full_name(self.config.name, name)
             approval = self.approval(kind, shown, origin, arguments)
             edited = await self._policy.check(approval, f"{self._digest} {kind} {name}")
             if edited is not None:
-                if arguments is None or not isinstance(edited, Mapping):
+                if arguments is None or not isinstance(edited, Mapping):  # a resource has no arguments to edit
                     raise Refused(f"the edited params of {quoted(shown)} are invalid: {edited!r:.100}")
                 arguments = edited
         with self.masking():
@@ -389,15 +424,18 @@ class HostedServer(Supervisor):
         try:
             # [2026-07-28 client/sampling#sampling-parameters] the client MUST respect maxTokens, so we only lower it
             tokens = self._account.sample(params.max_tokens)
-            # Without the context of other servers or of the conversation, which a server never gets.
-            params = replace(params, max_tokens=tokens, include_context=params.include_context and "none")
-            edited = await self._policy.check(replace(approval, content=params), f"{self._digest} sample", "run")
+            # Include no context, because a server never gets the conversation or the data of other servers.
+            context: Literal["none"] | None = None if params.include_context is None else "none"
+            params = replace(params, max_tokens=tokens, include_context=context)
+            edited = await self._policy.check(
+                replace(approval, content=params), f"{self._digest} sample", longest="run"
+            )
             if edited is not None:
                 edited = _edited(edited, CreateMessageRequestParams)
                 params = replace(edited, max_tokens=min(edited.max_tokens, tokens))
             result = await self._sampling(self.config.name, params)
             approval = replace(approval, kind="sampled", content=result)
-            edited = await self._policy.check(approval, f"{self._digest} sampled", "run")
+            edited = await self._policy.check(approval, f"{self._digest} sampled", longest="run")
             return result if edited is None else _edited(edited, CreateMessageResult)
         except Refused as error:
             raise ProtocolError(USER_REJECTED, "User rejected sampling request") from error
@@ -415,9 +453,10 @@ class HostedServer(Supervisor):
 
     def _log(self, message: LoggingMessageNotificationParams) -> None:
         second = int(time.monotonic())
-        self._logs = self._logs + 1 if second == self._log_second else 1
-        self._log_second = second
-        if self._logs > MAX_LOG_RATE:
+        if second != self._log_second:
+            self._log_second, self._logs_in_second = second, 0
+        self._logs_in_second += 1
+        if self._logs_in_second > MAX_LOG_RATE:
             self.status.dropped["log messages"] = self.status.dropped.get("log messages", 0) + 1
         elif self._options.on_log is not None:
             self._options.on_log(self.config.name, message)
@@ -436,7 +475,7 @@ def _edited(params: object, expected: type[T]) -> T:
 
 
 def _option_for(option: T | Mapping[str, T] | None, server: str) -> T | None:
-    """Return the value for a server of an option that has one value for all, or a mapping by server name."""
+    """Return a server's value of an option: one value for all servers, or a mapping by server name."""
     return option.get(server) if isinstance(option, Mapping) else option
 
 
@@ -452,7 +491,7 @@ class Throttle:
         self.client: Client | None = None
         self._trace = trace
         self._excess = 0.0  # number of received minus sent messages, less `MAX_RATE` for each second
-        self._checked = 0.0  # time of the event loop up to which the seconds are subtracted
+        self._checked = 0.0  # the event loop's time of the latest subtraction
 
     def __call__(self, direction: Direction, frame: bytes) -> None:
         if self._trace is not None:
@@ -463,7 +502,7 @@ class Throttle:
         if is_large and transport is not None and not is_response(frame, transport.waits_for):
             # a larger message costs no more, because it is refused without being read
             self._excess += min(len(frame), MAX_UNREQUESTED) / MESSAGE_BYTES
-        if self._excess > MAX_BURST:
+        if self._excess > MAX_BURST:  # subtract only now, so that most messages need no look at the clock
             loop = asyncio.get_running_loop()
             now = loop.time()
             self._excess = max(0.0, self._excess - (now - self._checked) * MAX_RATE)

@@ -270,9 +270,9 @@ class Account:
         for each in accounts:
             each._used[limit] += amount
 
-    def call(self, is_first: bool) -> None:
-        """Count a tool call, which begins the limits of one call again if it `is_first`: if no other is running."""
-        if is_first:
+    def call(self, is_only_call: bool) -> None:
+        """Count a tool call. If no other call is running, the limits of one call begin again."""
+        if is_only_call:
             self._used["samples_per_call"] = self._used["elicitations_per_call"] = 0
         now, limited_by_time = time.monotonic(), self._limited["calls_per_minute"]
         for each in limited_by_time:

@@ -216,7 +216,7 @@ class Supervisor:
         """Return a new client. Raise ConfigurationError, or Refused without the user's consent."""
         raise NotImplementedError
 
-    def accepted(self, tools: list[Tool]) -> list[Tool]:
+    def approved(self, tools: list[Tool]) -> list[Tool]:
         """Return the tools that the configuration and the policy allow."""
         raise NotImplementedError
 
@@ -387,7 +387,7 @@ class Supervisor:
                 kept.append(tool)
         if len(kept) < len(listed):
             self.status.dropped["tools"] = len(listed) - len(kept)
-        self.tools.replace({tool.name: tool for tool in self.accepted(kept)})
+        self.tools.replace({tool.name: tool for tool in self.approved(kept)})
 
 
 def _is_permanent(error: Exception) -> bool:

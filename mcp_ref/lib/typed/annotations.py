@@ -1,8 +1,8 @@
 """The JSON Schema of a Python annotation, and its reader: a function that converts JSON to the annotated type.
 
 Because language models read the schemas, they are simple: without `$ref` and `title`, and where possible with a list of
-types, such as `{"type": ["integer", "null"]}`, instead of an `anyOf`. A schema of an object allows further properties,
-because a later version of a program may add some, unless `Annotated[X, {"additionalProperties": False}]` forbids them.
+types, such as `{"type": ["integer", "null"]}`, instead of an `anyOf`. The schema of an object allows further
+properties, which a later version of a program may add. `Annotated[X, {"additionalProperties": False}]` forbids them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections import abc
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, InitVar, fields, is_dataclass
 from enum import Enum
+from itertools import repeat
 from math import inf, isfinite
-from operator import call
 from typing import Annotated, Any, Final, Literal, NamedTuple, NotRequired, Required, Union, get_args, get_origin
 
 from .constraints import add_keywords
@@ -30,7 +30,7 @@ SUPPORTED: Final = (
 )
 
 MAX_DEPTH: Final = 90
-"""Maximum nesting of types, in levels, of which a union is one. lib/jsonschema accepts 100 levels."""
+"""Maximum nesting of types, in levels; a union adds one. It is less than the 100 levels that lib/jsonschema accepts."""
 
 
 class UnsupportedType(TypeError):
@@ -38,10 +38,11 @@ class UnsupportedType(TypeError):
 
 
 class Conversion(NamedTuple):
-    """The schema of an annotation, and its reader; None if the JSON value is also the Python value."""
+    """The schema of an annotation, and its reader."""
 
     schema: Schema
     read: Reader | None = None
+    """None if the JSON value needs no conversion."""
     is_generated: bool = True
     """False if the schema contains keywords that this package has not written, which may be malformed."""
 
@@ -51,13 +52,13 @@ class AnnotationScope(NamedTuple):
 
     path: str
     names: dict[str, object]
-    """Variables of the functions around the annotated function, which an annotation in quotes may use, by name."""
+    """The local variables of the enclosing functions, by name. Annotations in quotes may use them."""
     enclosing: tuple[object, ...] = ()
     """The types that contain the part. A type that contains itself is refused, because its schema would be infinite."""
     is_result: bool = False
-    """True for a type whose values the program writes, not reads, for which some models have other fields."""
+    """True if the program writes values of the type instead of reading them. Some models then have other fields."""
     depth: int = 0
-    """Number of the types that contain the part, in levels."""
+    """Nesting level of the part. Unlike `enclosing`, it counts unions and containers too."""
 
     def part(self, step: str) -> AnnotationScope:
         if self.depth >= MAX_DEPTH:
@@ -72,8 +73,9 @@ class AnnotationScope(NamedTuple):
     def error(self, annotation: object, why: str = "") -> UnsupportedType:
         """Return the error for an annotation. Without a reason `why`, the text lists the supported types."""
         shown = annotation.__qualname__ if isinstance(annotation, type) else str(annotation)
-        advice = "Use a supported type, or write the schema by hand. Supported: "
-        return UnsupportedType(f"{self.path}: {shown} {why or f'has no JSON Schema here. {advice}{SUPPORTED}'}.")
+        if not why:
+            why = f"has no JSON Schema here. Use a supported type, or write the schema by hand. Supported: {SUPPORTED}"
+        return UnsupportedType(f"{self.path}: {shown} {why}.")
 
     def type_hints(self, owner: Any) -> dict[str, Any]:
         """Return the annotations of a function or class, evaluating those in quotes."""
@@ -130,7 +132,8 @@ def conversion_of(annotation: Any, scope: AnnotationScope) -> Conversion:
     if origin is Literal:
         return _literal(arguments, scope)
     if origin is Union or origin is types.UnionType:
-        conversions = [conversion_of(argument, scope.part("")) for argument in arguments]
+        member_scope = scope.part("")  # a union adds a level, and nothing to the path
+        conversions = [conversion_of(argument, member_scope) for argument in arguments]
         schemas, readers = [member.schema for member in conversions], [member.read for member in conversions]
         return Conversion(union_schema(schemas), union_reader(schemas, readers), _are_generated(conversions))
     if origin in _QUALIFIERS:
@@ -214,10 +217,10 @@ def _annotated(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion
     return Conversion(schema, conversion.read, conversion.is_generated and has_only_texts)
 
 
-def _enum_schema(values: Sequence[Any], scope: AnnotationScope, owner: object, kinds: str) -> Schema:
+def _enum_schema(values: Sequence[Any], scope: AnnotationScope, owner: object, numbers: str) -> Schema:
     """Return an `enum` of the values, even for a single one, because models know `enum` better than `const`."""
     if any(type(value) not in TYPE_NAMES for value in values):
-        raise scope.error(owner, f"has values that are not strings, {kinds}, booleans or None")
+        raise scope.error(owner, f"has values that are not strings, {numbers}, booleans or None")
     names = list(dict.fromkeys(TYPE_NAMES[type(value)] for value in values))
     return {"type": type_keyword(names), "enum": [*values]}
 
@@ -246,12 +249,17 @@ def _array(build: Callable[[list[Any]], object], argument: Any, scope: Annotatio
     item = conversion_of(argument, scope.part("[]"))
     schema: Schema = {"type": "array", **({"items": item.schema} if item.schema else {})}
     read_item = item.read
+    if build is list and read_item is None:
+        return Conversion(schema, None, item.is_generated)
+
+    def read_items(values: list[Any]) -> list[object]:
+        return values if read_item is None else _read_items(repeat(read_item), values)
+
     if build is list:
-        read_list: Reader | None = (lambda values: _collect(map(read_item, values))) if read_item else None
-        return Conversion(schema, read_list, item.is_generated)
+        return Conversion(schema, read_items, item.is_generated)
 
     def read(values: list[Any]) -> object:
-        items = _collect(map(read_item, values)) if read_item else values
+        items = read_items(values)
         try:
             return build(items)
         except TypeError:
@@ -260,39 +268,46 @@ def _array(build: Callable[[list[Any]], object], argument: Any, scope: Annotatio
     return Conversion({**schema, "uniqueItems": True}, read, item.is_generated)
 
 
-def _collect(converted: Iterable[object]) -> list[object]:
-    """Return converted items as a list. If a conversion fails, the error's path gets the index of the item."""
+def _read_items(readers: Iterable[Reader], values: list[Any]) -> list[object]:
+    """Convert each value with its reader. If a conversion fails, the error's path gets the index of the value."""
     items: list[object] = []
     try:
-        for item in converted:
-            items.append(item)
-    except ConversionError as unfit:
-        raise unfit.with_prefix(f"[{len(items)}]") from None
+        for read, value in zip(readers, values, strict=False):
+            items.append(read(value))
+    except ConversionError as error:
+        raise error.with_prefix(f"[{len(items)}]") from None
     return items
 
 
 def _tuple(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
     if not arguments or arguments[-1] is ...:
         array = _array(list, arguments[0] if arguments else Any, scope)
-        read_items = array.read or list
-        return array._replace(read=lambda values: tuple(read_items(values)))  # type: ignore[arg-type]
+
+        def read_any_length(values: list[Any]) -> tuple[Any, ...]:
+            items: Any = values if array.read is None else array.read(values)
+            return tuple(items)
+
+        return Conversion(array.schema, read_any_length, array.is_generated)
     items = [conversion_of(argument, scope.part(f"[{index}]")) for index, argument in enumerate(arguments)]
     readers = [item.read or (lambda value: value) for item in items]
     schema: Schema = {"type": "array", "prefixItems": [item.schema for item in items], "items": False}
     schema["minItems"] = len(items)
-    return Conversion(schema, lambda values: tuple(_collect(map(call, readers, values))), _are_generated(items))
+    return Conversion(schema, lambda values: tuple(_read_items(readers, values)), _are_generated(items))
 
 
 def _mapping(annotation: Any, arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
     if conversion_of(arguments[0], scope).schema not in ({}, {"type": "string"}):
         raise scope.error(annotation, "has keys that are not plain strings, but a JSON object has only string keys")
-    value = conversion_of(arguments[1], scope.part("{}"))
-    schema: Schema = {"type": "object", **({"additionalProperties": value.schema} if value.schema else {})}
-    if (read_value := value.read) is None:
-        return value._replace(schema=schema)
-    return Conversion(
-        schema, lambda members: convert_members(members, dict.fromkeys(members, read_value)), value.is_generated
-    )
+    member = conversion_of(arguments[1], scope.part("{}"))
+    schema: Schema = {"type": "object", **({"additionalProperties": member.schema} if member.schema else {})}
+    read_member = member.read
+    if read_member is None:
+        return Conversion(schema, None, member.is_generated)
+
+    def read(members: dict[str, Any]) -> object:
+        return convert_members(members, dict.fromkeys(members, read_member))
+
+    return Conversion(schema, read, member.is_generated)
 
 
 def convert_members(members: dict[str, Any], readers: dict[str, Reader]) -> dict[str, Any]:
@@ -303,8 +318,8 @@ def convert_members(members: dict[str, Any], readers: dict[str, Reader]) -> dict
         for name, read in readers.items():
             if name in members:
                 result[name] = read(members[name])
-    except ConversionError as unfit:
-        raise unfit.with_prefix(f".{name}") from None
+    except ConversionError as error:
+        raise error.with_prefix(f".{name}") from None
     return result
 
 
@@ -334,11 +349,13 @@ def _fields(cls: Any, hints: dict[str, Any]) -> list[_Field]:
 
 def _is_required(hint: Any, otherwise: bool) -> bool:
     """Return True if a TypedDict's key is required. Python's `__required_keys__` ignores annotations in quotes."""
-    while (origin := get_origin(hint)) is Annotated or origin in _QUALIFIERS:
+    while True:
+        origin = get_origin(hint)
         if origin in (Required, NotRequired):
             return origin is Required
+        if origin is not Annotated and origin not in _QUALIFIERS:
+            return otherwise
         hint = get_args(hint)[0]
-    return otherwise
 
 
 def _record(cls: Any, scope: AnnotationScope) -> Conversion:

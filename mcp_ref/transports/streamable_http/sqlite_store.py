@@ -3,11 +3,11 @@
 A new process that opens the same file can continue the sessions in it, even if the earlier process was killed. When a
 client sends its next request, `SessionTable` handles the stored `initialize` message of the session again.
 
-After a failed write, an empty file FILE-unsaved exists until all changes of this write are in the file. If a process
-finds it at its start, it deletes the stored events, because a replay would have a gap.
+After a failed write, the empty file FILE-unsaved marks that events are missing; it goes when later writes have saved
+them. If a process finds it at its start, it deletes the stored events, because a replay would have a gap.
 
 The file contains session ids and messages, so only its owner can read it. Its size has a bound: the events of live
-sessions have `max_bytes`, those of earlier processes another `max_bytes`, and each session has one `initialize`
+sessions take at most `max_bytes`, those of earlier processes as much again, and each session has one `initialize`
 message.
 
 Threats:
@@ -22,6 +22,7 @@ Uses: durable_store.py (the thread that calls `save` and `load`)
 from __future__ import annotations
 
 import errno
+import math
 import os
 import sqlite3
 import stat
@@ -67,7 +68,7 @@ class SqliteEventStore(DurableEventStore):
     """
 
     def __init__(self, path: str, max_session_age: float = MAX_SESSION_AGE, **limits: Unpack[StoreLimits]) -> None:
-        super().__init__(0, **limits)
+        super().__init__(process_number=0, **limits)  # `_number` below depends on what the file says
         self._path, self._max_session_age = os.path.abspath(path), max_session_age
         self._lock = threading.Lock()  # so that `close` waits for the thread
         self._unsaved_path = f"{self._path}-unsaved"
@@ -107,7 +108,7 @@ class SqliteEventStore(DurableEventStore):
             CREATE INDEX IF NOT EXISTS events_of_session ON events (session, number);
             """
         )
-        with suppress(sqlite3.OperationalError):  # a store of an earlier version lacks the column
+        with suppress(sqlite3.OperationalError):  # it fails if the column exists, as in all but old stores
             self._database.execute("ALTER TABLE sessions ADD COLUMN kept BLOB")
         lacks_events = os.path.exists(self._unsaved_path)
         process_number = int(self._database.execute("PRAGMA user_version").fetchone()[0]) + 1
@@ -118,8 +119,9 @@ class SqliteEventStore(DurableEventStore):
             run("DELETE FROM sessions WHERE time < ?", (now - self._max_session_age,))
             newest = "SELECT session FROM sessions ORDER BY time DESC LIMIT ?"
             run(f"DELETE FROM sessions WHERE session NOT IN ({newest})", (MAX_STORED_SESSIONS,))
-            run("DELETE FROM events WHERE time < ?", (float("inf") if lacks_events else now - self._max_age,))
+            run("DELETE FROM events WHERE time < ?", (math.inf if lacks_events else now - self._max_age,))
             run("DELETE FROM events WHERE session NOT IN (SELECT session FROM sessions)")
+            # Keep the newest events, up to `max_bytes` in all.
             sums = f"SELECT number, SUM(LENGTH(data) + {EVENT_COST}) OVER (ORDER BY number DESC) AS size FROM events"
             too_old = f"SELECT MAX(number) FROM ({sums}) WHERE size > ?"
             run(f"DELETE FROM events WHERE number <= ({too_old})", (self._max_bytes,))
@@ -180,8 +182,11 @@ class SqliteEventStore(DurableEventStore):
         events = "SELECT time, stream, number, data FROM events WHERE session = ? ORDER BY number"
         with self._lock:
             row = self._database.execute(sessions, (session, principal, oldest)).fetchone()
-            found = self._database.execute(events, (session,)).fetchall() if row is not None else []
-        return StoredSession(row[0], row[1], found, kept=row[2] or b"") if row is not None else None
+            if row is None:
+                return None
+            found = self._database.execute(events, (session,)).fetchall()
+        initialize, owner, kept = row
+        return StoredSession(initialize, owner, found, kept=kept or b"")
 
     async def find_session(self, session: str, principal: str | None, caller: str = "") -> StoredSession | None:
         try:
@@ -200,15 +205,16 @@ class SqliteEventStore(DurableEventStore):
 
 def _check_private(store: str) -> None:
     """Raise PermissionError if other users can read, change or plant a file of the store."""
-    why = None
     for ending in _ENDINGS:
         with suppress(FileNotFoundError):
-            why = why or _exposure(os.path.basename(store + ending), os.lstat(store + ending))
+            why = _exposure(os.path.basename(store + ending), os.lstat(store + ending))
+            if why is not None:
+                raise PermissionError(errno.EPERM, why, store)
     folder = os.path.dirname(store)
-    is_open = os.name != "nt" and os.stat(folder).st_mode & stat.S_IWOTH  # also /tmp: everybody can plant a log there
-    if is_open or SYSTEM.is_shared(folder):
-        why = why or f"other users can create files in {folder}; choose a folder of your own"
-    if why is not None:
+    # In a folder such as /tmp everybody can plant a log.
+    is_world_writable = os.name != "nt" and os.stat(folder).st_mode & stat.S_IWOTH
+    if is_world_writable or SYSTEM.is_shared(folder):
+        why = f"other users can create files in {folder}; choose a folder of your own"
         raise PermissionError(errno.EPERM, why, store)
 
 
