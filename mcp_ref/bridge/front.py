@@ -20,7 +20,6 @@ from ..basic.subscriptions import SubscriptionsListenRequestParams
 from ..codec import codec_for
 from ..features.registered_tools import Tools
 from ..jsonrpc.errors import ProtocolError
-from ..jsonrpc.messages import Object
 from ..revisions import Revision
 from ..server.catalog import Catalog
 from ..server.context import Context
@@ -30,7 +29,7 @@ from ..session import Handler
 from .back_client import caller_of
 from .changes import FrontResources
 from .relay import Relay
-from .relayed import RelayedMethods, RelayedObject, without_hop_meta
+from .relayed import RelayedMethods
 from .tasks import FrontTasks
 
 NATIVE: Final = frozenset({
@@ -41,22 +40,6 @@ NATIVE: Final = frozenset({
 
 MAX_INSTRUCTIONS: Final = 2000
 """Maximum length of the instructions of one of several servers, in characters."""
-
-
-class FrontMethods(RelayedMethods):
-    """The methods that the relay serves. `session` is the legacy session; None for stateless requests."""
-
-    def __init__(self, relay: Relay, session: ServerSession | None = None) -> None:
-        super().__init__(NATIVE, relay.serve, self._receive)
-        self._relay, self._session = relay, session
-
-    def _receive(self, method: str, params: Object) -> None:
-        """Pass a notification of the legacy session on, such as `notifications/roots/list_changed`."""
-        for server in self._relay.servers.values():
-            for client in server.clients:
-                is_own = self._session is not None and client.caller.session is self._session
-                if is_own and client.is_open:
-                    client.session.notify(method, RelayedObject(without_hop_meta(params)))
 
 
 class FrontTools(Tools):
@@ -81,7 +64,7 @@ class FrontCatalog(Catalog):
     ) -> None:  # fmt: skip
         super().__init__(info, None, revisions, options)
         self._relay, self._close_servers, self.announcers = relay, close, relay.changes.announcers
-        self.custom_methods = FrontMethods(relay)
+        self.custom_methods = RelayedMethods(NATIVE, relay.serve, lambda method, params: None)
         self.middleware.append(self._wrap)
         for server in relay.servers.values():
             server.on_facts = self._note_facts
@@ -149,7 +132,9 @@ class FrontCatalog(Catalog):
         session.ended.add_done_callback(lambda _: loop.call_later(FINISH_SECONDS, self._relay.end_session, session))
         await self._relay.connect(caller_of(context))
         result = await handler(params, context)
-        session.custom_methods = FrontMethods(self._relay, session)
+        session.custom_methods = RelayedMethods(
+            NATIVE, self._relay.serve, partial(self._relay.pass_to_servers, session)
+        )
         # A modern server logs only at the level that each request names; a legacy one chooses its level itself.
         has_modern = any(server.is_modern for server in self._relay.servers.values())
         session.logging_level = "info" if has_modern else None

@@ -37,7 +37,7 @@ from .exchange import LISTS, exchange, exchange_simply
 from .held import HeldCall, HeldCalls, ReplayedCall
 from .lists import Lists
 from .namespaces import Namespace
-from .relayed import sealed, unsealed
+from .relayed import RelayedObject, sealed, unsealed, without_hop_meta
 from .tasks import BridgeTasks
 
 
@@ -71,6 +71,13 @@ class Relay:
         self.changes.end_session(session)
         for server in self.servers.values():
             server.end_session(session)
+
+    def pass_to_servers(self, session: ServerSession, method: str, params: Object) -> None:
+        """Pass a notification of a legacy session on, such as `notifications/roots/list_changed`."""
+        for server in self.servers.values():
+            for client in server.clients:
+                if client.caller.session is session and client.is_open:
+                    client.session.notify(method, RelayedObject(without_hop_meta(params)))
 
     async def serve(self, method: str, params: Object, context: Context) -> Object:
         """Serve a request of a client. Return the result. Raise ProtocolError for an error response."""

@@ -57,23 +57,11 @@ class RelayedObject(CustomData):
         return {"members": wire, "_meta": wire.get("_meta")}
 
 
-def relayed_method(
-    name: str, serve: Callable[[str, Object, Any], Awaitable[Object]], receive: Callable[[str, Object], None]
-) -> CustomMethod:
-    """Return the registration of any method: `serve` gets its requests, or `receive` its notifications."""
-
-    async def serve_object(params: CustomData, context: RequestContext) -> CustomData:
-        return RelayedObject(await serve(name, params.members, context))
-
-    def receive_object(params: CustomData) -> None:
-        receive(name, params.members)
-
-    result = None if "notifications/" in name else _SHAPE
-    return CustomMethod(Method(name, "both", _SHAPE, result), serve_object, receive_object)
-
-
 class RelayedMethods(dict[str, CustomMethod]):
-    """The registrations of all methods but those `served_here`. Those of the specification are made only once."""
+    """The registrations of all methods but those `served_here`. Those of the specification are made only once.
+
+    `serve` gets the requests, and `receive` the notifications.
+    """
 
     def __init__(
         self, served_here: Collection[str], serve: Callable[[str, Object, Any], Awaitable[Object]],
@@ -89,10 +77,20 @@ class RelayedMethods(dict[str, CustomMethod]):
         found = super().get(name)
         if found is not None or name in self._served_here:
             return found
-        made = relayed_method(name, self._serve, self._receive)
+        made = self._registration(name)
         if name in SPECIFIED:
             self[name] = made
         return made
+
+    def _registration(self, name: str) -> CustomMethod:
+        async def serve(params: CustomData, context: RequestContext) -> CustomData:
+            return RelayedObject(await self._serve(name, params.members, context))
+
+        def receive(params: CustomData) -> None:
+            self._receive(name, params.members)
+
+        result = None if "notifications/" in name else _SHAPE
+        return CustomMethod(Method(name, "both", _SHAPE, result), serve, receive)
 
 
 def without_hop_meta(wire: Object) -> Object:
