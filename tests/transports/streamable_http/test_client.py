@@ -233,8 +233,12 @@ async def test_messages_before_the_response_are_delivered_and_nothing_is_read_af
         notes = [encode_event(note(str(n))) for n in range(20)]
         site.on("ping", events(*notes, encode_event(result(1)), hold=True))
         async with talk(site.url) as client:
+            client.transport.pause_reading()
             client.send(Request(1, "ping"))
-            found = [await client.next() for _ in range(21)]
+            found = [await client.next()]
+            assert client.received.empty()  # it waits, although the others have come too
+            client.transport.resume_reading()
+            found += [await client.next() for _ in range(20)]
             assert [m.params["data"] for m in found if isinstance(m, Notification)] == [str(n) for n in range(20)]
             assert found[20] == Response(1, {})
             await eventually(lambda: site.under_way == 0)  # the stream was left
