@@ -225,8 +225,10 @@ def test_a_thread_that_waits_while_another_closes_the_client_is_told_so(what: st
     client = SyncClient(Client(featured_server(), timeout=None))
     ended: Future[BaseException | None] = Future()
     begun = threading.Event()
+    tasks: list[asyncio.Task[object]] = []
 
     async def wait() -> None:
+        tasks.extend(asyncio.all_tasks())
         begun.set()
         if what == "a request":
             await client.client.call_tool("never")
@@ -243,7 +245,7 @@ def test_a_thread_that_waits_while_another_closes_the_client_is_told_so(what: st
     with client:
         thread.start()
         assert begun.wait(PATIENCE)
-    assert isinstance(ended.result(PATIENCE), ConnectionClosed)
+    assert isinstance(ended.result(PATIENCE), ConnectionClosed) and all(task.done() for task in tasks)
     thread.join(PATIENCE)
 
 
