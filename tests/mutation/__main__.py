@@ -8,7 +8,7 @@
 A change replaces one comparison, condition or constant, or removes one call. The tests of a module are the test file
 with its name (without one, its folder), the files that import it, and the files that name a sentence of its pages.
 They run in a copy of the tree. A change that no test notices (a survivor) is printed. It needs a test, unless it does
-not change the behavior.
+not change the behavior: then equivalent.txt has the reason.
 """
 
 from __future__ import annotations
@@ -83,6 +83,14 @@ OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 
 
+EQUIVALENT = dict(
+    line.rsplit(" = ", 1)
+    for line in Path(__file__).with_name("equivalent.txt").read_text("utf-8").splitlines()
+    if not line.startswith("#")
+)
+"""The reasons why some changes, without their lines, cannot be noticed. They are printed, and count as unnoticed."""
+
+
 @dataclass(frozen=True)
 class Change:
     """One change of a module: the text between two offsets of its bytes, and the text that replaces it."""
@@ -95,7 +103,9 @@ class Change:
     after: str
 
     def __str__(self) -> str:
-        return f"{self.module}:{self.line}: {self.before}  ->  {self.after}"
+        reason = EQUIVALENT.get(f"{self.module}: {self.before}  ->  {self.after}")
+        shown = f"{self.module}:{self.line}: {self.before}  ->  {self.after}"
+        return f"{shown}    equivalent: {reason}" if reason else shown
 
 
 def replacements(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST]]:
