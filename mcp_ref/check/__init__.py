@@ -1,15 +1,16 @@
 """The judge of any conversation: between any client and any server, in any revision, over any transport.
 
 It gets the events of a conversation, one by one, and returns findings. The recorder and the command line read and write
-the recordings; this room opens no connection, reads no clock, and reads only one file, its own `sentences.txt`. A plain
-server or client loads nothing of this room.
+the recordings; this package opens no connection, reads no clock, and reads only one file, its own `sentences.txt`. A
+program that only serves or calls MCP loads nothing of it.
 
 - `recording.py`: the format of a recorded conversation, one JSON object a line
 - `masking.py`: the same events without their secrets
 - `state.py`: the declarations and the open requests of a conversation
-- `rules.py`: rules, faults and findings; `sentences.txt`: the advice of each rule, the sentences that it decides, and
-  those that no observer can decide
-- `findings.py`: the rules applied, and each cause reported once
+- `rules.py`: rules, faults and findings
+- `sentences.txt`: for each rule, how to mend a fault, and the sentences of the specification that it checks; and the
+  sentences that no observer can check
+- `findings.py`: applies the rules, and reports each cause once
 - `memory.py`, `reader.py`, `exchanges.py`, `conversation.py`: from events to findings
 - `report.py`: findings as text, JSON, JUnit and SARIF
 

@@ -65,10 +65,10 @@ def task_is_cancelled_as_task(message: Message) -> Verdict:
 def no_response_after_cancellation(message: Message) -> Verdict:
     """A cancelled request gets no response."""
     call = message.call
-    if call is None or call.cancelled is None or call.method == "subscriptions/listen":
+    if call is None or call.cancelled_event is None or call.method == "subscriptions/listen":
         return None
     later_request, later_response = message.receiver.latest_answered
-    if later_request < call.cancelled:
+    if later_request < call.cancelled_event:
         return None  # the response can have crossed the cancellation on the way
     text = f"{call.method} gets a response after its cancellation, although its receiver had answered a later request"
-    return Fault(text, (call.cancelled, later_response))
+    return Fault(text, (call.cancelled_event, later_response))

@@ -6,8 +6,9 @@
             print(finding.text)
     conversation.close()
 
-It judges only by the declarations of the two sides, and reports only faults that it has seen. A conversation can
-begin in the middle, lose events, or mix several connections: then the facts that are missing are unknown.
+It holds each side only to what the two have declared (revision, capabilities, tools), and reports only faults that it
+has seen. A conversation can begin in the middle, lose events, or mix several connections: then missing facts count as
+unknown, and no rule relies on them.
 
 Used by: cli/check.py, recorder/. Below: exchanges.py, findings.py, and the modules of the pages
 """
@@ -66,7 +67,7 @@ class Conversation:
         self._head = head
         self._number = 0
         self._unread = 0
-        """Number of messages in closed dialogues that are not judged, because they are cut or beyond a limit."""
+        """Number of messages of closed dialogues that were not judged (see `Dialogue.unread`)."""
         self._table = FindingTable()
         self._reader = Reader(self._table)
         self._exchanges = Exchanges(
@@ -77,7 +78,7 @@ class Conversation:
         """The numbers of the pipes whose servers have ended. A line can still come after the end."""
         self._has_lost_events = False
         self.unverified: Bounded[str, None] = Bounded()
-        """The latest sentences about parts of the conversation that could not be judged, in order."""
+        """The parts of the conversation that could not be judged, and why, for the report. Only the latest are kept."""
 
     def receive(self, event: Event) -> list[Finding]:
         """Return the findings that an event shows or completes. Events are numbered from 1."""
@@ -106,7 +107,7 @@ class Conversation:
     def close(self) -> list[Finding]:
         """Return the findings about messages that never came."""
         dialogues = self._exchanges.dialogues.values()
-        if any(each.is_shared and each.modern is None and each.first is not None for each in dialogues):
+        if any(each.is_shared and each.modern is None and each.first_event is not None for each in dialogues):
             text = "clients without a session cannot be told apart: their ids, order and capabilities are not judged"
             self.unverified[text] = None
         for dialogue in (*self._pipes.values(), *self._exchanges.dialogues.values()):
@@ -129,9 +130,10 @@ class Conversation:
     def _new_pipe(self, event: Frame) -> Dialogue:
         transport = self._head.transport if self._head is not None else "messages"
         dialogue = Dialogue("stdio" if transport == "stdio" else "messages", self._named_revision)
-        is_started = self._head is not None and bool(self._head.command) and event.connection not in self._ended
-        is_beginning = is_started or (event.sender == "client" and opens_session(event.content.data))
-        dialogue.is_whole = is_beginning and not self._has_lost_events
+        is_leftover = event.connection in self._ended  # a line after the end of its server
+        is_started_here = self._head is not None and bool(self._head.command) and not is_leftover
+        begins_session = event.sender == "client" and opens_session(event.content.data)
+        dialogue.is_whole = (is_started_here or begins_session) and not self._has_lost_events
         if not dialogue.is_whole:
             text = "was not seen from its beginning: order, unknown ids and capabilities are not judged"
             self.unverified[f"connection {event.connection} {text}"] = None
@@ -146,6 +148,6 @@ class Conversation:
             forget(dialogue)
 
     def _close_dialogue(self, dialogue: Dialogue) -> None:
-        # the server is at fault if a fault names no side: it never sent a response
+        # A fault that names no side is the server's, because what is missing at the end is a response of it.
         self._table.judge("close", dialogue, "", dialogue.known_revision, "server", self._number)
         self._unread += dialogue.unread

@@ -22,7 +22,7 @@ _OPENING = ("initialize", "ping", "server/discover")
 def initialize_first(message: Message) -> Verdict:
     """The first request of a session is initialize."""
     dialogue = message.dialogue
-    is_first = dialogue.first is None and dialogue.initialize is None
+    is_first = dialogue.first_event is None and dialogue.initialize is None
     is_legal = not is_first or message.method in _OPENING or is_stateless(message.body)
     return None if is_legal else f"the first request is {message.method[:80]}"
 
@@ -41,7 +41,7 @@ def client_waits_for_initialize(message: Message) -> Verdict:
         return None
     if opening.exchange is not None and opening.exchange.status:
         return None  # HTTP has answered the request, although not with a JSON-RPC response
-    if is_stateless(message.body) or message.dialogue.negotiated is not None or message.method in _OPENING:
+    if is_stateless(message.body) or message.dialogue.negotiated_event is not None or message.method in _OPENING:
         return None
     text = f"the client sends {message.method[:80]} before the server has responded to initialize"
     return Fault(text, (opening.event,), key="")
@@ -50,7 +50,7 @@ def client_waits_for_initialize(message: Message) -> Verdict:
 @legacy_rule(SHOULD, f"{_PAGE}#initialization-8", "request", needs="whole unshared", by="server")
 def server_waits_for_initialized(message: Message) -> Verdict:
     """Before notifications/initialized, a server sends only pings and log messages."""
-    if message.method == "ping" or message.dialogue.initialized is not None:
+    if message.method == "ping" or message.dialogue.initialized_event is not None:
         return None
     text = f"the server sends {message.method[:80]} before the client has sent notifications/initialized"
     return Fault(text, key="")
@@ -60,7 +60,7 @@ def server_waits_for_initialized(message: Message) -> Verdict:
 def initialized_is_sent(dialogue: Dialogue) -> Verdict:
     """After the result of initialize, the client sends notifications/initialized."""
     used = dialogue.used_before_initialized
-    if used is None or dialogue.initialized is not None or not dialogue.is_whole or dialogue.is_shared:
+    if used is None or dialogue.initialized_event is not None or not dialogue.is_whole or dialogue.is_shared:
         return None
     return Fault("the client used the session, but never sent notifications/initialized", (used,), "client")
 

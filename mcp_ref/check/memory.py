@@ -1,4 +1,4 @@
-"""The memory of a dialogue: the facts that each message declares, begins and ends.
+"""The memory of a dialogue: what each message declares, and the requests and tasks that it begins or ends.
 
 Rules judge a message by the state before it. Then `remember` updates the state.
 
@@ -37,24 +37,27 @@ def new_call(message: Message, exchange: Exchange | None) -> Call:
 def find_call(dialogue: Dialogue, side: Side, id: RequestId, exchange: Exchange | None) -> Call | None:
     """Return the request to which a response of `side` belongs."""
     if exchange is not None and side == "server":
-        for request in exchange.requests:
+        for request in exchange.requests:  # a response most often comes to the POST of its request
             if request.id == id and request.call is not None:
                 return request.call
         if exchange.dialogue.is_shared:
-            return None
+            return None  # several clients may use the same id
     call = dialogue.party(OTHER_SIDE[side]).calls.get(id)
-    return None if call is not None and call.copies else call
+    if call is not None and call.copies:
+        return None  # several requests in flight have this id
+    return call
 
 
 def remember(message: Message, is_broken: bool = False) -> None:
     """Update the state of the dialogue with a message that has been judged.
 
-    A notification that `is_broken`, which means that it does not fit its schema, has no effect.
+    If `is_broken`, the message does not fit its schema; such a notification changes nothing.
     """
     dialogue, call = message.dialogue, message.call
-    dialogue.first = dialogue.first or message.event
+    dialogue.first_event = dialogue.first_event or message.event
     if message.kind == "request" and call is not None:
-        if not (dialogue.is_shared and message.exchange is not None):
+        has_unique_id = not dialogue.is_shared or message.exchange is None
+        if has_unique_id:
             _begin(message, call)
         _remember_request(message)
     elif message.kind == "notification" and not is_broken:
@@ -68,10 +71,10 @@ def remember(message: Message, is_broken: bool = False) -> None:
 
 
 def forget(dialogue: Dialogue) -> None:
-    """Forget all of a dialogue that lost events could contradict."""
+    """Forget everything that lost events may have changed."""
     dialogue.is_whole = False
     if dialogue.revision is None:
-        dialogue.modern = None  # a client that found no modern server can have begun a session
+        dialogue.modern = None  # the lost events may hold the `initialize` of a client that found no modern server
     for party in (dialogue.client, dialogue.server):
         for table in (party.calls, party.finished, party.tokens, party.finished_tokens):
             table.clear()
@@ -99,13 +102,13 @@ def forget_refused(exchange: Exchange) -> None:
 
 def _begin(message: Message, call: Call) -> None:
     dialogue, earlier = message.dialogue, message.sender.calls.get(call.id)
-    if earlier is not None and earlier.cancelled is None:  # the id is used twice, so the responses look the same
+    if earlier is not None and earlier.cancelled_event is None:  # the id is used twice, so the responses look the same
         earlier.copies += 1
         return
     message.sender.calls[call.id] = call
     if call.token is not None:
         message.sender.tokens[call.token] = call
-    is_early = dialogue.negotiated is not None and dialogue.initialized is None and message.side == "client"
+    is_early = dialogue.negotiated_event is not None and dialogue.initialized_event is None and message.side == "client"
     if is_early and dialogue.used_before_initialized is None and message.method not in ("ping", "initialize"):
         dialogue.used_before_initialized = message.event
 
@@ -121,13 +124,13 @@ def _finish(message: Message) -> None:
                 party.finished_tokens[call.token] = party.tokens.pop(call.token)
         party.latest_answered = max(party.latest_answered, (call.event, message.event))
         if message.kind == "result" and ("resultType" in body or "supportedVersions" in body):
-            dialogue.served_modern = message.event
+            dialogue.served_modern_event = message.event
     elif message.id is not None and message.id in party.calls:  # one of several requests with this id
         party.calls[message.id].copies -= 1
     if message.kind != "error":
         return
     if message.method == "server/discover" and body.get("code") == METHOD_NOT_FOUND:
-        dialogue.discover_refused = message.event
+        dialogue.discover_refused_event = message.event
     if body.get("code") == URL_ELICITATION_REQUIRED:
         for each in objects(an_object(body.get("data")).get("elicitations")):
             dialogue.elicitations[str(each.get("elicitationId"))] = message.event
@@ -138,8 +141,10 @@ def _remember_request(message: Message) -> None:
     match message.method:
         case "initialize":
             if dialogue.initialize is not None and dialogue.is_ordered:  # a new session on the same pipe
-                dialogue.initialized = dialogue.negotiated = dialogue.revision = dialogue.server.capabilities = None
-                forget(dialogue)  # responses of the first session can still come
+                dialogue.initialized_event = dialogue.negotiated_event = dialogue.revision = (
+                    dialogue.server.capabilities
+                ) = None
+                forget(dialogue)  # so that late responses of the first session are not reported as unknown
             dialogue.initialize, dialogue.modern = message.call, None
             dialogue.client.capabilities = _capabilities(body)
         case "server/discover":
@@ -159,12 +164,13 @@ def _remember_notification(message: Message) -> None:
     dialogue, body = message.dialogue, message.body
     match message.method:
         case "notifications/initialized":
-            dialogue.initialized = message.event
+            dialogue.initialized_event = message.event
         case "notifications/cancelled":
+            # Also the receiver's request: a side that cancels the wrong one, which a rule reports, has said so.
             for party in (message.sender, message.receiver):
-                cancelled = party.calls.find(body.get("requestId"))
-                if cancelled is not None and cancelled.cancelled is None:
-                    cancelled.cancelled = message.event
+                call = party.calls.find(body.get("requestId"))
+                if call is not None and call.cancelled_event is None:
+                    call.cancelled_event = message.event
         case "notifications/progress":
             call, progress = call_of_token(message), body.get("progress")
             if call is not None and isinstance(progress, int | float):
@@ -184,7 +190,7 @@ def _remember_result(message: Message, call: Call) -> None:
     dialogue, body = message.dialogue, message.body
     match message.method:
         case "initialize":
-            dialogue.revision, dialogue.negotiated = find_revision(body.get("protocolVersion")), message.event
+            dialogue.revision, dialogue.negotiated_event = find_revision(body.get("protocolVersion")), message.event
             dialogue.server.capabilities = _capabilities(body)
         case "server/discover":
             if dialogue.revision is None and _capabilities(body) is not None:
@@ -240,9 +246,12 @@ def _remember_input_required(message: Message, call: Call) -> None:
     call.input_keys = tuple(an_object(message.body.get("inputRequests")))
     call.digest = request_digest(call.method, call.params)
     if isinstance(state, str):
-        earlier = dialogue.states.get(state, call)
-        is_same = earlier is not None and earlier.digest == call.digest
-        dialogue.states[state] = call if is_same else None
+        if state not in dialogue.states:
+            dialogue.states[state] = call
+        else:
+            earlier = dialogue.states[state]
+            is_same = earlier is not None and earlier.digest == call.digest
+            dialogue.states[state] = call if is_same else None
     if not dialogue.is_shared:
         dialogue.input_rounds[call.digest] = message.event, isinstance(state, str)
 
@@ -259,7 +268,7 @@ def _remember_tasks(message: Message) -> None:
         if isinstance(interval, int | float):
             seen.poll_interval = min(max(interval, 0), MAX_POLL_INTERVAL) / 1000
         if task is message.body.get("task") and message.kind == "result":
-            seen.created = message.event
+            seen.created_event = message.event
 
 
 def tasks_in(message: Message) -> list[Object]:

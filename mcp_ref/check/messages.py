@@ -126,7 +126,7 @@ def id_used_once(message: Message) -> Verdict:
 def id_in_flight(message: Message) -> Verdict:
     """The id of a request is not that of another request that still waits."""
     earlier = message.sender.calls.get(message.request.id)
-    if earlier is None or earlier.cancelled is not None:
+    if earlier is None or earlier.cancelled_event is not None:
         return None
     text = f"the id {quoted(message.id)} of {message.method} is that of {earlier.method}, which still waits"
     return Fault(text, (earlier.event,))
@@ -207,7 +207,7 @@ def no_response_of_client(message: Message) -> Verdict:
 def never_answered(dialogue: Dialogue) -> Verdict:
     """Each request gets a response."""
     waiting = [call for call in dialogue.client.calls.values()
-               if call.cancelled is None and call.method != "subscriptions/listen"]  # fmt: skip
+               if call.cancelled_event is None and call.method != "subscriptions/listen"]  # fmt: skip
     if not waiting or not dialogue.is_whole:
         return None
     some = ", ".join(f"{call.method or 'a request'} (id {call.id!r})" for call in waiting[:3])

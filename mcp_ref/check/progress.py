@@ -63,7 +63,7 @@ def unique_token(message: Message) -> Verdict:
     """A progress token is unique across the requests in flight."""
     token = message.request.token
     other = message.sender.tokens.get(token) if token is not None else None
-    if other is None or other.id == message.id or other.cancelled is not None:
+    if other is None or other.id == message.id or other.cancelled_event is not None:
         return None
     text = f"{message.method} has the progress token {quoted(token)} of {other.method}, which is unfinished"
     return Fault(text, (other.event,))

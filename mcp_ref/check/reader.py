@@ -154,7 +154,7 @@ def _revision_of_sent(message: Message, known: Revision | None) -> Revision | No
     """Return the revision of a request or notification."""
     dialogue, exchange = message.dialogue, message.exchange
     if message.side == "server" and SUBSCRIPTION_ID in message.meta and dialogue.modern is not None:
-        return dialogue.modern
+        return dialogue.modern  # only modern subscriptions have ids
     if message.method == "initialize":
         return _version_named(message.body.get("protocolVersion"))
     if message.side == "client" and is_stateless(message.body):
@@ -176,7 +176,7 @@ def _is_unusual(value: Object) -> bool:
 def _remember_unread(data: bytes, source: Source) -> None:
     """Remember a message that is not judged, because it is too large for the recording, or beyond a limit of ours.
 
-    It can have given tokens, cursors and definitions, so no later message is at fault because they are missing.
+    It may have contained tokens, cursors or definitions, so later messages that use them are not blamed.
     """
     keys, id = search_members(data.decode("utf-8", "replace"))
     dialogue = source.dialogue
@@ -190,7 +190,7 @@ def _remember_unread(data: bytes, source: Source) -> None:
     call = find_call(dialogue, source.side, id, source.exchange) if isinstance(id, str | int) else None
     if call is not None:
         dialogue.party(call.sender).calls.pop(call.id, None)
-    if call is None or call.method in ("tools/list", ""):
+    if call is None or call.method in ("tools/list", ""):  # the method of an unread request is ""
         dialogue.tools.clear()
 
 
@@ -218,7 +218,7 @@ def _remember_request(id: object, source: Source) -> None:
 
 
 def _revision_of_stateless(message: Message, known: Revision | None) -> Revision | None:
-    """Return the revision of a stateless request, and remember that the dialogue has one."""
+    """Return the revision of a stateless request, and store it as the dialogue's modern revision."""
     dialogue, version = message.dialogue, message.meta[PROTOCOL_VERSION]
     revision = find_revision(version)
     if revision is not None and revision.era == "modern":
@@ -242,7 +242,7 @@ def _revision_of_response(message: Message, known: Revision | None) -> Revision 
     if message.method == "initialize" and message.kind == "result":
         chosen = _version_named(message.body.get("protocolVersion"))
         if chosen is None or chosen.era == "legacy":
-            return chosen
+            return chosen  # a modern one, which no handshake can choose, is judged like any other response
     dialogue, call = message.dialogue, message.call
     if call is None:
         return dialogue.revision
@@ -254,7 +254,10 @@ def _revision_of_response(message: Message, known: Revision | None) -> Revision 
 
 
 def _is_served(revision: Revision, dialogue: Dialogue, call: Call) -> bool:
-    """Return True if the server surely took a stateless request for one, as it did before, or as our caller says."""
+    """Return True if the server surely took the request as a stateless one.
+
+    It has served one before, or the caller of `Conversation` has named this revision.
+    """
     if dialogue.transport == "http" and call.exchange is not None and VERSION_HEADER not in call.exchange.headers:
         return False  # without the header, the server can take the request for one of 2025-03-26
-    return dialogue.served_modern is not None or dialogue.named_revision is revision
+    return dialogue.served_modern_event is not None or dialogue.named_revision is revision

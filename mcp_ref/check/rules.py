@@ -2,16 +2,16 @@
 
 A rule is a small function under the decorator `rule`, and its docstring is the demand in one line. The function gets a
 message, an HTTP exchange, an event of a stream or a whole dialogue, and returns None, or a fault: a sentence with the
-values at hand. The decorator names a sentence of the specification by its id in the list of requirements, in the latest
-revision that has the sentence. An id that begins with `schema/` is a demand of the schema.
+wrong values. The decorator takes the id of the sentence of the specification that the rule checks. If several revisions
+share the sentence, the id is that of the latest. An id that begins with `schema/` is a demand of the schema.
 
     @modern_rule(MUST, "2026-07-28/basic/index#result-responses-3", "result", by="server")
     def result_type(message: Message) -> Verdict:
         '''Each result has a resultType.'''
         return None if ... else f"the {message.sent} has no resultType"
 
-`sentences.txt` has the advice to a side that broke the rule, all sentences that the rule decides, and the sentences
-that no observer can decide.
+For each rule, `sentences.txt` has the advice to a side that broke it, and all sentences that the rule checks. It also
+lists the sentences that no observer can check.
 
 Each rule belongs to a stage. If a message breaks a rule of an early stage, rules of a later stage do not judge it, so
 that one cause gives one finding.
@@ -38,9 +38,9 @@ SHOULD: Final = "SHOULD"
 ADVICE: Final = "advice"
 
 On = Literal["malformed", "request", "notification", "result", "error", "exchange", "head", "event", "end", "close"]
-"""The kind of thing that a rule judges, and the moment when it does. The first five are messages. Of an HTTP exchange,
-`exchange` is the whole request, `head` the head of the response, `event` one event of a stream, and `end` the end of
-the response. `close` is a dialogue that is over."""
+"""The kind of thing that a rule judges, and the moment when it does. The first five are messages. The next four are of
+an HTTP exchange: `exchange` when its request is complete, `head` when the head of the response has come, `event` for
+each event of a stream, and `end` when the response has ended. `close` is a dialogue that is over."""
 
 FORM, ORDER, SHAPE, MEANING = range(4)
 """The stages of rules: JSON-RPC, lifecycle and methods, the shape of params and results, everything else."""
@@ -48,13 +48,13 @@ FORM, ORDER, SHAPE, MEANING = range(4)
 
 @dataclass(slots=True)
 class Fault:
-    """A broken rule: a sentence with the values at hand, and further facts.
+    """A broken rule.
 
     Args:
-        text: sentence that says what is wrong.
-        events: numbers of earlier events that prove the fault too. The request of a response is always one.
-        side: the side at fault; None for the sender of the message, or the side of the rule.
-        key: distinguishes causes. The same rule, side and key are one finding, however often. Default: the method.
+        text: sentence that says what is wrong, and quotes the wrong values.
+        events: numbers of earlier events that prove the fault too. For a response, that of its request is added.
+        side: the side at fault. Default: the sender of the message, or for an exchange the side that the rule judges.
+        key: name of the cause. Faults with the same rule, side and key become one finding. Default: the method.
     """
 
     text: str
@@ -68,11 +68,11 @@ Judge = Callable[[Any], Verdict]
 F = TypeVar("F", bound=Judge)
 
 NEEDS: Final[dict[str, Callable[[Any], bool]]] = {
-    # without its beginning, nobody knows what a dialogue has not said
+    # if the beginning was missed, nobody can say that something was never sent
     "whole": lambda subject: subject.dialogue.is_whole,
     # ids, order and capabilities prove nothing if several clients can have sent them
     "unshared": lambda subject: not subject.dialogue.is_shared,
-    # a side has read each message before it sends the next
+    # both sides see the messages in the recorded order, because they share one pipe
     "ordered": lambda subject: subject.dialogue.is_ordered,
     # no value is hidden by `***`
     "unmasked": lambda subject: not subject.masked,
@@ -96,7 +96,7 @@ class Rule:
     judge: Judge
     on: frozenset[str]
     methods: frozenset[str]
-    """Methods whose messages or exchanges the rule judges, or kinds of malformed messages; empty for all."""
+    """JSON-RPC methods of messages, HTTP methods of exchanges, or kinds of malformed messages; empty for all."""
     needs: tuple[Callable[[Any], bool], ...]
     """The conditions under which the rule can judge."""
     by: Side | None
@@ -129,7 +129,7 @@ class Rule:
         return True
 
     def covers(self, revision: Revision | None) -> bool:
-        """Return True if the rule holds in a revision. In an unknown revision, only rules of all revisions hold."""
+        """Return True if the rule holds in a revision. If that is unknown, only rules of all revisions do."""
         if revision is None:
             return self.since is None and self.until is None
         return (self.since is None or self.since <= revision) and (self.until is None or revision < self.until)
@@ -176,18 +176,25 @@ class Sentences:
 
 @functools.cache
 def read_sentences() -> Sentences:
-    """Return the content of `sentences.txt`."""
-    sentences, table, value = Sentences(), dict[str, str](), ""
+    """Return the content of `sentences.txt`, whose lines are of these kinds:
+
+    [rule NAME] the advice of a rule, which checks the sentences below
+    [NAME] the reason why nobody can check the sentences below
+    2026-07-28/basic/index page-1 page-2      a page, and its sentences
+    """
+    sentences = Sentences()
+    target, rule_or_reason = sentences.rules, ""
     for line in importlib.resources.files(__package__).joinpath("sentences.txt").read_text("utf-8").splitlines():
-        heading = re.fullmatch(r"\[(rule )?(\w+)\] (.*)", line)
-        if heading is not None and heading[1]:
-            sentences.fixes[heading[2]] = heading[3]
-            table, value = sentences.rules, heading[2]
+        heading = re.fullmatch(r"\[(?P<kind>rule )?(?P<name>\w+)\] (?P<text>.*)", line)
+        if heading is not None and heading["kind"]:
+            sentences.fixes[heading["name"]] = heading["text"]
+            target, rule_or_reason = sentences.rules, heading["name"]
         elif heading is not None:
-            table, value = sentences.reasons, heading[3]
+            target, rule_or_reason = sentences.reasons, heading["text"]
         elif line and not line.startswith("#"):
             page, *numbers = line.split()
-            table.update((f"{page}#{number}", value) for number in numbers)
+            for number in numbers:
+                target[f"{page}#{number}"] = rule_or_reason
     return sentences
 
 

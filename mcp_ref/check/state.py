@@ -89,7 +89,7 @@ class Call:
     token: RequestId | None = None
     progress: float | None = None
     """The latest `progress` that was reported."""
-    cancelled: int | None = None
+    cancelled_event: int | None = None
     """The event that cancelled the request."""
     acknowledged: Object | None = None
     """The filter that the server acknowledged (subscriptions/listen)."""
@@ -98,7 +98,7 @@ class Call:
     task_id: str | None = None
     """The id of the task, if the response was a task."""
     digest: str = ""
-    """The digest of the method and the params, of a call whose result asks for input."""
+    """Digest of the method and the params. Set once the result asks for input."""
     input_keys: tuple[str, ...] = ()
     """The keys of the input requests in the result."""
     is_known: bool = True
@@ -119,7 +119,7 @@ class Tool:
     event: int
     definition: Object
     validators: dict[str, Validator | None] = field(default_factory=dict)
-    """Member of the definition -> its validator, once it was needed; None if it has none."""
+    """`inputSchema` or `outputSchema` -> its validator, compiled when needed; None if there is no legal schema."""
 
 
 @dataclass(slots=True)
@@ -129,7 +129,7 @@ class SeenTask:
     event: int = 0
     """The event with the latest status."""
     status: str = ""
-    created: int | None = None
+    created_event: int | None = None
     """The event with the result that created the task."""
     poll_interval: float = 0.0
     """The latest `pollInterval`, in seconds; 0 without one."""
@@ -169,7 +169,7 @@ class Party:
     """The progress tokens of the latest finished requests."""
 
     latest_answered: tuple[int, int] = 0, 0
-    """The events of the latest request of this side that has got its response, and of this response."""
+    """The latest request of this side that has its response, and the response, as the numbers of their events."""
 
     def never_sent(self, id: RequestId) -> bool:
         """Return True if the side surely sent no request with this id since the dialogue began."""
@@ -192,7 +192,7 @@ class Dialogue:
     modern: Revision | None = None
     """The revision of the latest stateless request."""
     unread: int = 0
-    """Number of messages that are not judged, because they are cut or beyond a limit of ours."""
+    """Number of messages that are not judged: cut off in the recording, or larger than this package accepts."""
     is_whole: bool = False
     """True if the dialogue was seen from its beginning, and nothing of it was lost."""
     is_shared: bool = False
@@ -200,19 +200,19 @@ class Dialogue:
     client: Party = field(default_factory=lambda: Party("client"))
     server: Party = field(default_factory=lambda: Party("server"))
     initialize: Call | None = None
-    initialized: int | None = None
+    initialized_event: int | None = None
     """The event of `notifications/initialized`."""
-    negotiated: int | None = None
+    negotiated_event: int | None = None
     """The event of the result of `initialize`."""
     used_before_initialized: int | None = None
     """The first request of the client after the handshake, and before `notifications/initialized`."""
-    served_modern: int | None = None
-    """An event with the result of a stateless request, which only a modern server sends."""
+    served_modern_event: int | None = None
+    """The latest event that shows a modern server: a result that only such a server sends."""
     discover: int | None = None
     """The event of the first `server/discover`."""
-    discover_refused: int | None = None
+    discover_refused_event: int | None = None
     """The event in which the server said that it does not have `server/discover`."""
-    first: int | None = None
+    first_event: int | None = None
     """The first event of the dialogue."""
     session: str | None = None
     is_leaving: bool = False
@@ -220,8 +220,8 @@ class Dialogue:
     deleted: SessionEnd | None = None
     """The response that accepted a DELETE of the session."""
     not_found: SessionEnd | None = None
-    """The latest response 404 to a request of the session. Only its client knows by it that the session is over: a
-    server can also send 404 to a stranger who names the session of somebody else."""
+    """The latest response 404 to a request of the session. It ends the session only for the client that received it,
+    because a server may also send 404 to a stranger who uses somebody else's session id."""
     is_authorized: bool = False
     """True if a request of the session had an Authorization header."""
     log_level: str | None = None
@@ -240,7 +240,7 @@ class Dialogue:
     input_rounds: Bounded[str, tuple[int, bool]] = field(default_factory=Bounded)
     """Digest of a request that got an `input_required` result -> its event, and True if the result had a state."""
     event_ids: Bounded[str, Exchange] = field(default_factory=Bounded)
-    """Event id -> the exchange that sent the event last."""
+    """Event id -> the exchange that carried the event most recently."""
 
     @property
     def known_revision(self) -> Revision | None:
@@ -249,8 +249,10 @@ class Dialogue:
 
     def stream_of(self, event_id: str | None) -> Exchange | None:
         """Return the exchange that began the stream of an event, or None if no event had this id."""
-        latest = self.event_ids.get(event_id or "")
-        return (latest.resumes or latest) if latest is not None else None
+        latest = self.event_ids.get(event_id) if event_id is not None else None
+        if latest is None:
+            return None
+        return latest.resumes or latest  # `resumes` is the first exchange of the stream
 
     def party(self, side: Side) -> Party:
         return self.client if side == "client" else self.server
@@ -302,7 +304,7 @@ class Message:
         match self.kind, self.method:
             case ("request" | "result", "initialize") | ("result", "server/discover"):
                 return an_object(self.body.get("capabilities"))
-            case "request", _:  # stateless
+            case "request", _:  # stateless; a legacy request has none of these
                 return an_object(self.meta.get(CLIENT_CAPABILITIES))
         return {}
 
@@ -332,12 +334,12 @@ class Message:
 
     @property
     def is_replay(self) -> bool:
-        """True if the server can have sent the message before, on a stream that broke."""
+        """True if the message may be a repetition, because a GET can resume a stream that broke."""
         return self.exchange is not None and self.exchange.method == "GET"
 
     @property
     def sent(self) -> str:
-        """The message in two or three words, for a sentence."""
+        """A short name of the message, for the text of a finding."""
         name = self.method[:80] or "a request that was not recorded"
         return f"{self.kind} of {name}" if self.kind in ("result", "error") else name
 
@@ -366,8 +368,9 @@ class Exchange:
     status: int = 0
     response_headers: Headers = field(default_factory=Headers)
     responses: list[Message] = field(default_factory=list)
-    """The responses in the body or stream, at most one more than the requests."""
+    """The responses in the body or stream, at most one more than the requests, which is enough to show a surplus."""
     response_count: int = 0
+    """Number of all responses."""
     events: int = 0
     """Number of events in the stream."""
     last_id: str | None = None
@@ -382,8 +385,8 @@ class Exchange:
     """Time of the end, in seconds."""
     connection: int = 0
     other_session: Dialogue | None = None
-    """A session of another client. It is set for a request without a session id, if this server gives one to every
-    client, so that this client must have one, too."""
+    """A session of another client, which shows that the server gives out session ids. Only set for a request that has
+    no session id."""
     revision: Revision | None = None
     is_endpoint: bool = True
     """False for exchanges that are not at the MCP endpoint, such as those of authorization."""

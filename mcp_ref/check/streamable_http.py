@@ -20,17 +20,23 @@ from .state import SESSION_HEADER, VERSION_HEADER, Exchange, Message, StreamEven
 _LEGACY: Final = "2025-11-25/basic/transports"
 _MODERN: Final = "2026-07-28/basic/transports/streamable-http"
 """The pages of the specification that the rules are from."""
-_CAUSAL_SECONDS: Final = 2.0
+_SURELY_READ_SECONDS: Final = 2.0
 """Time after which a client has surely read a response, in seconds."""
 _RETRY_FRACTION: Final = 0.9
-"""Part of the time in `retry` that a client must wait, as a share of 1. It is not 1, because clocks are not exact."""
+"""Share of the time in `retry` that a client must wait. It is less than 1, because clocks are not exact."""
+_CAUSE_LENGTH: Final = 40
+"""Length of the beginning of a text that names the header and the cause, in characters."""
 STATUS_OF: Final = {-32601: 404, -32020: 400, -32021: 400, -32022: 400}
 """Error code -> the HTTP status of its response in the modern era."""
 
 
 def _accepts(exchange: Exchange, *types: str) -> bool:
     accepted = ",".join(exchange.headers.get_all("accept")).lower()
-    return all(each in accepted or "*/*" in accepted or f"{each.partition('/')[0]}/*" in accepted for each in types)
+    for each in types:
+        main_type = each.partition("/")[0]
+        if not any(form in accepted for form in (each, f"{main_type}/*", "*/*")):
+            return False
+    return True
 
 
 def _accept_fault(exchange: Exchange, *types: str) -> str | None:
@@ -68,7 +74,7 @@ def post_is_json(exchange: Exchange) -> Verdict:
 @legacy_rule(MUST, f"{_LEGACY}#protocol-version-header-1", "exchange", needs="mcp unshared", since=R2025_06_18)
 def version_header(exchange: Exchange) -> Verdict:
     """After the handshake, each request names the revision in a header."""
-    revision = exchange.dialogue.revision if exchange.dialogue.negotiated is not None else None
+    revision = exchange.dialogue.revision if exchange.dialogue.negotiated_event is not None else None
     if exchange.is_opening or revision is None or VERSION_HEADER in exchange.headers:
         return None
     if exchange.method == "GET" and SESSION_HEADER not in exchange.headers:
@@ -80,12 +86,12 @@ def version_header(exchange: Exchange) -> Verdict:
 def negotiated_header(exchange: Exchange) -> Verdict:
     """MCP-Protocol-Version is the negotiated revision."""
     dialogue, name = exchange.dialogue, exchange.header(VERSION_HEADER)
-    if dialogue.negotiated is None or dialogue.revision is None or exchange.is_opening:
+    if dialogue.negotiated_event is None or dialogue.revision is None or exchange.is_opening:
         return None
     if name is None or name == dialogue.revision.name:
         return None
     text = f"MCP-Protocol-Version is {quoted(name)}, but the session has revision {dialogue.revision}"
-    return Fault(text, (dialogue.negotiated,))
+    return Fault(text, (dialogue.negotiated_event,))
 
 
 def _header_fault(exchange: Exchange) -> str | None:
@@ -94,9 +100,9 @@ def _header_fault(exchange: Exchange) -> str | None:
     if message is None or message.kind != "request" or message.method == "initialize":
         return None
     if missing_meta(message.body) is not None:
-        return None  # another rule
+        return None  # which another rule reports
     if exchange.masked and b"***" in exchange.body:
-        return None  # a header can have the hidden value in Base64, where no secret is found
+        return None  # a header may have the hidden value in Base64, which masking cannot find
     tool = exchange.dialogue.tools.find(message.body.get("name")) if message.method == "tools/call" else None
     try:
         check_headers(exchange.headers, mirrored_fields(Request(message.id or 0, message.method, message.body)))
@@ -106,7 +112,7 @@ def _header_fault(exchange: Exchange) -> str | None:
     except ProtocolError as error:
         return error.message.removeprefix("Header mismatch: ")
     except ValueError:
-        return None  # an invalid x-mcp-header, which is another rule
+        return None  # an invalid x-mcp-header, which another rule reports
     return None
 
 
@@ -114,7 +120,9 @@ def _header_fault(exchange: Exchange) -> str | None:
 def mirrored_headers(exchange: Exchange) -> Verdict:
     """The headers of a stateless request mirror its body."""
     fault = _header_fault(exchange)
-    return Fault(fault, key=fault[:40]) if fault is not None else None
+    if fault is None:
+        return None
+    return Fault(fault, key=fault[:_CAUSE_LENGTH])  # the values at the end of the text differ each time
 
 
 @modern_rule(MUST, f"{_MODERN}#server-validation-1", "head", needs="mcp")
@@ -150,7 +158,7 @@ def ended_session(exchange: Exchange) -> Verdict:
         return None
     deleted, not_found = dialogue.deleted, dialogue.not_found
     if deleted is not None:
-        is_late = deleted.was_read_before(exchange) or exchange.at - deleted.at > _CAUSAL_SECONDS
+        is_late = deleted.was_read_before(exchange) or exchange.at - deleted.at > _SURELY_READ_SECONDS
         return Fault(f"a {exchange.method} uses a session that has ended", (deleted.event,)) if is_late else None
     if not_found is not None and not_found.was_read_before(exchange):
         return Fault(f"a {exchange.method} uses a session after the response 404", (not_found.event,))
@@ -177,7 +185,7 @@ def visible_session_id(exchange: Exchange) -> Verdict:
 @legacy_rule(SHOULD, f"{_LEGACY}#session-management-5", "head")
 def missing_session_is_400(exchange: Exchange) -> Verdict:
     """A request without a session id is refused with 400."""
-    # only the statuses that a server can mean as "no session": 401, 403, 429 and 5xx have other causes
+    # Only statuses with which a server may mean "no session": 401, 403, 429 and 5xx have other causes.
     is_refused = exchange.other_session is not None and exchange.messages and exchange.status in (402, 404, 405, 422)
     return f"the status is {exchange.status} for a request without a session id" if is_refused else None
 
@@ -198,9 +206,10 @@ def accepted(exchange: Exchange) -> Verdict:
     """A POST of notifications or responses gets 202 without a body."""
     if not exchange.messages or exchange.requests:
         return None
-    if exchange.status == 202 and exchange.response_body:
-        return Fault("the response 202 has a body", key="body")
-    if exchange.is_over or not exchange.is_success or exchange.status == 202:
+    if exchange.is_over:
+        has_body = exchange.status == 202 and exchange.response_body
+        return Fault("the response 202 has a body", key="body") if has_body else None
+    if not exchange.is_success or exchange.status == 202:
         return None
     return f"the status for {exchange.messages[0].sent} is {exchange.status}"
 
@@ -210,10 +219,10 @@ def response_type(exchange: Exchange) -> Verdict:
     """The response to a request is JSON or an event stream."""
     if not exchange.requests or not exchange.is_success:
         return None
-    kind = exchange.response_headers.media_type
-    if not exchange.is_over and kind not in ("application/json", "text/event-stream"):
-        return f"the status is {exchange.status}, the Content-Type {quoted(kind)}"
-    if exchange.end == "complete" and kind == "application/json" and exchange.response_body == b"":
+    media_type = exchange.response_headers.media_type
+    if not exchange.is_over and media_type not in ("application/json", "text/event-stream"):
+        return f"the status is {exchange.status}, the Content-Type {quoted(media_type)}"
+    if exchange.end == "complete" and media_type == "application/json" and exchange.response_body == b"":
         return Fault("the response is JSON, but has no body", key="body")
     return None
 
@@ -242,8 +251,12 @@ def status_of_error(exchange: Exchange) -> Verdict:
     code, request = exchange.responses[0].body.get("code"), exchange.requests[0]
     if exchange.responses[0].kind != "error" or not isinstance(code, int) or request.method == "initialize":
         return None
-    is_malformed = code == INVALID_PARAMS and missing_meta(request.body) is not None
-    wanted = 400 if is_malformed else STATUS_OF.get(code, exchange.status)
+    if code == INVALID_PARAMS and missing_meta(request.body) is not None:
+        wanted = 400
+    elif code in STATUS_OF:
+        wanted = STATUS_OF[code]
+    else:
+        return None
     text = f"the error {code} has the status {exchange.status}, not {wanted}"
     return None if exchange.status == wanted else Fault(text, key=str(code))
 
@@ -259,11 +272,12 @@ def stream_brings_response(exchange: Exchange) -> Verdict:
 
 def _unanswered(exchange: Exchange) -> list[Message]:
     """Return the requests of a stream that the server has closed before it has sent all their responses, or []."""
+    answered = {response.id for response in exchange.responses}
     waiting = [request for request in exchange.requests if request.method != "subscriptions/listen"]
     if not exchange.ends_stream or exchange.response_count >= len(waiting) or exchange.dialogue.is_leaving:
         return []
-    is_cancelled = any(request.call is not None and request.call.cancelled is not None for request in waiting)
-    return [] if is_cancelled else waiting
+    is_cancelled = any(request.call is not None and request.call.cancelled_event is not None for request in waiting)
+    return [] if is_cancelled else [request for request in waiting if request.id not in answered]
 
 
 @legacy_rule(SHOULD, f"{_LEGACY}#sending-messages-to-the-server-11", "end", needs="mcp", since=R2025_11_25)
@@ -276,7 +290,7 @@ def retry_before_close(exchange: Exchange) -> Verdict:
 
 @legacy_rule(MUST, f"{_LEGACY}#sending-messages-to-the-server-12", "exchange", methods="GET", since=R2025_11_25)
 def waits_for_retry(exchange: Exchange) -> Verdict:
-    """A client waits for retry before it reconnects."""
+    """A client waits as long as retry says before it reconnects."""
     before = exchange.dialogue.event_ids.get(exchange.header("last-event-id") or "")
     if before is None or before.ended_at is None or before.retry is None or before.end != "complete":
         return None

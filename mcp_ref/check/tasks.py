@@ -46,9 +46,9 @@ def unique_task_id(message: Message) -> Verdict:
     """Each task has an id of its own."""
     id = an_object(message.body.get("task")).get("taskId")
     known = message.dialogue.tasks.get(str(id))
-    if known is None or known.created is None:
+    if known is None or known.created_event is None:
         return None
-    return Fault(f"the new task has the id {quoted(id)} of another task", (known.created,))
+    return Fault(f"the new task has the id {quoted(id)} of another task", (known.created_event,))
 
 
 @rule(MUST, f"{_PAGE}#task-status-lifecycle-4",

@@ -45,10 +45,11 @@ def validator_of(tool: Tool, member: str) -> Validator | None:
 
 def tool_of(message: Message) -> Tool | None:
     """Return the tool that a call, or the result of a call, is about."""
-    call = message.call
-    tool = message.dialogue.tools.get(str(call.params.get("name"))) if call is not None else None
-    if tool is not None and call is not None and call.event < tool.event:
-        return None  # the server can have served the call by an earlier definition
+    if message.call is None:
+        return None
+    tool = message.dialogue.tools.get(str(message.call.params.get("name")))
+    if tool is not None and message.call.event < tool.event:
+        return None  # the call was sent before this definition was listed, so an earlier one may have applied
     return tool
 
 
@@ -104,13 +105,13 @@ def parameter_header_names(message: Message) -> Verdict:
 
 @modern_rule(SHOULD, f"{_PAGE}#capabilities-4", "result", methods="tools/list", needs="call")
 def stable_order(message: Message) -> Verdict:
-    """Equal lists of tools have the same order."""
+    """If the tools are the same, tools/list returns them in the same order."""
     if not message.dialogue.tools_are_complete or "nextCursor" in message.body or "cursor" in message.request.params:
         return None  # only lists of one page are compared
-    before, now = message.dialogue.tools, [name for name, _ in _definitions(message)]
-    if [*before] == now or {*before} != {*now}:
+    before, now = list(message.dialogue.tools), [name for name, _ in _definitions(message)]
+    if before == now or sorted(before) != sorted(now):
         return None
-    return Fault(f"{len(now)} tools come in another order than before", (before[now[0]].event,))
+    return Fault(f"{len(now)} tools come in another order than before", (message.dialogue.tools[now[0]].event,))
 
 
 @rule(MUST, f"{_PAGE}#output-schema-1", "result", methods="tools/call", needs="unmasked", since=R2025_06_18)
@@ -146,9 +147,11 @@ def structured_content_as_text(message: Message) -> Verdict:
 @rule(ADVICE, f"{_PAGE}#security-considerations-1", "result", methods="tools/call", needs="call unmasked")
 def arguments_fit(message: Message) -> Verdict:
     """A server refuses arguments that do not fit the inputSchema."""
-    tool, arguments = tool_of(message), message.request.params.get("arguments", {})
-    fault = _instance_fault(tool, "inputSchema", arguments) if tool is not None else ""
-    if tool is None or message.body.get("isError") or not fault:
+    tool = tool_of(message)
+    if tool is None or message.body.get("isError"):
+        return None
+    fault = _instance_fault(tool, "inputSchema", message.request.params.get("arguments", {}))
+    if not fault:
         return None
     name = str(tool.definition.get("name"))
     text = f"tool {quoted(name)} accepts arguments that do not fit its inputSchema: {fault}"

@@ -58,13 +58,15 @@ def discover_is_served(message: Message) -> Verdict:
     dialogue = message.dialogue
     if message.kind == "error":
         is_refused = message.method == "server/discover" and message.body.get("code") == METHOD_NOT_FOUND
-        if not is_refused or dialogue.served_modern is None:
+        if not is_refused or dialogue.served_modern_event is None:
             return None
-        return Fault("the server serves stateless requests, but not server/discover", (dialogue.served_modern,), key="")
-    if dialogue.discover_refused is None or message.method == "server/discover":
+        return Fault(
+            "the server serves stateless requests, but not server/discover", (dialogue.served_modern_event,), key=""
+        )
+    if dialogue.discover_refused_event is None or message.method == "server/discover":
         return None
     text = f"the server serves {message.method} as a stateless request, but not server/discover"
-    return Fault(text, (dialogue.discover_refused,), key="")
+    return Fault(text, (dialogue.discover_refused_event,), key="")
 
 
 @rule(SHOULD, "2026-07-28/basic/transports/stdio#backward-compatibility-1",
@@ -74,10 +76,10 @@ def probe_comes_first(message: Message) -> Verdict:
     dialogue = message.dialogue
     if dialogue.transport != "stdio" or dialogue.modern is None or dialogue.discover is not None:
         return None
-    if dialogue.first is None or is_stateless(message.body):
+    if dialogue.first_event is None or is_stateless(message.body):
         return None
     text = "the client sends stateless requests and then initialize, but never probed with server/discover"
-    return Fault(text, (dialogue.first,))
+    return Fault(text, (dialogue.first_event,))
 
 
 @modern_rule(MUST, "schema/DiscoverResult", "result", methods="server/discover")
@@ -95,7 +97,7 @@ def discover_names_modern(message: Message) -> Verdict:
 def refusal_names_revisions(message: Message) -> Verdict:
     """A modern server that refuses initialize names its revisions."""
     names_one = re.search(r"\d{4}-\d\d-\d\d", str(message.body)) is not None
-    if message.dialogue.served_modern is None or names_one:
+    if message.dialogue.served_modern_event is None or names_one:
         return None
     if not isinstance(message.request.params.get("protocolVersion"), str):
         return None  # not a legacy client's, so a server of both eras refuses it too
