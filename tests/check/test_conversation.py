@@ -56,6 +56,12 @@ def test_lost_events_make_ids_and_order_unknown() -> None:
     assert "3 events are lost at event 4: the disk was full" in conversation.unverified
 
 
+def test_list_with_a_tool_twice_is_not_in_another_order() -> None:
+    tools = [TOOL, {**TOOL, "name": "u"}, TOOL]
+    talk = [m(1, "tools/list"), page(1, tools=tools), m(2, "tools/list"), page(2, tools=tools)]
+    assert "stable_order" not in broken(frames(talk))
+
+
 def test_connections_do_not_share_ids() -> None:
     events = frames([*handshake(), c(1, "ping"), s(1, result={})])
     others = [Frame(each.sender, each.content, connection=2) for each in events if isinstance(each, Frame)]

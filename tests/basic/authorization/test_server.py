@@ -367,6 +367,21 @@ async def test_tool_with_scopes_is_403_with_all_scopes_of_the_operation(make_cal
         assert reply.status == 200 and calls == ["add"]
 
 
+async def test_tool_with_scopes_is_403_over_http_sse() -> None:
+    server, calls = notes()
+    tokens = Tokens()
+    tokens.grant("reader", "notes:read")
+    async with served_over_http(server, authorization=protection(tokens, "notes:read")) as web:
+        token = "Authorization: Bearer reader"
+        stream = await web.ask("GET", "/sse", b"", "Accept: text/event-stream", token)
+        endpoint = await stream.event()
+        assert endpoint is not None
+        body = json.dumps(legacy_call("add")).encode()
+        reply = await web.ask("POST", endpoint["data"], body, token, "Content-Type: application/json")
+        assert (reply.status, challenge(reply).parameters["error"]) == (403, "insufficient_scope")
+    assert not calls
+
+
 @pytest.mark.parametrize(
     ("message", "scope"),
     [
