@@ -6,7 +6,7 @@ A request of the peer passes through these parts:
 
 Each side declares its capabilities, and uses only those that the peer declared [2025-11-25 basic/lifecycle#operation].
 If the peer did not declare the capability for our request, the session raises an exception and sends nothing. If we did
-not declare the one for the peer's request, it responds with the error "method not found".
+not declare the capability for the peer's request, the session responds with the error "method not found".
 
 Spec:  basic/lifecycle#operation (2024-11-05 to 2025-11-25)
 Used by: server/session.py, client/session.py. Uses: jsonrpc/dispatcher.py, codec.py, the method table in revisions.py.
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 _NO_METHODS: Final[frozenset[str]] = frozenset()  # shared: `frozenset()` would build a new 200-byte object every time
 MAX_SHARED_SETS: Final = 64
-"""Maximum number of sets of methods that sessions share, since most send the same few methods."""
+"""Maximum number of sets in the cache of `_with_method`, which sessions share, as most send the same few methods."""
 _INITIALIZE: Final = frozenset({"initialize"})
 DEFAULT_TIMEOUT = 60.0
 """Default time to wait for a response, in seconds."""
@@ -90,7 +90,7 @@ class Session(Channel):
     """One conversation with one peer. `role` is our own role, client or server."""
 
     send_stateless: Callable[[str, Object, SendRequest], Awaitable[Object]] | None = None
-    """The client's function that sends a modern request, with retries for input. None in the legacy era."""
+    """The client's function that sends a modern request, and again with the input that its result asks for; or None."""
 
     peer_info: Implementation | None = None
 
@@ -109,8 +109,8 @@ class Session(Channel):
         self.dispatcher.unbatchable = _INITIALIZE
         # A client sends no error for unreadable input, because such input is often the output of a `print`.
         self.dispatcher.reports_unreadable = role == "server"
-        if role == "server":  # a client serves no `initialize`, and its HTTP transports cannot stop reading
-            self.dispatcher.holds_later = _INITIALIZE
+        if role == "server":
+            self.dispatcher.holds_later = _INITIALIZE  # later messages wait until the revision is agreed
             self.dispatcher.warnings_left = 0  # over HTTP anybody can be a client, and could fill the log
         else:
             transport.waits_for = self.dispatcher.waits_for
@@ -155,18 +155,19 @@ class Session(Channel):
         timeout: float | None, max_timeout: float | None = None, on_progress: ProgressHandler | None = None,
         related: RequestId | None = None, before_send: Callable[[RequestId], None] | None = None,
     ) -> T:  # fmt: skip
-        """Send a request, and return its result, an object of the dataclass `result` or of the one that it returns.
+        """Send a request, and return its result as `result`: a dataclass, or a function that chooses one for the JSON.
 
-        Raise CapabilityError or NotInRevision before sending, and the exceptions of `Requester.request` after it. The
-        other arguments are those of `Requester.request` too, with new time limits for each retry with input.
+        Raise CapabilityError or NotInRevision before sending, and the exceptions of `Requester.request` (jsonrpc/)
+        after it, which has the other arguments too. The time limits begin again with each request that brings input.
         """
         if method not in self._sendable:
             self._check_sendable(method)
 
-        wants_progress = on_progress is not None or max_timeout is not None  # because it restarts the timeout
+        # Progress restarts the timeout, so a request with a `max_timeout` wants it too.
+        wants_progress = on_progress is not None or max_timeout is not None
         receive = functools.partial(_report_progress, on_progress) if wants_progress else None
 
-        def request(params: Object) -> Coroutine[object, object, Object]:
+        def send_once(params: Object) -> Coroutine[object, object, Object]:
             return self.dispatcher.request(
                 method, params, timeout=timeout, max_timeout=max_timeout, on_progress=receive, related=related,
                 before_send=before_send)  # fmt: skip
@@ -174,13 +175,12 @@ class Session(Channel):
         try:
             encoded = self.codec.encode(params)
             stateless = self.send_stateless
-            wire = await (request(encoded) if stateless is None else stateless(method, encoded, request))
+            wire = await (send_once(encoded) if stateless is None else stateless(method, encoded, send_once))
         except RemoteError as error:
             self.handle_error_response(error)
             raise
-        cls = result if isinstance(result, type) else result(wire, self.revision)
         try:
-            return self.codec.decode(cls, wire)
+            return self.codec.decode(result if isinstance(result, type) else result(wire, self.revision), wire)
         except ShapeError as error:
             raise InvalidMessage(f"the result of {method} has the wrong shape: {error}") from None
 
@@ -203,7 +203,7 @@ class Session(Channel):
                 return False  # our revision lacks it; a method outside the specification is a custom one
             if found is not None and not self._is_declared(self.capabilities, found):
                 return False
-            if found is not None:  # a bridge passes every other method on too
+            if found is not None:  # a bridge passes on any name, with which the cache would grow
                 self._sendable = _with_method(self._sendable, method)
         self.dispatcher.notify(method, {} if params is None else self.codec.encode(params), related)
         return True
@@ -265,7 +265,7 @@ class Session(Channel):
             is_declared = functools.partial(self._is_declared, self.capabilities)
             custom = self.custom_methods.get(request.method)
             route = find_route(request.method, self.revision, self.peer_role, is_declared, self.handler, custom)
-            if request.method in SPECIFIED:  # a bridge has a handler for every other method too
+            if request.method in SPECIFIED:  # a bridge serves any name, with which the table would grow
                 self._routes[request.method] = route
         try:
             params: object = self.codec.decode(route.params, request.params)

@@ -679,7 +679,7 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("session.py", "Session._serve", "route.handler(params, self.context(request, params))"):
         "The author's handler ends it, or the cancellation of the request.",
     ("session.py", "Session.request",
-     "request(encoded) if stateless is None else stateless(method, encoded, request)"):
+     "send_once(encoded) if stateless is None else stateless(method, encoded, send_once)"):
         "See `Requester.request`: the response, the time limit, or the end of the connection ends it.",
     ("transports/base.py", "finish", "asyncio.wait(pending, timeout=timeout)"):
         "It has the time limit of its caller.",

@@ -70,7 +70,7 @@ class ClientCapabilities:
     extensions: Annotated[Object | None, Availability(since=R2026_07_28)] = None
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        if not revision.sampling_tools and self.sampling is not None:
+        if not revision.sampling_tools and "sampling" in wire:  # early revisions know these two only as {}
             wire["sampling"] = {}
         if not revision.elicitation_modes and "elicitation" in wire:
             wire["elicitation"] = {}
@@ -128,12 +128,12 @@ def choose_revision(requested: str, supported: Sequence[Revision]) -> Revision:
 
 def accept_revision(chosen: str, supported: Sequence[Revision]) -> Revision:
     """Return the revision that the server chose. Raise UnsupportedRevision if the client does not support it."""
-    revision = next((revision for revision in supported if revision.name == chosen), None)
-    if revision is None:
-        # [2025-11-25 basic/lifecycle#version-negotiation] the client SHOULD disconnect
-        ours = ", ".join(known.name for known in supported)
-        raise UnsupportedRevision(f"the server speaks revision {chosen[:40]!r}; this client speaks {ours}")
-    return revision
+    for revision in supported:
+        if revision.name == chosen:
+            return revision
+    # [2025-11-25 basic/lifecycle#version-negotiation] the client SHOULD disconnect
+    ours = ", ".join(known.name for known in supported)
+    raise UnsupportedRevision(f"the server speaks revision {chosen[:40]!r}; this client speaks {ours}")
 
 
 class Phase(Enum):

@@ -1,4 +1,4 @@
-"""The memory of a dialogue: what each message declares, and the requests and tasks that it begins or ends.
+"""The memory of a dialogue: the declarations of each message, and the requests and tasks that it begins or ends.
 
 Rules judge a message by the state before it. Then `remember` updates the state.
 

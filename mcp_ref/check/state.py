@@ -119,7 +119,7 @@ class Tool:
     event: int
     definition: Object
     validators: dict[str, Validator | None] = field(default_factory=dict)
-    """`inputSchema` or `outputSchema` -> its validator, compiled when needed; None if there is no legal schema."""
+    """`inputSchema` or `outputSchema` -> its validator, compiled when needed; None without a legal schema."""
 
 
 @dataclass(slots=True)

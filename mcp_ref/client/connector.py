@@ -48,7 +48,7 @@ class ConnectionState(Enum):
 
 
 class Connector:
-    """The connection of one client to its server, at whose end `on_disconnect` is called."""
+    """The connection of one client to its server. It calls `on_disconnect` whenever a session ends."""
 
     def __init__(
         self, target: Target, make_session: Callable[[OnSessionEnd, Transport], ClientSession],
@@ -59,9 +59,8 @@ class Connector:
         self.usable: ClientSession | None = None  # the session, if it can send requests now; otherwise call `ready`
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
         """The tool arguments to copy to HTTP headers: tool name -> header name -> path. The transports read it too."""
-        self.max_restarts = MAX_RESTARTS
-        """Maximum number of restarts without a response. A `Host` changes it, because it restarts servers itself."""
-        self.starts = 0  # number of transports that the client has opened, up to two for one start of a process
+        self.max_restarts = MAX_RESTARTS  # without a response; a `Host`, which restarts servers itself, changes it
+        self.starts = 0  # number of opened transports; to find the era, a negotiation may open a second one
         self.make_session, self._eras, self._on_disconnect = make_session, eras, on_disconnect
         self._session: ClientSession | None = None  # the latest one, also during the negotiation
         self._server_task: asyncio.Task[None] | None = None  # runs the `serve` of an InProcessServer
@@ -85,7 +84,7 @@ class Connector:
         return self._session.transport if self._session is not None else None
 
     async def connect(self, client: NegotiatingClient) -> None:
-        """Open a transport to the server, and negotiate a revision, with the exceptions of `Client.connect`."""
+        """Open a transport to the server, and negotiate a revision. Raises the same exceptions as `Client.connect`."""
         self._change_state(ConnectionState.CONNECTING)
         key = self.target.era_key
         known_era = self._eras.get(key) if key is not None else None
@@ -97,7 +96,7 @@ class Connector:
             raise
         self._change_state(ConnectionState.CONNECTED)
         self.usable = self.session
-        if key is not None and client.revisions_of("modern"):  # without a probe, the era would be a guess
+        if key is not None and client.revisions_of("modern"):  # otherwise the client did not look for the era
             self._eras[key] = self.session.revision.era
 
     async def _open_session(self) -> ClientSession:
@@ -130,7 +129,7 @@ class Connector:
         task = self._server_task
         if task is not None:
             await finish(task, timeout=5.0)
-            await finish(task, cancel=True, timeout=1.0)
+            await finish(task, cancel=True, timeout=1.0)  # in case it still runs
             if task.done() and not task.cancelled():
                 task.result()
 
@@ -149,22 +148,21 @@ class Connector:
         else:
             self._change_state(ConnectionState.LOST)
 
-    async def _restart(self, old: ClientSession) -> None:
+    async def _restart(self, session: ClientSession) -> None:
         """Restart the server's process, again and again if it ends at once, but at most `max_restarts` times."""
-        while old.ended.done() and self._restarts < self.max_restarts:
+        while session.ended.done() and self._restarts < self.max_restarts:
             self._restarts += 1
             log.warning("the server's process has ended and is started again")
-            await old.close()
-            new = self._new_session()
-            new.continue_from(old)
-            self._session = new
+            await session.close()
+            previous, session = session, self._new_session()
+            session.continue_from(previous)
+            self._session = session
             try:
-                await new.open()
+                await session.open()
             except ConnectionClosed as error:
-                new.transport_ended(error)
-            old = new
-        self._change_state(ConnectionState.LOST if old.ended.done() else ConnectionState.CONNECTED)
-        self.usable = old
+                session.transport_ended(error)
+        self._change_state(ConnectionState.LOST if session.ended.done() else ConnectionState.CONNECTED)
+        self.usable = session  # also a lost one, whose requests raise ConnectionClosed
 
     def can_reconnect(self) -> bool:
         """Return True if the connection is open, and the server is modern and has a command or a URL."""

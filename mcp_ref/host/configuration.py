@@ -127,7 +127,7 @@ class ServerConfig:
     folder: str = "."
     """The folder that `${workspaceFolder}` means."""
     inputs: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
-    """What the user has to type for `${input:id}`: id -> (description, True for a password)."""
+    """The inputs to ask the user for: id in `${input:id}` -> (description, True for a password)."""
     server: InProcessServer | None = None
     """The server, if it runs in this program. Its entry is empty."""
     problem: str | None = None

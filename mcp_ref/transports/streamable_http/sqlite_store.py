@@ -68,7 +68,7 @@ class SqliteEventStore(DurableEventStore):
     """
 
     def __init__(self, path: str, max_session_age: float = MAX_SESSION_AGE, **limits: Unpack[StoreLimits]) -> None:
-        super().__init__(process_number=0, **limits)  # `_number` below depends on what the file says
+        super().__init__(process_number=0, **limits)  # the file has the number, which `_prepare` reads
         self._path, self._max_session_age = os.path.abspath(path), max_session_age
         self._lock = threading.Lock()  # so that `close` waits for the thread
         self._unsaved_path = f"{self._path}-unsaved"
