@@ -23,7 +23,7 @@ from typing import Any, Final, cast
 
 from ..basic.channel import RequestContext
 from ..basic.headers import parameter_headers
-from ..basic.lifecycle import ClientCapabilities, declares
+from ..basic.lifecycle import OPERATING, ClientCapabilities, declares
 from ..basic.mrtr import INPUT_METHODS, INPUT_REQUESTS
 from ..basic.progress import progress_token
 from ..basic.versioning import CLIENT_CAPABILITIES, LOG_LEVEL, SUBSCRIPTION_ID
@@ -310,7 +310,7 @@ class BackClient(Client):
     def _pass_to_session(self, method: str, params: Object) -> None:
         """Pass a notification that belongs to no call on to the legacy session that owns this client."""
         session, losses = self.caller.session, self.back.losses
-        if method not in SPECIFIED and (session is None or not self.back.is_alone):
+        if method not in SPECIFIED and (session is None or session.phase is not OPERATING or not self.back.is_alone):
             return losses.add("a notification that no specification defines reaches no client")
         if session is None or (method in SPECIFIED and find_method(method, session.revision, "server") is None):
             return losses.add(f"{method} outside of a call reaches no client")

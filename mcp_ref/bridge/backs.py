@@ -8,10 +8,10 @@ decides which callers can use it:
     a modern request                a pool for each principal and set of      one for each principal
                                     client capabilities
 
-A legacy server's requests and log messages do not say to which call they belong. So a client of a pool serves one call
-at a time if the caller accepts input requests or log messages: the client is *leased*. A held call keeps its client,
-but not its place in the pool, because a user can take minutes. Over Streamable HTTP, a request arrives on the stream of
-its call, but the lease holds there too, because a server can use the GET stream instead.
+A legacy server's request does not say to which call it belongs. So a client of a pool serves one call at a time, if the
+caller has declared a capability, which the server could use: the client is *leased*. A held call keeps its client, but
+not its place in the pool, because a user can take minutes. Over Streamable HTTP, a request arrives on the stream of its
+call, but the lease holds there too, because a server can use the GET stream instead.
 
 Nothing more is shared, because a shared session would send the messages of one user to others. Every key has the
 principal, and the credentials for the server come from the bridge's own configuration, never from the caller. The
@@ -154,16 +154,13 @@ class BackServer(ServerNotes):
 
     @contextlib.asynccontextmanager
     async def leased(self, caller: Caller, call: Call) -> AsyncIterator[BackClient]:
-        """Return a context manager with a client of a pool. No other call uses it if the server can send messages for
-        this call that do not name it.
+        """Return a context manager with a client of a pool. No other call uses it if the caller has capabilities.
 
         Raise ProtocolError if the pool stays full, or if the server cannot be started.
         """
-        if not caller.accepts_input_requests and call.level is None:
-            client = await self.shared(caller)
-            if not client.is_leased:
-                yield client
-                return
+        if not caller.capabilities:
+            yield await self.shared(caller)
+            return
         slots = self._slots.setdefault(caller.key, asyncio.Semaphore(self._most))
         try:
             async with asyncio.timeout(POOL_SECONDS):
@@ -174,12 +171,8 @@ class BackServer(ServerNotes):
             slot.callback(slots.release)
             if self._most > 1:
                 call.on_held = slot.close  # releases it only once
-            alike = [each for each in self.clients if each.key == caller.key and each.is_open]
-            unleased = sorted((each for each in alike if not each.is_leased), key=lambda each: len(each.calls))
-            if unleased and (not unleased[0].calls or len(alike) >= self._most):
-                client = unleased[0]
-            else:
-                client = await self._connect(caller)
+            free = (each for each in self.clients if each.key == caller.key and each.is_open and not each.is_leased)
+            client = next(free, None) or await self._connect(caller)
             client.is_leased = True
             try:
                 yield client

@@ -86,20 +86,18 @@ class Pending:
     limit: TimeLimit | None = None  # which progress notifications restart
     outcome: Object | Exception | None = None
     """The result for the caller, or the error to raise in it; None until one of them has come."""
-    unusable: str = ""
-    """The fault of the last response without a usable id, which may have been meant for this request."""
-    arrival: asyncio.Future[None] | None = None
-    """Done when the outcome has come. None while the caller runs a `round_trip` instead of waiting for this."""
+    unusable: str = ""  # the fault of the last response without a usable id, which may be meant for this request
+    arrival: asyncio.Future[None] | None = None  # for which the caller waits until the outcome has come
+    in_round_trip: bool = False  # True while the caller runs a `round_trip` instead
 
     def end(self, outcome: Object | Exception) -> None:
         """Return a result to the caller, or raise an error in it, unless an earlier one has come."""
         if self.outcome is not None:
             return
         self.outcome = outcome
-        if self.arrival is None:
-            if self.limit is not None:
-                self.limit.interrupt()  # nothing happens if the outcome has come in the round trip itself
-        elif not self.arrival.done():
+        if self.in_round_trip and self.limit is not None:
+            self.limit.interrupt()  # nothing happens if the outcome has come in the round trip itself
+        if self.arrival is not None and not self.arrival.done():
             self.arrival.set_result(None)
 
     def timeout_error(self, timeout: float | None, max_timeout: float | None) -> RequestTimeout:
@@ -182,7 +180,9 @@ class Requester:
                     before_send(id)
                 batch, round_trip = self._send_or_collect(Request(id, method, params), related)
                 if round_trip is not None:
+                    pending.in_round_trip = True
                     await round_trip
+                    pending.in_round_trip = False
                 if pending.outcome is None:
                     pending.arrival = asyncio.get_running_loop().create_future()
                     await pending.arrival

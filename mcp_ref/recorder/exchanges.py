@@ -206,7 +206,7 @@ def differences(old: JSON, new: JSON, path: str = "") -> Iterator[str]:
             yield f"{path}: the same items in another order"
         for name in {**before, **after}:
             yield from differences(before.get(name, _MISSING), after.get(name, _MISSING), f"{path}[{name}]")
-    elif old != new or isinstance(old, bool) != isinstance(new, bool):
+    elif old != new or isinstance(old, bool) != isinstance(new, bool) or (old is _MISSING) != (new is _MISSING):
         yield f"{path}: {_short(old)} -> {_short(new)}"
 
 

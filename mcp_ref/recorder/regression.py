@@ -88,7 +88,7 @@ class _Rerun:
 def _outcome(message: Response | ErrorResponse) -> Object:
     if isinstance(message, Response):
         return {"result": message.result}
-    return {"error": {name: value for name, value in asdict(message.error).items() if value is not None}}
+    return {"error": asdict(message.error)}
 
 
 async def rerun(messages: Sequence[Sent], server: str | Sequence[str]) -> list[Difference]:
@@ -157,8 +157,16 @@ async def _compare(run: _Rerun, recorded: RecordedRequest, id: RequestId) -> lis
             async with asyncio.timeout(RESPONSE_SECONDS):
                 new = await run.answers[id]
     _learn(old.get("result"), new.get("result"), run.replaced)
-    lines = list(differences(_replaced(old, run.replaced), new))
+    lines = list(differences(_without_null_data(_replaced(old, run.replaced)), _without_null_data(new)))
     return [Difference(shown(recorded.request.value), lines)] if lines else []
+
+
+def _without_null_data(outcome: Object) -> Object:
+    """Return an outcome, without the `data` of its error if that is null, which means the same."""
+    error = outcome.get("error")
+    if not isinstance(error, dict) or error.get("data") is not None:
+        return outcome
+    return {"error": {name: value for name, value in error.items() if name != "data"}}
 
 
 def _learn(old: JSON, new: JSON, replaced: dict[str, str]) -> None:

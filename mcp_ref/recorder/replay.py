@@ -166,11 +166,12 @@ def _asked_revision(request: Object) -> str | None:
 def _adapted(value: Object, recorded: RecordedRequest, request: Object) -> JSON:
     """Return a notification with the new request's token and id, or None if the client wants no progress."""
     token = member(request, "params", "_meta", "progressToken")
-    if value.get("method") == "notifications/progress" and token is None:
+    is_progress = value.get("method") == "notifications/progress"
+    if is_progress and token is None:
         return None
 
     def replace(name: str, each: JSON) -> JSON:
-        if name == "progressToken" and each == recorded.progress_token:
+        if is_progress and name == "progressToken" and each == recorded.progress_token:
             return token
         return request["id"] if name == SUBSCRIPTION_ID and each == recorded.request.value["id"] else each
 

@@ -22,6 +22,7 @@ def main() -> None:
         if method == "initialize":
             info = {"name": "eager", "version": "1"}
             result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+            send({"method": "notifications/com.example/early"})
             send({"id": id, "result": result})
         elif method == "notifications/initialized":
             send({"id": "roots", "method": "roots/list"})

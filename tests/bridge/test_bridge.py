@@ -28,7 +28,8 @@ from mcp_ref.jsonrpc.messages import Object
 from tests.bridge.back import make_back
 from tests.bridge.links import linked, send
 from tests.bridge.test_held import ALL, CALL, NAME, retry_of
-from tests.settings import ROOT
+from tests.messages import initialize
+from tests.settings import PATIENCE, ROOT
 
 LATEST = "2026-07-28"
 
@@ -63,6 +64,19 @@ async def test_bridge_between_equal_revisions_keeps_unknown_members() -> None:
     assert notified == ['{"x": [1.5], "com.example": null}'] * 2
     assert [json.dumps(result) for result in results] == [json.dumps(results[1])] * 2  # the order of members too
     assert cast(Any, results[0])["content"][0] == {"type": "hologram", "x": 1.5} and results[0]["seen"] == arguments
+
+
+async def test_bridge_sends_nothing_before_the_response_to_initialize() -> None:
+    # The server sends a notification that no specification defines, while the bridge connects to it.
+    command = [sys.executable, "-m", "mcp_ref", "bridge", "--", RAW["back"]["command"], *cast(Any, RAW["back"]["args"])]
+    bridge = await asyncio.create_subprocess_exec(*cast(Any, command), stdin=-1, stdout=-1, cwd=ROOT)
+    assert bridge.stdin is not None and bridge.stdout is not None
+    async with asyncio.timeout(PATIENCE):
+        bridge.stdin.write(json.dumps(initialize("2025-06-18")).encode() + b"\n")
+        first = json.loads(await bridge.stdout.readline())
+        bridge.stdin.close()
+        await bridge.wait()
+    assert first["id"] == "init" and "result" in first
 
 
 async def test_bridge_turns_an_unknown_content_block_into_text() -> None:

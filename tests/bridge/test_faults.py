@@ -19,7 +19,7 @@ from mcp_ref.jsonrpc.messages import Object
 from tests.bridge.back import make_back
 from tests.bridge.links import linked, send
 from tests.bridge.test_held import ALL, CALL
-from tests.settings import ROOT, eventually
+from tests.settings import ROOT
 
 LATEST = "2026-07-28"
 
@@ -208,30 +208,6 @@ async def test_bridge_waits_for_a_free_client_of_a_full_pool() -> None:
         most.clear()
         await asyncio.gather(*(send(client, "tools/call", params, {}) for _ in range(5)))
         assert max(most) > 1  # without capabilities, the server cannot ask, and calls overlap
-
-
-async def test_bridge_shares_no_client_with_a_call_that_gets_log_messages() -> None:
-    server, running, logs = Server("back", revisions=["2025-06-18"]), list[asyncio.Event](), list[object]()
-
-    @server.tool()
-    async def work(context: Context) -> TextContent:
-        running.append(asyncio.Event())
-        await running[-1].wait()
-        await context.log("error", "loud")
-        return TextContent("done")
-
-    params: Object = {"name": "work", "arguments": {}}
-    wants_logs: Object = {**params, "_meta": {"io.modelcontextprotocol/logLevel": "debug"}}
-    async with linked(server, on_log=lambda message: logs.append(message.data)) as (client, _), asyncio.timeout(10):
-        client.session.request_meta.pop("io.modelcontextprotocol/logLevel")
-        calls = []
-        for each in (params, wants_logs, params):
-            calls.append(asyncio.create_task(send(client, "tools/call", each)))
-            await eventually(lambda: len(running) == len(calls))
-        for event in running:
-            event.set()
-        await asyncio.gather(*calls)
-        assert logs == ["loud"]
 
 
 async def test_bridge_forgets_the_keys_of_clients_that_name_other_capabilities_in_each_request() -> None:

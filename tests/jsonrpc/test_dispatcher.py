@@ -477,6 +477,26 @@ async def test_dispatcher_close_ends_serving() -> None:
 
 
 @pytest.mark.parametrize("task_factory", TASK_FACTORIES)
+async def test_dispatcher_response_that_a_task_delivers_while_the_request_is_sent_cancels_nothing(
+    task_factory: Any,
+) -> None:
+    asyncio.get_running_loop().set_task_factory(task_factory)
+    bench, tasks = Bench(), list[asyncio.Task[None]]()
+
+    async def respond(message: Outgoing) -> None:
+        assert isinstance(message, Request)
+        bench.receive(Response(message.id, {"ok": True}))
+
+    def send(message: Outgoing, related: RequestId | None = None) -> None:
+        tasks.append(asyncio.create_task(respond(message)))
+
+    bench.transport.send = send  # type: ignore[method-assign]
+    assert await bench.call() == {"ok": True}
+    await turns()  # a cancellation that was left over would end this wait
+    await asyncio.gather(*tasks)
+
+
+@pytest.mark.parametrize("task_factory", TASK_FACTORIES)
 async def test_dispatcher_request_after_a_cancellation_is_served_after_the_cancelled_handler_has_noticed(
     task_factory: Any,
 ) -> None:

@@ -172,7 +172,8 @@ def test_replay_of_a_request_that_was_not_recorded_names_the_nearest_one(tmp_pat
 
 def test_replay_gives_progress_the_new_token_and_leaves_it_out_for_a_client_without_one(tmp_path: Path) -> None:
     progress = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": "old", "progress": 1}}
-    log = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "old"}}
+    data = {"progressToken": "old"}  # which is not the token of a progress notification
+    log = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": data}}
     path = tmp_path / "a.jsonl"
     write_recording(
         path, ("client", call(1, "slow", "old")), ("server", progress), ("server", log), ("server", result(1))
@@ -296,9 +297,10 @@ async def test_replay_client_finds_no_difference_in_the_same_server_and_each_in_
     assert done.returncode == 1 and b'result.content[0].text: "5" -> "3"' in done.stdout, done
 
 
-def test_replay_client_finds_no_difference_in_the_same_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("data", [{}, {"data": None}, {"data": {"a": None}}])
+def test_replay_client_finds_no_difference_in_the_same_error(tmp_path: Path, data: Object) -> None:
     path = tmp_path / "a.jsonl"
-    error = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "no"}}
+    error = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "no", **data}}
     write_recording(path, ("client", call(1, "add")), ("server", error))
     done = rerun(path, *REPLAY, str(path))
     assert (done.returncode, done.stdout) == (0, b""), done
@@ -336,3 +338,4 @@ def test_differences_name_each_place() -> None:
         'more: (missing) -> "x"',
     ]  # fmt: skip
     assert list(differences([one, {"name": "b"}], [{"name": "b"}, one], "x")) == ["x: the same items in another order"]
+    assert list(differences(["(missing)"], [], "x")) == ['x[0]: "(missing)" -> (missing)']
