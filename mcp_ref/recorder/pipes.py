@@ -140,7 +140,7 @@ def _pump(tape: Tape, flows: Sequence[_Flow], stderr: int) -> NoReturn:
     with contextlib.suppress(OSError):
         os.write(report, tape.close().encode())
     os.close(report)  # now the host sees the end of standard error
-    tape.finish()
+    tape.wait_until_written()
     os._exit(0)
 
 

@@ -5,14 +5,14 @@
 It passes the bytes of both directions on as they are, so a status, the order of headers, the moment of a server-sent
 event and even bytes that are not HTTP arrive as the other side has sent them. Hop-by-hop headers stay too, because both
 connections of a pair begin and end together. There is one exception. A web server on another machine chooses the site
-by `Host`, and does not know the recorder's address, so the recorder puts the server's own name there. It replaces only
-its own name, so that the server still sees a name that a web page has given to this machine.
+by `Host`, and does not know the recorder's address, so the recorder puts the server's name there. It does so only if
+the client has named the recorder itself, so any other name, such as that of a web page, still reaches the server.
 
 Threats:
     recorder-as-open-proxy: the machines that this one can reach; any client of the recorder; asks for another server;
         the recorder connects to the one server of its command line only.
-    recorder-rebinding: the data of the server; a web page; points its own name to 127.0.0.1 and asks the recorder under
-        this name; the recorder leaves such a `Host` as it is, and the server does not know it.
+    recorder-rebinding: the data of the server; a web page; makes its own domain resolve to 127.0.0.1, and asks the
+        recorder; the recorder does not replace this domain in `Host`, so the server can refuse it.
 
 Spec:  RFC 9110, section 7.6 (forwarding); RFC 9112, section 3.2 (Host)
 Used by: cli/recorder.py, drive.py. Uses: http_stream.py, tape.py
@@ -42,6 +42,7 @@ from .tape import Tape, TapeOptions
 
 CONNECT_SECONDS: Final = 10.0
 """Time limit for a connection to the server, in seconds."""
+# the line `Host: localhost:8000` of a head, without its line end; its `name` is localhost
 _HOST: Final = re.compile(rb"(?im)^host:[ \t]*(?P<name>[^\r\n]*?)(?::[0-9]*)?[ \t]*(?=\r|$)")
 
 
@@ -60,8 +61,9 @@ async def record_http(options: TapeOptions, url: str, host: str, port: int) -> A
         ValueError: The URL is invalid.
     """
     parts, origin = parse_url(url)
-    names = LOOPBACK if bracket_ipv6(host) in LOOPBACK else None
-    proxy = _Proxy(origin, names, Tape(open_recording(options.path), Head("http", now(), url=url), options))
+    # clients on other machines use names of this machine that it does not know, so then each name is replaced
+    own_names = LOOPBACK if bracket_ipv6(host) in LOOPBACK else None
+    proxy = _Proxy(origin, own_names, Tape(open_recording(options.path), Head("http", now(), url=url), options))
     try:
         listening = await asyncio.get_running_loop().create_server(proxy.accept, host, port)
         try:
@@ -72,7 +74,7 @@ async def record_http(options: TapeOptions, url: str, host: str, port: int) -> A
             await proxy.close()
     finally:
         show_text(proxy.tape.close(), sys.stderr, end="")
-        proxy.tape.finish()
+        proxy.tape.wait_until_written()
 
 
 @dataclass
@@ -80,33 +82,33 @@ class _Proxy:
     """Everything that the connections share."""
 
     origin: Origin
-    names: Collection[str] | None
-    """The host names of the recorder, in lower case; None if it listens for other machines, which use other names."""
+    own_names: Collection[str] | None
+    """The host names of the recorder, in lower case; None for any name."""
     tape: Tape
-    numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
-    """Numbers for the requests."""
-    connections: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    request_numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    connection_numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     """The connections to the server that are being made."""
-    open_ends: set[_End] = field(default_factory=set)
+    open_connections: set[_Connection] = field(default_factory=set)
 
-    def accept(self) -> _End:
+    def accept(self) -> _Connection:
         """Return the protocol for a new connection of a client."""
-        stream = HttpStream(next(self.connections), self.numbers)
-        client, server = _End(self, stream, "client"), _End(self, stream, "server")
+        stream = HttpStream(next(self.connection_numbers), self.request_numbers)
+        client, server = _Connection(self, stream, "client"), _Connection(self, stream, "server")
         client.other, server.other = server, client
         if not self.origin.is_loopback:
-            client.replacer = HostReplacer(str(self.origin).encode(), self.names)
+            client.replacer = HostReplacer(str(self.origin).encode(), self.own_names)
         return client
 
-    def connect(self, client: _End) -> None:
+    def connect(self, client: _Connection) -> None:
         """Connect to the server, and then read from the client."""
         task = asyncio.get_running_loop().create_task(self._connect(client))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
-    async def _connect(self, client: _End) -> None:
-        origin, context = self.origin, ssl.create_default_context() if self.origin.scheme == "https" else None
+    async def _connect(self, client: _Connection) -> None:
+        origin = self.origin
+        context = ssl.create_default_context() if origin.scheme == "https" else None
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 loop = asyncio.get_running_loop()
@@ -123,25 +125,25 @@ class _Proxy:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        for end in list(self.open_ends):
-            end.abort()
+        for connection in list(self.open_connections):
+            connection.abort()
         await asyncio.sleep(0)  # asyncio reports closed connections in the next turn of the loop
 
 
-class _End(asyncio.Protocol):
-    """One end of a connection: the client's or the server's. Received bytes go to the other end."""
+class _Connection(asyncio.Protocol):
+    """The recorder's connection with one side. It passes the bytes that it receives on to the other side's."""
 
     def __init__(self, proxy: _Proxy, stream: HttpStream, side: Side) -> None:
         self._proxy, self._stream, self._side = proxy, stream, side
         self._transport: asyncio.Transport | None = None
         self._has_ended = False
-        self.other: _End = self
+        self.other: _Connection = self
         self.replacer: HostReplacer | None = None
-        """Changes the bytes on their way to the other end."""
+        """Changes the bytes on their way to the other side."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._proxy.open_ends.add(self)
+        self._proxy.open_connections.add(self)
         if self._side == "client":
             self._transport.pause_reading()
             self._proxy.connect(self)
@@ -155,11 +157,11 @@ class _End(asyncio.Protocol):
     def eof_received(self) -> bool:
         self._note_end()
         if self.replacer is not None:
-            self.other.write(self.replacer.rest())
-        return self.other.write_eof()
+            self.other.write(self.replacer.take_unsent())
+        return self.other.write_eof()  # if False, asyncio closes this connection
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._proxy.open_ends.discard(self)
+        self._proxy.open_connections.discard(self)
         self._note_end()
         if error is None:
             self.other.close()
@@ -179,7 +181,7 @@ class _End(asyncio.Protocol):
         self.other.resume_reading()
 
     def resume_reading(self) -> None:
-        """Receive again, after `pause_writing` of the other end, or the connection to the server."""
+        """Read again, because the other connection has been made, or can take more bytes."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
@@ -189,7 +191,7 @@ class _End(asyncio.Protocol):
             self._transport.write(data)
 
     def write_eof(self) -> bool:
-        """Send the end of the bytes. Return False if that closes the connection, as with TLS."""
+        """Tell this side that no more bytes follow. Return False if only closing can tell it, as over TLS."""
         if self._transport is None or not self._transport.can_write_eof():
             return False
         self._transport.write_eof()
@@ -211,11 +213,11 @@ class HostReplacer:
 
     Args:
         host: The new value.
-        names: The host names that are replaced, in lower case and without a port; None for all.
+        own_names: The host names that are replaced, in lower case and without a port. None replaces every name.
     """
 
-    def __init__(self, host: bytes, names: Collection[str] | None = None) -> None:
-        self._host, self._names = host, names
+    def __init__(self, host: bytes, own_names: Collection[str] | None = None) -> None:
+        self._host, self._own_names = host, own_names
         self._reader: MessageReader | None = MessageReader(None)  # None after bytes that are not HTTP
         self._unsent = bytearray()
 
@@ -228,21 +230,26 @@ class HostReplacer:
         try:
             for part in self._reader.feed(data):
                 raw = self._take(len(self._unsent) - len(self._reader.buffer))
-                sent += _HOST.sub(self._replaced, raw, count=1) if isinstance(part, MessageHead) else raw
+                if isinstance(part, MessageHead):
+                    raw = _HOST.sub(self._replaced, raw, count=1)
+                sent += raw
         except BadMessage:
             self._reader = None
-        return bytes(sent) + (self.rest() if self._reader is None or self._reader.is_in_body else b"")
+        if self._reader is None or self._reader.is_in_body:
+            sent += self.take_unsent()  # nothing in these bytes is replaced
+        return bytes(sent)
 
-    def rest(self) -> bytes:
+    def take_unsent(self) -> bytes:
         """Return the bytes that are held back, because no more bytes will follow."""
         return self._take(len(self._unsent))
 
     def _take(self, size: int) -> bytes:
-        size = max(size, 0)  # the reader can still hold bytes of a body that are already sent
+        size = max(size, 0)  # negative if the reader still buffers bytes of a body that `feed` has already returned
         taken = bytes(self._unsent[:size])
         del self._unsent[:size]
         return taken
 
     def _replaced(self, line: re.Match[bytes]) -> bytes:
         name = line["name"].decode("latin-1").lower()
-        return b"Host: " + self._host if self._names is None or name in self._names else line[0]
+        is_replaced = self._own_names is None or name in self._own_names
+        return b"Host: " + self._host if is_replaced else line[0]

@@ -8,8 +8,8 @@ much is missing, as soon as it can be written.
 Threats:
     recording-read-by-others: the messages of a user; another user of the machine; opens the recording, or puts a link
         in its place; the file is new, belongs to the user, and has the mode 0600.
-    recording-stops-conversation: the conversation; a full or hanging disk; blocks whoever writes to it; only a thread
-        of the recorder waits for the disk, and the conversation goes on without it.
+    recording-stops-conversation: the conversation; a full or hanging disk; blocks each thread that writes to it; only a
+        thread of the recorder waits for the disk, and the conversation goes on without it.
 
 Used by: pipes.py, proxy.py. Uses: streams.py, check/masking.py
 """
@@ -32,17 +32,17 @@ from .streams import Stream
 QUEUE_BYTES: Final = 32 * 1024 * 1024
 """Maximum size of the bytes that wait to be written, in bytes."""
 PIECE_BYTES: Final = 256
-"""Memory that each piece takes besides its bytes. Without it, single bytes would fill the memory behind a hanging
-disk."""
+"""Memory that each piece takes besides its bytes, in bytes. It counts too, or else many pieces of one byte each would
+fill the memory while the disk hangs."""
 BATCH_BYTES: Final = 256 * 1024
 """Size of the lines that are written together, in bytes."""
 BATCH_SECONDS: Final = 0.01
-"""Time for which the thread collects bytes, in seconds. It competes with the conversation for Python's global lock, so
-it works rarely, and most calls do not meet it."""
+"""Time for which the thread collects bytes, in seconds. The thread competes with the conversation for Python's global
+lock, so it wakes up rarely and then does a lot."""
 CLOSE_SECONDS: Final = 2.0
-"""Maximum time for which the end of a conversation waits for the last lines, in seconds."""
+"""Maximum time for which `Tape.close` waits for the last lines, in seconds: the host waits with it."""
 LAST_SECONDS: Final = 30.0
-"""Maximum time for the last lines to be written after the conversation, in seconds."""
+"""Maximum time for the last lines after that, in seconds, when only the recorder's own process still waits."""
 SWITCH_SECONDS: Final = 0.0001
 """Time after which the thread lets the conversation go on, in seconds. Python's default is 50 times as long."""
 MEGABYTE: Final = 1024 * 1024
@@ -91,14 +91,14 @@ class Tape:
         self._lost: dict[tuple[int, Side], list[int]] = {}  # (stream, side) -> lost lines and bytes, not yet reported
         self._started = time.monotonic()
         self._written = 0
-        self._gap = Gap(0)  # the events that could not be written
+        self._gap = Gap(0)  # counts the events that could not be written, until a line says so
         self._breaks_line = False  # True if the file ends in the middle of a line
         self._head = head if options.with_secrets else mask_head(head)
         self._thread = threading.Thread(target=self._run, name="mcp-recording", daemon=True)
         self._thread.start()
 
     def put(self, stream: Stream, side: Side, data: bytes) -> None:
-        """Record bytes that `side` has sent. Empty bytes are the end of this side. Never waits."""
+        """Record bytes that `side` has sent, or with empty bytes the end of its stream. Never waits."""
         at, key = time.monotonic() - self._started, (id(stream), side)
         with self._lock:
             if data and self._waiting + len(data) + PIECE_BYTES > QUEUE_BYTES:
@@ -111,15 +111,15 @@ class Tape:
         self._queue.put(_Piece(at, stream, side, data, lines, size))
 
     def close(self) -> str:
-        """Write the rest, and close the file. Return a line for standard error if events are missing in it, else ""."""
+        """Let the thread write the rest and close the file. Return a line for the user if events are missing, or ""."""
         self._queue.put(None)
         self._thread.join(CLOSE_SECONDS)
         if self._thread.is_alive() or not self._gap.events:
             return ""
         return f"mcp_ref record: {self._gap.events} events are missing in the recording: {self._gap.because}\n"
 
-    def finish(self) -> None:
-        """Wait for the last lines, after `close`."""
+    def wait_until_written(self) -> None:
+        """Wait for the last lines after `close`, at most `LAST_SECONDS`."""
         self._thread.join(LAST_SECONDS)
         sys.setswitchinterval(self._switch_seconds)
 
@@ -136,8 +136,9 @@ class Tape:
         os.close(self._descriptor)
 
     def _next_lines(self) -> tuple[bytes, int, bool]:
-        """Wait for bytes. Return lines, their number, and True at the end."""
-        lines, size, piece = list[bytes](), 0, self._queue.get()
+        """Wait for bytes. Return the lines of their events, the number of lines, and True at the end."""
+        lines, size = list[bytes](), 0
+        piece = self._queue.get()
         if piece is not None and self._waiting < BATCH_BYTES:
             time.sleep(BATCH_SECONDS)
         while piece is not None:
@@ -159,12 +160,12 @@ class Tape:
         try:
             if piece.lost_bytes:
                 yield from stream.lose(at, side, piece.lost_lines, piece.lost_bytes)
-            yield from stream.receive(at, side, piece.data) if piece.data else stream.end(at, side)
-        except Exception as error:  # a mistake of this package: the recording says so, and goes on
+            yield from (stream.receive(at, side, piece.data) if piece.data else stream.end(at, side))
+        except Exception as error:  # a mistake of this package: the recording notes it, and continues
             yield Gap(1, len(piece.data), f"the recorder failed: {type(error).__name__}", at=at)
 
     def _write(self, lines: bytes, count: int) -> None:
-        """Write lines, or count their events as missing."""
+        """Write lines with `count` events. If that fails, count these events as missing."""
         at = round(time.monotonic() - self._started, 6)
         if count and self._written + len(lines) > self._options.max_bytes:
             because = f"the recording has its maximum size of {self._options.max_bytes // MEGABYTE} MB"

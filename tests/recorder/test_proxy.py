@@ -286,7 +286,7 @@ def test_host_replacer_passes_on_every_byte_of_hostile_input() -> None:
     for seed in range(INPUTS):
         sent = PIPELINED + hostile(seed)
         cut, replacer = random.Random(seed).randrange(len(sent)), HostReplacer(b"mcp.example", ())
-        assert replacer.feed(sent[:cut]) + replacer.feed(sent[cut:]) + replacer.rest() == sent
+        assert replacer.feed(sent[:cut]) + replacer.feed(sent[cut:]) + replacer.take_unsent() == sent
 
 
 def test_host_replacer_sends_a_body_before_its_end() -> None:

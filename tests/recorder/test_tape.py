@@ -45,7 +45,7 @@ def test_tape_with_a_full_queue_drops_bytes_and_goes_on_at_the_next_line(
     stream.goes_on.set()
     tape.put(stream, "client", b"")
     assert tape.close() == ""
-    tape.finish()
+    tape.wait_until_written()
     head, *lines = path.read_bytes().splitlines()
     assert parse_head(head)
     events = list(read_events(lines))
@@ -67,7 +67,7 @@ def test_tape_behind_a_hanging_disk_holds_few_pieces_even_if_each_is_one_byte(
     stream.goes_on.set()
     tape.put(stream, "client", b"")
     tape.close()
-    tape.finish()
+    tape.wait_until_written()
     lost = [event.size for event in read_events(path.read_bytes().splitlines()[1:]) if isinstance(event, Gap)]
     assert sum(lost) > 80
 
