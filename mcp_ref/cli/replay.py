@@ -18,7 +18,7 @@ from ..check.recording import Event
 from ..jsonrpc.errors import McpError
 from ..recorder.exchanges import Cassette, messages_of
 from ..recorder.regression import rerun
-from ..recorder.replay import OF_BRIDGE, PROBES, Player, replay_http, replay_stdio
+from ..recorder.replay import BRIDGE_METHODS, PROBES, Player, replay_http, replay_stdio
 from . import UsageError, usage_errors
 from .recorder import read_recording, until_signal
 from .show import note, out
@@ -53,7 +53,7 @@ def _bridge_to(cassette: Cassette, options: argparse.Namespace) -> Bridge:
     if not cassette.revision:
         raise UsageError(f"{options.file} has no request with a result, so its revision is unknown")
     with usage_errors():
-        player = Player(cassette, options.speed, (*PROBES, *OF_BRIDGE))
+        player = Player(cassette, options.speed, (*PROBES, *BRIDGE_METHODS))
         return Bridge({"replay": player}, revisions=[options.revision], back_revisions=[cassette.revision])
 
 

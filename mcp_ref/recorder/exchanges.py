@@ -180,7 +180,7 @@ class Cassette:
             return None
         return same.pop(0) if len(same) > 1 else same[0]
 
-    def refuse(self, request: Object) -> str:
+    def note_unknown(self, request: Object) -> str:
         """Count a request that was not recorded. Return a text that names the nearest recorded one."""
         method = request.get("method")
         requests = [recorded.request.value for recorded in self.requests]

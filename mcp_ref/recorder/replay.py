@@ -45,17 +45,17 @@ from ..transports.base import Transport
 from .exchanges import Cassette, RecordedRequest, member, objects_in, with_members
 
 PROBES: Final = ("server/discover", "initialize", "ping")
-"""Methods with which a client finds out what the server speaks. If they were not recorded, that is not a mistake."""
-OF_BRIDGE: Final = (
+"""Methods with which a client finds out the server's revision. If they were not recorded, that is not its mistake."""
+BRIDGE_METHODS: Final = (
     "tools/list", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "subscriptions/listen",
 )  # fmt: skip
-"""Methods that a bridge also sends by itself, for a client that has sent nothing like it."""
+"""Methods that a bridge also sends on its own, without a request of its client."""
 MAX_OPEN: Final = 1000
-"""Maximum number of requests of one client without a response. Further ones are refused."""
+"""Maximum number of a client's requests without a response. Further requests are refused."""
 CLIENT_SECONDS: Final = 60.0
 """Maximum time for a client's response to a request of the server, in seconds."""
 MAX_LINES: Final = 100
-"""Maximum number of lines of the client that wait. The client then waits, because the pipe is full."""
+"""Maximum number of unhandled lines of the client. Above it we stop reading, so the pipe fills and the client waits."""
 SESSION: Final = "replay"
 """The session id of every client over HTTP."""
 
@@ -64,25 +64,25 @@ Send = Callable[[Object], object]
 
 
 class Player:
-    """The recorded server, for one or more clients. Over HTTP they share one player.
+    """The recorded server, for one client, or over HTTP for all of them.
 
     Args:
         cassette: The recorded requests.
-        speed: How much faster than recorded. 0 means without pauses.
-        uncounted: Methods that do not count as a mistake of the client if they were not recorded.
+        speed: How many times faster than recorded. 0 means without pauses.
+        tolerated: Methods that are not reported as the client's mistake if they were not recorded.
     """
 
-    def __init__(self, cassette: Cassette, speed: float = 0.0, uncounted: Collection[str] = PROBES) -> None:
-        self.cassette, self._speed, self._uncounted = cassette, speed, uncounted
+    def __init__(self, cassette: Cassette, speed: float = 0.0, tolerated: Collection[str] = PROBES) -> None:
+        self.cassette, self._speed, self._tolerated = cassette, speed, tolerated
         self._ids = itertools.count(1)
         self._waiting: dict[str, asyncio.Event] = {}  # by the ids of the server's own requests
 
     async def answer(self, request: Object, send: Send) -> None:
-        """Send everything that belongs to a request. Wait forever if the recorded server did not respond."""
-        is_other = _asked_revision(request) not in (None, self.cassette.revision)
-        recorded = None if is_other else self.cassette.take(request)
+        """Send the recorded messages that belong to a request. Wait forever if the recorded server did not respond."""
+        is_other_revision = _asked_revision(request) not in (None, self.cassette.revision)
+        recorded = None if is_other_revision else self.cassette.take(request)
         if recorded is None:
-            send({"jsonrpc": "2.0", "id": request["id"], **self._without_recording(request, is_other)})
+            send({"jsonrpc": "2.0", "id": request["id"], **self._without_recording(request, is_other_revision)})
             return
         before = recorded.request.at
         for sent in recorded.messages:
@@ -113,7 +113,7 @@ class Player:
                 send(adapted)
 
     async def serve(self, transport: Transport) -> None:
-        """Serve one client in this program, such as a bridge. Invalid messages of the recording are left out."""
+        """Serve a client in this program, such as a bridge. Invalid messages of the recording are left out."""
         ended = asyncio.Event()
 
         def send(value: Object) -> None:
@@ -123,7 +123,7 @@ class Player:
 
         def receive(message: Incoming) -> None:
             if isinstance(message, Request | Notification | Response | ErrorResponse):
-                conversation.receive(json.loads(encode(message)))
+                conversation.receive(json.loads(encode(message)))  # back to the JSON object, which recordings have
 
         conversation = _Conversation(self, send)
         await transport.start(receive, lambda error: ended.set())
@@ -136,21 +136,23 @@ class Player:
         if answered is not None:
             answered.set()
 
-    def _without_recording(self, request: Object, is_other: bool) -> Object:
-        """Return the result or the error for a request that was not recorded, or is one of another revision."""
+    def _without_recording(self, request: Object, is_other_revision: bool) -> Object:
+        """Return the result or the error for a request that was not recorded, or that names another revision."""
         method, recorded = request.get("method"), self.cassette.revision
         hint = f"the recording is of revision {recorded or '(unknown)'}; `replay --revision` converts it to another one"
-        if is_other and any(_asked_revision(each.request.value) == recorded for each in self.cassette.requests):
+        if is_other_revision and any(
+            _asked_revision(each.request.value) == recorded for each in self.cassette.requests
+        ):
             data: JSON = {"supported": [recorded], "requested": _asked_revision(request)}
             return _error(UNSUPPORTED_PROTOCOL_VERSION, hint, data)
         if method == "ping":
             return {"result": {}}
-        if method == "tools/list" and method in self._uncounted:  # over HTTP, a bridge calls no tool before its list
+        if method not in self._tolerated:
+            return _error(INVALID_PARAMS, self.cassette.note_unknown(request))
+        if method == "tools/list":  # over HTTP, a bridge calls no tool before it has a list
             return {"result": {"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"}}
-        if method in self._uncounted:
-            text = f"{method} is not in the recording"
-            return _error(METHOD_NOT_FOUND, f"{text}; {hint}" if method in PROBES else text)
-        return _error(INVALID_PARAMS, self.cassette.refuse(request))
+        text = f"{method} is not in the recording"
+        return _error(METHOD_NOT_FOUND, f"{text}; {hint}" if method in PROBES else text)
 
 
 def _error(code: int, message: str, data: JSON = None) -> Object:
@@ -179,7 +181,7 @@ def _adapted(value: Object, recorded: RecordedRequest, request: Object) -> JSON:
 
 
 class _Conversation:
-    """The messages of one client that come one by one, over stdio or from a bridge in this program."""
+    """The requests in flight of one client, over stdio or from a bridge in this program."""
 
     def __init__(self, player: Player, send: Send) -> None:
         self._player, self._send = player, send
@@ -202,25 +204,25 @@ class _Conversation:
                 cancelled.cancel()
 
     def _forget(self, key: str, done: asyncio.Task[None]) -> None:
-        if self._tasks.get(key) is done:  # a client can use an id again
+        if self._tasks.get(key) is done:  # another task, if the client has used the id again
             del self._tasks[key]
 
     async def finish(self) -> None:
-        """End the requests in flight. They still get their responses, unless they wait for something."""
-        await asyncio.sleep(0)
+        """Cancel the requests in flight, after they have sent everything that they can send without waiting."""
+        await asyncio.sleep(0)  # a task that was just created has not begun yet
         for task in self._tasks.values():
             task.cancel()
 
 
 async def replay_stdio(player: Player) -> None:
-    """Serve one client on the standard streams, until its end of the input."""
+    """Serve one client on the standard streams, until it closes the input."""
     lines: asyncio.Queue[bytes] = asyncio.Queue(MAX_LINES)
     loop = asyncio.get_running_loop()
 
     def read() -> None:
         with contextlib.suppress(RuntimeError, CancelledError):  # the loop has ended
-            for line in itertools.chain(sys.stdin.buffer, [b""]):
-                asyncio.run_coroutine_threadsafe(lines.put(line), loop).result()
+            for line in itertools.chain(sys.stdin.buffer, [b""]):  # b"" marks the end of the input
+                asyncio.run_coroutine_threadsafe(lines.put(line), loop).result()  # waits while the queue is full
 
     def send(message: Object) -> None:
         sys.stdout.buffer.write(json.dumps(message).encode() + b"\n")
@@ -244,7 +246,7 @@ async def replay_http(player: Player, host: str, port: int) -> AsyncIterator[str
             return exchange.respond(200, [], b"")
         if exchange.request.method != "POST":
             return exchange.respond(405, [("Allow", "POST, DELETE")], b"")
-        if origin is not None and not _is_here(origin):
+        if origin is not None and not _is_loopback(origin):
             # [2025-11-25 basic/transports#security-warning] a web page of another site must not reach this server
             return exchange.respond(403, [], b"")
         await exchange.read_body()
@@ -254,7 +256,7 @@ async def replay_http(player: Player, host: str, port: int) -> AsyncIterator[str
         yield f"http://{host}:{server.address[1]}/mcp"
 
 
-def _is_here(origin: str) -> bool:
+def _is_loopback(origin: str) -> bool:
     try:
         return parse_url(origin)[1].is_loopback
     except ValueError:
@@ -277,6 +279,9 @@ async def _handle_post(player: Player, exchange: Exchange) -> None:
 
     answers = asyncio.gather(*(player.answer(request, send) for request in requests))
     response.ended.add_done_callback(lambda ended: answers.cancel())
-    with contextlib.suppress(asyncio.CancelledError):
+    try:
         await answers
+    except asyncio.CancelledError:
+        if not response.ended.done():
+            raise  # this task was cancelled; if the client had left, only `answers` would be
     response.close()

@@ -45,7 +45,7 @@ def test_requests_of_forgets_the_oldest_of_too_many_requests_in_flight() -> None
 def test_cassette_keeps_a_limited_number_of_lines_about_requests_that_were_not_recorded() -> None:
     cassette = Cassette([])
     for id in range(2 * MAX_UNKNOWN):
-        assert cassette.refuse({"jsonrpc": "2.0", "id": id, "method": f"m{id}"}) == f"not recorded: m{id}"
+        assert cassette.note_unknown({"jsonrpc": "2.0", "id": id, "method": f"m{id}"}) == f"not recorded: m{id}"
     assert len(cassette.unknown) == MAX_UNKNOWN
 
 
