@@ -6,10 +6,10 @@
 
 Neither side notices it. The recorder splits, masks and formats copies of the bytes in a thread of its own, and drops
 them if the disk is too slow, because the conversation must never wait for its recording. `replay` is the way back: it
-plays the recorded server for a client, or the recorded client for a server. A server or client loads none of this.
+plays the recorded server for a client, or the recorded client for a server. No other server or client loads this code.
 
 - `streams.py`: the events in a stream of bytes: frames and standard error
-- `http_stream.py`: the same for one connection over HTTP
+- `http_stream.py`: the events in the bytes of one connection over HTTP
 - `tape.py`: the file of a recording, and the thread that writes it
 - `pipes.py`: the recorder in front of a server that is a child process (stdio)
 - `proxy.py`: the recorder in front of a server with a URL (HTTP)
@@ -17,6 +17,6 @@ plays the recorded server for a client, or the recorded client for a server. A s
 - `exchanges.py`: the requests of a recording, with the messages that belong to each
 - `replay.py`: a recorded server plays its part again
 - `regression.py`: a recorded client sends its requests again
-- `drive.py`: a gentle use of a server in each of its revisions, which is recorded for the judge
+- `drive.py`: use a server gently in each of its revisions, and record this for the judge
 - `as_test.py`: a recording as a pytest module
 """

@@ -1,7 +1,7 @@
 """One connection over HTTP/1.1 as events: requests, and the bodies or server-sent events of their responses.
 
-Both directions are only watched, not parsed on their way, so bytes that are not HTTP reach the other side too. Where
-this module cannot follow them, it ends its part of the recording with a `Gap`.
+This module reads copies of bytes that the proxy passes on, so bytes that are not HTTP reach the other side too. When it
+cannot parse them, it records a `Gap`, and then nothing more of this connection.
 
 Spec:  RFC 9112, sections 6 (body length) and 9.3 (persistence); HTML standard, 9.2.6 (event streams)
 Used by: proxy.py. Uses: streams.py, lib/http/framing.py
@@ -23,14 +23,14 @@ from ..lib.http.message import Headers
 from .streams import GrowingContent
 
 MAX_HEAD: Final = 256 * 1024
-"""Maximum size of a head that is read, in bytes. The bytes after a larger one are not recorded."""
+"""Maximum size of a head, in bytes. A connection with a larger one is not recorded from there on."""
 MAX_PIPELINED: Final = 1000
-"""Maximum number of requests without a response. The ones after them are not recorded."""
+"""Maximum number of requests without a response. A connection with more of them is not recorded from there on."""
 _ZIPPED: Final = ("gzip", "x-gzip", "deflate")
-_ANY_ZIP: Final = 15 + 32  # the largest window, and both the form of gzip and of deflate
-_RAW_DEFLATE: Final = -15  # the largest window, and deflate without its head, which some servers send
-MAX_FIELD: Final = 64 * 1024
-"""Maximum size of a line of an event stream that is kept as a whole, in bytes."""
+_GZIP_OR_ZLIB: Final = 15 + 32  # `wbits` of zlib: the largest window, 15, and 32 to detect the header of gzip or zlib
+_RAW_DEFLATE: Final = -15  # the same window; negative for no header, as some servers send deflate
+MAX_LINE: Final = 64 * 1024
+"""Maximum size of a line of an event stream in memory, in bytes. Only lines of data may be longer."""
 
 
 class HttpStream:
@@ -38,16 +38,16 @@ class HttpStream:
 
     Args:
         connection: Number of the connection.
-        numbers: Numbers for the requests of all connections.
+        numbers: The next numbers of requests, which all connections share.
     """
 
     def __init__(self, connection: int, numbers: Iterator[int]) -> None:
         self._connection, self._numbers = connection, numbers
-        self._waiting: deque[_Waiting] = deque()  # requests without a complete response, without their bodies
+        self._waiting: deque[_Waiting] = deque()  # the requests that have no complete response
         self._readers = {"client": MessageReader(None), "server": MessageReader(self._has_no_body)}
-        self._head: MessageHead | None = None  # of the request whose body is arriving
+        self._request_head: MessageHead | None = None  # of a request that is not yielded yet
         self._request_body = GrowingContent()
-        self._current: _Response | None = None  # the response whose body is arriving
+        self._response_body: _ResponseBody | None = None  # the response whose body is arriving
         self._is_lost = False
         self._ended_first: Side | None = None
 
@@ -60,15 +60,15 @@ class HttpStream:
             return
         try:
             for part in self._readers[side].feed(data):
-                yield from self._request(at, part) if side == "client" else self._response(at, part)
+                yield from self._read_request(at, part) if side == "client" else self._read_response(at, part)
                 if self._is_lost:
                     return
         except BadMessage as error:
             yield from self._stop(at, len(data), str(error))
 
-    def _request(self, at: float, part: _Part) -> Iterator[Event]:
+    def _read_request(self, at: float, part: _MessagePart) -> Iterator[Event]:
         if isinstance(part, MessageHead):
-            self._head = part
+            self._request_head = part
         elif part:
             self._request_body.add(part)
         else:
@@ -76,43 +76,44 @@ class HttpStream:
 
     def _end_request(self, at: float) -> Iterator[Event]:
         """Yield the request whose body has ended, if it was not yielded before."""
-        if self._head is None:
+        if self._request_head is None:
             return
         if len(self._waiting) >= MAX_PIPELINED:
             yield from self._stop(at, 0, f"{MAX_PIPELINED} requests have no response yet")
             return
-        method, _, rest = self._head.line.partition(" ")
-        target, headers = rest.rpartition(" ")[0], tuple(self._head.headers)
-        content = _content(self._request_body, _coding(self._head) != "identity")
-        self._head, number = None, next(self._numbers)
+        method, _, rest = self._request_head.line.partition(" ")
+        target, headers = rest.rpartition(" ")[0], tuple(self._request_head.headers)
+        content = _content(self._request_body, _coding(self._request_head) != "identity")
+        self._request_head, number = None, next(self._numbers)
         self._waiting.append(_Waiting(number, method))
         yield HttpRequest(number, method, target, headers, content, at=at, connection=self._connection)
 
-    def _response(self, at: float, part: _Part) -> Iterator[Event]:
+    def _read_response(self, at: float, part: _MessagePart) -> Iterator[Event]:
         if not self._waiting:
-            yield from self._end_request(at)  # the server can respond before the end of the body
-        if not self._waiting:
+            yield from self._end_request(at)  # the server may respond before it has the request's whole body
+        if not self._waiting:  # not even an unfinished one
             raise BadMessage(502, "a response came without a request")
         number, connection = self._waiting[0].number, self._connection
         if isinstance(part, MessageHead):
-            self._current = _Response(part)
+            self._response_body = _ResponseBody(part)
             yield HttpResponse(number, part.status, tuple(part.headers), at=at, connection=connection)
             if part.status == 101:
                 yield from self._stop(at, 0, "it changed to another protocol")
         elif not part:
             yield from self._end_response(at, "complete")
-        elif self._current is not None:
-            for fields in self._current.feed(part):
+        elif self._response_body is not None:
+            for fields in self._response_body.feed(part):
                 yield HttpEvent(number, *fields, at=at, connection=connection)
 
-    def _end_response(self, at: float, how: Ending) -> Iterator[Event]:
-        response, self._current = self._current, None
-        body = response.take() if response is not None else Content(b"", 0)
-        if body.size:
-            yield HttpBody(self._waiting[0].number, body, at=at, connection=self._connection)
-        if how == "complete" and response is not None and response.status < 200:
-            return  # after a 1xx response, the final one follows
-        yield HttpEnd(self._waiting.popleft().number, how, at=at, connection=self._connection)
+    def _end_response(self, at: float, ending: Ending) -> Iterator[Event]:
+        response, self._response_body = self._response_body, None
+        if response is not None:
+            body = response.take()
+            if body.size:
+                yield HttpBody(self._waiting[0].number, body, at=at, connection=self._connection)
+            if ending == "complete" and response.status < 200:
+                return  # after a 1xx response, the final one follows
+        yield HttpEnd(self._waiting.popleft().number, ending, at=at, connection=self._connection)
 
     def lose(self, at: float, side: Side, lines: int, size: int) -> Iterator[Event]:
         yield from self._stop(at, size, "the disk was too slow")
@@ -128,14 +129,15 @@ class HttpStream:
         self._ended_first = self._ended_first or side
         if side == "client":
             yield from self._end_request(at)
-        if side == "server" and self._waiting and self._readers["server"].ends_with_connection:
+            return
+        if self._waiting and self._readers["server"].ends_with_connection:
             yield from self._end_response(at, "complete")
-        while self._waiting and side == "server":
+        while self._waiting:
             yield from self._end_response(at, self._ended_first)
 
 
-class _Response:
-    """A response whose body arrives: as a whole, or as server-sent events, in both cases without its compression."""
+class _ResponseBody:
+    """The decompressed body of a response that is arriving: one content, or server-sent events."""
 
     def __init__(self, head: MessageHead) -> None:
         coding = _coding(head)
@@ -144,11 +146,13 @@ class _Response:
         self._is_unreadable = coding not in (*_ZIPPED, "identity")
         self._whole = GrowingContent()
         self._events = _EventReader() if is_stream and not self._is_unreadable else None
-        self._unzip = zlib.decompressobj(_ANY_ZIP) if coding in _ZIPPED else None
-        self._unzip_raw = zlib.decompressobj(_RAW_DEFLATE) if coding == "deflate" else None  # for the first piece
+        self._unzip = zlib.decompressobj(_GZIP_OR_ZLIB) if coding in _ZIPPED else None
+        self._unzip_raw = (
+            zlib.decompressobj(_RAW_DEFLATE) if coding == "deflate" else None
+        )  # tried if the first bytes have no header
 
     def feed(self, data: bytes) -> Iterator[_EventFields]:
-        """Yield the server-sent events that these bytes complete. Keep the bytes of another body."""
+        """Yield the events that these bytes complete if the body is an event stream; else keep the bytes for `take`."""
         for piece in self._unzipped(data):
             if self._events is None:
                 self._whole.add(piece)
@@ -156,12 +160,15 @@ class _Response:
                 yield from self._events.feed(piece)
 
     def _unzipped(self, piece: bytes) -> Iterator[bytes]:
-        """Yield a piece of a body without its compression, in small pieces. Bytes that are not compressed stay."""
+        """Yield the decompressed bytes in small pieces. Bytes that are not compressed come back unchanged."""
         while self._unzip is not None and piece:
             try:
-                found = self._unzip.decompress(piece, MAX_FIELD)
+                found = self._unzip.decompress(piece, MAX_LINE)
             except zlib.error:
-                self._unzip, self._unzip_raw = self._unzip_raw, None
+                self._unzip, self._unzip_raw = (
+                    self._unzip_raw,
+                    None,
+                )  # without a decompressor, the bytes stay as they are
                 continue
             self._unzip_raw = None
             yield found
@@ -170,7 +177,7 @@ class _Response:
             yield piece
 
     def take(self) -> Content:
-        """Return the body that is not an event stream."""
+        """Return the kept body. An event stream has none."""
         return _content(self._whole, self._is_unreadable)
 
 
@@ -179,7 +186,7 @@ def _coding(head: MessageHead) -> str:
 
 
 def _content(body: GrowingContent, is_unreadable: bool) -> Content:
-    """Return a body. Of a compressed one only size and digest, because nobody could find the secrets in it."""
+    """Return a body; only its size and digest if it is unreadable, because no secrets could be masked in it."""
     whole = body.take()
     if not is_unreadable or not whole.size:
         return whole
@@ -203,7 +210,7 @@ class MessageHead:
     status: int = 0
 
 
-_Part = MessageHead | bytes
+_MessagePart = MessageHead | bytes
 """A head, a piece of a body, or b"" at the end of a body."""
 
 
@@ -217,32 +224,28 @@ class MessageReader:
     def __init__(self, has_no_body: Callable[[], bool] | None) -> None:
         self._has_no_body = has_no_body
         self.buffer = bytearray()
-        self._left: int | None = None  # bytes of the body to come, or CHUNKED; None before a head
-        self._chunks: ChunkDecoder | None = None
+        self.is_in_body = False
+        """True if the next byte belongs to a body."""
+        self._left = 0  # bytes that a body of a known length still lacks
+        self._chunks: ChunkDecoder | None = None  # for a chunked body
         self.ends_with_connection = False
         """True if the end of the connection is the end of the current message."""
 
-    def feed(self, data: bytes) -> Iterator[_Part]:
+    def feed(self, data: bytes) -> Iterator[_MessagePart]:
         """Yield the parts of messages that these bytes complete. Raise BadMessage if they are not HTTP."""
         self.buffer += data
-        while self.buffer or self._left == 0:  # a message without a body ends with its head
-            if self._left is None:
+        while True:
+            if not self.is_in_body:
                 if not self._is_head_whole():
                     return
                 yield self._take_head()
-                continue
             piece, is_done = self._take_body()
             if piece:
                 yield piece
             if not is_done:
                 return
-            self._left = self._chunks = None
+            self.is_in_body = False
             yield b""
-
-    @property
-    def is_in_body(self) -> bool:
-        """True if the next byte belongs to a body."""
-        return self._left is not None
 
     def _is_head_whole(self) -> bool:
         while self.buffer.startswith(b"\r\n"):
@@ -258,10 +261,10 @@ class MessageReader:
         line, *lines = bytes(self.buffer[:end]).decode("latin-1").split("\r\n")
         del self.buffer[: end + 4]
         headers, words = parse_headers(lines, MAX_HEAD), line.split(" ")
-        is_request, status = self._has_no_body is None, 0
-        if not words[-1 if is_request else 0].startswith("HTTP/1.") or len(words) < 2:
+        version = words[-1] if self._has_no_body is None else words[0]  # a request line ends with it
+        if not version.startswith("HTTP/1.") or len(words) < 2:
             raise BadMessage(400, "the bytes are not HTTP/1")
-        length = body_length(headers)
+        length, status = body_length(headers), 0
         self.ends_with_connection = False
         if self._has_no_body is not None:
             status = int(words[1]) if re.fullmatch("[1-9][0-9][0-9]", words[1]) else 0
@@ -270,26 +273,28 @@ class MessageReader:
             self.ends_with_connection = length is None
         self._chunks = ChunkDecoder(self.buffer) if length == CHUNKED else None
         self._left = length or 0
+        self.is_in_body = True  # also for a body of 0 bytes, which `_take_body` ends at once
         return MessageHead(line, headers, status)
 
     def _take_body(self) -> tuple[bytes, bool]:
         """Return the next bytes of the body, and True if they are the last."""
         if self._chunks is not None:
             return self._chunks.decode(), self._chunks.done
-        size = len(self.buffer) if self.ends_with_connection else self._left or 0
+        size = len(self.buffer) if self.ends_with_connection else self._left
         piece = bytes(self.buffer[:size])
         del self.buffer[:size]
-        if not self.ends_with_connection:
-            self._left = size - len(piece)
-        return piece, not self.ends_with_connection and self._left == 0
+        if self.ends_with_connection:
+            return piece, False
+        self._left -= len(piece)
+        return piece, self._left == 0
 
 
 _EventFields = tuple[Content, str | None, int | None, str]
-"""Data, id, retry and type of one server-sent event, without those that a client carries over from an earlier one."""
+"""Data, id, retry and type of one server-sent event. A client carries an earlier id over; these are the event's own."""
 
 
 class _EventReader:
-    """The events of a stream. Unlike `lib/http/sse.EventParser`, it never holds a whole large event."""
+    """The events of a stream. Unlike `lib/http/sse.EventParser`, this never holds a large event as a whole."""
 
     def __init__(self) -> None:
         self._line, self._data = bytearray(), GrowingContent()
@@ -303,23 +308,24 @@ class _EventReader:
             self._line += line
             whole = bytes(self._line.removesuffix(b"\r"))
             self._line.clear()
-            if self._is_in_data:
+            if whole or self._is_in_data:
+                self._read_line(whole)
                 self._is_in_data = False
-                self._data.add(whole)
-            elif whole:
-                self._read_field(whole)
-            elif self._has_data or self._fields:
+            elif self._has_data or self._fields:  # an empty line ends an event
                 yield self._take_event()
         self._line += rest
-        if len(self._line) > MAX_FIELD:  # else a line of 100 MB would be in memory
-            if self._is_in_data:
-                self._data.add(bytes(self._line[:-1]))
-            elif not self._line.startswith(b"data:"):
+        if len(self._line) > MAX_LINE:  # move its start to `_data`, which keeps only a part of it in memory
+            if not self._is_in_data and not self._line.startswith(b"data:"):
                 raise BadMessage(502, "a line of an event stream is too long")
-            else:
-                self._read_field(bytes(self._line[:-1]))
-                self._is_in_data = True
-            del self._line[:-1]  # the last byte can be the CR of a line end
+            self._read_line(bytes(self._line[:-1]))
+            self._is_in_data = True
+            del self._line[:-1]  # the last byte may be the CR of a line end
+
+    def _read_line(self, line: bytes) -> None:
+        if self._is_in_data:
+            self._data.add(line)
+        else:
+            self._read_field(line)
 
     def _read_field(self, line: bytes) -> None:
         name, _, value = line.partition(b":")

@@ -1,16 +1,15 @@
 """The recorder in front of a server over stdio.
 
 The process that the host has started becomes the server: it starts a second process, the pump, and then replaces itself
-by the server's program. So signals, the exit code and the process id that the host sees are the server's own, and no
-code has to imitate them:
+by the server's program. So the host signals the server itself, and sees its own exit code and process id:
 
     host --stdin--> pump --pipe--> server        host's child: the server
     host <-stdout-- pump <--pipe-- server        pump: a process of its own session, which no signal of the host reaches
     host <-stderr-- pump <--pipe-- server
 
-The pump passes pieces on as they come, with one thread for each pipe. If one side closes its end, or dies, the pump
-closes the other end of this pipe. It ends when all three pipes are closed, so it outlives neither side. If the pump
-dies, both sides see closed pipes, as if the other one had died.
+The pump passes pieces on as they come, with one thread for each line of this picture. If a side closes its pipe, or
+dies, the pump closes the pipe to the other side. It ends when all pipes are closed, so it does not outlive the server
+and the host. If the pump dies, both see closed pipes, as if the other side had died.
 
 Spec:  basic/transports#stdio, basic/lifecycle#shutdown (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
 Used by: cli/recorder.py. Uses: streams.py, tape.py, transports/system.py
@@ -36,9 +35,9 @@ from .streams import LineStream, Stream
 from .tape import Tape, TapeOptions
 
 PIECE: Final = 64 * 1024
-"""Maximum size of one read, in bytes. A pipe of Linux has the same size."""
+"""Maximum size of one read, in bytes: as much as a pipe of Linux holds."""
 EXIT_CANNOT_START: Final = 127
-"""Exit code if the server's program cannot be started, as of a shell."""
+"""Exit code if the server's program cannot be started. A shell has the same one."""
 
 
 def record_stdio(options: TapeOptions, command: Sequence[str]) -> NoReturn:
@@ -55,7 +54,7 @@ def record_stdio(options: TapeOptions, command: Sequence[str]) -> NoReturn:
         show_text(f"cannot record to {options.path}: {error.strerror}; the server runs without a recording", sys.stderr)
     else:
         _put_pump_between(file, options, command)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these two, and a program inherits that
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these two, and the server would inherit it
         signal.signal(number, signal.SIG_DFL)
     os.execv(program[0], [command[0], *program[1:]])
 
@@ -68,7 +67,7 @@ def _put_pump_between(file: int, options: TapeOptions, command: Sequence[str]) -
     errors_from_server, server_errors = _pipe()
     pump = os.fork()
     if pump == 0:
-        # a grandchild, so that the server is not told of the end of a child that it never had
+        # the pump is a grandchild, because the server would get SIGCHLD for a child that it has not started
         os.setsid()
         if os.fork():
             os._exit(0)
@@ -88,7 +87,7 @@ def _pipe() -> tuple[int, int]:
 
 
 def _duplicate(number: int) -> int:
-    """Return a copy of a standard stream. A host can start a server without one of them."""
+    """Return a copy of a standard stream, or of the null device if the host has closed it."""
     try:
         return os.dup(number)
     except OSError:
@@ -105,13 +104,13 @@ def _above_streams(descriptor: int) -> int:
 
 
 def _close_all_but(kept: Sequence[int]) -> None:
-    """Close everything that this process has inherited, so that it keeps nothing open, and leave the folder."""
+    """Close every other file, because an inherited pipe that stays open hides its end from the reader."""
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(null, number)
     for number in [int(name) for name in os.listdir("/dev/fd")]:
         if number > 2 and number not in kept:
-            with contextlib.suppress(OSError):  # the listing itself had one
+            with contextlib.suppress(OSError):  # `listdir` has closed its own descriptor already
                 os.close(number)
     os.chdir("/")
 
@@ -154,7 +153,7 @@ def _forward(flow: _Flow, tape: Tape) -> None:
             data = os.read(flow.source, PIECE)
             if not data:
                 break
-            # before the other side can react to these bytes: else its response could be recorded before the request
+            # before the write, or else the response to these bytes could be recorded before them
             tape.put(flow.stream, flow.side, data)
             _write_all(flow.sink, data)
     tape.put(flow.stream, flow.side, b"")  # before the other side can see the end

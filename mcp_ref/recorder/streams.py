@@ -25,14 +25,14 @@ class Stream(Protocol):
         """Yield the events that these bytes complete. `side` has sent the bytes."""
 
     def lose(self, at: float, side: Side, lines: int, size: int) -> Iterator[Event]:
-        """Yield the events after a loss of bytes, in which there were so many lines."""
+        """Yield the events after a loss of `size` bytes, which had `lines` line feeds."""
 
     def end(self, at: float, side: Side) -> Iterator[Event]:
         """Yield the events at the end of the bytes of one side."""
 
 
 class GrowingContent:
-    """A content that arrives in pieces. Above `MAX_CONTENT`, only the start stays in memory."""
+    """The content of an event, which arrives in pieces. Above `MAX_CONTENT`, only its start stays in memory."""
 
     def __init__(self) -> None:
         self._data, self._size = bytearray(), 0
@@ -79,7 +79,7 @@ class LineStream:
     def __init__(self, connection: int, is_log: bool = False) -> None:
         self._connection, self._is_log = connection, is_log
         self._line = GrowingContent()
-        self._skipped: int | None = None  # bytes of the rest of a line whose start was lost, or None
+        self._skipped: int | None = None  # bytes so far of a line whose start was lost; None if nothing was lost
 
     def receive(self, at: float, side: Side, data: bytes) -> Iterator[Event]:
         if self._skipped is not None:
@@ -95,14 +95,14 @@ class LineStream:
                 self._line.add(b"\n")
                 if self._is_in_key():
                     continue
-            yield self._event(at, side, False)
+            yield self._event(at, side)
         if rest:
             self._line.add(rest)
             if self._is_log and self._line.size >= MAX_LOG:
-                yield self._event(at, side, False)
+                yield self._event(at, side)
 
     def _is_in_key(self) -> bool:
-        """Return True within a private key, whose lines stay together: alone, none of them looks like a secret."""
+        """Return True within a private key. Its lines stay together, because no single one looks like a secret."""
         if self._line.size >= MAX_LOG:
             return False
         _, begun, key = self._line.start.rpartition(b"-----BEGIN ")
@@ -113,7 +113,7 @@ class LineStream:
         if skipped:
             yield Gap(0, skipped, "the start of this line was lost", at=at)
 
-    def _event(self, at: float, side: Side, partial: bool) -> Event:
+    def _event(self, at: float, side: Side, partial: bool = False) -> Event:
         content = self._line.take()
         if self._is_log:
             return ErrorOutput(content, at=at, connection=self._connection)
@@ -123,11 +123,12 @@ class LineStream:
         started = self._line.take()
         yield from self._end_skipping(at)
         self._skipped = 0
+        # the lost bytes belong to one line more than they have line feeds
         yield Gap(lines + 1, size + started.size, "the disk was too slow", at=at)
 
     def end(self, at: float, side: Side) -> Iterator[Event]:
         yield from self._end_skipping(at)
         if self._line.size:
-            yield self._event(at, side, True)
+            yield self._event(at, side, partial=True)
         if not self._is_log:
             yield End(side, at=at, connection=self._connection)
