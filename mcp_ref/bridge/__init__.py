@@ -3,12 +3,12 @@
 A new client cannot use an old server, and an old client cannot use a new one, unless both speak a common revision. The
 bridge speaks with each side in its own revision. `Bridge` draws the four combinations of the two eras.
 
-    tools/call of a client -> front.py -> relay.py -> namespaces.py: which server? -> backs.py: which client of ours?
+    tools/call of a client -> front.py -> relay.py -> namespaces.py: which server? -> backs.py: which connection?
         -> conversion.py -> the server -> conversion.py -> the client
     elicitation of a server -> backs.py: to which call does it belong? -> calls.py or held.py -> the client
 
 relayed.py      params and results as JSON, and sealed cursors
-conversion.py   a message in another revision, and the losses
+conversion.py   a message in another revision, without the fields that this revision lacks
 calls.py        the requests in flight: progress, log messages, input requests of a server to a legacy client
 held.py         input requests of a legacy server to a modern client
 back_client.py  one client of the bridge towards one server

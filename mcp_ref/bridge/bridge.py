@@ -41,7 +41,7 @@ class BridgeStatus:
     starts: int
     """Number of attempts to connect since the start of the bridge."""
     held_calls: int
-    """Number of calls of all servers that wait for their users."""
+    """Number of calls that wait for their users, of all servers together."""
     losses: dict[str, int]
     """Number of lost values by kind."""
     last_error: str
@@ -69,16 +69,16 @@ class Bridge(HostOptions):
 
     `server` is the front. The policy is that of a host: consent to the start of a file's servers, allowed tools, the
     credentials for a server, the budgets of calls (`calls` and `calls_per_minute`), and the audit log, with a line for
-    each call. The person in front approves calls, so `approve` decides about starts alone, and the bridge makes sure
-    that this person sees the name of the server. Sampling, elicitation and roots are those of the client in front.
+    each call. The person in front approves the calls, so `approve` decides only about starts, and the bridge makes
+    sure that this person sees the name of the server. Sampling, elicitation and roots are those of the client in front.
 
     Args:
         servers: As for `Host`.
         revisions: The revisions of the front. Default: all.
         back_revisions: The revisions to speak with the servers. Default: all.
-        prefix: True to change names and URIs for one server too, as for several.
+        prefix: True to put the server's name into names and URIs even if there is only one server.
         hold: False to refuse the input requests of a legacy server to a modern client.
-        replay: Tools that run again from their start after an input request, as clients see their names.
+        replay: The tools to run again from their start after an input request, by the names that clients see.
         clients: Maximum number of connections to a legacy server for one principal and set of capabilities.
         state_key: As for `Server`: processes that serve the same clients need the same key.
     """
@@ -100,13 +100,14 @@ class Bridge(HostOptions):
         front = sorted_revisions(REVISIONS if self.revisions is None else self.revisions)
         info = self.info or Implementation("mcp_ref bridge", __version__)
         policy = Policy(self)
-        account, starting = Account(policy), asyncio.Semaphore()
-        hosted = [HostedServer(each, policy, account, starting) for each in configs]
-        backs = [BackServer(each, info, self.clients, self.back_revisions) for each in hosted]
-        self.backs = {back.name: back for back in backs}
+        account = Account(policy)
+        start_limit = asyncio.Semaphore(1)
+        hosted = [HostedServer(config, policy, account, start_limit) for config in configs]
+        self.backs = {each.config.name: BackServer(each, info, self.clients, self.back_revisions) for each in hosted}
         """The servers behind the bridge, by server name."""
         self.state_key = checked_key(self.state_key)
-        names = Namespace(self.backs, len(configs) == 1 and not self.prefix)
+        is_plain = len(configs) == 1 and not self.prefix
+        names = Namespace(self.backs, is_plain)
         self.relay = Relay(self.backs, names, HeldCalls(self.state_key), self.hold, frozenset(self.replay))
         self.server = Server(info.name, info.version, revisions=front)
         """The front. Use its methods to serve, such as `run` and `serve_http`."""
@@ -117,17 +118,17 @@ class Bridge(HostOptions):
         return f"<Bridge to {', '.join(self.backs)}>"
 
     async def serve(self, transport: Transport) -> None:
-        """Serve one client until it closes the transport. So `Client(bridge)` connects to the bridge."""
+        """Serve one client until it closes the transport. `Client(bridge)` calls this method."""
         await self.server.serve(transport)
 
     def status(self) -> list[BridgeStatus]:
         """Return the state of each server behind the bridge, as plain data without secrets."""
-        held = len(self.relay.held.calls)
+        held_calls = len(self.relay.held.calls)
         return [
             BridgeStatus(
                 name, back.facts.revision.name if back.facts is not None else None,
-                sum(client.is_open for client in back.clients), back.starts, held, {**back.losses.counts},
-                back.last_error,
+                sum(client.is_open for client in back.clients), back.starts, held_calls,
+                {**back.losses.counts}, back.last_error,
             )
             for name, back in self.backs.items()
         ]  # fmt: skip

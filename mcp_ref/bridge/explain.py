@@ -25,7 +25,7 @@ class Row(NamedTuple):
 
 
 def explain(front: Revision, back: Revision) -> list[Row]:
-    """Return the methods and fields of two revisions, with their fates. `front` is the client's revision."""
+    """Return what happens to each method and field between the client's revision `front` and the server's `back`."""
     rows = [Row(name, fate) for name, fate in _methods(front, back)]
     if front is back:
         return [*rows, Row("all fields", "passed on as they are, also unknown ones")]
@@ -34,11 +34,11 @@ def explain(front: Revision, back: Revision) -> list[Row]:
     for method in METHODS:
         if method.name in unconverted:
             continue
-        is_input = method.name in INPUT_REQUESTS
-        sent, returned = (back, front) if is_input or method.sender == "server" else (front, back)
-        lost |= lost_fields(load_type(method.params), sent, returned)
+        is_from_server = method.name in INPUT_REQUESTS or method.sender == "server"
+        sender, receiver = (back, front) if is_from_server else (front, back)
+        lost |= lost_fields(load_type(method.params), sender, receiver)
         if method.result is not None:
-            lost |= lost_fields(load_type(method.result), returned, sent)
+            lost |= lost_fields(load_type(method.result), receiver, sender)
     if _has_own_tasks(front, back) and "CallToolRequestParams.task" in lost:
         lost["CallToolRequestParams.task"] = _OWN_TASK
     return [*rows, *(Row(name, fate) for name, fate in sorted(lost.items()))]
@@ -47,9 +47,8 @@ def explain(front: Revision, back: Revision) -> list[Row]:
 def _methods(front: Revision, back: Revision) -> Iterator[tuple[str, str]]:
     """Yield each method that at least one of the two revisions has, with its fate."""
     for name in dict.fromkeys(method.name for method in METHODS):
-        in_front, in_back = (
-            any(find_method(name, each, role) for role in ("client", "server")) for each in (front, back)
-        )
+        in_front = any(find_method(name, front, role) for role in ("client", "server"))
+        in_back = any(find_method(name, back, role) for role in ("client", "server"))
         if not in_front and not in_back:
             continue
         if name in NATIVE:
@@ -58,10 +57,12 @@ def _methods(front: Revision, back: Revision) -> Iterator[tuple[str, str]]:
             yield name, _OWN_TASK
         elif in_front and in_back:
             yield name, "passed on"
-        elif name in INPUT_REQUESTS and any(each.era == "modern" for each in (front, back)):
+        elif name in INPUT_REQUESTS and "modern" in (front.era, back.era):
             legacy = front if front.era == "legacy" else back
-            exists = find_method(name, legacy, "server") is not None
-            yield name, "request <-> input request of a result" if exists else f"not in {legacy}: never requested"
+            if find_method(name, legacy, "server") is not None:
+                yield name, "request <-> input request of a result"
+            else:
+                yield name, f"not in {legacy}: never requested"
         elif name in _REPLACED and front.era != back.era:
             yield name, _REPLACED[name]
         else:
@@ -74,7 +75,7 @@ def _has_own_tasks(front: Revision, back: Revision) -> bool:
 
 
 _OWN_TASK = "a task of the bridge itself <-> the task of the server, if it creates one"
-_NOT_CONVERTED = ("not in", _OWN_TASK)
+_NOT_CONVERTED = ("not in", _OWN_TASK)  # how the fates of methods begin whose fields are not converted
 _REPLACED = {
     "logging/setLevel": "<-> the log level in the `_meta` of each request",
     "resources/subscribe": "<-> subscriptions/listen",

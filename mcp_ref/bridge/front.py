@@ -39,11 +39,11 @@ NATIVE: Final = frozenset({
 """The methods of clients that the front serves itself."""
 
 MAX_INSTRUCTIONS: Final = 2000
-"""Maximum length of the instructions of one of several servers, in characters."""
+"""Maximum length of each server's instructions if there are several servers, in characters."""
 
 
 class FrontTools(Tools):
-    """The tools of the servers, as far as the HTTP endpoint needs them. None is registered here."""
+    """The tools of the servers for the HTTP endpoint, which asks only for their headers. No tool is registered here."""
 
     relay: Relay
 
@@ -63,7 +63,8 @@ class FrontCatalog(Catalog):
         close: Callable[[], Awaitable[None]],
     ) -> None:  # fmt: skip
         super().__init__(info, None, revisions, options)
-        self._relay, self._close_servers, self.announcers = relay, close, relay.changes.announcers
+        self._relay, self._close_servers = relay, close
+        self.announcers = relay.changes.announcers
         self.custom_methods = RelayedMethods(NATIVE, relay.serve, lambda method, params: None)
         self.middleware.append(self._wrap)
         for server in relay.servers.values():
@@ -84,14 +85,14 @@ class FrontCatalog(Catalog):
         return FrontResources(Context, page_size=1, on_change=lambda: None)
 
     def capabilities(self) -> ServerCapabilities:
-        """Return the capabilities of the servers behind the bridge: those that at least one of them has."""
+        """Return the capabilities that at least one server behind the bridge has."""
         merged = ServerCapabilities()
         for server in self._relay.servers.values():
             if server.facts is None:
                 continue
-            wire = server.facts.server_capabilities
-            declared = codec_for(server.facts.revision).decode(ServerCapabilities, wire)
-            if not server.facts.revision.completions_are_declared and declared.prompts is not None:
+            revision = server.facts.revision
+            declared = codec_for(revision).decode(ServerCapabilities, server.facts.server_capabilities)
+            if not revision.completions_are_declared and declared.prompts is not None:
                 declared.completions = {}
             self._relay.tasks.declare(declared)
             for name, value in vars(declared).items():
@@ -100,15 +101,15 @@ class FrontCatalog(Catalog):
         return merged
 
     def _note_facts(self) -> None:
-        """Give the clients the name and the instructions of the servers behind the bridge."""
-        facts = {name: server.facts for name, server in self._relay.servers.items() if server.facts is not None}
+        """Take over the name and the instructions of a single server, or the instructions of all servers."""
+        clients = {name: server.facts for name, server in self._relay.servers.items() if server.facts is not None}
         self.info_as_json.clear()
         if self._relay.names.is_plain:
-            for client in facts.values():
+            for client in clients.values():  # at most one
                 self.info, self.instructions = client.server_info, client.instructions
             return
-        texts = {name: client.instructions for name, client in facts.items() if client.instructions}
-        parts = [f"# {name}\n\n{text[:MAX_INSTRUCTIONS]}" for name, text in texts.items()]
+        instructions = {name: client.instructions for name, client in clients.items() if client.instructions}
+        parts = [f"# {name}\n\n{text[:MAX_INSTRUCTIONS]}" for name, text in instructions.items()]
         self.instructions = "\n\n".join(parts) or None
 
     def _wrap(self, method: str, handler: Handler) -> Handler:
@@ -123,19 +124,20 @@ class FrontCatalog(Catalog):
 
     async def _initialize(self, handler: Handler, params: InitializeRequestParams, context: Context) -> object:
         session = cast(ServerSession, context.channel)
-        # The servers behind the bridge need what the session would note only after the handler.
+        # `connect` needs these facts about the client, which a session sets only after its handler.
         session.use_revision(choose_revision(params.protocol_version, self.legacy_revisions))
         session.peer_capabilities = session.codec.encode(params.capabilities)
-        session.peer_info, session.logging_level = params.client_info, None
+        session.peer_info = params.client_info
+        session.logging_level = None
         self._relay.end_session(session)  # close what an earlier handshake on this transport has opened
-        loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()  # the session's last requests have `FINISH_SECONDS` to finish
         session.ended.add_done_callback(lambda _: loop.call_later(FINISH_SECONDS, self._relay.end_session, session))
         await self._relay.connect(caller_of(context))
         result = await handler(params, context)
         session.custom_methods = RelayedMethods(
             NATIVE, self._relay.serve, partial(self._relay.pass_to_servers, session)
         )
-        # A modern server logs only at the level that each request names; a legacy one chooses its level itself.
+        # A modern server logs nothing unless the request names a level; a legacy one chooses its level itself.
         has_modern = any(server.is_modern for server in self._relay.servers.values())
         session.logging_level = "info" if has_modern else None
         return result

@@ -120,7 +120,7 @@ class Lists:
         tools = page.get("tools")
         if isinstance(tools, list):
             page = {**page, "tools": [tool for tool in tools if is_shown(tool)]}
-        return self._names.result_for_client(server.name, "", page)
+        return self._names.result_for_client(server.name, page)
 
     async def note_all_tools(self, server: BackServer, context: Context) -> None:
         """List the tools of a server, because their headers are needed for a call."""

@@ -6,8 +6,8 @@
 
 A bridge of several servers changes every URI, not only those that two servers have. Otherwise a server could claim the
 URI of another one later. A template stays a template, and nothing is encoded, so the original is always found again.
-Texts, structured content and file contents are not changed. An argument of a tool that is exactly a changed URI of the
-same server is changed back, because a model passes on the URIs that it has seen.
+Texts, structured content and file contents are not changed. If an argument of a tool is a changed
+URI of the tool's server, it is changed back, because a model passes on the URIs that it has seen.
 
 Spec:  2026-07-28 server/tools#tool-names, server/resources
 """
@@ -27,7 +27,7 @@ _UNCHANGED: Final = frozenset(
 _URI_MEMBERS: Final = frozenset({"uri", "uriTemplate", "resourceUri"})
 
 MAX_NAMES: Final = 10_000
-"""Maximum number of remembered names of one server. If it is reached, the next page replaces them all."""
+"""Maximum number of remembered names of one server. At this number, the next page of a list replaces them all."""
 
 
 def wrapped_uri(server: str, uri: str) -> str:
@@ -39,10 +39,11 @@ def wrapped_uri(server: str, uri: str) -> str:
 
 def unwrapped_uri(server: str, uri: str) -> str | None:
     """Return the server's own URI, or None for the URI of another server."""
-    if uri.startswith(prefix := f"mcp://{server}/"):
+    prefix, app_prefix = f"mcp://{server}/", f"ui://{server}/"
+    if uri.startswith(prefix):
         return uri.removeprefix(prefix)
-    if uri.startswith(prefix := f"ui://{server}/"):
-        return f"ui://{uri.removeprefix(prefix)}"
+    if uri.startswith(app_prefix):
+        return f"ui://{uri.removeprefix(app_prefix)}"
     return None
 
 
@@ -64,12 +65,12 @@ class Namespace:
         return "" if self.is_plain else f"[{server}] "
 
     def split_name(self, name: JSON) -> tuple[str, str]:
-        """Return the server and the server's name of a tool or prompt. Raise ProtocolError for an unknown name."""
+        """Return the server of a tool or prompt, and its name there. Raise ProtocolError for an unknown name."""
         if not isinstance(name, str):
             raise ProtocolError(INVALID_PARAMS, "Invalid params: name must be a string")
         if self.is_plain:
             return self.servers[0], name
-        server, _, original = name.partition("__")  # the name of a server has no underscore
+        server, _, original = name.partition("__")  # a server's name has no underscore, so this splits after it
         shown = self._names.get(server)
         if shown is not None and name in shown:
             return server, shown[name]
@@ -78,13 +79,14 @@ class Namespace:
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: unknown name {name[:200]!r}")
 
     def split_uri(self, uri: JSON) -> tuple[str, str]:
-        """Return the server and the server's URI of a resource. Raise ProtocolError for the URI of no server."""
+        """Return the server of a resource, and its URI there. Raise ProtocolError if no server fits."""
         if not isinstance(uri, str):
             raise ProtocolError(INVALID_PARAMS, "Invalid params: uri must be a string")
         if self.is_plain:
             return self.servers[0], uri
         for server in self.servers:
-            if (original := unwrapped_uri(server, uri)) is not None:
+            original = unwrapped_uri(server, uri)
+            if original is not None:
                 return server, original
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: no server has {uri[:200]!r}", {"uri": uri[:200]})
 
@@ -104,34 +106,37 @@ class Namespace:
         if method == "completion/complete":
             ref = params.get("ref")
             ref = ref if isinstance(ref, dict) else {}
-            kind = "name" if "name" in ref else "uri"
-            split = self.split_name if kind == "name" else self.split_uri
-            server, original = split(ref.get(kind))
-            return server, {**params, "ref": {**ref, kind: original}}
+            if "name" in ref:
+                server, original = self.split_name(ref["name"])
+                return server, {**params, "ref": {**ref, "name": original}}
+            server, original = self.split_uri(ref.get("uri"))
+            return server, {**params, "ref": {**ref, "uri": original}}
         server, original = self.split_uri(params.get("uri"))
         return server, {**params, "uri": original}
 
-    def result_for_client(self, server: str, method: str, result: Object) -> Object:
+    def result_for_client(self, server: str, result: Object) -> Object:
         """Return a result with the names that clients see."""
         if self.is_plain:
             return result
         changed = cast(Object, _wrap_members(server, result))
         for member in ("tools", "prompts"):
-            if isinstance(listed := changed.get(member), list):
-                changed[member] = self._named(server, listed)
+            definitions = changed.get(member)
+            if isinstance(definitions, list):
+                changed[member] = self._named(server, definitions)
         return changed
 
     def _named(self, server: str, definitions: list[JSON]) -> list[JSON]:
-        """Return tools or prompts with their names for clients. Leave those without a name out.
+        """Return tools or prompts with their names for clients, without those that have no name.
 
-        Two originals never get the same name, not even if they come in two lists.
+        Two of a server's names never get the same name for clients, not even if they come in two pages.
         """
         shown = self._names[server]
         if len(shown) >= MAX_NAMES:  # a server can rename its tools at each list
             shown.clear()
         named = [each for each in definitions if isinstance(each, dict) and isinstance(each.get("name"), str)]
         originals = {*shown.values(), *(cast(str, each["name"]) for each in named)}
-        names = {original: name for name, (_, original) in model_names((server, each) for each in originals).items()}
+        by_name = model_names((server, original) for original in originals)
+        names = {original: name for name, (_, original) in by_name.items()}
         changed: list[JSON] = []
         for each in named:
             original = cast(str, each["name"])

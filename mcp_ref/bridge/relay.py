@@ -117,7 +117,7 @@ class Relay:
             call = SessionCall(context, server.losses, self.names.prefix(name))
             result = await self._send(await server.shared(caller), method, routed, call, context)
         if result.get("resultType") != "input_required":
-            return self.names.result_for_client(name, method, self.tasks.seal(result, caller.principal))
+            return self.names.result_for_client(name, self.tasks.seal(result, caller.principal))
         return self._input_for_client(result, name, caller) if server.is_modern else result
 
     async def _becomes_task(self, server: BackServer, routed: Object, context: Context) -> bool:

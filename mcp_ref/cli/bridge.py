@@ -2,7 +2,7 @@
 
     bridge -- COMMAND      one server, under its own names
     bridge URL             one server; the bridge signs in with the tokens that `login` has stored
-    bridge --config FILE   all servers of a file as one, with the names of a host
+    bridge --config FILE   all servers of a file as one server, whose tools have the server's name as a prefix
 
 Standard input belongs to the client, so nobody can be asked here. The servers of a file start only if the user has
 allowed them before, for example at `list --config FILE`, or with `--yes`.
@@ -69,7 +69,7 @@ def servers_of(options: argparse.Namespace) -> Configuration:
 
 
 async def _allow(request: Approval) -> Allow | Deny:
-    if request.kind == "variable":  # the file is not the user's own
+    if request.kind == "variable":  # a file from elsewhere sets a dangerous one, such as PATH
         return Deny(f"--yes does not allow it: {'; '.join(request.warnings)}")
     return Allow()
 

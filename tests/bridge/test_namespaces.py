@@ -15,7 +15,7 @@ from mcp_ref.jsonrpc.messages import JSON
 
 def shown(names: Namespace, *own: str) -> list[str]:
     tools: list[JSON] = [{"name": each} for each in own]
-    return [tool["name"] for tool in cast(Any, names.result_for_client("a", "tools/list", {"tools": tools})["tools"])]
+    return [tool["name"] for tool in cast(Any, names.result_for_client("a", {"tools": tools})["tools"])]
 
 
 def test_names_of_a_list_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
