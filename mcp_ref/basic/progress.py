@@ -83,7 +83,6 @@ def receive_progress(params: ProgressNotificationParams, dispatcher: Dispatcher)
         # [2025-11-25 basic/utilities/progress#behavior-requirements] a notification MUST have an active request's token
         log.debug("ignored a progress notification: no active request has the token %.80r", params.progress_token)
         return
-    if pending.limit is not None:
-        # [2025-11-25 basic/lifecycle#timeouts] MAY reset the clock on progress, SHOULD enforce a maximum
-        pending.limit.restart()
+    # [2025-11-25 basic/lifecycle#timeouts] MAY reset the clock on progress, SHOULD enforce a maximum
+    pending.limit.restart()
     pending.on_progress(params)

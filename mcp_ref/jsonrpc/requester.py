@@ -82,8 +82,8 @@ class Pending:
     """A request that we sent and that has no response yet."""
 
     method: str
-    on_progress: Callable[[object], None] | None = None
-    limit: TimeLimit | None = None  # which progress notifications restart
+    limit: TimeLimit  # which progress notifications restart
+    on_progress: Callable[[object], None] | None
     outcome: Object | Exception | None = None
     """The result for the caller, or the error to raise in it; None until one of them has come."""
     unusable: str = ""  # the fault of the last response without a usable id, which may be meant for this request
@@ -95,13 +95,13 @@ class Pending:
         if self.outcome is not None:
             return
         self.outcome = outcome
-        if self.in_round_trip and self.limit is not None:
+        if self.in_round_trip:
             self.limit.interrupt()  # nothing happens if the outcome has come in the round trip itself
         if self.arrival is not None and not self.arrival.done():
             self.arrival.set_result(None)
 
     def timeout_error(self, timeout: float | None, max_timeout: float | None) -> RequestTimeout:
-        at_deadline = self.limit is not None and self.limit.end == self.limit.deadline
+        at_deadline = self.limit.end == self.limit.deadline
         fault = f"; the peer sent an unusable response: {self.unusable}" if self.unusable else ""
         seconds = max_timeout if at_deadline else timeout
         return RequestTimeout(f"{self.method}: no response within {seconds} seconds{fault}")
@@ -161,10 +161,10 @@ class Requester:
             before_send: called with the id of this request, before it is sent.
         Raises RemoteError, RequestTimeout, ConnectionClosed, or InvalidMessage for a malformed response.
         """
-        pending = Pending(method, on_progress)
+        pending = Pending(method, self.time_limits.timeout(timeout, max_timeout), on_progress)
         id, batch, has_slot = None, None, False
         try:
-            with self.time_limits.timeout(timeout, max_timeout) as pending.limit:
+            with pending.limit:
                 has_slot = self._slots.take_now() or await self._wait_for_slot()
                 await self._transport.drain(related)  # do not pile up messages for a peer that does not read
                 if self._closing_error is not None:
