@@ -527,7 +527,7 @@ WAITS: dict[tuple[str, str, str], str] = {
      "else None)"):
         "It has the time limit `connect`.",
     ("lib/http/client.py", "HttpClient._send", "connection.send_request(request)"):
-        "See `ClientConnection.wait`.",
+        "See `ClientConnection.read_head`.",
     ("lib/http/client.py", "HttpClient.close",
      "asyncio.gather(*(self._discard(connection) for connection in tuple(self._all)))"):
         "Each connection has 1 second to close, see `ClientConnection.close`.",
@@ -547,12 +547,10 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has a time limit.",
     ("lib/http/response.py", "ClientConnection.close", "asyncio.wait([self._closed], timeout=1.0)"):
         "It has a time limit of 1 second.",
-    ("lib/http/response.py", "ClientConnection.read_head", "self.wait()"):
-        "See `ClientConnection.wait`.",
-    ("lib/http/response.py", "ClientConnection.wait", "self._arrival"):
+    ("lib/http/response.py", "ClientConnection.read_head", "self.more()"):
         "Bytes or the end of the connection end it, or the time limit `head_time` or `idle` of its caller.",
-    ("lib/http/response.py", "HttpResponse._read_piece", "self.connection.wait()"):
-        "See `ClientConnection.wait`.",
+    ("lib/http/response.py", "HttpResponse._read_piece", "self.connection.more()"):
+        "See `ClientConnection.read_head`.",
     ("lib/http/server.py", "HttpServer._accept_queued", "listening.accept()"):
         "The socket does not block.",
     ("lib/http/server.py", "HttpServer._accept", "asyncio.sleep(0)"):

@@ -179,9 +179,10 @@ class HttpClient:
         oldest = asyncio.get_running_loop().time() - self._limits.keep
         while self._free and self._free[0].free_since <= oldest:  # the first is the one that was unused the longest
             self._abort(self._free.pop(0))
-        for connection in reversed(self._free.copy()):
+        for index in reversed(range(len(self._free))):
+            connection = self._free[index]
             if connection.origin == origin and (may_connect is None or _is_allowed(connection.address, may_connect)):
-                self._free.remove(connection)
+                del self._free[index]
                 if connection.is_open():
                     return connection
                 self._abort(connection)

@@ -118,7 +118,7 @@ class ClientConnection(asyncio.Protocol):
         self.received += data
         if len(self.received) >= MAX_RECEIVED_BYTES:
             self._is_paused = True
-            self.transport.pause_reading()  # until `wait` or `keep`
+            self.transport.pause_reading()  # until `more` or `keep`
         self._wake()
 
     def eof_received(self) -> None:
@@ -134,19 +134,17 @@ class ClientConnection(asyncio.Protocol):
         if self._arrival is not None and not self._arrival.done():
             self._arrival.set_result(None)
 
-    async def wait(self) -> bool:
-        """Wait for more received bytes. Return False if the connection has ended. Raise OSError if it broke."""
-        size = len(self.received)
-        if not self._has_ended:
-            if self._is_paused:
-                self._resume_reading()
-            self._arrival = self._loop.create_future()
-            await self._arrival
-        if len(self.received) > size:
-            return True
-        if self._error is not None:
-            raise self._error
-        return False
+    def more(self) -> asyncio.Future[None]:
+        """Return a future that is done when more bytes are received, or when the connection ends.
+
+        Raise EOFError if it has ended, or OSError if it broke.
+        """
+        if self._has_ended:
+            raise self._error or EOFError
+        if self._is_paused:
+            self._resume_reading()
+        self._arrival = self._loop.create_future()
+        return self._arrival
 
     def keep(self) -> None:
         """Keep the connection for another request."""
@@ -183,12 +181,14 @@ class ClientConnection(asyncio.Protocol):
         try:
             # [RFC 9110 15.2] interim responses precede the final one
             while (head := self._take_head()) is None or head.is_interim:
-                if head is None and not await self.wait():
-                    if self.received:
-                        raise HttpError("the connection ended in the middle of the response's head")
-                    is_tls = self.used_before or self.origin.scheme == "https"
-                    hint = "" if is_tls else "; if the server uses TLS, write https://"
-                    raise StaleConnection(f"the connection ended without a response{hint}")
+                if head is None:
+                    await self.more()
+        except EOFError:
+            if self.received:
+                raise HttpError("the connection ended in the middle of the response's head") from None
+            is_tls = self.used_before or self.origin.scheme == "https"
+            hint = "" if is_tls else "; if the server uses TLS, write https://"
+            raise StaleConnection(f"the connection ended without a response{hint}") from None
         except OSError as error:
             raise StaleConnection(f"the connection broke before the response: {error}") from error
         if head.status == 101:
@@ -197,16 +197,18 @@ class ClientConnection(asyncio.Protocol):
 
     def _take_head(self) -> ResponseHead | None:
         """Remove a head from `received`. Return None if it is incomplete."""
+        last = self._last_head
+        if last is not None and self.received.startswith(last.received):
+            del self.received[: len(last.received)]
+            return last
         most = self.limits.head_size + len(_END_OF_HEAD)
         end = self.received.find(_END_OF_HEAD, 0, most)
-        if end < 0:
-            if len(self.received) >= most:
-                raise HttpError(f"the head of the response is larger than {self.limits.head_size} bytes")
-            return None
-        head, last = self.take(end + len(_END_OF_HEAD)), self._last_head
-        if last is None or head != last.received:
-            last = self._last_head = ResponseHead(head, self.limits.header_count)
-        return last
+        if end >= 0:
+            head = self._last_head = ResponseHead(self.take(end + len(_END_OF_HEAD)), self.limits.header_count)
+            return head
+        if len(self.received) >= most:
+            raise HttpError(f"the head of the response is larger than {self.limits.head_size} bytes")
+        return None
 
     def take(self, size: int) -> bytes:
         """Remove at most `size` bytes from `received`, and return them."""
@@ -287,14 +289,15 @@ class HttpResponse:
             idle = self.connection.limits.idle
             try:
                 async with time_limit(idle):
-                    has_received = await self.connection.wait()
+                    await self.connection.more()
             except TimeoutError:
                 raise HttpTimeout(f"no further byte of the response came within {idle:g} s") from None
             except OSError as error:
                 raise HttpError(f"the connection broke in the middle of the response: {error}") from error
-            if not has_received and self._length is not None:
-                raise HttpError("the connection ended in the middle of the response")
-            self.is_complete = not has_received
+            except EOFError:
+                if self._length is not None:
+                    raise HttpError("the connection ended in the middle of the response") from None
+                self.is_complete = True
             piece = self._take_piece()
         return piece
 
