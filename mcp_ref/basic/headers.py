@@ -176,8 +176,8 @@ def request_headers(request: Request, parameters: ParameterHeaders) -> dict[str,
     headers = {"MCP-Protocol-Version": version, METHOD_HEADER: method}
     if name is not None:
         headers[NAME_HEADER] = encode_value(name)
-        if method == "tools/call":
-            headers.update(parameter_values(request.params.get("arguments"), parameters.get(name, {})))
+        if method == "tools/call" and name in parameters:
+            headers.update(parameter_values(request.params.get("arguments"), parameters[name]))
     return headers
 
 
