@@ -217,7 +217,9 @@ class HostedServer(Supervisor):
         approved = list[Tool]()
         self.status.unapproved_tools = {}
         self._undecided = []
-        for tool in filter(lambda tool: self.config.allows_tool(tool.name), tools):
+        for tool in tools:
+            if not self.config.allows_tool(tool.name):
+                continue
             name_hash, definition = _name_hash(tool.name), definition_hash(tool)
             has_hidden_text = bool(hidden_text_warnings(tool))
             if definitions.get(name_hash) == definition or (trusts_new and not has_hidden_text):

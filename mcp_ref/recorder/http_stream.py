@@ -147,9 +147,8 @@ class _ResponseBody:
         self._whole = GrowingContent()
         self._events = _EventReader() if is_stream and not self._is_unreadable else None
         self._unzip = zlib.decompressobj(_GZIP_OR_ZLIB) if coding in _ZIPPED else None
-        self._unzip_raw = (
-            zlib.decompressobj(_RAW_DEFLATE) if coding == "deflate" else None
-        )  # tried if the first bytes have no header
+        # tried if the first bytes have no header
+        self._unzip_raw = zlib.decompressobj(_RAW_DEFLATE) if coding == "deflate" else None
 
     def feed(self, data: bytes) -> Iterator[_EventFields]:
         """Yield the events that these bytes complete if the body is an event stream; else keep the bytes for `take`."""
@@ -165,10 +164,8 @@ class _ResponseBody:
             try:
                 found = self._unzip.decompress(piece, MAX_LINE)
             except zlib.error:
-                self._unzip, self._unzip_raw = (
-                    self._unzip_raw,
-                    None,
-                )  # without a decompressor, the bytes stay as they are
+                # Try the other one next. Without a decompressor, the bytes stay as they are.
+                self._unzip, self._unzip_raw = self._unzip_raw, None
                 continue
             self._unzip_raw = None
             yield found

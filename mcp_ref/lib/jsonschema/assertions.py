@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sized
 from math import inf
 from operator import ge, gt, le, lt
 
-from .errors import SchemaError, format_count, join_alternatives, missing_properties_message, quoted
+from .errors import format_count, join_alternatives, missing_properties_message, quoted
 from .formats import FORMATS
 from .limits import Budget
 from .model import Keyword, SchemaReader, Vocabulary, VocabularyRow
@@ -75,7 +75,7 @@ def multiple_of(reader: SchemaReader) -> Keyword:
     if not factor > 0:
         raise reader.error("multipleOf", "a number above 0")
     if factor == inf:
-        raise SchemaError(str(reader.error("multipleOf", "a smaller number")))  # a limit of ours
+        raise reader.unsupported("multipleOf", "a smaller number")
 
     def check(instance: JSON, budget: Budget) -> bool:
         return not is_number(instance) or is_multiple(instance, factor, budget)  # type: ignore[arg-type]

@@ -55,15 +55,14 @@ class ScopedSchema(SchemaReader):
         known, limits = self.compiler.patterns, self.compiler.limits
         if source not in known:
             if len(source) > limits.pattern_length:
-                text = f"a pattern of at most {limits.pattern_length} characters"
-                raise SchemaError(str(self.error(keyword, text)))  # a limit of ours
+                raise self.unsupported(keyword, f"a pattern of at most {limits.pattern_length} characters")
             if len(known) >= limits.patterns:
                 raise SchemaError(f"the schema has more than {limits.patterns} patterns")
             try:
                 known[source] = Pattern(source)
             except PatternError as error:
                 # not illegal: Validation 6.3.3 only says SHOULD, and the pattern can be too slow, or unknown to us
-                raise SchemaError(str(self.error(keyword, f"a regular expression ({error})"))) from None
+                raise self.unsupported(keyword, f"a regular expression ({error})") from None
         return known[source]
 
 

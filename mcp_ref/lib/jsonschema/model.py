@@ -17,7 +17,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .errors import IllegalSchemaError, ValidationError, quoted
+from .errors import IllegalSchemaError, SchemaError, ValidationError, quoted
 from .limits import Budget
 from .values import JSON, Check, Path, Step, is_integer, is_number
 
@@ -138,7 +138,14 @@ class SchemaReader:
         return keyword in self.schema and keyword in self.known
 
     def error(self, keyword: str, expected: str) -> IllegalSchemaError:
-        return IllegalSchemaError(f"{self.location}/{keyword}: expected {expected}, got {quoted(self.schema[keyword])}")
+        return IllegalSchemaError(self._fault(keyword, expected))
+
+    def unsupported(self, keyword: str, expected: str) -> SchemaError:
+        """Return the error for a value that may be legal, but that this package does not accept."""
+        return SchemaError(self._fault(keyword, expected))
+
+    def _fault(self, keyword: str, expected: str) -> str:
+        return f"{self.location}/{keyword}: expected {expected}, got {quoted(self.schema[keyword])}"
 
     def string(self, keyword: str) -> str:
         value = self.schema[keyword]
