@@ -88,7 +88,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has the time limit `ROOTS_SECONDS`.",
     ("bridge/back_client.py", "BackClient._ask", "asyncio.shield(self.caller.session.initialized)"):
         "The server's request waits for the handshake of the client, and ends with the session.",
-    ("bridge/back_client.py", "BackClient.send", "asyncio.wait(self._early)"):
+    ("bridge/back_client.py", "BackClient.send", "asyncio.wait(self._early_requests)"):
         "Each of them ends with the call, or at the time limit of a held call.",
     ("bridge/back_client.py", "BackClient._serve", "asking.result()"):
         "It is done, because `asyncio.wait` has returned it.",

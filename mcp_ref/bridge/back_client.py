@@ -2,9 +2,9 @@
 
     request of a client in front     -> `send` -> the server
     request of the server            -> to which call does it belong? -> the client in front (calls.py, held.py)
-    notification of the server       -> progress and log messages of a call; others reach the session in front
+    notification of the server       -> progress and log messages of a call; others go to the session of the client
 
-A message of a legacy server does not name its call, unless the call is a task. A client of a pool is leased to
+A legacy server's message names its call only if the call is a task. A client of a pool is leased to
 one call at a time (backs.py), so a request that names no task belongs to that call. Log messages do not name their call
 either, so they are dropped and counted while calls of several callers are in flight.
 
@@ -51,7 +51,7 @@ LIST_SECONDS: Final = 60.0
 """Time limit of each request that is not a call, in seconds. A call has the time limit of the client."""
 
 ROOTS_SECONDS: Final = 30.0
-"""Time that a request of a server outside of a call waits for the next call, in seconds."""
+"""Time that a server's request outside of a call waits for the next call, in seconds."""
 
 IDLE_SECONDS: Final = 600.0
 """Time without requests after which a session's client can be closed for another session, in seconds."""
@@ -60,7 +60,7 @@ KEEP_ALIVE_SECONDS: Final = 15.0
 """Pause between the progress notifications for a server that waits for a user, in seconds."""
 
 MAX_TOOLS: Final = 10_000
-"""Maximum number of remembered tools of one server. If it is reached, the next page replaces them all."""
+"""Maximum number of remembered tools of one server. At this number, the next page of a list replaces them all."""
 
 _HANDLED_HERE: Final = frozenset({
     "notifications/cancelled", "notifications/subscriptions/acknowledged", "notifications/resources/updated",
@@ -72,7 +72,7 @@ _HANDLED_HERE: Final = frozenset({
 
 @dataclass(slots=True)
 class Caller:
-    """A client in front of the bridge, as far as the choice of a client for the server depends on it."""
+    """The facts about a client in front of the bridge that decide which `BackClient` it can use."""
 
     revision: Revision
     principal: str | None
@@ -110,10 +110,10 @@ class ServerNotes:
         """The HTTP headers that mirror arguments, by the server's own name of each listed tool."""
         self.task_support: dict[str, JSON] = {}
         """The support of the tools for tasks, by the server's own names: "required" if they run only as tasks."""
-        self.is_alone = False
-        """True if the bridge has no other server. Only then clients can use its tasks and extensions."""
+        self.is_only_server = False
+        """True if the bridge has only this server. Otherwise clients cannot use its tasks and extensions."""
         self.seal: Callable[[Object, str | None], Object] = lambda message, principal: message
-        """Makes the task ids in a message of the server valid for this principal only."""
+        """The function that gives a server's message task ids that only this principal can use."""
 
     def note_tools(self, page: Object) -> None:
         """Note the tools of a page: their HTTP headers, and their support for tasks."""
@@ -142,20 +142,21 @@ class BackClient(Client):
         super().__init__(server, **options)
         self.back, self.caller = back, caller
         self.key = caller.key
-        """The callers with this key can use the client (backs.py)."""
+        """The key of the callers that can use this client (backs.py)."""
         self.calls: list[Call] = []
         """The calls in flight to which an input request of the server can belong."""
         self.is_leased = False
         """True while a call has the client for itself."""
         self.watchers = 0
         """Number of subscriptions and awaited tasks that keep the client open."""
-        self._task_tokens: dict[RequestId, RequestId] = {}  # of the progress of tasks: ours -> the client's
+        self._task_tokens: dict[RequestId, RequestId] = {}  # for the progress of tasks: our token -> the client's
         self._used_at = time.monotonic()
-        self._level: str | None = None  # the log level that the server has got
+        self._level: str | None = None  # the log level last sent to the server
         self._call_began = asyncio.Event()
-        self._early: set[asyncio.Future[Object]] = set()  # requests that the server sent before a call
+        self._early_requests: set[asyncio.Future[Object]] = set()  # sent by the server before a call
         self.connector.parameter_headers = back.parameter_headers
-        make_session, methods = self.connector.make_session, RelayedMethods(_HANDLED_HERE, self._serve, self._receive)
+        make_session = self.connector.make_session
+        methods = RelayedMethods(_HANDLED_HERE, self._serve, self._receive)
 
         def make_relaying_session(on_end: OnSessionEnd, transport: Transport) -> ClientSession:
             session = make_session(on_end, transport)
@@ -181,7 +182,7 @@ class BackClient(Client):
     def is_unused(self) -> bool:
         """True if the client can be closed for another caller: nobody waits for it, and no session has used it lately.
 
-        A session that uses it again gets a new client, for which the server does not know its earlier requests.
+        If that session returns, it gets a new client, whose server does not know the earlier requests.
         """
         is_recent = self.caller.session is not None and time.monotonic() - self._used_at < IDLE_SECONDS
         if not self.is_open or is_recent or self.is_leased or self.watchers:
@@ -203,7 +204,7 @@ class BackClient(Client):
         is_modern = session.revision.era == "modern"
         if is_modern:
             params = {**params, "_meta": self._meta_for(call, _meta_of(params))}
-        # A server may not ask the user because of a list, and with one more call `_call_of` could not tell which it is.
+        # Only these can get input requests. Any other call would keep `_call_of` from finding the right one.
         can_ask = is_modern or self.caller.session is not None or method in INPUT_METHODS or method == "tasks/result"
         if method == "tasks/result":
             call.task_id = params.get("taskId")
@@ -211,20 +212,20 @@ class BackClient(Client):
             self.calls.append(call)
             self._call_began.set()
 
-        tokens: list[RequestId] = []  # a request's id is its progress token
+        request_ids: list[RequestId] = []  # one, as soon as the request is sent; it is also the progress token
 
         def progressed(params: object) -> None:
             call.receive("notifications/progress", cast(Object, params), self.revision)
 
         try:
-            if can_ask and self._early:  # `server-filesystem` fails a call that comes before the roots
-                await asyncio.wait(self._early)
+            if can_ask and self._early_requests:  # `server-filesystem` fails a call that it gets before the roots
+                await asyncio.wait(self._early_requests)
             result = await session.dispatcher.request(
-                method, params, timeout=timeout, before_send=tokens.append,
+                method, params, timeout=timeout, before_send=request_ids.append,
                 on_progress=progressed if call.token is not None else None,
             )  # fmt: skip
             if call.token is not None:
-                self._follow_task(result, tokens.pop(), call.token)
+                self._follow_task(result, request_ids.pop(), call.token)
             return result
         except RequestTimeout as error:
             raise ProtocolError(INTERNAL_ERROR, f"{self.back.name}: {error}") from None
@@ -255,13 +256,15 @@ class BackClient(Client):
     def _meta_for(self, call: Call, meta: Object) -> Object:
         """Return the `_meta` of a stateless request, with the capabilities of the caller of this request."""
         capabilities = call.capabilities
+        extensions = capabilities.get("extensions")
         if call.revision is not self.revision:
             declared = codec_for(call.revision).decode(ClientCapabilities, capabilities)
-            declared.extensions = {EXTENSION: {}} if call.allows_task else declared.extensions
+            if call.allows_task:
+                declared.extensions = {EXTENSION: {}}
             capabilities = codec_for(self.revision).encode(declared)
-        elif not self.back.is_alone and isinstance(extensions := capabilities.get("extensions"), dict):
-            kept: Object = {name: each for name, each in extensions.items() if name != EXTENSION}
-            capabilities = {**capabilities, "extensions": kept}
+        elif not self.back.is_only_server and isinstance(extensions, dict):
+            without_tasks: Object = {name: each for name, each in extensions.items() if name != EXTENSION}
+            capabilities = {**capabilities, "extensions": without_tasks}
         fields: Object = {**meta, **self.session.request_meta, CLIENT_CAPABILITIES: capabilities}
         if call.level is not None and self.server_can("logging"):
             fields[LOG_LEVEL] = call.level
@@ -271,13 +274,12 @@ class BackClient(Client):
         """Set the log level of a legacy server. A modern one gets it in each request."""
         if level is not None and level != self._level and not self.is_modern and self.server_can("logging"):
             self._level = level
-            with contextlib.suppress(McpError):  # the client gets no messages below the level, as `Call` sees to it
+            with contextlib.suppress(McpError):  # `Call` drops messages below the level in any case
                 await self.set_logging_level(cast(LoggingLevel, level))
 
     def _receive(self, method: str, params: Object) -> None:
-        """Pass a notification of the server on."""
         call = self._call_of(params)
-        awaiting = self._awaiting(params.get("taskId"))
+        awaiting = self._call_awaiting(params.get("taskId"))
         sealed = self.back.seal(params, self.caller.principal)
         if method == "notifications/progress":
             token = progress_token(params)
@@ -292,15 +294,15 @@ class BackClient(Client):
         elif method == "notifications/tasks/status" and awaiting is not None:
             awaiting.set_status(params.get("statusMessage"))
         elif method == "notifications/tasks":
-            id = _meta_of(params).get(SUBSCRIPTION_ID)
-            listener = self.session.listeners.get(id) if type(id) is int else None
+            subscription = _meta_of(params).get(SUBSCRIPTION_ID)
+            listener = self.session.listeners.get(subscription) if type(subscription) is int else None
             if listener is not None:
                 listener(method, RelayedObject(sealed))
         else:
             self._pass_to_session(method, sealed)
 
     def _pass_task_progress(self, params: Object, call: Call | None, token: RequestId) -> None:
-        """Pass the progress of a task on, with the token of the client. `call` awaits the result of the task."""
+        """Pass the progress of a task on, with the client's token. `call` is the call that awaits the task, if any."""
         if call is not None:
             call.report_progress(params, self.revision, token)
         else:
@@ -309,7 +311,9 @@ class BackClient(Client):
     def _pass_to_session(self, method: str, params: Object) -> None:
         """Pass a notification that belongs to no call on to the legacy session that owns this client."""
         session, losses = self.caller.session, self.back.losses
-        if method not in SPECIFIED and (session is None or session.phase is not OPERATING or not self.back.is_alone):
+        if method not in SPECIFIED and (
+            session is None or session.phase is not OPERATING or not self.back.is_only_server
+        ):
             return losses.add("a notification that no specification defines reaches no client")
         if session is None or (method in SPECIFIED and find_method(method, session.revision, "server") is None):
             return losses.add(f"{method} outside of a call reaches no client")
@@ -317,10 +321,11 @@ class BackClient(Client):
             params = converted(params, params_type(method), self.revision, session.revision, losses)
         session.notify(method, RelayedObject(params))
 
-    def _awaiting(self, task_id: JSON) -> Call | None:
-        """Return the call for which the bridge itself waits for this task, or will wait: it is the only new one."""
+    def _call_awaiting(self, task_id: JSON) -> Call | None:
+        """Return the call for which the bridge awaits this task; if none has its id, the only one without an id yet."""
         calls = [call for call in self.calls if call.allows_task and call.task_id == task_id]
-        calls = calls or [call for call in self.calls if call.allows_task and call.task_id == ""]
+        if not calls:
+            calls = [call for call in self.calls if call.allows_task and call.task_id == ""]
         return calls[0] if len(calls) == 1 else None
 
     def _call_of(self, params: Object) -> Call | None:
@@ -332,7 +337,7 @@ class BackClient(Client):
         related = _meta_of(params).get(RELATED_TASK)
         id = related.get("taskId") if isinstance(related, dict) else None
         calls = [call for call in self.calls if call.task_id == id]
-        if not calls:  # a task that has ended belongs to no call, but one can be so new that its id is not known yet
+        if not calls:  # the task has ended, and no call fits, or it is so new that its call has no id yet
             calls = [call for call in self.calls if id is None or call.task_id == ""]
         is_certain = len(calls) == 1 or self.caller.session is not None
         return calls[0] if calls and is_certain else None
@@ -342,8 +347,8 @@ class BackClient(Client):
         token = progress_token(context.meta)
         asking = asyncio.ensure_future(self._ask(method, params))
         if not self.calls and self.caller.session is None:
-            self._early.add(asking)
-            asking.add_done_callback(self._early.discard)
+            self._early_requests.add(asking)
+            asking.add_done_callback(self._early_requests.discard)
         progress = 0
         try:
             while True:
@@ -368,7 +373,7 @@ class BackClient(Client):
         if call is None and self.caller.session is not None:
             await asyncio.shield(self.caller.session.initialized)  # now its revision and its capabilities are known
             call = OutsideCall(Context(self.caller.session, -1, None), self.back.losses)
-        if call is None:
+        elif call is None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(ROOTS_SECONDS):
                     await self._call_began.wait()

@@ -13,9 +13,9 @@ caller has declared a capability, which the server could use: the client is *lea
 not its place in the pool, because a user can take minutes. Over Streamable HTTP, a request arrives on the stream of its
 call, but the lease holds there too, because a server can use the GET stream instead.
 
-Nothing more is shared, because a shared session would send the messages of one user to others. Every key has the
-principal, and the credentials for the server come from the bridge's own configuration, never from the caller. The
-client of one session has the name of the session's client, and a shared one has the name of the bridge.
+Callers with different keys share no client, because a shared session would send the messages of one user to others.
+Every key has the principal, and the credentials for the server come from the bridge's own configuration, never from the
+caller. The client of a session introduces itself by the name of the session's client, any other by the bridge's name.
 
 Threats:
     bridge-shared-session: the messages of another user; a client; uses the same ids and tokens; each principal has its
@@ -103,26 +103,27 @@ class BackServer(ServerNotes):
     Args:
         hosted: The server, with its configuration and its policy.
         info: The name of the bridge.
-        most: Maximum number of clients with one key.
+        max_clients: Maximum number of clients with one key.
         revisions: The revisions to speak with the server. Default: all.
     """
 
     def __init__(
-        self, hosted: HostedServer, info: Implementation, most: int, revisions: Sequence[Revision | str] | None
+        self, hosted: HostedServer, info: Implementation, max_clients: int, revisions: Sequence[Revision | str] | None
     ) -> None:
         super().__init__(hosted)
         self.is_modern: bool | None = None
         """True if the server speaks the modern era; None until the first client has connected."""
         self.facts: BackClient | None = None
-        """The client that has connected last. It knows the server's name, capabilities and instructions."""
+        """The latest client, which knows the server's name, capabilities and instructions; None before the first."""
         self.on_facts: Callable[[], None] = lambda: None
         """Called when `facts` has changed."""
         self.on_list_changed: Callable[[str], None] = lambda kind: None
         """Called with "tools", "prompts" or "resources" when a list of the server has changed."""
         self.clients: list[BackClient] = []
         """All clients, also those that are still connecting."""
-        self.starts, self.last_error = 0, ""
-        self._info, self._most, self._revisions = info, most, revisions
+        self.starts = 0
+        self.last_error = ""
+        self._info, self._max_clients, self._revisions = info, max_clients, revisions
         self._eras: dict[str, Era] = {}
         self._launch: Launch | None = None
         self._connecting: dict[Hashable, asyncio.Task[BackClient]] = {}  # by key
@@ -130,7 +131,7 @@ class BackServer(ServerNotes):
         self._slots: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()  # of the pools, by key
         self._closing: set[asyncio.Task[None]] = set()
         self._failures: dict[Hashable, _Failures] = {}
-        """The connections that ended within `SHORT_LIFE` seconds, by key, and the failed starts with the key None."""
+        """By key: connections that ended within `SHORT_LIFE` seconds. With the key None: the failed starts."""
 
     def _key(self, caller: Caller) -> Hashable:
         return ("modern", caller.principal) if self.is_modern else caller.key
@@ -154,14 +155,14 @@ class BackServer(ServerNotes):
 
     @contextlib.asynccontextmanager
     async def leased(self, caller: Caller, call: Call) -> AsyncIterator[BackClient]:
-        """Return a context manager with a client of a pool. No other call uses it if the caller has capabilities.
+        """Return a context manager with a client of a pool. If the caller has capabilities, no other call uses it.
 
         Raise ProtocolError if the pool stays full, or if the server cannot be started.
         """
         if not caller.capabilities:
             yield await self.shared(caller)
             return
-        slots = self._slots.setdefault(caller.key, asyncio.Semaphore(self._most))
+        slots = self._slots.setdefault(caller.key, asyncio.Semaphore(self._max_clients))
         try:
             async with asyncio.timeout(POOL_SECONDS):
                 await slots.acquire()
@@ -169,10 +170,11 @@ class BackServer(ServerNotes):
             raise ProtocolError(INTERNAL_ERROR, f"{self.name}: all clients are in use; try again later") from None
         with contextlib.ExitStack() as slot:
             slot.callback(slots.release)
-            if self._most > 1:
-                call.on_held = slot.close  # releases it only once
-            free = (each for each in self.clients if each.key == caller.key and each.is_open and not each.is_leased)
-            client = next(free, None) or await self._connect(caller)
+            if self._max_clients > 1:  # a limit of one holds also while a call waits for its user
+                call.on_held = slot.close  # releases the slot only once
+            pool = (each for each in self.clients if each.key == caller.key)
+            unleased = (each for each in pool if each.is_open and not each.is_leased)
+            client = next(unleased, None) or await self._connect(caller)
             client.is_leased = True
             try:
                 yield client
@@ -184,10 +186,10 @@ class BackServer(ServerNotes):
         if caller.session is not None and caller.session.ended.done():
             raise ProtocolError(INTERNAL_ERROR, "the session has ended")  # nobody would close its client
         failures = [self._failures[key] for key in (None, self._key(caller)) if key in self._failures]
-        left = max((each.next_start for each in failures), default=0.0) - time.monotonic()
-        if left > 0:
-            why = f"{self.name} failed to start ({self.last_error}), and is tried again in {left:.0f} s"
-            raise ProtocolError(INTERNAL_ERROR, why)
+        pause = max((failure.next_start for failure in failures), default=0.0) - time.monotonic()
+        if pause > 0:
+            text = f"{self.name} failed to start ({self.last_error}), and is tried again in {pause:.0f} s"
+            raise ProtocolError(INTERNAL_ERROR, text)
         self.starts += 1
         try:
             self._launch = self._launch or await self.hosted.approved_launch()
@@ -210,8 +212,8 @@ class BackServer(ServerNotes):
         if client.is_modern:
             client.caller = replace(caller, session=None)  # all sessions of the principal share it
         self.on_facts()
-        began = time.monotonic()
-        client.session.ended.add_done_callback(lambda _: self._note_end(client, time.monotonic() - began))
+        connected_at = time.monotonic()
+        client.session.ended.add_done_callback(lambda _: self._note_end(client, time.monotonic() - connected_at))
         if client.caller.session is not None:
             await client.set_level(client.caller.session.logging_level)
         return client
@@ -235,26 +237,24 @@ class BackServer(ServerNotes):
         return ProtocolError(INTERNAL_ERROR, f"{self.name} could not be started: {self.last_error}")
 
     def _make_room(self, caller: Caller) -> None:
-        """Close an unused client of a pool if there are too many clients. Raise ProtocolError if all are in use."""
+        """Close an unused client if the server or the principal has too many. Raise ProtocolError if all are in use."""
         is_of_session = caller.session is not None and not self.is_modern
-        most = MAX_SESSION_CLIENTS if is_of_session else MAX_CLIENTS
-        alike = [each for each in self.clients if (each.caller.session is not None) == is_of_session]
-        of_principal = [each for each in alike if each.caller.principal == caller.principal]
-        if caller.principal is not None and len(of_principal) >= most // 2:
-            crowd = of_principal
-        elif len(alike) >= most:
-            crowd = alike
-        else:
+        limit = MAX_SESSION_CLIENTS if is_of_session else MAX_CLIENTS
+        counted = [each for each in self.clients if (each.caller.session is not None) == is_of_session]
+        of_principal = [each for each in counted if each.caller.principal == caller.principal]
+        if caller.principal is not None and len(of_principal) >= limit // 2:
+            counted = of_principal
+        elif len(counted) < limit:
             return
-        unused = next((each for each in crowd if each.is_unused), None)
+        unused = next((each for each in counted if each.is_unused), None)
         if unused is None:
-            raise ProtocolError(INTERNAL_ERROR, f"{self.name} has {len(crowd)} clients in use; try again later")
+            raise ProtocolError(INTERNAL_ERROR, f"{self.name} has {len(counted)} clients in use; try again later")
         self.discard(unused)
 
     def _note_end(self, client: BackClient, seconds: float) -> None:
-        """Forget a client whose connection has ended. After short lives, callers with the same key have to wait.
+        """Forget a client whose connection has ended. If it ended early, callers with the same key have to wait.
 
-        Callers with other keys do not wait, because one of them could otherwise keep a server away from all others.
+        Callers with other keys do not wait, because otherwise one caller could keep a server away from all others.
         """
         if client.connector.state is ConnectionState.CLOSED:
             return
@@ -265,12 +265,12 @@ class BackServer(ServerNotes):
             self._failures.pop(client.key, None)
         self.discard(client)
 
-    def _count_failure(self, key: Hashable, free: int) -> None:
-        """Let the callers with a key wait before the next start. The first `free` failures in a row have no pause."""
+    def _count_failure(self, key: Hashable, without_pause: int) -> None:
+        """Let the callers with a key wait before the next start. The first `without_pause` failures have none."""
         if len(self._failures) >= MAX_COUNTED_KEYS:
             self._failures.clear()
         count = self._failures[key].number + 1 if key in self._failures else 1
-        self._failures[key] = _Failures(count, time.monotonic() + growing_pause(count - free))
+        self._failures[key] = _Failures(count, time.monotonic() + growing_pause(count - without_pause))
 
     def _forget(self, client: BackClient) -> None:
         if client in self.clients:

@@ -106,8 +106,7 @@ class Bridge(HostOptions):
         self.backs = {each.config.name: BackServer(each, info, self.clients, self.back_revisions) for each in hosted}
         """The servers behind the bridge, by server name."""
         self.state_key = checked_key(self.state_key)
-        is_plain = len(configs) == 1 and not self.prefix
-        names = Namespace(self.backs, is_plain)
+        names = Namespace(self.backs, is_plain=len(configs) == 1 and not self.prefix)
         self.relay = Relay(self.backs, names, HeldCalls(self.state_key), self.hold, frozenset(self.replay))
         self.server = Server(info.name, info.version, revisions=front)
         """The front. Use its methods to serve, such as `run` and `serve_http`."""

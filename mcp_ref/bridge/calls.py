@@ -62,7 +62,7 @@ class Call:
         self.task_id: JSON = None
         """The server's own id of the task whose result this call awaits; "" before it is known, None without a task."""
         self._elicitations: list[str] = []  # the ids of the URLs that a modern server has shown to a legacy client
-        self._second, self._sent = 0, 0
+        self._second, self._sent = 0, 0  # a second of the loop's clock, and the number of notifications in it
         self.attach(context)
 
     def attach(self, context: Context) -> None:
@@ -85,7 +85,7 @@ class Call:
         if request is None or not declares(self.capabilities, request.capability or ""):
             raise ProtocolError(METHOD_NOT_FOUND, f"the client did not declare the capability for {method}")
         if "url" in params and source.era == "modern" and self.revision.era == "legacy":
-            id = str(uuid.uuid4())  # a modern server needs none, because it has no notification about the visit
+            id = str(uuid.uuid4())  # a legacy client needs an id, which a modern server does not send
             self._elicitations.append(id)
             params = {**params, "elicitationId": id}
         wire = convert_params(method, params, source, self.revision, self.losses)
@@ -95,7 +95,7 @@ class Call:
             modes = elicitation.supported_modes(capability if isinstance(capability, dict) else {})
             elicitation.check_request(form_or_url, set(modes), self.revision)
         if self._prefix and "includeContext" in wire:
-            wire = {**wire, "includeContext": "none"}  # "this server" would be all servers of the bridge
+            wire = {**wire, "includeContext": "none"}  # the context of "this server" would be that of all servers
         return with_prefix(wire, self._prefix)
 
     def receive(self, method: str, params: Object, source: Revision) -> None:
@@ -129,7 +129,7 @@ class Call:
             context.channel.notify(method, RelayedObject(wire), context.request_id)
 
     def end(self) -> None:
-        """Tell a legacy client that the visits to the URLs of a modern server are over."""
+        """Tell a legacy client that the elicitations with URLs of a modern server are complete."""
         for id in self._elicitations:
             self.notify("notifications/elicitation/complete", {"elicitationId": id}, self.revision, {})
         self._elicitations.clear()
@@ -173,12 +173,12 @@ async def complete_call(
         requests = mrtr.read_input_requests(result)
         try:
             async with asyncio.TaskGroup() as group:
-                asked = {
+                tasks = {
                     key: group.create_task(call.ask(each.method, each.params, source)) for key, each in requests.items()
                 }
         except ExceptionGroup as failed:
             raise refusal(failed.exceptions[0]) from None
-        responses: Object = {key: task.result() for key, task in asked.items()}
+        responses: Object = {key: task.result() for key, task in tasks.items()}
         params = mrtr.retry_params(params, result, responses)
         result = await send(params)
     if result.get("resultType") == "input_required":
@@ -188,7 +188,7 @@ async def complete_call(
 
 
 def refusal(error: Exception) -> ProtocolError:
-    """Return the error of a call one of whose input requests has failed."""
+    """Return the error of a call whose input request has failed with `error`."""
     if isinstance(error, RemoteError):
         return ProtocolError(INTERNAL_ERROR, f"the user refused, or the client failed: {error.message}")
     if isinstance(error, ProtocolError):
@@ -199,4 +199,6 @@ def refusal(error: Exception) -> ProtocolError:
 
 def with_prefix(params: Object, prefix: str) -> Object:
     """Return the params of an input request, whose message to the user names the server with `prefix`."""
-    return {**params, "message": f"{prefix}{params['message']}"} if prefix and "message" in params else params
+    if not prefix or "message" not in params:
+        return params
+    return {**params, "message": f"{prefix}{params['message']}"}

@@ -1,10 +1,10 @@
 """Changes: the notifications about resources and lists that a server sends outside of calls.
 
     subscription of a client -> a subscription of our own client to the same resource -> updates -> this client only
-    changed list of a server -> all clients of the bridge, because its own list has changed
+    changed list of a server -> all clients of the bridge, because the list of the bridge has changed too
 
-If the connection to a server is lost, its resources are subscribed to again, and each client gets one update for each
-of them, because it can have missed one. If a list keeps changing, its reports come at growing intervals.
+If the connection to a server is lost, its resources are subscribed to again, and each client gets an update for
+each, because an earlier update can be lost. A list that keeps changing is reported at growing intervals.
 
 Threats:
     bridge-all-subscriptions: the updates of other users; a client; opens subscriptions until the bridge has no room for
@@ -43,7 +43,7 @@ BURST: Final = 5
 """Number of changes of one list that are reported without a pause."""
 
 MIN_PAUSE: Final = 1.0
-"""Shortest pause between two further reports, or between two attempts to subscribe again, in seconds."""
+"""Shortest pause between two reports after `BURST`, or between two attempts to subscribe again, in seconds."""
 
 MAX_WATCHES: Final = 10_000
 """Maximum number of open subscriptions of a bridge, half of which one authenticated caller can have."""
@@ -80,7 +80,7 @@ class Watch:
         client.watchers += 1
         try:
             if self.accepted.done():
-                self._report(self._uri)  # an update can be lost
+                self._report(self._uri)  # an update can be lost between two connections
             else:
                 self.accepted.set_result(None)
             async for uri in updates:
@@ -109,7 +109,7 @@ class FrontResources(Resources):
         self, subscriptions: Subscriptions, changed: str, meta: Object | None = None, latest: Access | None = None
     ) -> object:
         principal, _, uri = changed.partition("\n")
-        access = next(iter(subscriptions.values())).access  # all of them are of one client
+        access = next(iter(subscriptions.values())).access  # the same for all subscriptions of a client
         owner = access.id if access is not None else None
         return super().update_for(subscriptions, uri, meta, latest) if (owner or "") == principal else None
 
@@ -123,8 +123,8 @@ class Changes:
         self._servers, self._names = servers, names
         self._watches: dict[tuple[object, str], Watch] = {}  # by legacy session or `listen` request, and by URI
         self._reports: dict[str, tuple[int, float, float]] = {}
-        """By list: number of reports since it was last quiet; of the last report, the pause before it and its time."""
-        self._waiting: dict[str, asyncio.TimerHandle] = {}
+        """By list, its last report: the number since the list was quiet, the pause before the report, and its time."""
+        self._timers: dict[str, asyncio.TimerHandle] = {}  # of the next reports, by list
         for server in servers.values():
             server.on_list_changed = self.list_changed
 
@@ -167,8 +167,8 @@ class Changes:
         watch = self._watches.get(key)
         if watch is None or watch.task.done():
             of_principal = sum(each.principal == caller.principal for each in self._watches.values())
-            most = MAX_WATCHES if caller.principal is None else MAX_WATCHES // 2
-            if of_principal >= most or len(self._watches) >= MAX_WATCHES:
+            limit = MAX_WATCHES if caller.principal is None else MAX_WATCHES // 2
+            if of_principal >= limit or len(self._watches) >= MAX_WATCHES:
                 text = f"the bridge has {len(self._watches)} subscriptions, {of_principal} of this caller"
                 raise ProtocolError(INTERNAL_ERROR, f"{text}; end some of them first")
             watch = self._watches[key] = Watch(server, caller, original, report)
@@ -194,8 +194,9 @@ class Changes:
         self, handler: Callable[[SubscriptionsListenRequestParams, RequestContext], Awaitable[object]],
         params: SubscriptionsListenRequestParams, context: RequestContext,
     ) -> object:  # fmt: skip
-        """Serve `subscriptions/listen` of a modern client: accept the resources that the servers accept."""
-        owner, accepted = object(), list[str]()
+        """Serve `subscriptions/listen` of a modern client, and accept only the resources that the servers accept."""
+        owner = object()  # stands for this request in the keys of `_watches`
+        accepted: list[str] = []
         wanted = params.notifications
         try:
             for uri in dict.fromkeys(wanted.resource_subscriptions or ()):
@@ -215,22 +216,23 @@ class Changes:
 
     def list_changed(self, kind: str) -> None:
         """Report a changed list of a server to all clients, but not too often."""
-        if kind in self._waiting:
+        if kind in self._timers:
             return
         loop = asyncio.get_running_loop()
-        number, pause, reported_at = self._reports.get(kind, (0, 0.0, 0.0))
+        reports, pause, reported_at = self._reports.get(kind, (0, 0.0, 0.0))
         if loop.time() - reported_at > 2 * max(pause, MIN_PAUSE):
-            number = 0  # the list did not change for a while
-        pause = growing_pause(number + 1 - BURST)
-        self._reports[kind] = number + 1, pause, loop.time() + pause
-        self._waiting[kind] = loop.call_later(pause, self._report_list, kind)
+            reports = 0  # the list did not change for a while
+        reports += 1
+        pause = growing_pause(reports - BURST)
+        self._reports[kind] = reports, pause, loop.time() + pause
+        self._timers[kind] = loop.call_later(pause, self._report_list, kind)
 
     def _report_list(self, kind: str) -> None:
-        del self._waiting[kind]
+        del self._timers[kind]
         self.announcers.announce(f"notifications/{kind}/list_changed")
 
     async def close(self) -> None:
-        for timer in self._waiting.values():
+        for timer in self._timers.values():
             timer.cancel()
-        self._waiting.clear()
+        self._timers.clear()
         await asyncio.gather(*(self._close_watch(key) for key in tuple(self._watches)))

@@ -3,8 +3,8 @@
     equal revisions      the JSON object passes as it is
     other revisions      JSON -> the codec of its revision -> a dataclass -> the codec of the other revision -> JSON
 
-The codec leaves out the fields that the other revision lacks, as `Availability` says, and refuses a message that would
-mean something else without a field. Each kind of loss is logged once for a server, and counted. A content block of an
+The codec leaves out the fields that the other revision lacks, as `Availability` says, and refuses a message whose
+meaning would change without a field. Each kind of loss is logged once for a server, and counted. A content block of an
 unknown type becomes a text block, because a model can still read it.
 
 Error codes change too: an unknown resource has another code in each era, and the modern era forbids the codes -32000 to
@@ -43,7 +43,7 @@ _NOT_FOUND: Final = frozenset({-32001, -32002})
 
 
 class Losses:
-    """The kinds of data of one server that clients of another revision did not get, with their numbers."""
+    """Counts of the values of one server that a client of another revision could not get."""
 
     def __init__(self, server: str) -> None:
         self.server = server
@@ -75,15 +75,15 @@ def converted(wire: Object, cls: type, source: Revision, target: Revision, losse
     codec = codec_for(source)
     try:
         value: object = codec.decode(cls, wire)
-    except ShapeError:
+    except ShapeError:  # can be a content block of an unknown type
         value = codec.decode(cls, cast(Object, _with_known_blocks(wire)))
     if isinstance(value, CacheableResult) and source.era != target.era:
-        value.ttl_ms, value.cache_scope = 0, "private"
+        value.ttl_ms, value.cache_scope = 0, "private"  # only the modern era has these, so do not cache
     for kind in lost_members(value, source, target):
         losses.add(f"{kind} is not in {target}")
     encoded = without_hop_meta(codec_for(target).encode(value))
     meta = encoded.get("_meta")
-    if isinstance(meta, dict) and RELATED_TASK in meta:
+    if isinstance(meta, dict) and RELATED_TASK in meta:  # the other side does not know this task
         encoded["_meta"] = {key: member for key, member in meta.items() if key != RELATED_TASK}
     return encoded
 
@@ -101,17 +101,17 @@ def _lost_fields(cls: type, source: Revision, target: Revision, seen: set[type])
     if not of_class.covers(target):
         return {cls.__name__: f"{source} -> {target}: {'as text' if of_class.fallback else 'refused'}"}
     seen.add(cls)
-    found: dict[str, str] = {}
+    lost: dict[str, str] = {}
     for member in members_of(cls):
         if not member.availability.covers(source):
             continue
         if not member.availability.covers(target):
             fate = "refused" if member.availability.if_unsupported == "refuse" else "left out"
-            found[f"{cls.__name__}.{member.name}"] = f"{source} -> {target}: {fate}"
+            lost[f"{cls.__name__}.{member.name}"] = f"{source} -> {target}: {fate}"
             continue
         for nested in _dataclasses_in(member.hint):
-            found |= _lost_fields(nested, source, target, seen)
-    return found
+            lost |= _lost_fields(nested, source, target, seen)
+    return lost
 
 
 def _dataclasses_in(hint: object) -> Iterator[type]:
@@ -153,10 +153,10 @@ def _with_known_blocks(value: JSON) -> JSON:
     for name, member in value.items():
         if name != "content":
             changed[name] = _with_known_blocks(member)
+        elif isinstance(member, list):
+            changed[name] = [_known_block(each) for each in member]
         else:  # a message of sampling has one block instead of a list
-            changed[name] = (
-                [_known_block(each) for each in member] if isinstance(member, list) else _known_block(member)
-            )
+            changed[name] = _known_block(member)
     return changed
 
 
@@ -199,7 +199,7 @@ def convert_error(error: ProtocolError, method: str, source: Revision, target: R
         urls = ", ".join(_urls_in(data))
         return ProtocolError(INTERNAL_ERROR, f"{text}: visit {urls} first, then try again"[:MAX_ERROR_TEXT])
     if target.era == "modern" and -32019 <= code <= -32000:
-        # [2026-07-28 basic/index#error-codes] codes of earlier implementations get no meaning
+        # [2026-07-28 basic/index#error-codes] earlier servers chose these codes, so they have no common meaning
         return ProtocolError(INTERNAL_ERROR, text, {"code": code, "data": data})
     return ProtocolError(code, text, data)
 
@@ -208,5 +208,5 @@ def _urls_in(data: JSON) -> list[str]:
     listed = data.get("elicitations") if isinstance(data, dict) else None
     if not isinstance(listed, list):
         return []
-    found = [each.get("url") for each in listed if isinstance(each, dict)]
-    return [url for url in found if isinstance(url, str)]
+    urls = [each.get("url") for each in listed if isinstance(each, dict)]
+    return [url for url in urls if isinstance(url, str)]

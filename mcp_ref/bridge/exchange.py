@@ -39,7 +39,7 @@ LISTS: Final = {
 
 
 async def exchange(client: BackClient, method: str, params: Object, call: Call, timeout: float | None = None) -> Object:
-    """Send a request to a server, and return the result, both converted. Raise ProtocolError for its error."""
+    """Convert a request, send it to a server, and convert its result. Raise ProtocolError for an error response."""
     front, back = call.revision, client.revision
     is_converted = front is not back and method in SPECIFIED
     if is_converted and find_method(method, back, "client") is None:
@@ -48,7 +48,7 @@ async def exchange(client: BackClient, method: str, params: Object, call: Call, 
     try:
         result = await _send(client, method, wire, call, timeout)
     except ProtocolError as error:
-        if _needs_task(error) and not client.back.is_alone:  # the client can have declared that it accepts tasks
+        if _needs_task(error) and not client.back.is_only_server:  # also if the client in front accepts tasks
             text = f"{client.back.name} runs this tool only as a task, and a bridge of several servers offers no tasks"
             raise ProtocolError(INTERNAL_ERROR, text) from None
         raise convert_error(error, method, back, front) from None
@@ -58,23 +58,24 @@ async def exchange(client: BackClient, method: str, params: Object, call: Call, 
         return result
     if method == "tools/list":
         client.back.note_tools(result)
-    shown = convert_result(method, result, back, front, call.losses) if is_converted else without_hop_meta(result)
+    passed = convert_result(method, result, back, front, call.losses) if is_converted else without_hop_meta(result)
     if method in LISTS and result.get("nextCursor") is not None:
-        shown["nextCursor"] = result["nextCursor"]  # also for a client without pages, which gets all of them
-    return shown
+        passed["nextCursor"] = result["nextCursor"]  # a revision without pages loses it, but `Lists` needs it
+    return passed
 
 
 async def _send(client: BackClient, method: str, wire: Object, call: Call, timeout: float | None) -> Object:
-    """Send a request, in as many messages as the server needs for it. Return the server's result."""
-    back, tool, support = client.revision, str(wire.get("name")), client.back.task_support
-    is_relayed = call.revision is back and (client.back.is_alone or back.era == "modern")
+    """Send a request, with the retries and the polls that the server needs. Return the server's final result."""
+    back, tool, task_support = client.revision, str(wire.get("name")), client.back.task_support
+    is_relayed = call.revision is back and (client.back.is_only_server or back.era == "modern")
     if is_relayed or method not in mrtr.INPUT_METHODS:
         return await client.send(method, wire, call, timeout)
-    if method == "tools/call" and support.get(tool) == "required":
+    if method == "tools/call" and task_support.get(tool) == "required":
         call.allows_task = True
     if back.tasks_are_core and call.allows_task:
         # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST request a task, if the tool requires it
-        wire, call.task_id = {**wire, "task": {}}, ""
+        wire = {**wire, "task": {}}
+        call.task_id = ""
 
     async def send(params: Object) -> Object:
         try:
@@ -82,9 +83,9 @@ async def _send(client: BackClient, method: str, wire: Object, call: Call, timeo
         except ProtocolError as error:
             if call.allows_task or not _needs_task(error) or not client.server_can(EXTENSION_CAPABILITY):
                 raise
-        call.allows_task = True
-        if len(support) < MAX_TOOLS:
-            support[tool] = "required"
+        call.allows_task = True  # the tool runs only as a task, so the second attempt allows one
+        if len(task_support) < MAX_TOOLS:
+            task_support[tool] = "required"
         return await client.send(method, params, call, timeout)
 
     if back.era == "modern":  # so the client is legacy
@@ -114,8 +115,8 @@ async def _task_result(client: BackClient, call: Call, created: Object) -> Objec
             raise ProtocolError(INTERNAL_ERROR, f"{client.back.name} sent a malformed task: {error}") from None
 
     async def request(method: str, params: object, result: type[T]) -> T:
-        limit = None if method == "tasks/result" else LIST_SECONDS
-        value = read(result, await client.send(method, codec.encode(params), call, limit))
+        timeout = None if method == "tasks/result" else LIST_SECONDS
+        value = read(result, await client.send(method, codec.encode(params), call, timeout))
         if isinstance(value, Task):
             call.set_status(value.status_message)
         return value
@@ -128,7 +129,7 @@ async def _task_result(client: BackClient, call: Call, created: Object) -> Objec
 
     created_task = created.get("task") if client.revision.tasks_are_core else created
     id = created_task.get("taskId") if isinstance(created_task, dict) else None
-    client.watchers += 1  # so that it is not closed between two polls
+    client.watchers += 1  # keeps the client open between two polls
     try:
         task = read(CreateTaskResult, created).task
         call.set_status(task.status_message)

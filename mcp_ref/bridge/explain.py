@@ -59,10 +59,8 @@ def _methods(front: Revision, back: Revision) -> Iterator[tuple[str, str]]:
             yield name, "passed on"
         elif name in INPUT_REQUESTS and "modern" in (front.era, back.era):
             legacy = front if front.era == "legacy" else back
-            if find_method(name, legacy, "server") is not None:
-                yield name, "request <-> input request of a result"
-            else:
-                yield name, f"not in {legacy}: never requested"
+            in_legacy = find_method(name, legacy, "server") is not None
+            yield name, "request <-> input request of a result" if in_legacy else f"not in {legacy}: never requested"
         elif name in _REPLACED and front.era != back.era:
             yield name, _REPLACED[name]
         else:

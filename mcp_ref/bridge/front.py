@@ -113,14 +113,11 @@ class FrontCatalog(Catalog):
         self.instructions = "\n\n".join(parts) or None
 
     def _wrap(self, method: str, handler: Handler) -> Handler:
-        match method:
-            case "initialize":
-                return partial(self._initialize, handler)
-            case "server/discover":
-                return partial(self._discover, handler)
-            case "subscriptions/listen":
-                return partial(self._listen, handler)
-        return handler
+        if method == "initialize":
+            return partial(self._initialize, handler)
+        if method == "server/discover":
+            return partial(self._discover, handler)
+        return partial(self._listen, handler) if method == "subscriptions/listen" else handler
 
     async def _initialize(self, handler: Handler, params: InitializeRequestParams, context: Context) -> object:
         session = cast(ServerSession, context.channel)

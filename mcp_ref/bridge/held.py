@@ -17,10 +17,10 @@ requests only in a result, which ends its own request. Four ways are possible:
                      from its start. The state has all responses, so any process can serve the retry. This is only
                      right for a tool that changes nothing before its input requests
     refused          without `hold`, the server gets an error for its input request (calls.py)
-    none             a client that accepts no input requests: the server does not ask
+    none             the client accepts no input requests, so the server sends none
 
 The state of a held call names the call, the round, and the time limit, and is signed for the principal and for the
-request (basic/mrtr.py). A used state is refused, because the server has got its responses already. If the call is gone,
+request (basic/mrtr.py). A state works only once, because the server gets its responses then. If the call is gone,
 for example after a restart, the bridge does not call the tool again, because its author did not expect a repetition.
 
 Threats:
@@ -88,59 +88,54 @@ class HeldCalls:
         return len(self.calls) < MAX_HELD and of_principal < MAX_HELD_PER_PRINCIPAL
 
     def find(self, state: Object, principal: str | None) -> HeldCall:
-        """Return the call of a verified state. Raise ProtocolError if it is gone, or if the state was used."""
+        """Return the call that a verified state names. Raise ProtocolError for a lost call or a used state."""
         call = self.calls.get(str(state.get("held")))
         if call is None or call.principal != principal:
-            raise _error("is not held here any more; call the tool again. It may have run in part")
+            raise _state_error("is not held here any more; call the tool again. It may have run in part")
         if call.round != state.get("round"):
-            raise _error("was used before, and the server has got its responses")
+            raise _state_error("was used before, and the server has got its responses")
         return call
 
     async def close(self) -> None:
-        """End all held calls."""
         calls = list(self.calls.values())
         for call in calls:
             call.expire()
         await asyncio.gather(*(call.wait_ended() for call in calls))
 
 
-def _error(fault: str) -> ProtocolError:
+def _state_error(fault: str) -> ProtocolError:
     return ProtocolError(INVALID_PARAMS, f"Invalid params: the call of this requestState {fault}")
 
 
 class HeldCall(Call):
-    """A request of a modern client that a legacy server serves, also while the client has no open request. `digest`
-    returns the `request_digest` of this request, and `principal` is the authenticated caller."""
+    """A modern client's request on which a legacy server works, even while the client's user responds. `digest` returns
+    the `request_digest` of this request, and `principal` is the authenticated caller."""
 
     def __init__(
-        self,
-        context: Context,
-        losses: Losses,
-        prefix: str,
-        digest: Callable[[], str],
-        principal: str | None,
+        self, context: Context, losses: Losses, prefix: str, digest: Callable[[], str], principal: str | None,
         held: HeldCalls,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(context, losses, prefix)
-        self.principal, self.round, self._digest, self._held = principal, 0, digest, held
+        self.principal, self._digest, self._held = principal, digest, held
+        self.round = 0
         self.handle = os.urandom(16).hex()
         self._open: dict[str, _OpenRequest] = {}
-        self._count = 0  # number of input requests so far
-        self._changed = asyncio.Event()
+        self._request_count = 0  # number of input requests so far
+        self._changed = asyncio.Event()  # set by a new input request, and by the end of the work
         self._task: asyncio.Task[Object]
         self._stop_timer: Callable[[], None] = lambda: None
         self._kept: list[tuple[str, Object, Revision]] = []
         """The log messages and the latest progress of the server while the call is held."""
 
     async def run(self, work: Coroutine[object, object, Object]) -> Object:
-        """Begin the work of the server, which outlives the client's request, and proceed."""
+        """Start `work` as a task, because it outlives the client's request, and proceed."""
         self._task = asyncio.create_task(work)
-        self._task.add_done_callback(self._ended)
+        self._task.add_done_callback(self._note_end)
         return await self._proceed()
 
-    def _ended(self, task: asyncio.Task[Object]) -> None:
+    def _note_end(self, task: asyncio.Task[Object]) -> None:
         self._changed.set()
-        self._refuse_open()  # the server has responded without waiting for them
+        self._refuse_open()  # the server did not wait for these responses
         if not task.cancelled():
             task.exception()  # reading the exception stops asyncio from logging it
 
@@ -148,11 +143,11 @@ class HeldCall(Call):
         wire = self.read_input_request(method, params, source)
         if self.handle not in self._held.calls and not self._held.has_room(self.principal):
             raise ProtocolError(INTERNAL_ERROR, f"{method} was not sent: too many calls wait for their users")
-        self._held.calls[self.handle] = self  # now, because several calls can begin at once
-        return await self._response_to(str(self._count + 1), _OpenRequest(method, wire, source))
+        self._held.calls[self.handle] = self  # before any wait, so that calls at the same time keep the limit
+        return await self._response_to(str(self._request_count + 1), _OpenRequest(method, wire, source))
 
     async def _response_to(self, key: str, request: _OpenRequest) -> Object:
-        self._count += 1
+        self._request_count += 1
         self._open[key] = request
         self._changed.set()
         try:
@@ -172,7 +167,7 @@ class HeldCall(Call):
                     await self._changed.wait()
                     continue
                 await self._collect()
-                if self._open and not self._task.done():
+                if self._open and not self._task.done():  # both can have changed meanwhile
                     return await self._suspend()
         except asyncio.CancelledError:
             self.expire()
@@ -187,9 +182,9 @@ class HeldCall(Call):
     async def _collect(self) -> None:
         """Wait until the server has sent all requests of this round, so that the user gets them at once."""
         for _ in range(MAX_WAITS):
-            count = self._count
+            count = self._request_count
             await asyncio.wait([self._task], timeout=QUIET_SECONDS)
-            if count == self._count:
+            if count == self._request_count:
                 return
 
     async def _suspend(self) -> Object:
@@ -209,17 +204,17 @@ class HeldCall(Call):
         """Give the client's responses to the server, and proceed. A response that is missing is requested again."""
         if not isinstance(responses, dict) or not all(isinstance(each, dict) for each in responses.values()):
             raise ProtocolError(INVALID_PARAMS, "Invalid params: inputResponses must be an object of objects")
-        read = {
+        converted = {
             key: convert_result(each.method, cast(Object, responses[key]), self.revision, each.source, self.losses)
             for key, each in self._open.items() if key in responses
         }  # fmt: skip
-        self.round += 1  # now, so that a second retry with this state is refused
+        self.round += 1  # before any wait, so that a second retry with this state is refused
         self._stop_timer()  # the server can take its time, as in every call with an open request
         self.attach(context)
         kept, self._kept = self._kept, []
         for message in kept:
             self.receive(*message)
-        for key, response in read.items():
+        for key, response in converted.items():
             request = self._open.pop(key)
             if not request.response.done():
                 request.response.set_result(response)
@@ -269,7 +264,7 @@ class ReplayedCall(HeldCall):
         try:
             response = self.context.channel.rounds.response_to(method, wire, None)
         except mrtr.HandlerNeedsInput as needed:
-            [key] = needed.requests
+            [key] = needed.requests  # the key that the response gets in a retry
             return await self._response_to(key, _OpenRequest(method, wire, source))
         return convert_result(method, response, self.revision, source, self.losses)
 

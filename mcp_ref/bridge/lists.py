@@ -1,7 +1,7 @@
 """The lists of a bridge: pages of tools, prompts, resources and templates, of one server or of several.
 
 Lists of several servers come in the order of the configuration, one page of one server at a time. A cursor names its
-server, and is sealed (relayed.py). A server that is away contributes its last known page. A client of 2024-10-07, which
+server, and is sealed (relayed.py). A server that fails contributes its last known page. A client of 2024-10-07, which
 has no pages, gets all pages as one.
 
 Spec:  server/utilities/pagination; 2026-07-28 basic/transports/streamable-http#schema-extension
@@ -28,9 +28,9 @@ from .relayed import sealed, unsealed
 log = logging.getLogger(__name__)
 
 MAX_LAST_PAGES: Final = 256
-"""Maximum number of pages that the bridge keeps for servers that are away."""
+"""Maximum number of pages that the bridge keeps in case their servers fail."""
 MAX_LAST_CHARACTERS: Final = 32 * 1024 * 1024
-"""Maximum length of these pages together, in characters."""
+"""Maximum total length of the kept pages, in characters."""
 
 
 class Lists:
@@ -52,7 +52,7 @@ class Lists:
         page = await self._page(method, server, cursor, params, context)
         if not is_sealed:
             return page
-        server, cursor = self._following(page, server)
+        server, cursor = self._next_page(page, server)
         page = _without_cursor(page)
         if server:
             page["nextCursor"] = sealed(self._key, "cursor", server, principal, cursor)
@@ -68,12 +68,12 @@ class Lists:
         for _ in range(MAX_PAGES):
             page = await self._page(method, server, cursor, params, context)
             items += cast("list[JSON]", page.get(member, []))
-            server, cursor = self._following(page, server)
+            server, cursor = self._next_page(page, server)
             if not server:
                 break
         return {**_without_cursor(page), member: items}
 
-    def _following(self, page: Object, server: str) -> tuple[str, JSON]:
+    def _next_page(self, page: Object, server: str) -> tuple[str, JSON]:
         """Return the server of the next page ("" after the last page), and the cursor (None for its first page)."""
         if page.get("nextCursor") is not None:
             return server, page["nextCursor"]
@@ -82,14 +82,13 @@ class Lists:
         return names[after] if after < len(names) else "", None
 
     async def _page(self, method: str, name: str, cursor: JSON, params: Object, context: Context) -> Object:
-        """Return a page of one server, with the names that clients see."""
         server, caller = self._servers[name], caller_of(context)
         params = {key: value for key, value in params.items() if key != "cursor"}
         if cursor is not None:
             params["cursor"] = cursor
         if self._names.is_plain:
             return self._for_client(server, await exchange_simply(server, method, params, context))
-        last = name, method, caller.principal, caller.revision, repr(cursor)
+        page_key = name, method, caller.principal, caller.revision, repr(cursor)
         empty = codec_for(context.revision).encode(result_type(method)([]))
         try:
             client = await server.shared(caller)
@@ -98,12 +97,13 @@ class Lists:
             page = self._for_client(server, await exchange_simply(server, method, params, context))
         except ProtocolError as error:
             log.warning("%s is not in the list: %s", name, error)
-            return cast(Object, json.loads(self._last_pages[last])) if last in self._last_pages else empty
-        self._keep(last, json.dumps(page))
+            last_page = self._last_pages.get(page_key)
+            return empty if last_page is None else cast(Object, json.loads(last_page))
+        self._keep(page_key, json.dumps(page))
         return page
 
     def _keep(self, key: tuple[object, ...], page: str) -> None:
-        """Keep a page for the time when its server is away, instead of the oldest ones if there are too many."""
+        """Keep a page in case its server fails later, and drop the oldest pages above the limits."""
         self._last_pages.pop(key, None)
         self._last_pages[key] = page
         while sum(map(len, self._last_pages.values())) > MAX_LAST_CHARACTERS or len(self._last_pages) > MAX_LAST_PAGES:

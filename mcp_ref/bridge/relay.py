@@ -1,7 +1,4 @@
-"""The relay: it serves each request of a client with a request to a server.
-
-    request of the client -> Namespace: which server? -> BackServer: which client of ours? -> conversion of the params
-        -> Call: progress, log messages, input requests -> the server -> conversion of the result -> response
+"""The relay: it serves each request of a client with a request to a server, as the folder's docstring draws.
 
 Spec:  2026-07-28 basic/patterns/mrtr, basic/transports/streamable-http;
        server/utilities/logging (2024-11-05 to 2025-11-25)
@@ -59,15 +56,15 @@ class Relay:
 
     async def connect(self, caller: Caller) -> None:
         """Connect to all servers for a client. Raise ProtocolError if all of them fail."""
-        found = await asyncio.gather(
+        results = await asyncio.gather(
             *(server.shared(caller) for server in self.servers.values()), return_exceptions=True
         )
-        faults = [fault for fault in found if isinstance(fault, BaseException)]
-        if len(faults) == len(found):
+        faults = [fault for fault in results if isinstance(fault, BaseException)]
+        if len(faults) == len(results):
             raise faults[0]
 
     def end_session(self, session: ServerSession) -> None:
-        """Close what belongs to a legacy session."""
+        """Close the subscriptions and the connections of a legacy session."""
         self.changes.end_session(session)
         for server in self.servers.values():
             server.end_session(session)
@@ -105,7 +102,7 @@ class Relay:
         if method == "tools/call":
             await self._check_tool(server, cast(str, routed["name"]), params, context)
         if server.is_modern is None:
-            await server.shared(caller)  # which finds out the era
+            await server.shared(caller)  # connects, and so sets `is_modern`
         if method == "tools/call" and await self._becomes_task(server, routed, context):
             return await self._call_as_task(server, caller, routed, context)
         if not server.is_modern and caller.session is None:
@@ -118,14 +115,15 @@ class Relay:
             result = await self._send(await server.shared(caller), method, routed, call, context)
         if result.get("resultType") != "input_required":
             return self.names.result_for_client(name, self.tasks.seal(result, caller.principal))
+        # held.py has made the result of a legacy server, with the names and the state for the client
         return self._input_for_client(result, name, caller) if server.is_modern else result
 
     async def _becomes_task(self, server: BackServer, routed: Object, context: Context) -> bool:
         """Return True if a tool call becomes a task of the bridge itself (tasks.py)."""
         if context.revision.tasks_are_core:
             return "task" in routed and self.tasks.wraps(context.revision)
-        can_wait = declares(context.channel.peer_capabilities, EXTENSION_CAPABILITY) and "requestState" not in routed
-        if not can_wait or not self.tasks.wraps(context.revision):
+        declares_tasks = declares(context.channel.peer_capabilities, EXTENSION_CAPABILITY)
+        if not declares_tasks or "requestState" in routed or not self.tasks.wraps(context.revision):
             return False
         name = cast(str, routed["name"])
         if name not in server.parameter_headers:
@@ -150,12 +148,12 @@ class Relay:
         """Raise ProtocolError for a tool that is not allowed, or whose arguments differ from the HTTP headers."""
         if not server.hosted.config.allows_tool(tool):
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {tool[:200]}")
-        sent = context.access.headers if context.access is not None else None
-        if sent is None or not isinstance(context.channel, StatelessRequest) or tool in server.parameter_headers:
+        headers = context.access.headers if context.access is not None else None
+        if headers is None or not isinstance(context.channel, StatelessRequest) or tool in server.parameter_headers:
             return  # the endpoint has checked the headers of a known tool
         await self.lists.note_all_tools(server, context)
         # [2026-07-28 basic/transports/streamable-http#server-validation] an intermediary MUST check, or refuse
-        check_parameters(sent, params.get("arguments"), server.parameter_headers.get(tool, {}))
+        check_parameters(headers, params.get("arguments"), server.parameter_headers.get(tool, {}))
 
     async def _send(self, client: BackClient, method: str, routed: Object, call: Call, context: Context) -> Object:
         """Send a request. If a tool call needs an HTTP header or a task, list the tools, and send it again.
@@ -174,7 +172,7 @@ class Relay:
         except ProtocolError as error:
             needs_task = error.code == METHOD_NOT_FOUND and client.revision.tasks_are_core
             if tool in back.parameter_headers or not (needs_task or error.code == HEADER_MISMATCH):
-                raise  # the list would say nothing new
+                raise  # a list of the tools would not help
         await self.lists.note_all_tools(self.servers[back.name], context)
         return await exchange(client, method, routed, call)
 
@@ -184,12 +182,13 @@ class Relay:
         """Send a modern client's request to a legacy server, or give it the responses of a retry (held.py)."""
         state, channel = params.get("requestState"), context.channel
         assert isinstance(channel, StatelessRequest)
-        digest = partial(mrtr.request_digest, method, params)  # only a call that requests input needs it
+        digest = partial(mrtr.request_digest, method, params)  # computed only for a call that requests input
         if state is not None:
             data = mrtr.verify_state(self.held.key, state, digest(), caller.principal, time.time())
             if "held" in data:
-                held = self.held.find(data, caller.principal)
-                return await held.resume(context, params.get("inputResponses", {}))
+                held_call = self.held.find(data, caller.principal)
+                return await held_call.resume(context, params.get("inputResponses", {}))
+            # the retry of a replayed call, which takes its responses from `rounds`
             channel.rounds.read(Request(context.request_id, method, params), self.held.key, caller.principal)
         routed = {key: value for key, value in routed.items() if key not in ("requestState", "inputResponses")}
         prefix = self.names.prefix(server.name)
@@ -223,8 +222,9 @@ class Relay:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: the level must be one of {', '.join(LEVELS)}")
         context.channel.logging_level = cast(str, level)
         for server in self.servers.values():
-            with contextlib.suppress(ProtocolError):  # a server that cannot be started has no log
-                await (await server.shared(caller)).set_level(cast(str, level))
+            with contextlib.suppress(ProtocolError):  # a server that cannot be started logs nothing
+                client = await server.shared(caller)
+                await client.set_level(cast(str, level))
         return {}
 
     async def _extension(self, method: str, params: Object, context: Context) -> Object:
@@ -242,7 +242,6 @@ class Relay:
 
 
 def _prefixed(request: JSON, prefix: str) -> JSON:
-    """Return an input request whose message to the user names the server."""
     params = request.get("params") if isinstance(request, dict) else None
     if not isinstance(request, dict) or not isinstance(params, dict):
         return request

@@ -42,7 +42,7 @@ HOP_META: Final = frozenset({
 SIGNATURE_BYTES: Final = 16
 """Length of the signature of a sealed text, in bytes."""
 
-_SHAPE = "bridge.relayed:RelayedObject"  # for the table of methods, which names dataclasses by module
+_SHAPE = "bridge.relayed:RelayedObject"  # the form in which a `Method` names a dataclass
 
 
 @dataclass
@@ -58,10 +58,7 @@ class RelayedObject(CustomData):
 
 
 class RelayedMethods(dict[str, CustomMethod]):
-    """The registrations of all methods but those `served_here`. Those of the specification are made only once.
-
-    `serve` gets the requests, and `receive` the notifications.
-    """
+    """Custom methods for all names except `served_here`. `serve` gets the requests, and `receive` the notifications."""
 
     def __init__(
         self, served_here: Collection[str], serve: Callable[[str, Object, Any], Awaitable[Object]],
@@ -74,13 +71,13 @@ class RelayedMethods(dict[str, CustomMethod]):
         return isinstance(name, str) and self.get(name) is not None
 
     def get(self, name: str, default: object = None) -> CustomMethod | None:  # type: ignore[override]
-        found = super().get(name)
-        if found is not None or name in self._served_here:
-            return found
-        made = self._registration(name)
-        if name in SPECIFIED:
-            self[name] = made
-        return made
+        known = super().get(name)
+        if known is not None or name in self._served_here:
+            return known
+        method = self._registration(name)
+        if name in SPECIFIED:  # the names of other methods have no limit, so those are not kept
+            self[name] = method
+        return method
 
     def _registration(self, name: str) -> CustomMethod:
         async def serve(params: CustomData, context: RequestContext) -> CustomData:
@@ -98,11 +95,11 @@ def without_hop_meta(wire: Object) -> Object:
     meta = wire.get("_meta")
     if not isinstance(meta, dict) or HOP_META.isdisjoint(meta):
         return wire
-    kept: Object = {key: value for key, value in meta.items() if key not in HOP_META}
-    rest: Object = {**wire, "_meta": kept}
-    if not kept:
-        del rest["_meta"]
-    return rest
+    other_meta: Object = {key: value for key, value in meta.items() if key not in HOP_META}
+    changed: Object = {**wire, "_meta": other_meta}
+    if not other_meta:
+        del changed["_meta"]
+    return changed
 
 
 def sealed(key: bytes, kind: str, server: str, principal: str | None, text: JSON) -> str:
@@ -113,23 +110,24 @@ def sealed(key: bytes, kind: str, server: str, principal: str | None, text: JSON
 
 
 def unsealed(key: bytes, kind: str, principal: str | None, text: JSON, servers: Collection[str]) -> tuple[str, JSON]:
-    """Return the server, which is one of `servers`, and the text. Raise ProtocolError -32602 if the bridge did not
-    seal the text for this principal."""
+    """Return the server, which is one of `servers`, and the original text. Raise ProtocolError -32602 if the bridge
+    did not seal the text for this principal."""
     raw = b""
     if isinstance(text, str):
-        with contextlib.suppress(ValueError):  # not base64, or not ASCII: the signature will not fit
-            raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        with contextlib.suppress(ValueError):  # otherwise the signature will not fit
+            padding = "=" * (-len(text) % 4)  # base64 has groups of four characters
+            raw = base64.urlsafe_b64decode(text + padding)
     signature, content = raw[:SIGNATURE_BYTES], raw[SIGNATURE_BYTES:]
     if not hmac.compare_digest(signature, _signature(key, kind, principal, content)):
         fault = f"this {kind} was not issued to this caller, or not by this bridge; get a new one"
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: {fault}")
-    server, text = cast("tuple[str, JSON]", json.loads(content))
+    server, original = cast("tuple[str, JSON]", json.loads(content))
     if server not in servers:  # another process has the same key, or this one had other servers before
         fault = f"this {kind} belongs to the server {server[:80]!r}, which this bridge does not have; get a new one"
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: {fault}")
-    return server, text
+    return server, original
 
 
 def _signature(key: bytes, kind: str, principal: str | None, content: bytes) -> bytes:
-    bound = json.dumps([kind, principal]).encode()
-    return hmac.digest(key, bound + content, "sha256")[:SIGNATURE_BYTES]
+    purpose = json.dumps([kind, principal]).encode()
+    return hmac.digest(key, purpose + content, "sha256")[:SIGNATURE_BYTES]

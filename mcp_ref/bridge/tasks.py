@@ -12,7 +12,7 @@
                            |-- its response ---->|-- its response ----------------------->|
                            |<-- result ----------|<------------ result -------------------|
 
-A modern client wants tasks if it declares the extension, and a client of 2025-11-25 if its call asks for one. For any
+A modern client wants tasks if it declares the extension, and a client of 2025-11-25 if its call has `task`. For any
 other client, the bridge itself waits for the task of a tool that requires one. A bridge of several servers offers no
 tasks.
 
@@ -62,7 +62,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _AnyTool:
-    """The options of a tool whose call becomes a task of the bridge, instead of a `RegisteredTool`."""
+    """A stand-in for the `RegisteredTool` of a call that becomes a task of the bridge."""
 
     task: TaskSupport = "optional"
     asks_first: bool = False
@@ -72,7 +72,7 @@ class FrontTasks(Tasks):
     """The tasks of the bridge itself."""
 
     async def known(self, ids: Collection[str], owner: str) -> list[str]:
-        return list(ids)  # `BridgeTasks.updates` has checked them, because only it knows the tasks of the server
+        return list(ids)  # `BridgeTasks.updates` has checked them, as it knows the server's tasks too
 
 
 @dataclass(eq=False)
@@ -102,7 +102,7 @@ class BridgeTasks:
     def __init__(self, server: BackServer | None, key: bytes) -> None:
         self._server, self._key = server, key
         if server is not None:
-            server.is_alone, server.seal = True, self.seal
+            server.is_only_server, server.seal = True, self.seal
 
     def declare(self, declared: ServerCapabilities) -> None:
         """Change the capabilities of the server to those that the clients of the bridge can use."""
@@ -128,7 +128,7 @@ class BridgeTasks:
         return is_mixed and facts.server_can("tasks.requests.tools.call")
 
     def with_support(self, page: Object, front: Revision) -> Object:
-        """Return a page of a list. A modern server does not say which of its tools can be tasks, so each one can."""
+        """Return a page whose tools can all be tasks, because a modern server does not say which of its tools can."""
         tools = page.get("tools")
         if not isinstance(tools, list) or not front.tasks_are_core or not self.wraps(front):
             return page
@@ -145,7 +145,6 @@ class BridgeTasks:
         return codec_for(context.revision).encode(created)
 
     async def serve(self, method: str, params: Object, context: Context) -> Object:
-        """Serve a request about a task."""
         caller, server = caller_of(context), self._server
         client = await server.shared(caller) if server is not None else None
         if self.wraps(context.revision):
@@ -179,19 +178,19 @@ class BridgeTasks:
         if principal is None or server is None:
             return message
 
-        def seal(task: JSON) -> JSON:
+        def with_sealed_id(task: JSON) -> JSON:
             if isinstance(task, dict) and isinstance(task.get("taskId"), str):
                 return {**task, "taskId": sealed(self._key, "task id", server.name, principal, task["taskId"])}
             return task
 
-        changed = cast(Object, seal(message))
+        changed = cast(Object, with_sealed_id(message))
         meta, tasks = changed.get("_meta"), changed.get("tasks")
         if isinstance(meta, dict) and RELATED_TASK in meta:
-            changed = {**changed, "_meta": {**meta, RELATED_TASK: seal(meta[RELATED_TASK])}}
+            changed = {**changed, "_meta": {**meta, RELATED_TASK: with_sealed_id(meta[RELATED_TASK])}}
         if isinstance(changed.get("task"), dict):
-            changed = {**changed, "task": seal(changed["task"])}
+            changed = {**changed, "task": with_sealed_id(changed["task"])}
         if isinstance(tasks, list):
-            changed = {**changed, "tasks": [seal(task) for task in tasks]}
+            changed = {**changed, "tasks": [with_sealed_id(task) for task in tasks]}
         return changed
 
     @contextlib.asynccontextmanager
@@ -205,17 +204,17 @@ class BridgeTasks:
             wanted.task_ids = await Tasks.known(channel.catalog.tasks, ids, channel.task_owner)
             yield
         else:
-            shown: dict[str, str] = {}
+            client_ids: dict[str, str] = {}  # by the server's own id
             for id in ids:
                 with contextlib.suppress(ProtocolError):
-                    shown[str(self._server_id(id, server, caller.principal))] = id
+                    client_ids[str(self._server_id(id, server, caller.principal))] = id
             wanted.task_ids = []
             client = await server.shared(caller)
-            updates = _updates(client, list(shown), channel, cast(Context, context))
+            updates = _updates(client, list(client_ids), channel, cast(Context, context))
             try:
                 with contextlib.suppress(McpError):
                     accepted = await updates.open(client.timeout)
-                    wanted.task_ids = [shown[id] for id in accepted.task_ids or () if id in shown]
+                    wanted.task_ids = [client_ids[id] for id in accepted.task_ids or () if id in client_ids]
                 yield
             finally:
                 await updates.close()
@@ -249,4 +248,4 @@ def _decoded(cls: type[T], params: Object, revision: Revision) -> T:
 
 
 def _catalog_of(context: RequestContext) -> Catalog:
-    return cast(StatelessRequest, context.channel).catalog  # a `ServerSession` has a catalog too
+    return cast(StatelessRequest, context.channel).catalog  # or a `ServerSession`, which has a catalog too
