@@ -743,6 +743,9 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("transports/streamable_http/durable_store.py", "DurableEventStore._renew_leases",
      "self._thread.run(partial(self.renew, sessions), is_urgent=True)"):
         "The author's storage ends it. Meanwhile the leases end, so the process serves none of these sessions.",
+    ("transports/streamable_http/durable_store.py", "DurableEventStore._release_returned",
+     "self._thread.run(partial(self.release, saved), is_urgent=True)"):
+        "The author's store ends it in a thread, or `flush` cancels the task.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore.flush",
      "self._thread.run(partial(self.release, self.leases.end_all()), is_urgent=True)"):
         "It has the time limit `seconds`.",
@@ -795,6 +798,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The future or task is done, so its result does not block.",
     ("transports/streamable_http/session_table.py", "SessionTable._open", "self._begin_serving(session)"):
         "The author's lifespan ends it; `SessionTable.close` cancels it after `CLOSE_SECONDS`.",
+    ("transports/streamable_http/handover.py", "Handover.refuse", "given_back.wait()"):
+        "`_release_returned` sets it after the next `save`, and `flush` at the end of the process.",
     ("transports/streamable_http/session_table.py", "SessionTable.find", "asyncio.wait([session.restoration])"):
         "See `repeat_requests`.",
     ("transports/streamable_http/restoration.py", "repeat_requests", "asyncio.shield(session.initialized)"):

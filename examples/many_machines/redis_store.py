@@ -140,7 +140,6 @@ class RedisEventStore(DurableEventStore):
             for session in sessions:
                 pipeline.eval(END, 3, *self._keys(session), self._owner, "0")
             pipeline.execute()
-        self._redis.close()
 
     def _keys(self, session: str) -> tuple[str, str, str]:
         # the braces let Redis Cluster store the three keys on one machine, as a script needs it

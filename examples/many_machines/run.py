@@ -275,12 +275,14 @@ async def rolling_restart(cluster: Cluster, revision: str) -> tuple[int, int]:
     """Restart each node while clients call tools. Return the number of calls, and of those that failed."""
     done, made, failed = asyncio.Event(), 0, 0
 
-    async def load() -> None:
+    async def load(calls: int) -> None:
         nonlocal made, failed
         while not done.is_set():
             try:
                 async with client_of(cluster.url, revision) as client:
-                    for _ in range(20):
+                    for _ in range(calls):
+                        if done.is_set():
+                            break
                         made += 1
                         await client.call_tool("slow", {"seconds": 0.01})
             except McpError as error:
@@ -288,8 +290,8 @@ async def rolling_restart(cluster: Cluster, revision: str) -> tuple[int, int]:
                 print(f"    {revision}: {error}", file=sys.stderr)
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(4):
-            group.create_task(load())
+        for calls in (20, 20, 10**6, 10**6):  # new sessions begin all the time, and two live through all restarts
+            group.create_task(load(calls))
         for name in NODES:
             assert await cluster.stop(name) == 0
             await cluster.start_node(name)

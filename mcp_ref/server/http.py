@@ -160,7 +160,7 @@ class HttpApp:
     async def finish_requests(self, seconds: float) -> None:
         if self._http_sse is not None:
             self._http_sse.is_draining = True
-        self._endpoint.table.is_draining = True
+        self._endpoint.table.drain()
         await self._subscriptions.end()
         notice = min(seconds, NOTICE_SECONDS) if self._health else 0.0
         await asyncio.gather(self._endpoint.wait_served(seconds), asyncio.sleep(notice))

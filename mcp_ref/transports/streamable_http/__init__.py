@@ -18,7 +18,7 @@ The map of the server:
     a session outlives the process        session_table.py: find, _restore; durable_store.py: save, load;
                                           sqlite_store.py: save, load; kept_requests.py: note, settle;
                                           restoration.py: repeat_requests, add_error;
-                                          leases.py: has, extend (for several processes)
+                                          leases.py: has, extend (for several processes); handover.py: refuse
     POST of a stateless request           server.py: _serve_stateless; stateless.py: check_request, serve, notify
     client closes a stateless request     stateless.py: _cancel
     too many requests or unread messages  stateless.py: add; session.py: has_room, drain

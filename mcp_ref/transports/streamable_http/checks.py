@@ -152,7 +152,8 @@ class RequestChecks:
             if request.method == "OPTIONS":
                 exchange.respond(204, self.preflight(request, checked), b"")
                 return None
-            if authorize is None and checked.deferred_failure is None and _has_small_body(exchange):
+            can_begin = authorize is None and checked.deferred_failure is None and exchange.take_body()
+            if can_begin and len(request.body) <= LARGE_MESSAGE:
                 rest = _begin(exchange, checked, Access(), serve)
             else:
                 rest = _authorize(exchange, checked, authorize, serve)
@@ -254,10 +255,6 @@ class RequestChecks:
         except ValueError:
             return False
         return parts.scheme in ("http", "https") and _without_port(parts.netloc) in LOOPBACK
-
-
-def _has_small_body(exchange: Exchange) -> bool:
-    return exchange.take_body() and len(exchange.request.body) <= LARGE_MESSAGE
 
 
 async def _authorize(exchange: Exchange, checked: CheckedRequest, authorize: Authorize | None, serve: Serve) -> None:

@@ -131,6 +131,7 @@ class DurableEventStore(MemoryEventStore):
         self._has_failed = False  # True from a failure to the next successful `save`
         self._thread = _DaemonThread()
         self._loads: Counter[str] = Counter()  # calls of `load` that run or wait, by caller
+        self._returned: dict[str, asyncio.Event] = {}  # session to give back -> set when another process can have it
         self._away: dict[str, float] = {}  # session of another process -> end of the time in which no request waits
         if self.lease_seconds is not None:
             self.leases = Leases(self.lease_seconds, self._renew_leases, self._lose)
@@ -176,7 +177,7 @@ class DurableEventStore(MemoryEventStore):
         return ()
 
     def release(self, sessions: Sequence[str]) -> None:
-        """End the leases of sessions, because the process ends. A thread calls this method.
+        """End the leases of sessions, because the process will end soon. A thread calls this method.
 
         Args:
             sessions: The ids of the sessions.
@@ -219,8 +220,8 @@ class DurableEventStore(MemoryEventStore):
 
     def delete_session(self, session: str) -> None:
         if self.leases is not None:
-            if session not in self._sessions:
-                return  # another process has taken it over
+            if session not in self._sessions or session in self._returned:
+                return  # another process has taken it over, or can do so soon
             self.leases.end(session)
         super().delete_session(session)
         state = self._save_states.pop(session, None)
@@ -291,6 +292,22 @@ class DurableEventStore(MemoryEventStore):
             self.leases.keep(session)
         self._note_change(session)
 
+    def give_back(self, session: str) -> asyncio.Event:
+        self._returned[session] = asyncio.Event()
+        self._note_change(session)  # so that a `save` runs, after which `_release_returned` ends the lease
+        return self._returned[session]
+
+    async def _release_returned(self, leases: Leases) -> None:
+        """End the leases of the sessions to give back whose changes are saved."""
+        if saved := [session for session in self._returned if session not in self._changed]:
+            with suppress(StoreFailed):  # the leases end later by themselves
+                await self._thread.run(partial(self.release, saved), is_urgent=True)
+            for session in saved:
+                leases.end(session)
+                self._save_states.pop(session, None)  # None: another process has taken it over
+                super().delete_session(session)
+                self._returned.pop(session).set()
+
     def _note_change(self, session: str) -> None:
         self._changed[session] = None
         self._start_saving()
@@ -320,6 +337,7 @@ class DurableEventStore(MemoryEventStore):
                     self._note_saved()
                     if self.leases is not None:
                         self.leases.extend(saved, began, lost or ())
+                        await self._release_returned(self.leases)
                     max_count = min(2 * max_count + 1, EVENTS_PER_SAVE)
         finally:
             self._return_changes()
@@ -385,6 +403,8 @@ class DurableEventStore(MemoryEventStore):
             with suppress(StoreFailed, TimeoutError):  # the leases end later by themselves
                 async with asyncio.timeout(seconds):
                     await self._thread.run(partial(self.release, self.leases.end_all()), is_urgent=True)
+            for returned in self._returned.values():
+                returned.set()
 
 
 class _DaemonThread:

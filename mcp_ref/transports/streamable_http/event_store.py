@@ -27,6 +27,7 @@ Used by: session.py, session_table.py, server.py. Stores that outlive the proces
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -317,6 +318,17 @@ class MemoryEventStore:
         if restored.events:
             self._count(session, restored, sum(len(event[3]) + EVENT_COST for event in stored.events))
         self._drop_excess(session, restored, self._clock())
+
+    def give_back(self, session: str) -> asyncio.Event:
+        """Let another process continue a session, if several share the storage. `delete_session` then keeps it there.
+
+        Args:
+            session: The id of the session.
+
+        Returns:
+            The event that is set as soon as another process can continue the session.
+        """
+        raise NotImplementedError
 
     @property
     def unsaved_sessions(self) -> int:

@@ -1,7 +1,8 @@
 """The leases of sessions, if several processes share a storage: at most one process serves a session at a time.
 
     add_session (a new session), or load -> this process has the lease -> renewed every third of its time
-        -> flush, at the end of the process: release, and another process can load the session at once
+        -> give_back (handover.py), or flush at the end of the process: release, and another process can load the
+           session at once
         -> the process is killed, paused or cut off: the lease ends, and another process can load the session
     load, while another process has the lease -> SessionOwned: after a second (`HANDOVER_SECONDS`) 503, and the
         client tries again after a second

@@ -53,10 +53,11 @@ from .checks import (
     RequestChecks,
 )
 from .event_store import Event, MemoryEventStore, stream_of
+from .handover import shutting_down
 from .posted_session import EndpointLimits, Heartbeat, check_initialize
 from .restoration import add_error, note_kept
 from .session import LISTENING, HttpSession
-from .session_table import SessionTable, shutting_down
+from .session_table import SessionTable
 from .stateless import FindParameters, InFlight, ServeStateless, StatelessExchange, check_request
 
 

@@ -13,12 +13,9 @@ Rules, and their reasons:
 - The number of sessions is limited, and idle ones end, because a client can disappear without sending DELETE. Each
   caller has a share of them and of their memory, above which a new session ends an idle one of this caller.
 
-Through a store, a session can continue in a later process or in another one (durable_store.py, leases.py). It keeps its
-id, principal, revision, capabilities, log level, subscriptions to resources, and events, so that a client can resume
-its streams. It loses the requests in flight, which the client must send again (restoration.py), the server's own
-requests, and tasks without authentication.
-
-2025-03-26 added sessions, and 2026-07-28 removed them [2026-07-28 changelog#major-changes].
+Through a store, a session can continue in a later or another process (durable_store.py, handover.py). It keeps its id,
+principal, revision, capabilities, log level, subscriptions to resources, and events, so its client can resume streams.
+It loses the requests in flight (restoration.py), the server's own requests, and tasks without authentication.
 
 Spec:  basic/transports#session-management (2025-03-26 to 2025-11-25)
 """
@@ -38,6 +35,7 @@ from ...lib.shares import ShareExceeded, Shares, memory_of
 from ..base import Begin, Trace, finish
 from .checks import HttpRefusal, unknown_session
 from .event_store import MemoryEventStore, SessionOwned, StoreFailed
+from .handover import Handover, shutting_down
 from .idle_order import IdleOrder
 from .posted_session import RETRY_LATER, SESSION_COST, EndpointLimits
 from .restoration import repeat_requests, served_elsewhere
@@ -69,6 +67,7 @@ class SessionTable:
         self._tasks: set[asyncio.Task[None]] = set()
         store.on_lost = self._lose
         self.is_draining = False  # True if the server will stop soon, so that no session begins any more
+        self._handover: Handover | None = None  # not None if this process drains and the store is shared
         self.is_closing = False  # True after the server has begun to stop, which may happen during each wait
 
     def begin(self, initialize: bytes, access: Access) -> HttpSession:
@@ -126,7 +125,7 @@ class SessionTable:
             await session.close()
 
     async def find(self, id: str, access: Access) -> HttpSession:
-        """Return the caller's session with this id. Raise HttpRefusal 404 without one, 503 if restoring fails."""
+        """Return the caller's session with this id. Raise HttpRefusal 404 without one, 503 if it cannot be served."""
         session = self.by_id.get(id) or await self._restore(id, access)
         if session is None or session.principal != access.id:
             raise unknown_session()  # before the lease is checked: 503 would say that the session exists
@@ -143,6 +142,8 @@ class SessionTable:
 
     async def _restore(self, id: str, access: Access) -> HttpSession | None:
         """Restore a session of an earlier process: handle its stored requests again, without the client."""
+        if self._handover is not None:
+            await self._handover.refuse(id)
         try:
             stored = await self.store.find_session(id, access.id, access.caller)
         except SessionOwned:
@@ -191,7 +192,7 @@ class SessionTable:
             self.end(idle)
 
     def end(self, session: HttpSession) -> None:
-        """End a session now, and delete its events."""
+        """End a session now, and delete its events, unless another process can continue it."""
         self._remove(session)
         session.end()
 
@@ -202,7 +203,8 @@ class SessionTable:
             self.end(session)
 
     def _remove(self, session: HttpSession) -> None:
-        if self.by_id.pop(session.id, None) is not None:
+        if self.by_id.get(session.id) is session:  # it can have ended and been restored meanwhile
+            del self.by_id[session.id]
             session.store = None
             self._shares.give_back(session.caller, session.size)
             for order in (self._order, self._orders[session.caller]):
@@ -216,6 +218,13 @@ class SessionTable:
                     self.store.delete_session(session.id)
             except Exception:
                 log.exception("an ended session could not be deleted from the store")
+
+    def drain(self) -> None:
+        """Begin no more sessions, and hand the sessions of a shared store over to other processes."""
+        if not self.is_draining:
+            self.is_draining = True
+            if self.store.leases is not None:
+                self._handover = Handover(tuple(self.by_id.values()), self.store, self.end)
 
     def keep_alive(self) -> None:
         """Send a comment on every stream, and end the sessions that were idle too long."""
@@ -234,8 +243,3 @@ class SessionTable:
         await finish(*self._tasks, timeout=CLOSE_SECONDS)
         await finish(*self._tasks, cancel=True, timeout=CLOSE_SECONDS)
         await self.store.flush(FLUSH_SECONDS)
-
-
-def shutting_down() -> HttpRefusal:
-    """Return the refusal of a request that comes, or still waits, while the server drains or stops."""
-    return HttpRefusal(503, "the server is shutting down", RETRY_LATER)

@@ -99,8 +99,9 @@ class Shared(DurableEventStore):
 
 @dataclass
 class Node:
-    """One process, and a session that its client has."""
+    """One process."""
 
+    server: Server
     store: Shared
     web: Web
 
@@ -115,11 +116,12 @@ async def node(name: str, rows: dict[str, Row], has_users: bool = False, lease: 
     store = Shared(name, rows, lease)
     server = Server("s", node=name)
     server.tool("name")(lambda: name)
+
     options: HttpOptions = {"store": store}
     if has_users:
         options["authenticate"] = lambda request: request.headers.get("authorization")
     async with served_over_http(server, **options) as web:
-        yield Node(store, web)
+        yield Node(server, store, web)
 
 
 async def begun(node: Node, authorization: str | None = None) -> str:
@@ -168,6 +170,38 @@ async def test_request_waits_while_another_process_gives_the_session_back() -> N
         owner.store.release([id])  # as a process does at the end of its draining
         assert await waiting == 200
     assert rows[id].owner == "b"
+
+
+async def test_process_that_drains_gives_a_session_back_before_it_refuses_a_request() -> None:
+    rows: dict[str, Row] = {}
+    async with node("a", rows, lease=20.0) as owner, node("b", rows, lease=20.0) as other:
+        id = await begun(owner)
+        stream = await owner.talk(id).get()
+        other.store._note_away(id)  # so that the other process waits for no lease
+        await owner.server.drain()
+        reply = await owner.talk(id).post(request("ping"))
+        assert (reply.status, reply.why) == (503, "the server is shutting down")
+        assert await status_of(other, id) == 200
+        await stream.events()  # it has ended, so the client opens another one, which reaches the other process
+    assert (rows[id].owner, rows[id].fence) == ("b", 2)
+
+
+async def test_process_that_drains_serves_a_session_until_none_of_its_requests_is_in_flight() -> None:
+    rows: dict[str, Row] = {}
+    async with node("a", rows, lease=20.0) as owner, node("b", rows, lease=20.0) as other:
+        id, gate = await begun(owner), asyncio.Event()
+        owner.server.tool("wait")(gate.wait)
+        other.store._note_away(id)
+        calling = asyncio.create_task(owner.talk(id).post(request("tools/call", {"name": "wait"}, id=9)))
+        await eventually(lambda: owner.server.stats().legacy_in_flight)
+        draining = asyncio.create_task(owner.server.drain(PATIENCE))
+        await eventually(lambda: owner.web.site.is_draining)
+        assert [await status_of(owner, id), await status_of(other, id)] == [200, 503]
+        gate.set()
+        assert (await calling).status == 200
+        assert (await owner.talk(id).post(request("ping"))).status == 503
+        assert await status_of(other, id) == 200
+        await draining
 
 
 async def test_request_for_a_session_that_has_moved_waits_only_once() -> None:

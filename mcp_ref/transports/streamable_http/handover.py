@@ -1,0 +1,66 @@
+"""The handover: a process that drains gives each of its sessions back to the shared store while it still runs.
+
+    no request of the session is in flight    it ends here, its changes are saved, and its lease ends
+    a request is in flight                    the same, when the last request has its response
+    a request comes later                     503, as soon as another process can have the session
+
+A load balancer sends a request that got 503 to another process, which continues the session. So a rolling restart loses
+no request, and waits only for the requests in flight, although clients go on sending new ones. A session whose requests
+always overlap stays until the process ends.
+
+Used by: session_table.py. Uses: session.py, event_store.py (`give_back`)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import NoReturn
+
+from .checks import HttpRefusal
+from .event_store import MemoryEventStore
+from .posted_session import RETRY_LATER
+from .session import HttpSession
+
+
+class Handover:
+    """The sessions that a process has when it begins to drain.
+
+    Args:
+        sessions: The sessions.
+        store: The shared store.
+        end: Ends a session in this process.
+    """
+
+    def __init__(
+        self, sessions: Iterable[HttpSession], store: MemoryEventStore, end: Callable[[HttpSession], None]
+    ) -> None:
+        self._store, self._end = store, end
+        self._given_back: dict[str, asyncio.Event] = {}  # session -> set when another process can have it
+        for session in sessions:
+            self._give_back_if_served(session)
+
+    def _give_back_if_served(self, session: HttpSession) -> None:
+        if session.has_ended:
+            return
+        if session.streams_by_request or session.restoration is not None or not session.initialized.done():
+            session.at_next_use.append(self._look_again_soon)
+        else:
+            self._given_back[session.id] = self._store.give_back(session.id)
+            session.refusal = shutting_down
+            self._end(session)
+
+    def _look_again_soon(self, session: HttpSession) -> None:
+        # not now, because the end of the last request notes this use before it removes the request
+        asyncio.get_running_loop().call_soon(self._give_back_if_served, session)
+
+    async def refuse(self, id: str) -> NoReturn:
+        """Raise HttpRefusal 503 for a request of a session, as soon as another process can have the session."""
+        if (given_back := self._given_back.get(id)) is not None:
+            await given_back.wait()
+        raise shutting_down()
+
+
+def shutting_down() -> HttpRefusal:
+    """Return the refusal of a request that comes, or still waits, while the server drains or stops."""
+    return HttpRefusal(503, "the server is shutting down", RETRY_LATER)
