@@ -7,21 +7,20 @@ not the model, chooses the resources that go into the model's context, for examp
 
 Security. A server MUST validate every URI, and SHOULD check permissions before it reads a resource
 [2025-11-25 server/resources#security-considerations]. Since 2026-07-28 servers also MUST sanitize the paths of
-`file://` URIs, because an attacker could otherwise read a file outside the project with
-`file:///project/../../etc/passwd`. This package serves only registered URIs and those that match a registered template,
-which it compares in canonical form (lib/uri.py), so that only paths keep their capital letters. A variable cannot leave
-its directory or drive (lib/uritemplate.py), but symbolic links are for the author's function to check. A server SHOULD
-use `https://` only for data that clients can fetch without it [2025-11-25 server/resources#https%3A%2F%2F].
+`file://` URIs, such as `file:///project/../../etc/passwd`. This package serves a URI only if it is registered or
+matches a registered template, and compares URIs in canonical form (lib/uri.py). A variable's value cannot leave its
+directory or drive (lib/uritemplate.py), but only the author's function can check symbolic links. A server SHOULD use
+`https://` only for data that a client can fetch from the web itself [2025-11-25 server/resources#https%3A%2F%2F].
 
     2024-10-07  The client can list, read and subscribe. The error for an unknown resource is -32001 in an example.
-    2024-11-05  Adds pages, `annotations` (audience, priority), `size`. An unknown resource SHOULD be -32002.
+    2024-11-05  Adds pagination, `annotations`, `size`. The error for an unknown resource SHOULD be -32002.
     2025-06-18  Adds `title`, `_meta`, `annotations.lastModified`. Custom URI schemes MUST follow RFC 3986.
     2025-11-25  Adds `icons`.
-    2026-07-28  An unknown resource MUST be -32602, because SDKs had used different codes (SEP-2164), though clients
-                SHOULD still accept -32002. It MUST NOT be empty `contents`, because those mean an empty resource.
-                `subscriptions/listen` replaces `resources/subscribe` and `resources/unsubscribe`. Adds `ttlMs` and
-                `cacheScope`. `resources/read` can return `input_required`. A list MUST NOT depend on the connection,
-                but MAY depend on the authorization.
+    2026-07-28  The error for an unknown resource MUST be -32602, because SDKs had used different codes (SEP-2164), but
+                clients SHOULD accept -32002 too. A server MUST NOT return empty `contents` instead, which can also
+                mean an empty resource. `subscriptions/listen` replaces `resources/subscribe` and
+                `resources/unsubscribe`. Adds `ttlMs` and `cacheScope`. `resources/read` can return `input_required`.
+                A list MUST NOT depend on the connection, but MAY depend on the authorization.
 
 Threats:
     resource-path: files outside a published directory; any client; sends "..", a drive, a stream or an encoded slash
@@ -76,7 +75,7 @@ class ResourceTemplate:
     name: str
     title: Annotated[str | None, Availability(since=R2025_06_18)] = None
     description: str | None = None
-    mime_type: str | None = None  # if all resources of the family have the same
+    mime_type: str | None = None  # only if all matching resources have this type
     annotations: Annotated[Annotations | None, Availability(since=R2024_11_05)] = None
     icons: Annotated[list[Icon] | None, Availability(since=R2025_11_25)] = None
     meta: Annotated[Object | None, Availability(since=R2025_06_18)] = None
@@ -124,7 +123,7 @@ class UnsubscribeRequestParams(_UriParams): ...
 
 
 class ResourceUpdatedNotificationParams(_UriParams):
-    """The URI of the changed resource, which may also be below the one subscribed to, such as `file:///a/b`."""
+    """The URI of the changed resource, which may be below the subscribed one, as `file:///a/b` is below `file:///a`."""
 
 
 class ResourceNotFound(Exception):
@@ -143,7 +142,7 @@ class ResourceOptions(TypedDict, total=False):
     icons: list[Icon] | None
     meta: Object | None
     cache_ttl: float
-    """Time for which a client can reuse the contents, in seconds. Only for 2026-07-28. Default: 0."""
+    """Time for which a client may reuse the contents, in seconds. Only for 2026-07-28. Default: 0."""
     cache_scope: CacheScope
     """"public" if all users may get the cached contents, "private" (the default) if only the requesting user may."""
     scopes: Collection[str]
@@ -179,7 +178,7 @@ class RegisteredTemplate(_RegisteredReader):
         arguments: dict[str, object] = {}
         for parameter in self.signature.parameters:
             name = parameter.name
-            if name in variables:
+            if name in variables:  # "12" stays a string if the parameter's type allows it, and else becomes a number
                 check = self.parameter_checks[name]
                 fitting = [value for value in possible_values(variables[name]) if check.is_valid(cast(JSON, value))]
                 if not fitting:
@@ -225,7 +224,7 @@ class Resources:
             raise ValueError(f"{signature.name}() requires {', '.join(sorted(missing))}, which {uri!r} does not have")
         if not matcher.variables:
             resource = Resource(uri, signature.name, description=signature.description or None)
-            resource = replace(resource, **options)  # type: ignore[misc]  # mypy does not see that `scopes` is gone
+            resource = replace(resource, **options)  # type: ignore[misc]  # mypy does not see the `pop`
             check_description(resource, options)
             self._resources.add(key, RegisteredResource(function, signature, hints, resource), scopes)
             return resource
@@ -234,7 +233,7 @@ class Resources:
         if "size" in options:
             raise TypeError("a template must not have the option size; only a resource can have it")
         template = ResourceTemplate(uri, signature.name, description=signature.description or None)
-        template = replace(template, **options)  # type: ignore[misc]  # nor that `size` is not in options
+        template = replace(template, **options)  # type: ignore[misc]  # nor that `size` is absent
         check_description(template, options)
         parameter_checks = {parameter.name: compile_schema(parameter.schema) for parameter in signature.parameters}
         registered = RegisteredTemplate(function, signature, hints, template, matcher, parameter_checks)
@@ -286,14 +285,14 @@ class Resources:
         return None
 
     async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListResourcesResult:
-        page, following = self._resources.page(params.cursor, context)
-        return ListResourcesResult([registered.description for registered in page], following)
+        page, next_cursor = self._resources.page(params.cursor, context)
+        return ListResourcesResult([registered.description for registered in page], next_cursor)
 
     async def list_templates(
         self, params: PaginatedRequestParams, context: RequestContext
     ) -> ListResourceTemplatesResult:
-        page, following = self._templates.page(params.cursor, context)
-        return ListResourceTemplatesResult([registered.description for registered in page], following)
+        page, next_cursor = self._templates.page(params.cursor, context)
+        return ListResourceTemplatesResult([registered.description for registered in page], next_cursor)
 
     async def read(self, params: ReadResourceRequestParams, context: RequestContext) -> ReadResourceResult:
         _check_length(params.uri)
@@ -306,17 +305,18 @@ class Resources:
         except ResourceNotFound:
             raise _not_found(params.uri, context) from None
         contents = _contents_of(params.uri, registered.description.mime_type, value)
-        scope = "private" if self.access.scopes_of(params.uri) else registered.hints.scope
+        is_protected = bool(self.access.scopes_of(params.uri))  # so a shared cache must not hold the contents
+        scope = "private" if is_protected else registered.hints.scope
         return ReadResourceResult(contents, ttl_ms=registered.hints.ttl_ms, cache_scope=scope)
 
     async def subscribe(self, params: SubscribeRequestParams, context: RequestContext) -> EmptyResult:
-        """Add a subscription. A second one to the same URI changes nothing."""
+        """Add a subscription. A second one to the same URI has no effect."""
         _check_length(params.uri)
         if not self.accepts_subscription(params.uri):
             raise _not_found(params.uri, context)
-        subscriptions, uri = context.channel.subscriptions, canonical_uri(params.uri) or params.uri
         access = context.access.without_headers() if context.access is not None else None
-        subscriptions.add(uri, SubscribedResource(params.uri, access))
+        subscribed = SubscribedResource(params.uri, access)
+        context.channel.subscriptions.add(canonical_uri(params.uri) or params.uri, subscribed)
         return EmptyResult()
 
     async def unsubscribe(self, params: UnsubscribeRequestParams, context: RequestContext) -> EmptyResult:
