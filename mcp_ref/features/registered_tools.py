@@ -12,7 +12,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TypedDict, Unpack, cast, get_args
 
@@ -50,7 +50,7 @@ class ToolOptions(TypedDict, total=False):
     """Options of a tool. By default, `description` and the schemas come from the function's docstring and signature.
 
     The server checks arguments and results with the schemas. Clients get them unchanged, except that before 2026-07-28
-    an output schema is sent only if it describes an object.
+    an output schema that does not describe an object is wrapped if it is generated, and otherwise left out.
     """
 
     title: str | None
@@ -75,33 +75,34 @@ class RegisteredTool:
     tool: Tool
     function: Callable[..., object]
     signature: Signature
-    headers: dict[str, tuple[str, ...]]  # HTTP header without `Mcp-Param-` -> path of the argument that it repeats
+    headers: dict[str, tuple[str, ...]] = field(default_factory=dict)  # `X` of `Mcp-Param-X` -> path of its argument
     task: TaskSupport = "forbidden"
     asks_first: bool = False
 
-    # Both validators are compiled when they are first used, because most tools are never called.
+    # Each validator is compiled at its first use, because most tools are never called.
 
     @cached_property
-    def check_arguments(self) -> Validator:
+    def arguments_validator(self) -> Validator:
         return compile_schema(self.tool.input_schema)
 
     @cached_property
-    def check_result(self) -> Validator | None:
+    def result_validator(self) -> Validator | None:
         return compile_schema(self.tool.output_schema) if self.tool.output_schema is not None else None
 
     @cached_property
-    def _needs_wrapper(self) -> bool:
+    def _can_be_wrapped(self) -> bool:
         schema = self.tool.output_schema
-        return schema is not None and schema is self.signature.output_schema and not is_object_schema(schema)
+        is_generated = schema is not None and schema is self.signature.output_schema
+        return is_generated and not is_object_schema(schema)
 
     def wraps_result(self, revision: Revision) -> bool:
         """Return True if the server sends structured content as `{"result": ...}`.
 
-        Before 2026-07-28, structured content must be an object, so the server wraps other values, unless the author
-        wrote the output schema, because a `$ref` to its root would fail in a wrapper. Then it sends them only as text.
+        Before 2026-07-28, structured content must be an object, so the server wraps other values. If the author wrote
+        the output schema, it sends the value only as text, because a `$ref` to the root would fail in a wrapper.
         """
-        needs_object = revision.structured_results and not revision.structured_content_is_any_json
-        return needs_object and self._needs_wrapper
+        must_be_object = revision.structured_results and not revision.structured_content_is_any_json
+        return must_be_object and self._can_be_wrapped
 
     def tool_for(self, revision: Revision) -> Tool:
         if not self.wraps_result(revision):
@@ -141,23 +142,23 @@ class Tools:
         unstructured = (CallToolResult, *get_args(ContentBlock))  # results of these types get no output schema
         signature = handler_signature(function, self._context_type, unstructured)
         tool = Tool(
-            name or signature.name,
-            cast(Object, options.get("input_schema", signature.input_schema)),
-            options.get("description", signature.description) or None,
-            options.get("title"),
-            cast("Object | None", options.get("output_schema", signature.output_schema)),
-            options.get("annotations"),
-            options.get("icons"),
-            {"taskSupport": task} if task != "forbidden" else None,
-            options.get("meta"),
+            name=name or signature.name,
+            input_schema=cast(Object, options.get("input_schema", signature.input_schema)),
+            description=options.get("description", signature.description) or None,
+            title=options.get("title"),
+            output_schema=cast("Object | None", options.get("output_schema", signature.output_schema)),
+            annotations=options.get("annotations"),
+            icons=options.get("icons"),
+            execution={"taskSupport": task} if task != "forbidden" else None,
+            meta=options.get("meta"),
         )
-        registered = RegisteredTool(tool, function, signature, {}, task, options.get("asks_first", False))
+        registered = RegisteredTool(tool, function, signature, task=task, asks_first=options.get("asks_first", False))
         if not signature.is_generated or "input_schema" in options or "output_schema" in options:
             _check_schemas(registered)
+            registered.headers = parameter_headers(tool.input_schema)
         check_description(tool, options)
         if not TOOL_NAME.fullmatch(tool.name):
-            rule = "use 1 to 128 of the characters A-Z, a-z, 0-9, _, - and ."
-            log.warning("clients may refuse the tool name %.140r: %s", tool.name, rule)
+            log.warning("clients may refuse the tool name %.140r: use 1 to 128 of A-Z, a-z, 0-9, _, - and .", tool.name)
         self._registry.add(tool.name, registered, options.get("scopes", ()))
         self.can_be_tasks = self.can_be_tasks or task != "forbidden"
         return tool
@@ -166,13 +167,13 @@ class Tools:
         self._registry.remove(name)
 
     def parameter_headers(self, name: str) -> dict[str, tuple[str, ...]]:
-        """Return the headers of a tool; none for an unknown one."""
+        """Return the headers that repeat arguments of a tool, or {} if the tool is unknown."""
         registered = self._registry.get(name)
         return registered.headers if registered is not None else {}
 
     async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListToolsResult:
-        page, following = self._registry.page(params.cursor, context)
-        return ListToolsResult([registered.tool_for(context.revision) for registered in page], following)
+        page, next_cursor = self._registry.page(params.cursor, context)
+        return ListToolsResult([registered.tool_for(context.revision) for registered in page], next_cursor)
 
     def call(self, params: CallToolRequestParams, context: RequestContext) -> Awaitable[object]:
         """Run a tool, as a task if the request or the tool wants one."""
@@ -189,7 +190,7 @@ class Tools:
         self, registered: RegisteredTool, params: CallToolRequestParams, context: RequestContext
     ) -> CallToolResult:
         arguments = params.arguments or {}
-        errors = registered.check_arguments.errors(arguments)
+        errors = registered.arguments_validator.errors(arguments)
         if errors:
             return _invalid_arguments("; ".join(map(str, errors)), context)
         try:
@@ -205,9 +206,9 @@ class Tools:
             return _error_result(str(error))
         except BaseException as error:  # including SystemExit, which would end the server
             if isinstance(error, ProtocolError) and not isinstance(error, RemoteError):
-                raise
+                raise  # the function chose this error, but got a RemoteError for a request of its own
             text = text_for_peer(error)
-            if text is None or text not in str(error):  # the client gets another text, so this one goes to the log
+            if text is None or text not in str(error):  # the client gets another text, so log this one
                 log.exception("tool %s failed", params.name)
             return _error_result(text or f"Tool {params.name} failed")
 
@@ -216,15 +217,14 @@ TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # [2025-11-25 server/tools#too
 
 
 def _check_schemas(registered: RegisteredTool) -> None:
-    """Raise ValueError if a schema, which the author has written at least in part, is malformed."""
+    """Raise ValueError if a schema, which the author has written at least in part, is not valid."""
     tool = registered.tool
-    registered.check_arguments, registered.check_result  # noqa: B018 - compile the schemas now
+    registered.arguments_validator, registered.result_validator  # noqa: B018 - compile the schemas now
     # [2026-07-28 server/tools#tool] it MUST be a JSON Schema object; schema.ts also requires "type": "object"
     if not is_object_schema(tool.input_schema):
         raise ValueError(f'input_schema must have "type": "object", not {str(tool.input_schema)[:80]}')
     if not isinstance(tool.output_schema, dict | None):  # JSON Schema allows true and false, but MCP does not
         raise ValueError(f"output_schema must be a JSON object, not {tool.output_schema}")
-    registered.headers = parameter_headers(tool.input_schema)  # raises ValueError for an invalid `x-mcp-header`
 
 
 def _invalid_arguments(errors: str, context: RequestContext) -> CallToolResult:
@@ -248,18 +248,18 @@ def _result_of(registered: RegisteredTool, value: object, revision: Revision) ->
             raise TypeError("the structured content of a CallToolResult must be JSON, such as a dict")
         if result.structured_null and result.structured_content is not None:
             raise TypeError("a CallToolResult with structured_null must not have other structured content")
-    elif registered.check_result is None:
+    elif registered.result_validator is None:
         result = CallToolResult(_blocks_of(value))
     else:
         data = to_json(value)
         # [2025-11-25 server/tools#structured-content] the tool SHOULD also return the JSON in a TextContent block
         result = CallToolResult([TextContent(_text_of(data))], data, structured_null=data is None)
-        if registered.check_result.is_valid(data):  # the usual case, without a second check and a copy
+        if registered.result_validator.is_valid(data):  # as usual. No copy is needed, because `result` is new
             if registered.wraps_result(revision):
                 result.structured_content, result.structured_null = {"result": data}, False
             return result
     # [2025-11-25 server/tools#output-schema] structured content MUST conform to the output schema
-    fault = None if result.is_error else result_fault(registered.check_result, result)
+    fault = None if result.is_error else result_fault(registered.result_validator, result)
     if fault is not None:
         advice = "; is `return` missing?" if value is None else ""
         log.error("the result of tool %s does not match its output schema: %s%s", registered.tool.name, fault, advice)
