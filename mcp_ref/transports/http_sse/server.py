@@ -187,7 +187,7 @@ class SseEndpoint:
             session.ends_at = max(session.ends_at, access.ends_at)
         if session.is_paused:
             del message  # during the wait, its objects would need much more memory than its text
-            await session.reading()
+            await session.wait_resumed()
             if ids[0] not in self.sessions:
                 raise _unknown_session()
             message = decode(body)

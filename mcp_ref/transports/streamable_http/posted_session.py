@@ -1,7 +1,7 @@
 """The parts of the server that both HTTP transports share: limits, the base class of sessions, and the heartbeat.
 
-Over both, the client of a session sends each message by POST. They differ in the responses: session.py has the streams
-of Streamable HTTP, and ../http_sse/server.py has the single stream of HTTP+SSE.
+In both, the client sends each message of a session by POST. They differ in the way the responses come back: on the
+streams of Streamable HTTP (session.py), or on the single stream of HTTP+SSE (../http_sse/server.py).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class EndpointLimits(CheckedFields):
     initialize: int = 64 * 1024
     """Maximum size of an `initialize` message, which the session stores, in bytes (64 KiB). A larger one gets 413."""
     session_bytes_per_caller: int = 64 * 1024 * 1024
-    """Maximum memory of the sessions of one caller without their events, in bytes (64 MiB)."""
+    """Maximum memory of the sessions of one caller, in bytes (64 MiB). The event store limits their events."""
     session_bytes: int = 256 * 1024 * 1024
     """Maximum memory of the sessions of all callers, in bytes (256 MiB)."""
     request_bytes_per_caller: int = 128 * 1024 * 1024
-    """Maximum memory of the requests of one caller in flight, in bytes (128 MiB). More get 503, or an error."""
+    """Maximum memory of one caller's requests in flight, in bytes (128 MiB). More get 503 (in a session, an error)."""
     request_bytes: int = 512 * 1024 * 1024
     """Maximum memory of the requests of all callers in flight, in bytes (512 MiB)."""
     streams: int = 512
@@ -52,7 +52,7 @@ class EndpointLimits(CheckedFields):
     subscriptions_per_caller: int = 1000
     """Maximum number of open `subscriptions/listen` requests of one caller. More get 503."""
     keep_alive: float = 15.0
-    """Time between two comments on a stream, which keep proxies from closing it when it is silent, in seconds."""
+    """Time between two comments on a stream, without which a proxy could close a silent stream, in seconds."""
     retry: int = 1000
     """Time after which a client reconnects to a stream whose connection the server closed early, in milliseconds."""
 
@@ -60,7 +60,7 @@ class EndpointLimits(CheckedFields):
 RETRY_LATER: Final = [("Retry-After", "5")]
 """The header of a 503 response: time after which the client can try again, in seconds."""
 SESSION_COST: Final = 16 * 1024
-"""Memory of a session beside its `initialize` message, in bytes."""
+"""Memory of a session in addition to its `initialize` message, in bytes."""
 
 
 def check_initialize(message: Incoming, frame: bytes, limits: EndpointLimits) -> None:
@@ -78,7 +78,7 @@ class SessionTransport(Transport):
         self._trace = trace
         self._receive: Receive | None = None
         self._end = EndReport()
-        self._readable: asyncio.Event | None = asyncio.Event()  # None while the session accepts messages
+        self._resumed: asyncio.Event | None = asyncio.Event()  # None while the session accepts messages
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
         self._receive = receive
@@ -86,18 +86,17 @@ class SessionTransport(Transport):
         self._end.deliver_to(on_end)
 
     def note_token(self, access: Access) -> None:
-        """Keep the rights of the newest access token. Those of a request without a token never end."""
+        """Remember the rights of the newest access token, which count after the token of a subscription has expired."""
         self.latest_access = access.newest(self.latest_access)
 
     @property
     def is_paused(self) -> bool:
-        """True if `reading` must be awaited before `receive`."""
-        return self._readable is not None
+        """True if `wait_resumed` must be awaited before `receive`."""
+        return self._resumed is not None
 
-    async def reading(self) -> None:
-        """Wait until the session accepts messages."""
-        while self._readable is not None:
-            await self._readable.wait()
+    async def wait_resumed(self) -> None:
+        while self._resumed is not None:  # a loop, because the session can be paused again before this task runs
+            await self._resumed.wait()
 
     def receive(self, message: Incoming, frame: bytes) -> None:
         if self._trace is not None and frame:
@@ -106,12 +105,12 @@ class SessionTransport(Transport):
             self._receive(message)
 
     def pause_reading(self) -> None:
-        self._readable = self._readable or asyncio.Event()
+        self._resumed = self._resumed or asyncio.Event()
 
     def resume_reading(self) -> None:
-        if self._readable is not None:
-            self._readable.set()
-            self._readable = None
+        if self._resumed is not None:
+            self._resumed.set()
+            self._resumed = None
 
     def end(self, error: McpError | None = None) -> None:
         """Report to the session, once, that its transport has ended."""
@@ -128,7 +127,7 @@ class Heartbeat:
 
     def __init__(self, seconds: float, beat: Callable[[], bool]) -> None:
         self._seconds, self._beat = seconds, beat
-        self.timer: asyncio.TimerHandle | None = None  # None if the heartbeat is not running, so that it can start
+        self.timer: asyncio.TimerHandle | None = None  # None if it is not running, so `start` may be called
 
     def start(self) -> None:
         self.timer = asyncio.get_running_loop().call_later(self._seconds, self._run)

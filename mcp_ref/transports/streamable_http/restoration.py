@@ -75,7 +75,7 @@ async def repeat_requests(
     await _repeat(session, initialize)
     if not await asyncio.shield(session.initialized):
         return False
-    await session.reading()
+    await session.wait_resumed()
     session.receive(Notification("notifications/initialized"), b"")
     for request in stored_requests(kept, session.stream_prefix):
         if session.has_ended:
@@ -89,7 +89,7 @@ async def repeat_requests(
 
 
 async def _repeat(session: HttpSession, request: Request) -> None:
-    await session.reading()
+    await session.wait_resumed()
     session.open_stream((request.id,))
     if session.store is not None and request.method in KEPT_METHODS:
         session.kept = session.kept or KeptRequests(partial(session.store.keep_requests, session.id))

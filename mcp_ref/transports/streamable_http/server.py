@@ -195,7 +195,7 @@ class StreamableHttpEndpoint:
         return session if leases is None or leases.has(id) else None
 
     async def _wait_and_post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
-        await (await self._find_session(checked, access)).reading()
+        await (await self._find_session(checked, access)).wait_resumed()
         if self.table.is_closing:
             raise shutting_down()
         message = decode(exchange.request.body)  # again, because keeping it during the wait would need much more memory
@@ -208,7 +208,7 @@ class StreamableHttpEndpoint:
         self._start_heartbeat()
         session.open_stream((message.id,)).respond_to(exchange, checked, self._json_responses, None)
         try:
-            await session.reading()
+            await session.wait_resumed()
             session.receive(message, exchange.request.body)
             await asyncio.shield(session.initialized)
         finally:

@@ -213,7 +213,7 @@ async def test_initialize_that_waits_while_its_session_ends_is_404_and_counts_fo
         session.pause_reading()
         body = json.dumps(initialize("2024-11-05")).encode()
         waiting = await web.send("POST", client.endpoint, body, f"Content-Type: {JSON_TYPE}")
-        await eventually(lambda: session._readable is not None and session._readable._waiters)
+        await eventually(lambda: session._resumed is not None and session._resumed._waiters)
         await client.stream.cut()
         assert (await web.take(waiting)).status == 404
         await eventually(lambda: endpoint._memory.used == 0 and not endpoint._memory.by_caller)

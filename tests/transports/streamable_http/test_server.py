@@ -379,7 +379,7 @@ async def test_a_post_that_is_cancelled_while_reading_is_paused_leaves_no_stream
         (session,) = talk.web.site._endpoint.sessions.values()
         session.pause_reading()
         post = post_over_asgi(talk, call("add", 5, a=1, b=2))
-        await eventually(lambda: session._readable is not None and bool(session._readable._waiters))
+        await eventually(lambda: session._resumed is not None and bool(session._resumed._waiters))
         assert post.cancel()
         await asyncio.wait([post])
         assert session.is_idle and list(session.streams.values()) == [session.listening]
@@ -578,7 +578,7 @@ async def test_post_that_waits_while_reading_is_paused_is_503_if_the_server_stop
         (session,) = talk.web.site._endpoint.sessions.values()
         session.pause_reading()
         sent = await talk.send(call("add", a=1, b=2))
-        await eventually(lambda: session._readable is not None and bool(session._readable._waiters))
+        await eventually(lambda: session._resumed is not None and bool(session._resumed._waiters))
         await talk.web.site.end_sessions()
         refused = await talk.web.take(sent)
         assert (refused.status, refused.why) == (503, "the server is shutting down")
