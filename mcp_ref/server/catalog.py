@@ -1,7 +1,7 @@
 """The catalog of a server: its tools, resources, prompts, completions and tasks, and the handler of each method.
 
-All clients share one catalog. For each request, a session or a stateless request asks `find_route` (session.py) if its
-revision has the method and the server declares the capability; then it finds the handler in `HANDLERS`.
+All clients share one catalog. For each new method, a session or a stateless request calls `find_route` (session.py),
+which checks that the revision has the method and that the server declares its capability, and asks for the handler.
 
 The server declares a feature when the author adds its first item, such as the first prompt. Since a client uses only
 declared capabilities [2025-11-25 basic/lifecycle#operation], a server without prompts gets no prompt requests.
@@ -84,7 +84,7 @@ class Catalog:
         from ..features.registered_tools import Tools  # lazy: not every server has tools
 
         changed = partial(self._changed, "tools")
-        return Tools(Context, self._page_size, changed, lambda *call: self.tasks.call_tool(*call))
+        return Tools(Context, self._page_size, changed, lambda *call: self.tasks.call_tool(*call))  # so `tasks` is lazy
 
     @cached_property
     def resources(self) -> Resources:
@@ -102,8 +102,7 @@ class Catalog:
     def completions(self) -> Completions:
         from ..features.completion import Completions  # lazy: few servers have completions
 
-        added = partial(self.used_features.add, "completions")
-        return Completions(Context, self._completable_arguments, added)
+        return Completions(Context, self._completable_arguments, partial(self.used_features.add, "completions"))
 
     @cached_property
     def tasks(self) -> Tasks:
@@ -131,8 +130,9 @@ class Catalog:
 
     def capabilities(self) -> ServerCapabilities:
         """Return the server's capabilities: the features that have, or have had, an item."""
+        declared = self.used_features
         list_changed: Object = {"listChanged": True}
-        declared, has_tasks = self.used_features, "tools" in self.used_features and self.tools.can_be_tasks
+        has_tasks = "tools" in declared and self.tools.can_be_tasks
         return ServerCapabilities(
             logging={} if self.logging else None,
             completions={} if "completions" in declared else None,
@@ -144,9 +144,9 @@ class Catalog:
         )
 
     def declares(self, method: Method) -> bool:
-        if method.capability is None:
-            return True
-        return declares(codec_for(self.revisions[-1]).encode(self.capabilities()), method.capability)
+        newest = self.revisions[-1]  # which is a modern one, because only stateless requests call this method
+        capabilities = codec_for(newest).encode(self.capabilities())
+        return method.capability is None or declares(capabilities, method.capability)
 
     def handler(self, method: Method) -> Handler | None:
         if method.capability == "completions" and "completions" not in self.used_features:
@@ -167,8 +167,8 @@ class Catalog:
         if method == "completion/complete" and isinstance(params.get("ref"), dict):
             params = cast(Object, params["ref"])
         name, uri = params.get("name"), params.get("uri")
-        if method == "tools/call":
-            return self.tools.scopes.get(name, ()) if "tools" in used and isinstance(name, str) else ()
+        if method == "tools/call" and "tools" in used and isinstance(name, str):
+            return self.tools.scopes.get(name, ())
         needed: set[str] = set()
         if method in _PROMPT_METHODS and "prompts" in used and isinstance(name, str):
             needed |= self.prompts.scopes.get(name, frozenset())
@@ -183,7 +183,7 @@ class Catalog:
         return DiscoverResult(names, self.capabilities(), self.instructions)
 
     async def _close_tasks(self) -> None:
-        if "tasks" in self.__dict__:
+        if "tasks" in self.__dict__:  # the cached property has been used
             await self.tasks.close()
 
 
