@@ -743,6 +743,8 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("transports/streamable_http/durable_store.py", "DurableEventStore._renew_leases",
      "self._thread.run(partial(self.renew, sessions), is_urgent=True)"):
         "The author's storage ends it. Meanwhile the leases end, so the process serves none of these sessions.",
+    ("transports/streamable_http/durable_store.py", "DurableEventStore.wait_stored", "ended.wait()"):
+        "It has the time limit `OPENING_SECONDS`.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore._release_returned",
      "self._thread.run(partial(self.release, saved), is_urgent=True)"):
         "The author's store ends it in a thread, or `flush` cancels the task.",

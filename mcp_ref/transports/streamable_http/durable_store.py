@@ -61,6 +61,8 @@ HANDOVER_SECONDS: Final = 1.0
 """Time for which a request waits for a session of another process, which may just be giving it back, in seconds."""
 HANDOVER_PAUSE: Final = 0.1
 """Time between two attempts to load such a session, in seconds."""
+OPENING_SECONDS: Final = 1.0
+"""Maximum time for which the response to `initialize` waits until a shared storage has the session, in seconds."""
 AWAY_SECONDS: Final = 60.0
 """Time after a wait in vain in which no request waits for this session again, in seconds."""
 MAX_AWAY: Final = 1000
@@ -131,6 +133,7 @@ class DurableEventStore(MemoryEventStore):
         self._has_failed = False  # True from a failure to the next successful `save`
         self._thread = _DaemonThread()
         self._loads: Counter[str] = Counter()  # calls of `load` that run or wait, by caller
+        self._openings: dict[str, asyncio.Event] = {}  # new session that waits for its `save` -> set when it has ended
         self._returned: dict[str, asyncio.Event] = {}  # session to give back -> set when another process can have it
         self._away: dict[str, float] = {}  # session of another process -> end of the time in which no request waits
         if self.lease_seconds is not None:
@@ -203,6 +206,18 @@ class DurableEventStore(MemoryEventStore):
         if self.leases is not None:
             self.leases.begin(session)
         self._note_change(session)
+
+    async def wait_stored(self, session: str) -> None:
+        if self.leases is None or self._has_failed:
+            return
+        ended = self._openings[session] = asyncio.Event()
+        try:
+            async with asyncio.timeout(OPENING_SECONDS):
+                await ended.wait()
+        except TimeoutError:
+            pass  # the session is served all the same, from the memory
+        finally:
+            del self._openings[session]
 
     def keep_requests(self, session: str, kept: bytes) -> None:
         if (state := self._save_states.get(session)) is not None:  # None: another process has taken it over
@@ -365,6 +380,8 @@ class DurableEventStore(MemoryEventStore):
 
     def _note_failure(self, failure: StoreFailed) -> None:
         """Log the first failure after a success."""
+        for opening in self._openings.values():
+            opening.set()
         if not self._has_failed:
             self._has_failed = True
             advice = "while it fails, changes are only in memory, and are lost when the server ends"
@@ -378,6 +395,8 @@ class DurableEventStore(MemoryEventStore):
         for session, change in self._saving.items():
             if (state := self._save_states.get(session)) is not None:
                 state.unsaved_opening = None
+                if (opening := self._openings.get(session)) is not None:
+                    opening.set()
                 if state.unsaved_kept is change.kept:  # else they have changed during the call
                     state.unsaved_kept = None
                 if change.events:

@@ -284,6 +284,13 @@ class MemoryEventStore:
         if stored is not None and stored.events:
             self._uncount(session, stored, stored.size)
 
+    async def wait_stored(self, session: str) -> None:
+        """Wait until another process that shares the storage could continue a new session, or the storage has failed.
+
+        Args:
+            session: The id of the session.
+        """
+
     async def find_session(self, session: str, principal: str | None, caller: str = "") -> StoredSession | None:
         """Find a session of an earlier process.
 

@@ -209,6 +209,7 @@ class StreamableHttpEndpoint:
         session.open_stream((message.id,)).respond_to(exchange, checked, self._json_responses, None)
         try:
             await session.wait_resumed()
+            await self.table.store.wait_stored(session.id)
             session.receive(message, exchange.request.body)
             await asyncio.shield(session.initialized)
         finally:
@@ -220,9 +221,8 @@ class StreamableHttpEndpoint:
             raise _session_missing()
         if checked.session_failure is not None:
             raise checked.session_failure.copy()
-        session = await self.table.find(checked.session_id, access)
         self._start_heartbeat()
-        return session
+        return await self.table.find(checked.session_id, access)
 
     def _start_heartbeat(self) -> None:
         if self._heartbeat.timer is None:

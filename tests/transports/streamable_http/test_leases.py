@@ -328,7 +328,23 @@ async def test_lease_has_ended_after_a_suspend_of_the_machine(monkeypatch: pytes
     assert held.end_all() == ["s"]
 
 
-async def test_new_session_is_served_before_it_is_in_the_storage() -> None:
+async def test_session_is_in_the_storage_before_its_client_has_the_response_to_initialize() -> None:
+    rows: dict[str, Row] = {}
+    async with node("b", rows) as other, node("a", rows) as owner:
+        save = owner.store.save
+
+        def save_late(changes: Sequence[SessionChange]) -> Collection[str]:
+            time.sleep(0.05)
+            return save(changes)
+
+        owner.store.save = save_late  # type: ignore[method-assign]  # a slow storage
+        id = (await owner.talk().post(initialize())).headers["mcp-session-id"]
+        owner.store.is_away = True  # as if the process were killed now
+        rows[id].lease_end = 0.0
+        assert await status_of(other, id) == 200
+
+
+async def test_new_session_is_served_although_the_storage_is_away() -> None:
     async with node("a", {}) as owner:
         owner.store.is_away = True
         talk = owner.talk()
