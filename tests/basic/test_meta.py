@@ -97,10 +97,10 @@ async def test_client_refuses_meta_keys_outside_the_grammar(key: str) -> None:
 
 
 def test_is_meta_key_is_fast_for_long_keys() -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     for key in ("a." * 50_000 + "/", "a" * 100_000 + "-", "a-" * 50_000, "/" * 100_000):
         assert not is_meta_key(key)
-    assert time.perf_counter() - begun < 1
+    assert time.process_time() - begun < 1
 
 
 STRANGE: list[JSON] = [None, True, 0, "", "text", [], [1, {"a": None}], {}, {"deep": {"er": [1.5]}}]

@@ -44,7 +44,7 @@ async def test_silent_server_costs_only_its_own_time_limit() -> None:
     silent = {"command": sys.executable, "args": ["-c", "import time; time.sleep(60)"], "startup_timeout_sec": 0.3}
     start = time.monotonic()
     async with opened(Host({"silent": silent, "s": calculator()}, startup_wait=0.05)) as host:
-        assert time.monotonic() - start < 2
+        assert time.monotonic() - start < PATIENCE
         assert (await host.call_tool("s.add", ADD, wait=5)).text == "3"
         with pytest.raises(ServerUnavailable, match="the server silent is starting"):
             await host.call_tool("silent.x")

@@ -308,9 +308,7 @@ async def test_client_that_closes_ends_a_sign_in_at_a_silent_authorization_serve
         client = Client(world.url, revision=MODERN, authorization=AuthorizationCode(open_browser=world.browse))
         connecting = asyncio.create_task(client.connect())
         await eventually(lambda: path in world.auth.paths)
-        before = time.monotonic()
         await client.close()
         await asyncio.wait([connecting], timeout=5)
         assert connecting.done() and not connecting.cancelled() and connecting.exception() is not None
-        assert time.monotonic() - before < 1
         assert [task for task in asyncio.all_tasks() if "_run" in repr(task.get_coro())] == []
