@@ -434,7 +434,7 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("cli/replay.py", "replay",
      "asyncio.run(_until_signal(listen(options.host, options.port)) if options.http else serve())"):
         "Ctrl-C or SIGTERM ends it, over stdio also the client, which closes the input.",
-    ("recorder/drive.py", "_ask_wrongly", "asyncio.wait([cancelled])"):
+    ("recorder/drive.py", "_send_wrong_requests", "asyncio.wait([cancelled])"):
         "The task is cancelled, and does not suppress the cancellation.",
     ("recorder/drive.py", "_drive_url", "file.readline()"):
         "It is a file of this program.",

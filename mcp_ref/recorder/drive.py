@@ -1,11 +1,11 @@
 """A gentle drive: use a server in each revision that it offers, ask for things that do not exist, and record it all.
 
-    for each revision: connect, list everything to the last page, read, get, call, ask wrongly -> `Visit`
-    everything that both sides said                                                           -> events for the judge
+    for each revision: connect, list, read, get and call, then send wrong requests -> `Visit`
+    every message of both sides                                                    -> events for the judge
 
-It is gentle: besides the tools that the user has named, which it calls once, it calls only tools that need no arguments
+A drive is gentle: it calls only the tools that the user has named, each of them once, and tools that need no arguments
 and say that they change nothing (`readOnlyHint`). It reads at most `MAX_READ` resources, and declines each elicitation.
-Every server can refuse the wrong requests without harm.
+A wrong request does no harm even if it is accepted, because it calls no tool but a read-only one.
 
 Used by: cli/drive.py. Uses: client/, proxy.py
 """
@@ -32,7 +32,7 @@ from ..features.custom_methods import CustomData
 from ..features.elicitation import ElicitResult
 from ..features.tools import ListToolsResult, Tool
 from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError
-from ..jsonrpc.messages import Object
+from ..jsonrpc.messages import JSON, Object
 from ..lib.http.origin import parse_url
 from ..revisions import REVISIONS, NotInRevision, Revision, revision_named
 from ..transports.base import Direction
@@ -47,14 +47,15 @@ MAX_CALLED, MAX_GOT = 100, 100
 MAX_TOOLS: Final = 40
 """Number of tools above which models choose worse, and some hosts refuse the rest."""
 NO_SUCH: Final = "mcp-ref-no-such"
-"""A name that no server has."""
+"""A name that no tool, resource, prompt or session has."""
 T = TypeVar("T")
+_SUCCESS: Final = range(200, 300)
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass
 class Visit:
-    """The use of a server in one revision."""
+    """The part of a drive in one revision."""
 
     revision: str
     refusal: str = ""
@@ -62,17 +63,18 @@ class Visit:
     server: str = ""
     """The name and version that the server claims."""
     worked: list[str] = field(default_factory=list)
+    """The features that the server offers, with the number of those that were used."""
     refused: list[str] = field(default_factory=list)
-    """The wrong requests that the server has refused, with its error codes."""
+    """The wrong requests that the server has refused, with the error code or the HTTP status."""
     notes: list[str] = field(default_factory=list)
-    """Requests that failed, although nothing was wrong with them, and wrong ones that a server can accept."""
+    """Valid requests that failed, wrong requests that a server may accept, and uses that were left out."""
     accepted: list[str] = field(default_factory=list)
-    """The wrong requests that the server has not refused."""
+    """The wrong requests that the server should have refused."""
 
 
 @dataclass
 class Report:
-    """The whole drive."""
+    """The result of a drive."""
 
     head: Head
     visits: list[Visit] = field(default_factory=list)
@@ -95,7 +97,7 @@ class DriveOptions:
 
 
 async def drive(server: str | Sequence[str], options: DriveOptions) -> Report:
-    """Use a server, by its URL or its command. Raise ConnectionClosed if it cannot be reached at all."""
+    """Use a server, by its URL or its command. Raise ConnectionClosed if it speaks none of the revisions."""
     if not isinstance(server, str):
         report = Report(Head("stdio", command=tuple(server)))
         await _visit_all(report, server, options)
@@ -109,28 +111,25 @@ async def drive(server: str | Sequence[str], options: DriveOptions) -> Report:
 async def _drive_url(url: str, options: DriveOptions) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "drive.jsonl")
-        # with secrets, because the judge compares headers with bodies; the file is deleted below
+        # with secrets, because the judge compares headers with bodies; the file is deleted with its folder
         async with record_http(TapeOptions(path, with_secrets=True), url, "127.0.0.1", 0) as own_url:
             report = Report(Head("http", url=url))
             await _visit_all(report, own_url, options)
-            served = [visit for visit in reversed(report.visits) if not visit.refusal]
-            has_header = all(revision_named(visit.revision).version_header for visit in served)
-            of_each_era = {is_stateless(visit.revision): visit for visit in served}
-            for visit in of_each_era.values():
-                await _ask_wrongly_over_http(visit, own_url, parse_url(url)[1].is_loopback, has_header, options)
+            spoken = [visit for visit in report.visits if not visit.refusal]
+            has_header = all(revision_named(visit.revision).version_header for visit in spoken)
+            # the visits begin with the latest revision, so reversed, the latest one of an era replaces the others
+            visit_by_era = {revision_named(visit.revision).era: visit for visit in reversed(spoken)}
+            for visit in visit_by_era.values():
+                await _send_wrong_headers(visit, own_url, parse_url(url)[1].is_loopback, has_header, options)
         with open(path, "rb") as file:
             parse_head(file.readline())
             report.events += read_events(file)
     return report
 
 
-def is_stateless(name: str) -> bool:
-    """Return True for the name of a revision of the modern era."""
-    return revision_named(name).era == "modern"
-
-
 async def _visit_all(report: Report, server: str | Sequence[str], options: DriveOptions) -> None:
-    started, calls = time.monotonic(), dict(options.calls)
+    started = time.monotonic()
+    calls = dict(options.calls)  # each is made in one revision, and removed then
     for number, revision in enumerate(sorted(options.revisions, reverse=True), 1):
         witness = _Witness(report.events, number, started)
         visit = Visit(revision.name)
@@ -139,11 +138,11 @@ async def _visit_all(report: Report, server: str | Sequence[str], options: Drive
             async with Client(
                 server, revision=revision, timeout=options.timeout, headers=options.headers or None, cache=False,
                 elicitation=_decline, roots=[], on_stderr=witness.stderr,
-                trace=witness if not isinstance(server, str) else None,
+                trace=None if isinstance(server, str) else witness,
             ) as client:  # fmt: skip
                 await _visit(client, visit, report, calls)
         except (McpError, UnsupportedRevision) as error:
-            if visit.server:
+            if visit.server:  # the client had connected
                 visit.notes.append(f"the conversation ended: {error}")
             else:
                 visit.refusal = str(error)
@@ -184,11 +183,11 @@ async def _visit(client: Client, visit: Visit, report: Report, calls: dict[str, 
         await _resources(client, visit)
     if client.server_can("prompts"):
         await _prompts(client, visit)
-    await _ask_wrongly(client, visit, tools)
+    await _send_wrong_requests(client, visit, tools)
 
 
 async def _try(visit: Visit, what: str, request: Coroutine[object, object, T]) -> T | None:
-    """Send a request that has to work. Return its result, or None if it failed."""
+    """Send a valid request. Return its result, or note that it failed and return None."""
     try:
         return await request
     except ConnectionClosed:
@@ -202,31 +201,31 @@ async def _tools(client: Client, visit: Visit, calls: dict[str, Object]) -> list
     tools = await _try(visit, "tools/list", client.list_tools())
     if tools is None:
         return []
-    called, harmless = 0, 0
+    called = read_only = 0
     for tool in tools:
-        arguments = calls.pop(tool.name, None)  # before the call: one that ends the connection is not repeated
-        if arguments is None and _is_harmless(tool) and not tool.input_schema.get("required"):
-            harmless += 1
-            arguments = {} if harmless <= MAX_CALLED else None
-        if arguments is not None:
-            called += await _try(visit, f"call {tool.name}", client.call_tool(tool.name, arguments)) is not None
+        # removed before the call, because a call that ends the connection must not be repeated in the next revision
+        arguments = calls.pop(tool.name, None)
+        if arguments is None and _is_read_only(tool) and not tool.input_schema.get("required"):
+            read_only += 1
+            arguments = {} if read_only <= MAX_CALLED else None
+        if arguments is None:
+            continue
+        result = await _try(visit, f"call {tool.name}", client.call_tool(tool.name, arguments))
+        called += result is not None
     visit.notes += [f"call {name}: there is no such tool" for name in calls]
     calls.clear()
-    _note_rest(visit, harmless, MAX_CALLED, "tool", "called")
+    _note_rest(visit, read_only, MAX_CALLED, "tool", "called")
     visit.worked.append(_counted(len(tools), "tool", called, "called"))
     return tools
 
 
-def _is_harmless(tool: Tool) -> bool:
+def _is_read_only(tool: Tool) -> bool:
     return tool.annotations is not None and tool.annotations.read_only_hint is True
 
 
-def _typed(tool: Tool) -> list[str]:
-    """Return the arguments that cannot be a text, also not after a conversion by a lenient server."""
+def _argument_schemas(tool: Tool) -> dict[str, JSON]:
     properties = tool.input_schema.get("properties")
-    members = properties.items() if isinstance(properties, dict) else ()
-    others = ("integer", "number", "boolean", "array", "object")
-    return [name for name, schema in members if isinstance(schema, dict) and schema.get("type") in others]
+    return properties if isinstance(properties, dict) else {}
 
 
 async def _resources(client: Client, visit: Visit) -> None:
@@ -246,19 +245,18 @@ async def _prompts(client: Client, visit: Visit) -> None:
     prompts = await _try(visit, "prompts/list", client.list_prompts())
     if prompts is None:
         return
-    simple = [p.name for p in prompts if not any(argument.required for argument in p.arguments or [])]
+    without_arguments = [p.name for p in prompts if not any(argument.required for argument in p.arguments or [])]
     got = 0
-    for name in simple[:MAX_GOT]:
+    for name in without_arguments[:MAX_GOT]:
         got += await _try(visit, f"get {name}", client.get_prompt(name)) is not None
-    _note_rest(visit, len(simple), MAX_GOT, "prompt", "got")
+    _note_rest(visit, len(without_arguments), MAX_GOT, "prompt", "got")
     visit.worked.append(_counted(len(prompts), "prompt", got, "got"))
 
 
 def _note_rest(visit: Visit, number: int, most: int, name: str, done: str) -> None:
-    """Note how many things the limit has left out."""
+    """Note the number of things that the limit has left out."""
     if number > most:
-        were = "was" if number == most + 1 else "were"
-        visit.notes.append(f"{_counted(number - most, name)} {were} not {done}: at most {most} are")
+        visit.notes.append(f"not {done}: {_counted(number - most, name)} (the limit is {most})")
 
 
 def _counted(number: int, name: str, used: int = 0, done: str = "") -> str:
@@ -266,31 +264,37 @@ def _counted(number: int, name: str, used: int = 0, done: str = "") -> str:
     return f"{number} {name}{'' if number == 1 else 's'}" + (f" ({used} {done})" if used else "")
 
 
-async def _ask_wrongly(client: Client, visit: Visit, tools: Sequence[Tool]) -> None:
-    """Send requests that a server must refuse. Then cancel one, and see that the server still responds."""
+async def _send_wrong_requests(client: Client, visit: Visit, tools: Sequence[Tool]) -> None:
+    """Send requests that a server must refuse. Then cancel a valid one, and check that the server still responds."""
     session, seconds = client.session, client.timeout
     unknown = session.request("mcp-ref/no-such", CustomData({}), CustomData, timeout=seconds)
-    wrong: dict[str, Coroutine[object, object, object]] = {"unknown method": unknown}
+    await _expect_refusal(visit, "unknown method", unknown)
     if client.server_can("tools"):
-        wrong["unknown tool"] = client.call_tool(NO_SUCH, {})
-        cursor = PaginatedRequestParams(cursor=NO_SUCH)
+        await _expect_refusal(visit, "unknown tool", client.call_tool(NO_SUCH, {}))
         if client.revision.pagination:
-            wrong["wrong cursor"] = session.request("tools/list", cursor, ListToolsResult, timeout=seconds)
-    misused = next(((tool.name, name) for tool in tools if _is_harmless(tool) for name in _typed(tool)), None)
-    if misused is not None:
-        wrong["wrong argument type"] = client.call_tool(misused[0], {misused[1]: NO_SUCH})
+            cursor = PaginatedRequestParams(cursor=NO_SUCH)
+            wrong = session.request("tools/list", cursor, ListToolsResult, timeout=seconds)
+            await _expect_refusal(visit, "wrong cursor", wrong)
+    misused = [(tool.name, name) for tool in tools if _is_read_only(tool) for name in _non_string_arguments(tool)]
+    if misused:
+        tool_name, argument = misused[0]
+        await _expect_refusal(visit, "wrong argument type", client.call_tool(tool_name, {argument: NO_SUCH}))
     if client.server_can("resources"):
-        wrong["unknown resource"] = client.read_resource(f"{NO_SUCH}://a")
+        await _expect_refusal(visit, "unknown resource", client.read_resource(f"{NO_SUCH}://a"))
     if client.server_can("prompts"):
-        wrong["unknown prompt"] = client.get_prompt(NO_SUCH)
-    for what, request in wrong.items():
-        await _expect_refusal(visit, what, request)
+        await _expect_refusal(visit, "unknown prompt", client.get_prompt(NO_SUCH))
     if client.server_can("tools"):
         cancelled = asyncio.create_task(client.list_tools())
-        await asyncio.sleep(0)  # the request is sent
+        await asyncio.sleep(0)  # lets the task send its request
         cancelled.cancel()
         await asyncio.wait([cancelled])
         await _try(visit, "tools/list after a cancelled request", client.list_tools())
+
+
+def _non_string_arguments(tool: Tool) -> list[str]:
+    """Return the arguments for which `NO_SUCH` is wrong, even if a lenient server converts strings to numbers."""
+    types, schemas = ("integer", "number", "boolean", "array", "object"), _argument_schemas(tool)
+    return [name for name, schema in schemas.items() if isinstance(schema, dict) and schema.get("type") in types]
 
 
 async def _expect_refusal(visit: Visit, what: str, request: Coroutine[object, object, object]) -> None:
@@ -305,31 +309,30 @@ async def _expect_refusal(visit: Visit, what: str, request: Coroutine[object, ob
     else:
         if getattr(result, "is_error", False):
             visit.refused.append(f"{what} (isError)")
-        elif what != "wrong cursor":  # [2025-11-25 server/utilities/pagination#error-handling] only SHOULD be an error
+        elif what != "wrong cursor":  # [2025-11-25 server/utilities/pagination#error-handling] it SHOULD be refused
             visit.accepted.append(f"{what}: the server did not refuse it")
 
 
-async def _ask_wrongly_over_http(
-    visit: Visit, url: str, is_local: bool, has_header: bool, options: DriveOptions
-) -> None:
-    """Send a request with headers that a server must refuse. Without them it has to work, or nothing is known.
+async def _send_wrong_headers(visit: Visit, url: str, is_local: bool, has_header: bool, options: DriveOptions) -> None:
+    """Send requests whose headers a server must refuse, if it accepts the same request with valid headers.
 
     Args:
-        visit: The visit of the last revision of an era.
+        visit: The visit in the latest revision of an era that the server speaks.
         url: The URL of the recorder.
         is_local: True if the server is on this machine.
         has_header: True if all revisions of the server have the header MCP-Protocol-Version.
         options: The time limit, and the headers of every request.
     """
-    method, params = "tools/list", Object(_meta={PROTOCOL_VERSION: visit.revision, CLIENT_CAPABILITIES: {}})
-    if not is_stateless(visit.revision):
-        client: Object = {"name": "mcp_ref", "version": __version__}
-        method, params = "initialize", {"protocolVersion": visit.revision, "capabilities": {}, "clientInfo": client}
     usual = {"Host": str(parse_url(url)[1]), "Content-Type": "application/json",
              "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": visit.revision,
              **options.headers}  # fmt: skip
-    if is_stateless(visit.revision):
+    is_modern = revision_named(visit.revision).era == "modern"
+    if is_modern:
+        method, params = "tools/list", Object(_meta={PROTOCOL_VERSION: visit.revision, CLIENT_CAPABILITIES: {}})
         usual["Mcp-Method"] = method
+    else:
+        client: Object = {"name": "mcp_ref", "version": __version__}
+        method, params = "initialize", {"protocolVersion": visit.revision, "capabilities": {}, "clientInfo": client}
 
     async def status(changed: Mapping[str, str | None], method: str = method, params: Object = params) -> int:
         """Return the status of a request with changed headers. None leaves a header out."""
@@ -337,25 +340,22 @@ async def _ask_wrongly_over_http(
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
         return await _status(url, headers, body, options.timeout)
 
-    if not _is_accepted(await status({})):
-        return  # such as a protected server, or one over HTTP+SSE
+    if await status({}) not in _SUCCESS:
+        return  # the server needs a token, for example, or speaks HTTP+SSE
     _note(visit, "a foreign Origin", await status({"Origin": "https://mcp-ref.invalid"}), visit.accepted)
-    if is_local:  # the check of Host is advice: without it, a web page can reach the server by DNS rebinding
+    if is_local:  # a note only: no revision demands this check, but it keeps out web pages that use DNS rebinding
         _note(visit, "a foreign Host", await status({"Host": "mcp-ref.invalid"}), visit.notes)
-    if is_stateless(visit.revision):
-        accepted = visit.accepted if has_header else visit.notes  # it can be a request of an earlier revision
+    if is_modern:
+        accepted = visit.accepted if has_header else visit.notes  # without the header, it fits an earlier revision
         _note(visit, "a request without MCP-Protocol-Version", await status({"MCP-Protocol-Version": None}), accepted)
     else:
         unknown = await status({"Mcp-Session-Id": NO_SUCH}, "ping", {})
-        _note(visit, "an unknown session", unknown, [])  # a server without sessions can ignore it
-
-
-def _is_accepted(status: int) -> bool:
-    return 200 <= status < 300
+        if unknown not in _SUCCESS:  # a server without sessions may ignore the id
+            _note(visit, "an unknown session", unknown, visit.accepted)
 
 
 def _note(visit: Visit, what: str, status: int, accepted: list[str]) -> None:
-    if _is_accepted(status):
+    if status in _SUCCESS:
         accepted.append(f"{what}: status {status}, so the server did not refuse it")
     elif 400 <= status < 500:
         visit.refused.append(f"{what} ({status})")
@@ -364,9 +364,9 @@ def _note(visit: Visit, what: str, status: int, accepted: list[str]) -> None:
 
 
 async def _status(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> int:
-    """Return the status of a response, or 0 without one. `HttpClient` would not send a foreign Host."""
+    """Send a POST. Return the status, or 0 without a response. `HttpClient` is of no use: it sends its own Host."""
     parts, origin = parse_url(url)
-    lines = [f"POST {parts.path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    lines = [f"POST {parts.path or '/'} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     lines += ["Connection: close", f"Content-Length: {len(body)}", "", ""]
     with contextlib.suppress(OSError, TimeoutError, ValueError, IndexError):
         async with asyncio.timeout(seconds):
@@ -389,9 +389,8 @@ def advice_on(tools: Iterable[Tool]) -> list[str]:
             found.append(f"{tool.name}: no description, so a model has to guess from the name")
         if _PLAIN_NAME.fullmatch(tool.name) is None:
             found.append(f"{tool.name}: hosts refuse names other than 1 to 64 letters, digits, _ and -")
-        properties = tool.input_schema.get("properties")
-        members = properties.items() if isinstance(properties, dict) else ()
-        bare = [name for name, schema in members if not isinstance(schema, dict) or not schema.get("description")]
+        schemas = _argument_schemas(tool).items()
+        bare = [name for name, schema in schemas if not isinstance(schema, dict) or not schema.get("description")]
         if bare:
             found.append(f"{tool.name}: no description of {', '.join(bare)}")
     return found

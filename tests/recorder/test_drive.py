@@ -24,6 +24,7 @@ from mcp_ref.recorder.drive import Report, Visit, advice_on
 from mcp_ref.recorder.exchanges import Cassette
 from tests.forked_python import forked
 from tests.recorder.recordings import events_of, record_command
+from tests.scripted_http_server import scripted
 from tests.server_programs import serving
 from tests.settings import HOME, MODERN
 
@@ -138,7 +139,13 @@ async def test_check_calls_and_gets_and_reads_at_most_as_many_as_it_says(monkeyp
         await drive._tools(client, visit, {"n3": {}})
         await drive._prompts(client, visit)
     assert used == ["n0", "n1", "n3", "n0", "n1"]
-    assert visit.notes == ["1 tool was not called: at most 2 are", "2 prompts were not got: at most 2 are"]
+    assert visit.notes == ["not called: 1 tool (the limit is 2)", "not got: 2 prompts (the limit is 2)"]
+
+
+async def test_drive_sends_wrong_headers_to_a_url_without_a_path() -> None:
+    async with scripted() as site:
+        url = site.url.removesuffix("/mcp")
+        assert await drive._status(url, {"Host": "a"}, b'{"id": 1, "method": "ping"}', 10.0) == 200
 
 
 def test_advice_names_definitions_that_models_misread() -> None:
