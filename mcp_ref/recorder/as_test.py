@@ -1,14 +1,15 @@
-"""A recording as a pytest module: the client's requests, and assertions about the results that the server gave. Pure.
+"""A recording as a pytest module: the client's requests, and assertions about the server's results. Pure.
 
     result = await client.call_tool("add", {"a": 1, "b": 2})
     assert result.text == "3"
 
-The module is made to be read, edited and kept. It uses only `mcp_ref.Client`, so it runs wherever the package is, and
-no longer needs the recording. It asserts what a client uses; `replay --client` compares every member of a result.
+A developer can edit and keep the module. It uses only `mcp_ref.Client`, so it runs wherever the package is installed,
+also without the recording. It asserts only the members of a result that a client reads most: names, texts and types.
+`replay --client` compares all members.
 
 Threats:
     recording-becomes-code: the user's account; a server, or the author of a recording; puts a line break and code into
-        a text; each text is in the module as a literal of Python, also in comments.
+        a text; the module has each text as a literal of Python, or with escapes in a comment.
 
 Used by: cli/drive.py. Uses: exchanges.py
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import json
 import pprint
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -26,6 +28,7 @@ from .exchanges import RecordedRequest, member
 
 _PACKAGE: Final = (__package__ or "").rpartition(".")[0]
 _WIDTH: Final = 100
+"""Maximum length of a line before its indentation, and of a text in a comment, in characters."""
 _TEMPLATE: Final = '''\
 """The conversation in {name}, recorded at {started}, as a test of the server."""
 
@@ -59,64 +62,75 @@ def to_test(name: str, head: Head, revision: str, requests: Sequence[RecordedReq
         requests: The recorded requests.
     """
     identifier = "".join(c if c.isalnum() and c.isascii() else "_" for c in name.removesuffix(".jsonl")).strip("_")
-    lines = [line for recorded in requests for line in _lines(recorded, requests)][:-1]  # without the last empty one
+    statements = [each for recorded in requests for each in _statements(recorded, requests)]
     source = _TEMPLATE.format(
-        name=_in_text(name), started=_in_text(head.started) or "an unknown time",
+        name=_in_comment(name), started=_in_comment(head.started) or "an unknown time",
         package=_PACKAGE, server=_server(head),
         identifier=identifier.lower() or "conversation", revision=revision or None,
-        body="\n".join(f"            {line}".rstrip() for line in lines or ["await client.ping()"]),
+        body=textwrap.indent("\n".join(statements).rstrip() or "await client.ping()", " " * 12),
     )  # fmt: skip
-    for unused, mark in (("\nimport pytest\n", "pytest.raises"), (", RemoteError", "raises(RemoteError")):
-        source = source if mark in source else source.replace(unused, "", 1)
+    if "pytest.raises(RemoteError)" not in source:
+        source = source.replace("\nimport pytest\n", "", 1).replace(", RemoteError", "", 1)
     return source
 
 
 def _server(head: Head) -> str:
     if head.command or head.url:
-        return json.dumps(list(head.command) or head.url)  # a list of strings is written the same in Python
+        return repr(list(head.command) or head.url)
     return '["python3", "server.py"]  # the recording does not name it'
 
 
-def _in_text(text: str) -> str:
+def _in_comment(text: str) -> str:
     """Return a text for a comment or docstring, without characters that could end it."""
-    return json.dumps(text[:_WIDTH])[1:-1].replace('\\"', "'").replace("\\", "/")
+    escaped = json.dumps(text[:_WIDTH])[1:-1]
+    return escaped.replace('\\"', "'").replace("\\", "/")  # an escape of JSON must not become one of Python
 
 
-def _lines(recorded: RecordedRequest, requests: Sequence[RecordedRequest]) -> Iterator[str]:
-    """Yield the lines of one request."""
+def _statements(recorded: RecordedRequest, requests: Sequence[RecordedRequest]) -> Iterator[str]:
+    """Yield the statements that repeat one request and check its result, and an empty line after them."""
     method, params = str(recorded.request.value["method"]), recorded.request.value.get("params")
     params = params if isinstance(params, dict) else {}
     if recorded.response is None or method not in _CALLS or "cursor" in params:
         return
-    call, check = _CALLS[method]
-    result = recorded.response.value.get("result")
+    response = recorded.response.value
+    result = response.get("result")
+    if isinstance(result, dict) and result.get("resultType") not in (None, "complete"):
+        return
+    write_call, check = _CALLS[method]
+    call = f"await client.{write_call(params)}"
     if '"***"' in json.dumps(params):
         yield "# put the secret in place of ***"
-    if not isinstance(result, dict):
-        response = recorded.response.value
-        yield f"with pytest.raises(RemoteError) as refused:  # {_in_text(str(member(response, 'error', 'message')))}"
-        yield f"    await client.{call(params)}"
-        yield f"assert refused.value.code == {_value(member(response, 'error', 'code'))}"
-    elif result.get("resultType") in (None, "complete"):
-        yield from check(f"await client.{call(params)}", _with_further_pages(result, method, requests))
+    if isinstance(result, dict):
+        yield from check(call, _with_further_pages(result, method, requests))
+    else:
+        message = _in_comment(str(member(response, "error", "message")))
+        yield f"with pytest.raises(RemoteError) as refused:  # {message}".rstrip()
+        yield textwrap.indent(call, " " * 4)
+        yield f"assert refused.value.code == {_literal(member(response, 'error', 'code'))}"
     yield ""
 
 
-def _value(value: JSON) -> str:
+def _literal(value: JSON) -> str:
+    """Return the Python literal of a value, on several lines if it is long."""
     return pprint.pformat(value, width=_WIDTH, sort_dicts=False)
 
 
 def _with_further_pages(result: Object, method: str, requests: Sequence[RecordedRequest]) -> Object:
     """Return the first page of a list with the items of all its pages."""
-    pages = {json.dumps(member(recorded.request.value, "params", "cursor")): recorded.response
-             for recorded in reversed(requests) if recorded.request.value["method"] == method}  # fmt: skip
+    page_by_cursor = {json.dumps(member(recorded.request.value, "params", "cursor")): recorded.response
+                      for recorded in reversed(requests) if recorded.request.value["method"] == method}  # fmt: skip
     merged = dict(result)
-    while (cursor := merged.pop("nextCursor", None)) is not None:
-        page = pages.pop(json.dumps(cursor), None)  # once, because wrong cursors can lead back to a page
-        found = page.value.get("result") if page is not None else None
-        for name, items in found.items() if isinstance(found, dict) else ():
+    cursor = merged.pop("nextCursor", None)
+    while cursor is not None:
+        # each page is taken once, because a wrong cursor can lead back to a page
+        response = page_by_cursor.pop(json.dumps(cursor), None)
+        page = response.value.get("result") if response is not None else None
+        if not isinstance(page, dict):
+            break
+        for name, items in page.items():
             before = merged.get(name)
             merged[name] = [*before, *items] if isinstance(before, list) and isinstance(items, list) else items
+        cursor = merged.pop("nextCursor", None)
     return merged
 
 
@@ -130,17 +144,16 @@ def _items(result: Object, list_name: str) -> list[Object]:
 
 
 Check = Callable[[str, Object], Iterator[str]]
-"""A function that yields a call and the assertions about its result."""
+"""A function from a call and its recorded result to the statements that make the call and check its result."""
 
 
 def _check_names(list_name: str, attribute: str) -> Check:
-    """Return a function that yields an assertion about the names in a list."""
+    """Return the check of a list, which compares the names of its items."""
 
     def check(call: str, result: Object) -> Iterator[str]:
         python_name = "uri_template" if attribute == "uriTemplate" else attribute
         yield f"found = {call}"
-        names = _value(_names(result, list_name, attribute))
-        yield from f"assert [each.{python_name} for each in found] == {names}".splitlines()
+        yield f"assert [each.{python_name} for each in found] == {_literal(_names(result, list_name, attribute))}"
 
     return check
 
@@ -152,31 +165,31 @@ def _check_call(call: str, result: Object) -> Iterator[str]:
         yield "assert result.is_error"
     kinds: list[JSON] = [block.get("type") for block in blocks]
     if kinds == ["text"]:
-        yield from f"assert result.text == {_value(blocks[0].get('text'))}".splitlines()
+        yield f"assert result.text == {_literal(blocks[0].get('text'))}"
     else:
-        yield f"assert [block.type for block in result.content] == {_value(kinds)}"
+        yield f"assert [block.type for block in result.content] == {_literal(kinds)}"
     if "structuredContent" in result:
-        yield from f"assert result.structured_content == {_value(result['structuredContent'])}".splitlines()
+        yield f"assert result.structured_content == {_literal(result['structuredContent'])}"
 
 
 def _check_contents(call: str, result: Object) -> Iterator[str]:
     uris, texts = _names(result, "contents", "uri"), _names(result, "contents", "text")
     yield f"found = ({call}).contents"
-    yield from f"assert [each.uri for each in found] == {_value(uris)}".splitlines()
-    yield from f'assert [getattr(each, "text", None) for each in found] == {_value(texts)}'.splitlines()
+    yield f"assert [each.uri for each in found] == {_literal(uris)}"
+    yield f'assert [getattr(each, "text", None) for each in found] == {_literal(texts)}'
 
 
 def _check_messages(call: str, result: Object) -> Iterator[str]:
     roles = _names(result, "messages", "role")
     yield f"prompt = {call}"
-    yield f"assert [message.role for message in prompt.messages] == {_value(roles)}"
+    yield f"assert [message.role for message in prompt.messages] == {_literal(roles)}"
 
 
-def _with_arguments(function: str) -> Callable[[Object], str]:
+def _with_arguments(method: str) -> Callable[[Object], str]:
     def call(params: Object) -> str:
         arguments = params.get("arguments")
-        second = f", {_value(arguments)}" if arguments else ""
-        return f"{function}({_value(params.get('name'))}{second})"
+        second = f", {_literal(arguments)}" if arguments else ""
+        return f"{method}({_literal(params.get('name'))}{second})"
 
     return call
 
@@ -188,8 +201,8 @@ _CALLS: Final[dict[str, tuple[Callable[[Object], str], Check]]] = {
     "resources/list": (lambda params: "list_resources()", _check_names("resources", "uri")),
     "resources/templates/list": (
         lambda params: "list_resource_templates()", _check_names("resourceTemplates", "uriTemplate")),
-    "resources/read": (lambda params: f"read_resource({_value(params.get('uri'))})", _check_contents),
+    "resources/read": (lambda params: f"read_resource({_literal(params.get('uri'))})", _check_contents),
     "prompts/list": (lambda params: "list_prompts()", _check_names("prompts", "name")),
     "prompts/get": (_with_arguments("get_prompt"), _check_messages),
 }  # fmt: skip
-"""The methods that the module repeats: how to write the call, and the assertions about its result."""
+"""JSON-RPC method -> a function that writes the call of the client, and the check of its result."""

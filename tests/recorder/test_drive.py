@@ -181,7 +181,7 @@ async def test_as_test_writes_a_module_that_passes_with_the_recorded_server(tmp_
 
 @pytest.mark.attack("recording-becomes-code")
 def test_as_test_of_a_hostile_recording_contains_its_texts_only_as_literals() -> None:
-    bomb = '"""\'\'\'\r\n\x0c\u2028\\\nraise SystemExit("owned")\n#'
+    bomb = '"""\'\'\'\r\n\x0c\u2028\\\nraise SystemExit("owned")\n# \U0001f4a3'
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": bomb, "arguments": {bomb: bomb}}}
     results: list[Object] = [
         {"result": {"content": [{"type": "text", "text": bomb}], "structuredContent": {bomb: bomb}}},
@@ -195,7 +195,7 @@ def test_as_test_of_a_hostile_recording_contains_its_texts_only_as_literals() ->
         source = to_test(bomb, Head("stdio", bomb, (bomb,)), bomb, cassette.requests)
         names: dict[str, object] = {}
         exec(compile(source, "made", "exec"), names)  # only definitions: the hostile code would end the program
-        assert [name for name in names if name.startswith("test_")]
+        assert names["SERVER"] == [bomb] and [name for name in names if name.startswith("test_")]
 
 
 def test_as_test_asserts_the_names_of_all_pages_once_also_if_their_cursors_lead_back() -> None:
