@@ -1,10 +1,10 @@
-"""The recorder in a host's configuration file, which starts the server through `record` from then on.
+"""The recorder in a host's configuration file: the host then starts a server through `record`.
 
     "command": "npx", "args": ["-y", "server"]
     "command": "python3", "args": ["-P", "-m", "mcp_ref", "record", "talk.jsonl", "--", "npx", "-y", "server"]
 
-Only these two values change, and the server's own words stay as they are spelled, so the removal brings back every byte
-of the file: comments, order and spaces too. A person sees the difference before it is written.
+Only these two values change, and the server's own command keeps its spelling, so the removal brings back every byte of
+the file, also comments, order and spaces. The user sees the difference before it is written.
 
 Used by: cli/installation.py. Uses: host/configuration.py
 """
@@ -12,6 +12,7 @@ Used by: cli/installation.py. Uses: host/configuration.py
 from __future__ import annotations
 
 import difflib
+import itertools
 import json
 import os
 import re
@@ -32,16 +33,19 @@ _TOKEN: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|[^\s"/]', re
 """A string, a comment or another character of JSON with comments."""
 _STRING: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 """A string of JSON or TOML."""
+_NEW_ARGUMENTS: Final = ',"args" : ['
+"""The text that begins `args` if the server had none. The removal recognizes it by its unusual spaces."""
+# `command = "npx"` or `args = [...]` of a TOML table
 _TOML_VALUE: Final = re.compile(rf"(command|args)[ \t]*=[ \t]*({_STRING.pattern}|\[(?:{_STRING.pattern}|[^\]\"'])*\])")
 
 
 class InstallationError(ValueError):
-    """A configuration file in which this server cannot be edited."""
+    """A configuration file, or a server in it, that cannot be edited."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A new text for a file."""
+    """An edit of a file, before it is written."""
 
     path: str
     old: str
@@ -72,30 +76,29 @@ class Plan:
 
 
 def plan_installation(path: str, name: str, recording: str) -> Plan:
-    """Return the file with the recorder in front of a server. Raise InstallationError."""
+    """Plan to put the recorder in front of a server. Raise InstallationError if that is impossible."""
     server = _find(path, name)
-    words = server.command
-    if not words:
+    if not server.command:
         raise InstallationError(
             f"{server.place} has a URL: start `record FILE --http URL`, and write the URL it prints"
         )
-    if _recorded_command(words) is not None:
+    if _recorded_command(server.command) is not None:
         raise InstallationError(f"{server.place} is recorded already")
-    words = [sys.executable or "python3", *_record_words(), recording, "--", *words]
-    return _planned(path, server, words, _with_recorder)
+    command = [sys.executable or "python3", *_record_arguments(), recording, "--", *server.command]
+    return _planned(path, server, command, _with_recorder)
 
 
 def plan_removal(path: str, name: str) -> Plan:
-    """Return the file as it was before `plan_installation`. Raise InstallationError."""
+    """Plan to undo `plan_installation`. Raise InstallationError if that is impossible."""
     server = _find(path, name)
-    words = _recorded_command(server.command)
-    if words is None:
+    command = _recorded_command(server.command)
+    if command is None:
         raise InstallationError(f"{server.place} is not recorded")
-    return _planned(path, server, words, _without_recorder)
+    return _planned(path, server, command, _without_recorder)
 
 
-def _record_words() -> list[str]:
-    """Return the words after `python3` that start the recorder in any folder, also if the package is not installed."""
+def _record_arguments() -> list[str]:
+    """Return the arguments of Python that start the recorder in any folder, also if the package is not installed."""
     home = str(Path(__file__).resolve().parents[_PACKAGE.count(".") + 2])
     if home in {sysconfig.get_path("purelib"), site.getusersitepackages()}:
         return ["-P", "-m", _PACKAGE, "record"]
@@ -103,11 +106,12 @@ def _record_words() -> list[str]:
     return ["-P", "-c", start, "record"]  # -P, because a folder in which a host starts can contain an `argparse.py`
 
 
-def _recorded_command(words: list[str]) -> list[str] | None:
-    """Return the server's own command in the command of a recorder, or None."""
-    starts_package = words[2:3] in (["-m"], ["-c"]) and _PACKAGE in "".join(words[3:4])
-    starts_recorder = words[1:2] == ["-P"] and starts_package and words[4:5] == ["record"]
-    return words[words.index("--") + 1 :] if starts_recorder and "--" in words else None
+def _recorded_command(command: list[str]) -> list[str] | None:
+    """Return the server's own command in the command of a recorder, or None for another command."""
+    match command:
+        case [_, "-P", "-m" | "-c", program, "record", *rest] if _PACKAGE in program and "--" in rest:
+            return rest[rest.index("--") + 1 :]
+    return None
 
 
 def _find(path: str, name: str) -> ServerConfig:
@@ -134,40 +138,36 @@ _Edit = Callable[[str, _Span, _Span | None, list[str]], str]
 """A function from a text, the places of `command` and `args` in it, and the new command to the new text."""
 
 
-def _planned(path: str, server: ServerConfig, words: list[str], edit: _Edit) -> Plan:
+def _planned(path: str, server: ServerConfig, command: list[str], edit: _Edit) -> Plan:
     old = _read(path)
     find = _toml_values if Path(path).suffix == ".toml" else _json_values
-    command, arguments = find(old, server.key)
-    plan = Plan(os.path.abspath(path), old, edit(old, command, arguments, words))
-    _check(plan, server, words)
+    plan = Plan(os.path.abspath(path), old, edit(old, *find(old, server.key), command))
+    _check(plan, server, command)
     return plan
 
 
-def _with_recorder(text: str, command: _Span, arguments: _Span | None, words: list[str]) -> str:
-    own_words = words.index("--") + 1
-    inserted = [*(_quoted(word) for word in words[1:own_words]), text[command[0] : command[1]]]
+def _with_recorder(text: str, program: _Span, arguments: _Span | None, command: list[str]) -> str:
+    """Write Python in place of the program, and the recorder's arguments and the program before the arguments."""
+    python, *recorder = [_quoted(word) for word in command[: command.index("--") + 1]]
+    inserted = ", ".join([*recorder, text[program[0] : program[1]]])
     if arguments is None:
-        return f"{text[: command[0]]}{_quoted(words[0])}{_NEW_ARGUMENTS}{', '.join(inserted)}]{text[command[1] :]}"
-    start = arguments[0] + 1
+        return _replaced(text, {program: f"{python}{_NEW_ARGUMENTS}{inserted}]"})
+    start = arguments[0] + 1  # after the bracket
     comma = ", " if _STRING.search(text, *arguments) else ""
-    return _replaced(text, {command: _quoted(words[0]), (start, start): ", ".join(inserted) + comma})
+    return _replaced(text, {program: python, (start, start): inserted + comma})
 
 
-def _without_recorder(text: str, command: _Span, arguments: _Span | None, words: list[str]) -> str:
+def _without_recorder(text: str, program: _Span, arguments: _Span | None, command: list[str]) -> str:
+    """Write the server's program, which stands after the two dashes, back to its place."""
     strings = [] if arguments is None else list(_STRING.finditer(text, *arguments))
-    dashes = next((index for index, found in enumerate(strings) if found[0][1:-1] == "--"), len(strings))
-    if arguments is None or dashes + 1 >= len(strings):
-        raise InstallationError("the words of the recorder are not where they are expected")
-    own, start = strings[dashes + 1], arguments[0] + 1
-    end = own.end() + (2 if text.startswith(", ", own.end()) else 0)
-    if text[own.end() : arguments[1]] == "]" and text[command[1] : start] == _NEW_ARGUMENTS:
-        return text[: command[0]] + own[0] + text[arguments[1] :]
-    return _replaced(text, {command: own[0], (start, end): ""})
-
-
-_NEW_ARGUMENTS: Final = ',"args" : ['
-"""The text between `command` and the words of the recorder, if the server had no arguments. Its spaces are unusual, so
-that the removal knows it."""
+    after_dashes = [own for before, own in itertools.pairwise(strings) if before[0][1:-1] == "--"]
+    if arguments is None or not after_dashes:
+        raise InstallationError("the recorder's arguments are not where they are expected")
+    own, start = after_dashes[0], arguments[0] + 1
+    if text[program[1] : start] == _NEW_ARGUMENTS and text[own.end() : arguments[1]] == "]":
+        return _replaced(text, {(program[0], arguments[1]): own[0]})
+    end = own.end() + len(", ") if text.startswith(", ", own.end()) else own.end()
+    return _replaced(text, {program: own[0], (start, end): ""})
 
 
 def _quoted(word: str) -> str:
@@ -175,12 +175,13 @@ def _quoted(word: str) -> str:
 
 
 def _replaced(text: str, values: dict[_Span, str]) -> str:
+    # from the end of the text, because each replacement moves the text after it
     for (start, end), value in sorted(values.items(), reverse=True):
         text = text[:start] + value + text[end:]
     return text
 
 
-def _check(plan: Plan, server: ServerConfig, words: list[str]) -> None:
+def _check(plan: Plan, server: ServerConfig, command: list[str]) -> None:
     """Raise InstallationError unless the new text differs in this server's command only."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, Path(plan.path).name)
@@ -190,40 +191,42 @@ def _check(plan: Plan, server: ServerConfig, words: list[str]) -> None:
         except ConfigurationError as error:
             raise InstallationError(f"{plan.path} cannot be edited: {error}") from None
     for each in read_config(plan.path).servers:
-        changed = {"command": words[0], "args": words[1:]} if each.key == server.key else {}
+        changed = {"command": command[0], "args": command[1:]} if each.key == server.key else {}
         if {"args": [], **each.entry, **changed} != {"args": [], **found.get(each.key, {})}:
-            raise InstallationError(f"{plan.path} cannot be edited: its form is not known here; edit it by hand")
+            raise InstallationError(f"{plan.path} has an unusual form, so edit it by hand")
 
 
 def _json_values(text: str, key: str) -> tuple[_Span, _Span | None]:
-    """Return the places of `command` and `args` of a server. `args` can be missing."""
-    start = next(found.start() for found in _TOKEN.finditer(text) if found[0] == "{")
+    """Return the places of `command` and `args` of a server, or None for missing `args`."""
+    start = next(token.start() for token in _TOKEN.finditer(text) if token[0] == "{")
     for names in (TOP_KEYS, (key,)):
-        members = dict(_members(text, start))
+        members = _members(text, start)
         start = next((members[name][0] for name in names if name in members), -1)
         if start < 0 or text[start] != "{":
             raise InstallationError(f"the key {names[0]!r} is not where it is expected")
-    members = dict(_members(text, start))
+    members = _members(text, start)
     return members["command"], members.get("args")
 
 
-def _members(text: str, start: int) -> list[tuple[str, _Span]]:
+def _members(text: str, start: int) -> dict[str, _Span]:
     """Return the names in the object that begins at `start`, with the places of their values."""
-    found, depth, name, begin, end = list[tuple[str, _Span]](), 0, None, -1, -1
+    found = dict[str, _Span]()
+    depth = 0  # open braces and brackets; 1 directly in the object
+    name, value_start, end = None, -1, -1  # of the member that is being read; -1 before its value
     for token in _TOKEN.finditer(text, start):
-        word = token[0]
-        if word.startswith(("//", "/*")):
+        symbol = token[0]
+        if symbol.startswith(("//", "/*")):
             continue
-        if depth == 1 and word in ",}" and name is not None:
-            found.append((name, (begin, end)))
-            name, begin = None, -1
-        elif depth == 1 and name is None and word.startswith('"'):
-            name = json.loads(word)
-        elif depth == 1 and word != ":" and begin < 0 and name is not None:
-            begin = token.start()
-        if word in ("{", "["):
+        if depth == 1 and symbol in ",}" and name is not None:
+            found[name] = (value_start, end)
+            name, value_start = None, -1
+        elif depth == 1 and name is None and symbol.startswith('"'):
+            name = json.loads(symbol)
+        elif depth == 1 and symbol != ":" and value_start < 0 and name is not None:
+            value_start = token.start()
+        if symbol in ("{", "["):
             depth += 1
-        elif word in ("}", "]"):
+        elif symbol in ("}", "]"):
             depth -= 1
         end = token.end()
         if depth == 0:
@@ -232,13 +235,13 @@ def _members(text: str, start: int) -> list[tuple[str, _Span]]:
 
 
 def _toml_values(text: str, key: str) -> tuple[_Span, _Span | None]:
-    """Return the places of `command` and `args` of a server."""
+    """Return the places of `command` and `args` of a server. Both have to be in its table."""
     quoted = re.escape(key)
     table = re.search(rf'^[ \t]*\[mcp_servers\.(?:{quoted}|"{quoted}")\][^\n]*\n', text, re.MULTILINE)
     if table is None:
         raise InstallationError(f"the table [mcp_servers.{key}] is not where it is expected")
-    following = re.compile(r"^[ \t]*\[(?!\[)[\w.\"'-]+\]", re.MULTILINE).search(text, table.end())
-    end = following.start() if following is not None else len(text)
+    next_table = re.compile(r"^[ \t]*\[(?!\[)[\w.\"'-]+\]", re.MULTILINE).search(text, table.end())
+    end = next_table.start() if next_table is not None else len(text)
     values = {found[1]: found.span(2) for found in _TOML_VALUE.finditer(text, table.end(), end)}
     if "command" not in values or "args" not in values:
         raise InstallationError(f"{key} needs `command` and `args` in its table; add `args = []`")
