@@ -420,9 +420,9 @@ WAITS: dict[tuple[str, str, str], str] = {
         "Ctrl-C or SIGTERM ends it; it is the idle state of a recorder.",
     ("cli/replay.py", "_replay_client", "asyncio.run(rerun(messages, url or options.command))"):
         "Each request has the time limit `RESPONSE_SECONDS`.",
-    ("cli/replay.py", "_until_signal", "listening"):
+    ("cli/replay.py", "_serve_until_signal", "listening"):
         "See `HttpServer.close`.",
-    ("cli/replay.py", "_until_signal", "until_signal().wait()"):
+    ("cli/replay.py", "_serve_until_signal", "until_signal().wait()"):
         "Ctrl-C or SIGTERM ends it; it is the idle state of a server.",
     ("cli/check.py", "judge_file", "file.readline()"): "It reads a file.",
     ("cli/check.py", "read_messages", "file.readline()"): "It reads a file.",
@@ -431,9 +431,10 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("cli/recorder.py", "record",
      "asyncio.run(_record_until_signal(tape, options.http, options.host, options.port))"):
         "Ctrl-C or SIGTERM ends it.",
-    ("cli/replay.py", "replay",
-     "asyncio.run(_until_signal(listen(options.host, options.port)) if options.http else serve())"):
-        "Ctrl-C or SIGTERM ends it, over stdio also the client, which closes the input.",
+    ("cli/replay.py", "replay", "asyncio.run(_serve_until_signal(serve_http(options.host, options.port)))"):
+        "Ctrl-C or SIGTERM ends it.",
+    ("cli/replay.py", "replay", "asyncio.run(serve_stdio())"):
+        "The client closes the input, or Ctrl-C or SIGTERM ends it.",
     ("recorder/drive.py", "_send_wrong_requests", "asyncio.wait([cancelled])"):
         "The task is cancelled, and does not suppress the cancellation.",
     ("recorder/drive.py", "_drive_url", "file.readline()"):

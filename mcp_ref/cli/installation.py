@@ -1,4 +1,4 @@
-"""`record --install` and `--uninstall` put the recorder into a host's configuration file, and take it away."""
+"""`record --install` and `--uninstall` put the recorder into a host's configuration file, and take it out."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .show import note, out
 
 
 def edit_configuration(options: argparse.Namespace) -> int:
-    """Show the difference, ask, and write the file."""
+    """Show the difference, ask the user, and write the file. Return 1 if the user declines."""
     path, server = options.install or options.uninstall
     try:
         if options.install:
-            # a server can have a name such as `github.com/owner/server`, or `../server`
+            # the name of a server can contain slashes, as in `github.com/owner/server` or `../server`
             name = re.sub(r"[^\w.@-]|^[.]", "_", server)
-            file = options.file or os.path.join(os.path.dirname(os.path.abspath(path)), f"{name}.jsonl")
-            plan = plan_installation(path, server, os.path.abspath(file))
+            file = os.path.abspath(options.file or os.path.join(os.path.dirname(path), f"{name}.jsonl"))
+            plan = plan_installation(path, server, file)
         else:
             plan = plan_removal(path, server)
     except InstallationError as error:
@@ -30,7 +30,7 @@ def edit_configuration(options: argparse.Namespace) -> int:
     out(plan.difference())
     if not options.yes:
         if not sys.stdin.isatty():
-            raise UsageError("nothing is changed: repeat the command with --yes to write this")
+            raise UsageError("nothing is changed: to write this, repeat the command with --yes")
         answer = ""
         with contextlib.suppress(EOFError):
             answer = input("Write this? [y/N] ")
@@ -42,6 +42,5 @@ def edit_configuration(options: argparse.Namespace) -> int:
         raise UsageError(f"nothing is changed: {error}") from None
     note(f"{plan.path} is written; restart the host")
     if options.install:
-        shown = shlex.quote(os.path.abspath(file))
-        note(f"after you have used the server, judge the conversation: python3 -m mcp_ref check {shown}")
+        note(f"after you have used the server, judge the conversation: python3 -m mcp_ref check {shlex.quote(file)}")
     return 0

@@ -1,7 +1,7 @@
-"""`record FILE -- COMMAND` and `record FILE --http URL` write a conversation down, unnoticed by both sides.
+"""`record FILE -- COMMAND` and `record FILE --http URL` write a conversation to a file, unnoticed by both sides.
 
-The first form replaces this process by the server. A host starts it instead of the server, so it has to begin fast: the
-modules of the other commands on recordings are elsewhere.
+A host starts `record FILE -- COMMAND` instead of the server, and this process then becomes the server. It has to start
+fast, so this module imports nothing that only `replay` or `check` needs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .show import note
 
 
 def record(options: argparse.Namespace) -> int:
-    """Record a conversation. Return the exit code of the recorder; as the server itself, it does not return."""
+    """Record a conversation. Return the exit code, or never if this process becomes the server."""
     if options.file is None:
         raise UsageError("name the file of the recording, such as talk.jsonl")
     tape = TapeOptions(options.file, options.max_mb * MEGABYTE, options.with_secrets)
@@ -60,7 +60,7 @@ def until_signal() -> asyncio.Event:
 
 
 def read_recording(path: str) -> tuple[Head, list[Event]]:
-    """Return the head and the events of a recording. Raise UsageError if the file is not one."""
+    """Return the head and the events of a recording. Raise UsageError if the file cannot be read as one."""
     try:
         with open(path, "rb") as file:
             return parse_head(file.readline()), list(read_events(file))

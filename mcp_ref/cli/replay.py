@@ -1,8 +1,8 @@
-"""`replay FILE` is the recorded server, and `replay --client FILE` sends the recorded requests to a server again.
+"""`replay FILE` plays the recorded server, and `replay --client FILE` sends the recorded requests to a server again.
 
-With `--revision`, a bridge stands in front of the recorded server, and converts its messages. It sends some requests by
-itself, such as `tools/list`. If they were not recorded, that is not a mistake of the client: the list is empty, and the
-others are refused.
+With `--revision`, a bridge in front of the recorded server converts its messages. The bridge sends some requests on its
+own, such as `tools/list`. If the recording lacks one of them, this is not reported as a mistake of the client: the list
+of tools is then empty, and the other requests get an error.
 """
 
 from __future__ import annotations
@@ -36,20 +36,23 @@ def replay(options: argparse.Namespace) -> int:
     cassette = Cassette(events)
     if options.revision not in (None, cassette.revision):
         server = _bridge_to(cassette, options).server
-        serve, listen = server.serve_stdio, server.serve_http
+        serve_stdio, serve_http = server.serve_stdio, server.serve_http
     else:
         player = Player(cassette, options.speed)
         if not options.http and sys.stdin.isatty():
             note("replaying the server for a client on standard input; press Ctrl-D to stop")
-        serve, listen = partial(replay_stdio, player), partial(replay_http, player)
-    asyncio.run(_until_signal(listen(options.host, options.port)) if options.http else serve())
+        serve_stdio, serve_http = partial(replay_stdio, player), partial(replay_http, player)
+    if options.http:
+        asyncio.run(_serve_until_signal(serve_http(options.host, options.port)))
+    else:
+        asyncio.run(serve_stdio())
     for line in cassette.unknown:
         note(line)
     return 1 if cassette.unknown else 0
 
 
 def _bridge_to(cassette: Cassette, options: argparse.Namespace) -> Bridge:
-    """Return a bridge to the recorded server, which speaks the revision that the user wants."""
+    """Return a bridge that speaks the revision of the user with clients, and the recorded one with the server."""
     if not cassette.revision:
         raise UsageError(f"{options.file} has no request with a result, so its revision is unknown")
     with usage_errors():
@@ -57,7 +60,7 @@ def _bridge_to(cassette: Cassette, options: argparse.Namespace) -> Bridge:
         return Bridge({"replay": player}, revisions=[options.revision], back_revisions=[cassette.revision])
 
 
-async def _until_signal(listening: AbstractAsyncContextManager[str]) -> None:
+async def _serve_until_signal(listening: AbstractAsyncContextManager[str]) -> None:
     try:
         async with listening as url:
             note(f"replaying: {url}")
@@ -72,13 +75,13 @@ def _replay_client(events: list[Event], options: argparse.Namespace) -> int:
     url = options.command[0] if options.command[0].startswith(("http://", "https://")) else None
     messages = list(messages_of(events))
     try:
-        found = asyncio.run(rerun(messages, url or options.command))
+        differences = asyncio.run(rerun(messages, url or options.command))
     except McpError as error:
         raise UsageError(str(error)) from None
-    for difference in found:
+    for difference in differences:
         out(difference.request)
         for line in difference.lines:
             out(f"  {line}")
     number = sum(sent.sender == "client" and "id" in sent.value and "method" in sent.value for sent in messages)
-    note(f"{number} requests, {len(found)} with another response")
-    return 1 if found else 0
+    note(f"{number} requests, {len(differences)} with a different response")
+    return 1 if differences else 0
