@@ -412,7 +412,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "to consent.",
     ("host/supervisor.py", "Supervisor.stop", "asyncio.wait([self._task])"):
         "The task is cancelled, and then closes its client; see `Client.close`.",
-    ("cli/drive.py", "run_drive", "asyncio.run(drive(server, chosen))"):
+    ("cli/drive.py", "run_drive", "asyncio.run(drive(server, drive_options))"):
         "Each request has the time limit `DriveOptions.timeout`.",
     ("cli/installation.py", "edit_configuration", "input('Write this? [y/N] ')"):
         "The user types a line, ends the input or presses Ctrl-C.",

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -46,19 +45,19 @@ SHOWN_MESSAGE: Final = 200
 
 def check_file(options: argparse.Namespace) -> int:
     """Judge a recording. Return 1 if a side broke a MUST."""
-    findings, events, notes = judge_file(options.file, options.revision)
-    found, name = shown(findings, options.advice), os.path.basename(options.file)
+    findings, event_count, notes = judge_file(options.file, options.revision)
+    findings, name = shown(findings, options.advice), os.path.basename(options.file)
     if options.junit is not None:
-        write_report(options.junit, junit_report(name, found, notes))
+        write_report(options.junit, junit_report(name, findings, notes))
     if options.sarif is not None:
-        write_report(options.sarif, json.dumps(sarif_report(options.file, found, __version__), indent=1))
+        write_report(options.sarif, json.dumps(sarif_report(options.file, findings, __version__), indent=1))
     if options.json:
-        as_json(json_report(name, found, events, notes))
+        as_json(json_report(name, findings, event_count, notes))
     else:
         # a recording that is a pipe cannot be read twice
-        messages = read_messages(options.file, found) if os.path.isfile(options.file) else {}
-        out("\n".join(text_report(name, found, events, notes, messages)))
-    return 1 if any(finding.level == MUST for finding in found) else 0
+        messages = read_messages(options.file, findings) if os.path.isfile(options.file) else {}
+        out("\n".join(text_report(name, findings, event_count, notes, messages)))
+    return 1 if any(finding.level == MUST for finding in findings) else 0
 
 
 def judge_file(path: str, revision: str | None = None) -> tuple[list[Finding], int, list[str]]:
@@ -66,21 +65,21 @@ def judge_file(path: str, revision: str | None = None) -> tuple[list[Finding], i
 
     The file is read line by line, because a recording can be larger than the memory.
     """
-    findings, events = list[Finding](), 0
+    findings, event_count = list[Finding](), 0
     try:
         with open(path, "rb") as file, usage_errors():
             conversation = Conversation(revision, parse_head(file.readline()))
             for event in read_events(file):
-                events += 1
+                event_count += 1
                 findings += conversation.receive(event)
             findings += conversation.close()
     except (OSError, RecordingError) as error:
         raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
-    return findings, events, [*conversation.unverified]
+    return findings, event_count, [*conversation.unverified]
 
 
 def read_messages(path: str, findings: Sequence[Finding]) -> dict[int, str]:
-    """Return the message of the last event of each finding, by the number of the event."""
+    """Read the recording again. Return event number -> message, for the last event of each finding."""
     wanted = {finding.events[-1] for finding in findings}
     messages = dict[int, str]()
     with open(path, "rb") as file:
@@ -104,7 +103,7 @@ def message_of(event: Event) -> str:
 
 
 def write_report(path: str, text: str) -> None:
-    """Write a report and a line feed to a file. Raise UsageError if that is impossible."""
+    """Write a report to a file. Raise UsageError if that is impossible."""
     try:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text + "\n")
@@ -113,21 +112,25 @@ def write_report(path: str, text: str) -> None:
 
 
 def show_rules(options: argparse.Namespace) -> int:
-    """Print the rules with the sentences that they decide, and the other sentences with the reason."""
-    decided, reasons = dict[str, list[str]](), read_sentences().reasons
-    for id, name in read_sentences().rules.items():
-        decided.setdefault(name, []).append(id)
+    """Print the rules with the sentences of the specification that they decide, and the others with the reason."""
+    reason_of, rule_of = read_sentences().reasons, read_sentences().rules
+    ids_of: dict[str, list[str]] = {}  # name of a rule, or a reason -> the ids of its sentences
+    for id, name_or_reason in (rule_of | reason_of).items():
+        ids_of.setdefault(name_or_reason, []).append(id)
     if options.json:
         rules: list[JSON] = [
             {"id": rule.id, "name": rule.name, "level": rule.level, "meaning": rule.meaning,
-             "sentences": [*decided.get(rule.name, ())]} for rule in RULES
+             "sentences": [*ids_of.get(rule.name, ())]} for rule in RULES
         ]  # fmt: skip
-        as_json({"rules": rules, "notObservable": {**reasons}})
+        as_json({"rules": rules, "notObservable": {**reason_of}})
         return 0
     for rule in RULES:
-        out("\n        ".join([f"{rule.level:<7} {rule.meaning}", *decided.get(rule.name, [rule.id])]))
-    for reason, count in Counter(reasons.values()).items():
-        listed = [id for id, other in reasons.items() if other == reason]
-        out("\n        ".join([f"\nnot observable ({count} sentences): {reason}", *listed]))
-    out(f"\n{len(RULES)} rules decide {len(read_sentences().rules)} sentences; {len(reasons)} cannot be observed")
+        _show_list(f"{rule.level:<7} {rule.meaning}", ids_of.get(rule.name, [rule.id]))
+    for reason in dict.fromkeys(reason_of.values()):
+        _show_list(f"\nnot observable ({len(ids_of[reason])} sentences): {reason}", ids_of[reason])
+    out(f"\n{len(RULES)} rules decide {len(rule_of)} sentences; {len(reason_of)} cannot be observed")
     return 0
+
+
+def _show_list(heading: str, items: Sequence[str]) -> None:
+    out("\n        ".join([heading, *items]))

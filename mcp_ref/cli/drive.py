@@ -47,38 +47,40 @@ def run_drive(options: argparse.Namespace) -> int:
     server = parse_server(options.command)
     with usage_errors():
         revisions = REVISIONS if options.revision is None else [revision_named(options.revision)]
-        chosen = DriveOptions(
-            _calls(options.call), options.timeout or DEFAULT_SECONDS, parse_headers(options.header), revisions
+        drive_options = DriveOptions(
+            _parse_calls(options.call), options.timeout or DEFAULT_SECONDS, parse_headers(options.header), revisions
         )
-    logging.getLogger(__package__.rpartition(".")[0]).setLevel(logging.ERROR)  # the report has the warnings, too
+    # the report says all that this package would warn of
+    logging.getLogger(__package__.rpartition(".")[0]).setLevel(logging.ERROR)
     try:
-        report = asyncio.run(drive(server, chosen))
+        report = asyncio.run(drive(server, drive_options))
     except McpError as error:
         return report_failure(3, error)
     findings, notes = judge(report)
-    found = shown(findings, options.advice)
+    findings = shown(findings, options.advice)
     if options.junit is not None:
-        cases = [*_junit_cases(report.visits)]
-        write_report(options.junit, junit_report("mcp_ref check", found, notes, cases))
+        cases = list(_junit_cases(report.visits))
+        write_report(options.junit, junit_report("mcp_ref check", findings, notes, cases))
     if options.json:
         visits: list[JSON] = [dataclasses.asdict(visit) for visit in report.visits]
-        judged = json_report(_name(report), found, len(report.events), notes)
+        judged = json_report(_server_name(report), findings, len(report.events), notes)
         as_json({"visits": visits, "definitions": [*report.advice], **judged})
     else:
-        show_report(report, found, notes)
-    is_wrong = any(finding.level == MUST for finding in found) or any(visit.accepted for visit in report.visits)
+        show_report(report, findings, notes)
+    is_wrong = any(finding.level == MUST for finding in findings) or any(visit.accepted for visit in report.visits)
     return 1 if is_wrong else 0
 
 
-def _name(report: Report) -> str:
+def _server_name(report: Report) -> str:
     """Return the name and version that the server claims."""
     return next(visit.server for visit in report.visits if not visit.refusal)
 
 
-def _calls(words: Iterable[str]) -> dict[str, Object]:
+def _parse_calls(call_options: Iterable[str]) -> dict[str, Object]:
+    """Return tool -> arguments, from the options `--call TOOL=ARGUMENTS`."""
     calls = {}
-    for word in words:
-        name, _, text = word.partition("=")
+    for option in call_options:
+        name, _, text = option.partition("=")
         try:
             arguments = json.loads(text or "{}")
         except ValueError as error:
@@ -94,7 +96,7 @@ def _calls(words: Iterable[str]) -> dict[str, Object]:
 def judge(report: Report) -> tuple[list[Finding], list[str]]:
     """Return the findings about the server, and notes on the parts that were not judged.
 
-    Findings about the client are left out, because a drive breaks rules on purpose.
+    Findings about the client are left out, because it breaks rules on purpose in a drive.
     """
     conversation = Conversation(head=report.head)
     findings = [finding for event in report.events for finding in conversation.receive(event)]
@@ -104,17 +106,17 @@ def judge(report: Report) -> tuple[list[Finding], list[str]]:
 
 def show_report(report: Report, findings: Sequence[Finding], notes: Sequence[str]) -> None:
     """Print the report for a person: the features by revision, the definitions, and the findings with their proof."""
-    last: list[str] = []
+    previous: list[str] = []
     for visit in report.visits:
         lines = _visit_lines(visit)
-        is_same = lines == last and not visit.refusal
+        is_same = lines == previous and not visit.refusal
         out(f"{visit.revision}  " + f"\n{'':12}".join(["the same"] if is_same else lines))
-        last = lines
+        previous = lines
     if report.advice:
         out("\ndefinitions that models or hosts misread:\n  " + "\n  ".join(report.advice))
     out()
     messages = {number: message_of(event) for number, event in enumerate(report.events, 1)}
-    out("\n".join(text_report(_name(report), findings, len(report.events), notes, messages)))
+    out("\n".join(text_report(_server_name(report), findings, len(report.events), notes, messages)))
 
 
 def _visit_lines(visit: Visit) -> list[str]:
@@ -128,7 +130,7 @@ def _visit_lines(visit: Visit) -> list[str]:
 
 
 def _junit_cases(visits: Iterable[Visit]) -> Iterator[JUnitCase]:
-    """Yield a test case for each use of the server. A use that failed is not an error."""
+    """Yield a test case for each feature that worked and for each wrong request. Notes are left out."""
     for visit in visits:
         if visit.refusal:
             continue
@@ -143,5 +145,5 @@ def show_as_test(options: argparse.Namespace) -> int:
     head, events = read_recording(options.file)
     cassette = Cassette(events)
     sys.stdout.write(to_test(os.path.basename(options.file), head, cassette.revision, cassette.requests))
-    note("the module needs pytest, and the server in its line SERVER")
+    note("the module needs pytest, and the server that its line SERVER names")
     return 0
