@@ -49,7 +49,7 @@ def examples() -> list[list[bytes]]:
     return found
 
 
-def test_the_example_in_the_docstring_is_what_the_module_reads_and_writes() -> None:
+def test_recording_reads_and_writes_the_examples_of_its_docstring() -> None:
     kinds = set[type[Event]]()
     stdio, http = examples()
     for head, *lines in (stdio, http):
@@ -64,13 +64,13 @@ def test_the_example_in_the_docstring_is_what_the_module_reads_and_writes() -> N
 @pytest.mark.parametrize(
     "data", [b"", b"\xff\x00\r", b'{"a": "\\ud800"}', "\u2028\x85é".encode(), b"\x00", bytes(range(256))]
 )
-def test_a_frame_of_any_bytes_is_read_as_it_was_written(data: bytes) -> None:
+def test_frame_of_any_bytes_is_read_as_it_was_written(data: bytes) -> None:
     event = Frame("client", content(data), at=1.0, connection=2)
     line = format_event(event)
     assert b"\n" not in line and parse_event(line) == event
 
 
-def test_a_large_content_keeps_its_start_its_size_and_its_digest() -> None:
+def test_content_above_the_limit_keeps_its_start_its_size_and_its_digest() -> None:
     data = "é".encode() * MAX_CONTENT
     event = parse_event(format_event(Frame("server", content(b"x" + data))))
     assert isinstance(event, Frame) and not event.content.is_whole
@@ -78,7 +78,7 @@ def test_a_large_content_keeps_its_start_its_size_and_its_digest() -> None:
     assert (b"x" + data).startswith(event.content.data)
 
 
-def test_read_events_makes_a_gap_of_a_cut_line_and_skips_what_later_versions_add() -> None:
+def test_read_events_makes_a_gap_of_an_invalid_line_and_skips_unknown_events() -> None:
     lines = [b'{"at": 1, "weather": "fine"}', b'{"at": 2, "connection": 1, "from": "cli', b"\xff", b"",
              b'{"at": 1%b, "connection": 1, "end": "client"}' % (b"0" * 400),
              b'{"at": 3, "connection": 1, "end": "client", "new": 1}']  # fmt: skip
@@ -198,7 +198,7 @@ def test_mask_hides_a_secret_in_a_header(name: str, value: str) -> None:
         HttpEvent(1, content(b"{}"), id="token=hunter2"),
     ],
 )
-def test_mask_hides_a_secret_in_what_is_broken(event: Event) -> None:
+def test_mask_hides_a_secret_in_a_gap_a_form_and_an_event_id(event: Event) -> None:
     assert SECRET.encode() not in format_event(mask(event))
 
 
@@ -218,7 +218,7 @@ def test_mask_hides_secrets_in_headers_targets_and_commands() -> None:
     assert b"state=s" in lines[1]
 
 
-def test_mask_leaves_what_is_not_secret_byte_for_byte() -> None:
+def test_mask_returns_an_event_without_secrets_as_it_is() -> None:
     schema = '{ "inputSchema":{"properties":{"token":{"type":"string"}},"required":["token","x"]},"progressToken":1.0}'
     for text in (schema, '{"token_endpoint": "https://a/token", "maxTokens": 5}', "plain text", '{"a": NaN, "a": 1}'):
         event = Frame("server", content(text.encode()))
