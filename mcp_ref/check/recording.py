@@ -23,14 +23,15 @@ request and everything that belongs to its response have the same number:
     {"at": 0.4, "connection": 1, "response": 7, "body": "a body that is not an event stream"}
     {"at": 0.5, "connection": 1, "response": 7, "end": "complete"}
 
-(Each is one line of the file. The first request is broken here, to fit the page.) The content of `frame`, `stderr`,
-`body` and `data` is a text. If it is not UTF-8, it is base64, and the name of the member ends with `_base64`. Of a
-content above `MAX_CONTENT`, the start is kept with the size and the digest of the whole: `"frame": "{\"jsons",
-"frame_size": 2000000, "frame_sha256": "..."`. `"masked": true` marks an event in which `***` replaces a secret, so
-neither the type nor the size of that value is known. `"partial": true` marks a frame that ended without a line feed,
-because the process died or closed its output. Readers ignore members and events that they do not know, and other
-programs can write this format. The transport `messages` has frames only: a program wrote down its own messages, so
-nothing is known about framing.
+(Each event is one line of the file; the request is broken here to fit the page.) The contents of `frame`, `stderr`,
+`body` and `data` are text. A content that is not UTF-8 is written in base64, in a member whose name ends with
+`_base64`. Of a content above `MAX_CONTENT`, only the start is kept, with the size and the digest of the whole:
+`"frame": "{\"jsons", "frame_size": 2000000, "frame_sha256": "..."`. `"masked": true` marks an event in which `***`
+replaces a secret, so neither the type nor the size of that value is known. `"partial": true` marks a frame that ended
+without a line feed, because the process died or closed its output. A recording of the transport `messages` has only
+frames, because a program recorded its own messages; nothing is known about their framing.
+
+Other programs can write this format, too. A reader ignores members and events that it does not know.
 
 Used by: recorder/, cli/ and the rest of check/. Below: nothing
 """
@@ -60,17 +61,17 @@ Transport = Literal["stdio", "http", "messages"]
 
 
 class RecordingError(ValueError):
-    """A file that is not a recording, or one of a later format."""
+    """A file or line that is not a recording, or is one of another format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The bytes of a frame, body or event. Above `MAX_CONTENT`, only their start, with the size and the digest."""
+    """The bytes of a frame, body or event, or above `MAX_CONTENT` only their start, with the size and the digest."""
 
     data: bytes
     """All bytes, or their start if `sha256` is not empty."""
     size: int
-    """Size of all bytes."""
+    """Number of all bytes."""
     sha256: str = ""
     """SHA-256 of all bytes in hexadecimal, or "" if `data` has all of them."""
 
@@ -81,7 +82,7 @@ class Content:
 
 
 def content(data: bytes) -> Content:
-    """Return the content of an event. Of more than `MAX_CONTENT` bytes, only the start is kept."""
+    """Return bytes as the content of an event. Of more than `MAX_CONTENT` bytes, only the start is kept."""
     if len(data) <= MAX_CONTENT:
         return Content(data, len(data))
     return Content(data[:KEPT_START], len(data), hashlib.sha256(data).hexdigest())
@@ -107,7 +108,7 @@ class Event:
     at: float = 0.0
     """Time since the start of the recording, in seconds."""
     connection: int = 0
-    """Number of the process or of the TCP connection, from 1. 0 in a gap: it concerns all connections."""
+    """Number of the process or of the TCP connection, from 1; or 0 in a gap, which concerns all connections."""
     masked: bool = False
     """True if `***` replaces a secret in this event."""
 
@@ -135,7 +136,7 @@ class End(Event):
 
     side: Side
     exit: int | None = None
-    """Exit code of the server's process. Negative: the number of the signal that killed it."""
+    """Exit code of the server's process, the negative number of the signal that killed it, or None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +183,11 @@ class HttpEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class HttpEnd(Event):
-    """The end of a response: it is complete, or the named side has closed the connection before."""
+    """The end of a response: it is complete, or one side has closed the connection too early."""
 
     number: int
     how: Ending
+    """`complete`, or the side that has closed the connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,13 +233,15 @@ def format_event(event: Event) -> bytes:
             line |= {"response": event.number, **_format_content("body", event.content)}
         case HttpEvent():
             fields: dict[str, JSON] = {"id": event.id, "retry": event.retry, "type": event.type}
-            line |= {"response": event.number, "event": {n: v for n, v in fields.items() if v is not None}}
-            line |= _format_content("data", event.content)
+            given: JSON = {name: value for name, value in fields.items() if value is not None}
+            line |= {"response": event.number, "event": given, **_format_content("data", event.content)}
         case HttpEnd():
             line |= {"response": event.number, "end": event.how}
         case Gap():
             line |= {"gap": event.events, "bytes": event.size, "because": event.because}
-    return _line(line | {"masked": True} if event.masked else line)
+    if event.masked:
+        line["masked"] = True
+    return _line(line)
 
 
 def _line(value: JSON) -> bytes:
@@ -278,7 +282,7 @@ def parse_head(line: bytes) -> Head:
 
 
 def parse_event(line: bytes) -> Event | None:
-    """Return the event of a line, or None for an event of an unknown kind. Raise RecordingError if it is not one."""
+    """Return the event of a line, or None for an unknown kind. Raise RecordingError if the line is not an event."""
     try:
         value = json.loads(line)
         return _event(value) if isinstance(value, dict) else None
@@ -294,8 +298,9 @@ def _event(value: dict[str, Any]) -> Event | None:
     if "gap" in value:
         return Gap(_number(value["gap"]), _number(value.get("bytes", 0)), str(value.get("because", "")), at=float(at))
     if "request" in value:
-        number, headers, body = _number(value["request"]), _headers(value.get("headers")), _parse_content("body", value)
-        return HttpRequest(number, str(value["method"]), str(value["target"]), headers, body, **common)
+        headers, body = _headers(value.get("headers")), _parse_content("body", value)
+        method, target = str(value["method"]), str(value["target"])
+        return HttpRequest(_number(value["request"]), method, target, headers, body, **common)
     if "response" in value:
         return _response_event(_number(value["response"]), value, common)
     if "end" in value:
@@ -312,12 +317,13 @@ def _response_event(number: int, value: dict[str, Any], common: dict[str, Any]) 
     if "status" in value:
         return HttpResponse(number, _number(value["status"]), _headers(value.get("headers")), **common)
     if "event" in value:
-        fields, data = value["event"], _parse_content("data", value)
+        fields = value["event"]
         if not isinstance(fields, dict):
             raise TypeError("event is not an object")
-        id, retry, kind = fields.get("id"), fields.get("retry"), str(fields.get("type", "message"))
+        id, retry = fields.get("id"), fields.get("retry")
         id, retry = id if isinstance(id, str) else None, retry if isinstance(retry, int) else None
-        return HttpEvent(number, data, id, retry, kind, **common)
+        data, type = _parse_content("data", value), str(fields.get("type", "message"))
+        return HttpEvent(number, data, id, retry, type, **common)
     if "end" in value:
         return HttpEnd(number, "complete" if value["end"] == "complete" else _side(value["end"]), **common)
     if "body" in value or "body_base64" in value:
@@ -358,7 +364,7 @@ def _headers(value: JSON) -> tuple[tuple[str, str], ...]:
 
 
 def read_events(lines: Iterable[bytes]) -> Iterator[Event]:
-    """Yield the events of the lines after the head. A line that is not an event, such as a cut one, is a `Gap`."""
+    """Yield the events of the lines after the head. An invalid line, such as one that was cut, becomes a `Gap`."""
     at = 0.0
     for line in lines:
         if not line.strip():
