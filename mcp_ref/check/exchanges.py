@@ -1,8 +1,8 @@
 """HTTP exchanges: find the dialogue of each request, and judge heads, bodies and events as they come.
 
-Streamable HTTP of the legacy era names its session in a header. A dialogue without sessions, and the stateless requests
-of the modern era, can mix several clients. HTTP+SSE ties its POST requests to a stream by the URL that the stream's
-first event names.
+A dialogue is one session, which a header names in Streamable HTTP of the legacy era. All legacy requests without a
+session are one dialogue, and so are the stateless requests of the modern era; both can mix several clients. HTTP+SSE
+ties its POST requests to a stream by the URL that the stream's first event names.
 
 Used by: conversation.py
 Below: reader.py
@@ -51,16 +51,16 @@ class Exchanges:
         """The session id, `_MODERN`, `_SESSIONLESS`, or the URL for messages in HTTP+SSE -> the dialogue."""
         self.open: Bounded[int, Exchange] = Bounded(MAX_OPEN)
         self._endpoint = url_parts(url).path or ("/" if url else "")
-        self._latest: Revision | None = None
+        self._latest_revision: Revision | None = None
         self._latest_session: Dialogue | None = None
         self._has_sessionless_clients = False
         self._has_lost_events = False
 
     def request(self, event: HttpRequest, number: int) -> None:
         """Check a request and the messages in its body."""
-        body = event.content.data
+        body, unknown_dialogue = event.content.data, Dialogue("http")
         exchange = Exchange(
-            number, event.method, event.target, Headers(event.headers), Dialogue("http"), body, event.content.is_whole,
+            number, event.method, event.target, Headers(event.headers), unknown_dialogue, body, event.content.is_whole,
             event.masked, at=event.at, connection=event.connection,
         )  # fmt: skip
         exchange.is_endpoint = self._is_endpoint(exchange)
@@ -69,14 +69,14 @@ class Exchanges:
             exchange.dialogue.revision or find_revision(exchange.header(VERSION_HEADER)) or self._named_revision
         )
         if not exchange.is_endpoint:  # most requests of authorization name no revision
-            exchange.revision = exchange.revision or self._latest
+            exchange.revision = exchange.revision or self._latest_revision
         exchange.resumes = exchange.dialogue.stream_of(exchange.header("last-event-id"))
         self.open[event.number] = exchange
         if exchange.is_endpoint and event.method == "POST" and body:
             exchange.messages = self._reader.read(Source(event, number, "client", exchange.dialogue, exchange))
             if exchange.requests and exchange.requests[0].revision is not None:
                 exchange.revision = exchange.requests[0].revision
-        self._latest = exchange.revision or self._latest
+        self._latest_revision = exchange.revision or self._latest_revision
         self._judge("exchange", exchange, number)
         if exchange.is_endpoint and "authorization" in exchange.headers:
             exchange.dialogue.is_authorized = True
@@ -106,7 +106,7 @@ class Exchanges:
         if exchange is None:
             return
         exchange.response_body = event.content.data if event.content.is_whole else None
-        # a proxy or an authorization layer refuses a request with JSON of its own
+        # a proxy or an authorization layer refuses requests with JSON of its own, which is not a message
         is_message = exchange.is_success or b'"jsonrpc"' in event.content.data
         is_json = exchange.response_headers.media_type == "application/json" and event.content.size > 0
         if exchange.is_endpoint and exchange.dialogue.transport == "http" and is_json and is_message:
@@ -129,7 +129,8 @@ class Exchanges:
             revision = exchange.revision or exchange.dialogue.known_revision
             self._findings.judge("event", stream_event, "", revision, "server", number)
         exchange.response_count += _responses_in(messages)
-        exchange.retry = event.retry if event.retry is not None else exchange.retry
+        if event.retry is not None:
+            exchange.retry = event.retry
         if event.id:
             exchange.last_id = event.id
             exchange.dialogue.event_ids[event.id] = exchange
@@ -151,7 +152,8 @@ class Exchanges:
         self._has_lost_events = True
         for name, dialogue in self.dialogues.items():
             forget(dialogue)
-            dialogue.is_shared = dialogue.is_shared or name == _SESSIONLESS
+            if name == _SESSIONLESS:
+                dialogue.is_shared = True  # the handshake of another client may be lost
 
     def _judge(self, on: On, exchange: Exchange, number: int) -> None:
         revision = exchange.revision or exchange.dialogue.known_revision
@@ -159,6 +161,7 @@ class Exchanges:
         self._findings.judge(on, exchange, exchange.method, revision, side, number)
 
     def _is_endpoint(self, exchange: Exchange) -> bool:
+        """Return True for a request to the MCP server. If its URL is unknown, the body and headers decide."""
         path = url_parts(exchange.target).path
         if "/.well-known/" in path:
             return False
@@ -166,10 +169,10 @@ class Exchanges:
             return True
         if exchange.method == "POST":
             return b'"jsonrpc"' in exchange.body
+        if self._endpoint:
+            return False
         is_stream = exchange.method == "GET" and "text/event-stream" in (exchange.header("accept") or "")
-        return not self._endpoint and (
-            is_stream or (exchange.method == "DELETE" and SESSION_HEADER in exchange.headers)
-        )
+        return is_stream or (exchange.method == "DELETE" and SESSION_HEADER in exchange.headers)
 
     def _dialogue_of(self, exchange: Exchange) -> Dialogue:
         """Return the dialogue of a request. Requests of unknown clients share a dialogue."""
@@ -177,7 +180,7 @@ class Exchanges:
             return self.dialogues[exchange.target]
         session = exchange.header(SESSION_HEADER)
         if session is None and "session" in url_parts(exchange.target).query.lower():
-            # a URL for messages in HTTP+SSE, although the recording lacks the event that named it
+            # a URL for messages in HTTP+SSE, whose event with this URL is not in the recording
             dialogue = self.dialogues[exchange.target] = Dialogue("sse", self._named_revision)
             return dialogue
         version = find_revision(exchange.header(VERSION_HEADER))
@@ -186,33 +189,34 @@ class Exchanges:
         else:
             is_modern = session not in self.dialogues and PROTOCOL_VERSION.encode() in exchange.body
         if is_modern:
-            dialogue = self._named(_MODERN)
+            dialogue = self._dialogue_named(_MODERN)
             dialogue.is_shared = True
             return dialogue
         if opens_session(exchange.body):
             return Dialogue("http", self._named_revision, is_whole=True)
         if session is None and not self._has_sessionless_clients:
             exchange.other_session = self._latest_session
-        dialogue = self._named(session or _SESSIONLESS)
+        dialogue = self._dialogue_named(session or _SESSIONLESS)
         dialogue.session = session
-        dialogue.is_shared = dialogue.is_shared or (session is None and dialogue.initialize is None)
+        if session is None and dialogue.initialize is None:
+            dialogue.is_shared = True
         return dialogue
 
-    def _named(self, name: str) -> Dialogue:
+    def _dialogue_named(self, name: str) -> Dialogue:
         dialogue = self.dialogues.get(name)
         if dialogue is None:
             dialogue = self.dialogues[name] = Dialogue("http", self._named_revision)
         return dialogue
 
     def _begin_session(self, exchange: Exchange, dialogue: Dialogue) -> None:
-        """Give the dialogue of an `initialize` request the name that later requests will have."""
+        """Register the dialogue of an `initialize` request under the session id that later requests will have."""
         session = exchange.response_headers.get(SESSION_HEADER)
         if session is not None:
             dialogue.session = session
             self.dialogues[session] = self._latest_session = dialogue
         elif exchange.is_success:
             self._has_sessionless_clients = True
-            # clients without session ids cannot be told apart, and lost events can have the handshake of another one
+            # clients without session ids cannot be told apart, and the handshake of another one may be lost
             dialogue.is_shared = _SESSIONLESS in self.dialogues or self._has_lost_events
             self.dialogues[_SESSIONLESS] = dialogue
 
