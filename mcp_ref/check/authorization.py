@@ -1,7 +1,7 @@
 """Authorization: tokens, challenges, metadata documents, and the requests of the OAuth flow.
 
-A finding never has a token, a code or a verifier. Documents and requests at other hosts are judged if the recording has
-them.
+A finding never quotes a token, a code or a verifier. Exchanges with an authorization server are judged if the recording
+has them.
 
 Spec:  basic/authorization (2025-03-26 to 2025-11-25), 2026-07-28 basic/authorization/index
 Used by: conversation.py
@@ -25,7 +25,9 @@ _DISCOVERY: Final = "2026-07-28/basic/authorization/authorization-server-discove
 _REGISTRATION: Final = "2026-07-28/basic/authorization/client-registration"
 
 _RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
-_SERVER_METADATA: Final = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
+_OPENID_METADATA: Final = "/.well-known/openid-configuration"
+_SERVER_METADATA: Final = ("/.well-known/oauth-authorization-server", _OPENID_METADATA)
+_STATUS_OF_ERROR: Final = {"insufficient_scope": 403, "invalid_token": 401}
 
 
 def _query(exchange: Exchange) -> dict[str, list[str]]:
@@ -87,7 +89,7 @@ def authorization_in_each_request(exchange: Exchange) -> Verdict:
 @rule(MUST, "2025-06-18/basic/authorization#authorization-server-location-3",
       "head", needs="endpoint", since=R2025_06_18, until=R2025_11_25)  # fmt: skip
 def challenge_of_401(exchange: Exchange) -> Verdict:
-    """A 401 has the header WWW-Authenticate."""
+    """The WWW-Authenticate header of a 401 names the metadata of the resource."""
     challenge = _challenge(exchange)
     if exchange.status != 401 or (challenge is not None and challenge.resource_metadata):
         return None
@@ -99,13 +101,13 @@ def status_of_challenge(exchange: Exchange) -> Verdict:
     """Insufficient scope is 403, an invalid token 401."""
     challenge = _challenge(exchange)
     error = challenge.parameters.get("error", "") if challenge is not None else ""
-    wanted = {"insufficient_scope": 403, "invalid_token": 401}.get(error, exchange.status)
-    return None if exchange.status == wanted else f"the challenge {error} has the status {exchange.status}"
+    is_right = _STATUS_OF_ERROR.get(error) in (None, exchange.status)
+    return None if is_right else f"the challenge {error} has the status {exchange.status}"
 
 
 @rule(SHOULD, f"{_INDEX}#runtime-insufficient-scope-errors-2", "head", needs="endpoint", since=R2025_11_25)
 def insufficient_scope(exchange: Exchange) -> Verdict:
-    """A challenge of insufficient scope names the scopes and the metadata."""
+    """The challenge of a 403 names its error, the scopes and the metadata."""
     challenge = _challenge(exchange)
     if challenge is None or exchange.status != 403:
         return None
@@ -115,7 +117,7 @@ def insufficient_scope(exchange: Exchange) -> Verdict:
 
 @rule(ADVICE, f"{_INDEX}#scope-selection-strategy-1", "head", needs="endpoint", since=R2025_11_25)
 def scope_of_401(exchange: Exchange) -> Verdict:
-    """A challenge names the scopes of the resource."""
+    """The challenge of a 401 names the scopes of the resource."""
     challenge = _challenge(exchange)
     is_missing = exchange.status == 401 and challenge is not None and not challenge.scopes
     return "the challenge has no scope" if is_missing else None
@@ -125,9 +127,11 @@ def scope_of_401(exchange: Exchange) -> Verdict:
 def no_offline_access(exchange: Exchange) -> Verdict:
     """A resource does not ask for offline_access."""
     challenge, document = _challenge(exchange), _document(exchange, _RESOURCE_METADATA)
-    scopes = an_object(document).get("scopes_supported")
-    named = [*(challenge.scopes if challenge is not None else ()), *(scopes if isinstance(scopes, list) else [])]
-    return Fault("the server asks for the scope offline_access", key="") if "offline_access" in named else None
+    supported = an_object(document).get("scopes_supported")
+    scopes: list[object] = [*challenge.scopes] if challenge is not None else []
+    scopes += supported if isinstance(supported, list) else []
+    # one cause, whether a challenge or the metadata has it
+    return Fault("the server asks for the scope offline_access", key="") if "offline_access" in scopes else None
 
 
 @rule(MUST, f"{_DISCOVERY}#authorization-server-location-2", "end")
@@ -157,7 +161,7 @@ def secure_endpoints(exchange: Exchange) -> Verdict:
 
 @modern_rule(MUST, f"{_DISCOVERY}#authorization-server-metadata-discovery-4", "end")
 def issuer(exchange: Exchange) -> Verdict:
-    """Metadata names the issuer from whose URL its own well-known URL is made."""
+    """Authorization server metadata names the issuer at whose well-known URL it is served."""
     document = _document(exchange, *_SERVER_METADATA)
     if document is None or document.get("issuer") == "***":
         return None
@@ -166,9 +170,9 @@ def issuer(exchange: Exchange) -> Verdict:
         path = path.replace(each, "")
     found = url_parts(str(document.get("issuer")))
     # only the paths are compared, because a proxy such as the recorder has another host
-    is_right = found.scheme != "" and found.path.rstrip("/") == path.rstrip("/")
-    text = f"the metadata at {url_parts(exchange.target).path} have the issuer {quoted(document.get('issuer'))}"
-    return None if is_right else text
+    if found.scheme != "" and found.path.rstrip("/") == path.rstrip("/"):
+        return None
+    return f"the metadata at {url_parts(exchange.target).path} have the issuer {quoted(document.get('issuer'))}"
 
 
 @modern_rule(SHOULD, f"{_INDEX}#authorization-response-validation-2", "head")
@@ -185,7 +189,7 @@ def iss_parameter(exchange: Exchange) -> Verdict:
 @rule(MUST, f"{_SECURITY}#authorization-code-protection-8", "end", since=R2025_11_25)
 def pkce_in_metadata(exchange: Exchange) -> Verdict:
     """OpenID metadata names the methods of PKCE."""
-    document = _document(exchange, _SERVER_METADATA[1])
+    document = _document(exchange, _OPENID_METADATA)
     if document is None or "code_challenge_methods_supported" in document:
         return None
     return "the metadata have no code_challenge_methods_supported"
@@ -199,8 +203,8 @@ def pkce(exchange: Exchange) -> Verdict:
     query = _authorization_request(exchange)
     if query and "code_challenge" not in query:
         return "the authorization request has no code_challenge"
-    method = query.get("code_challenge_method", ["plain"])[0]
-    return None if not query or method in ("S256", "***") else f"the code_challenge_method is {quoted(method)}"
+    method = query.get("code_challenge_method", ["plain"])[0]  # the default is that of RFC 7636
+    return f"the code_challenge_method is {quoted(method)}" if query and method not in ("S256", "***") else None
 
 
 @rule(MUST, f"{_INDEX}#resource-parameter-implementation-2", "exchange", since=R2025_06_18)
@@ -208,9 +212,11 @@ def resource_parameter(exchange: Exchange) -> Verdict:
     """Authorization and token requests name the MCP server as their resource."""
     is_grant = _grant(exchange) in ("authorization_code", "refresh_token")
     fields = _form(exchange) if is_grant else _authorization_request(exchange)
-    if fields and "resource" not in fields:
+    if not fields:
+        return None
+    if "resource" not in fields:
         return f"the request to {url_parts(exchange.target).path} has no resource"
-    resource = fields.get("resource", ["***"])[0]
+    resource = fields["resource"][0]
     is_valid = ("#" not in resource and "://" in resource) or resource == "***"
     return None if is_valid else f"the resource is {quoted(resource)}"
 
@@ -250,7 +256,7 @@ def application_type(exchange: Exchange) -> Verdict:
 
 @modern_rule(SHOULD, f"{_INDEX}#refresh-tokens-2", "exchange")
 def refresh_grant(exchange: Exchange) -> Verdict:
-    """A client that registers names refresh_token."""
+    """A client that registers names the grant type refresh_token."""
     client = _registration(exchange)
     if client is None:
         return None
@@ -263,6 +269,6 @@ def refresh_grant(exchange: Exchange) -> Verdict:
 def client_id_url(exchange: Exchange) -> Verdict:
     """A client_id that is a URL begins with https, and has a path."""
     id = _authorization_request(exchange).get("client_id", [""])[0]
-    parts = url_parts(id if "://" in id else "https://client/id")
-    is_valid = parts.scheme == "https" and parts.path not in ("", "/")
+    parts = url_parts(id)
+    is_valid = "://" not in id or (parts.scheme == "https" and parts.path not in ("", "/"))
     return None if is_valid else f"the client_id is {quoted(id)}"
