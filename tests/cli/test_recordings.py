@@ -31,7 +31,7 @@ def run_command(*words: str) -> subprocess.CompletedProcess[str]:
         (["replay", "README.md", "--speed", "0"], "above 0"),
     ],
 )
-def test_record_and_replay_say_what_is_wrong_with_the_command_line(words: list[str], advice: str) -> None:
+def test_record_and_replay_with_a_wrong_command_line_say_what_to_write(words: list[str], advice: str) -> None:
     done = run_command(*words)
     assert done.returncode == 2 and advice in done.stderr and "Traceback" not in done.stderr, done
 

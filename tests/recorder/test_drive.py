@@ -61,14 +61,14 @@ def check(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=HOME, check=False)
 
 
-def test_check_of_a_right_server_over_stdio_finds_nothing_in_any_revision() -> None:
+def test_check_of_a_correct_server_over_stdio_finds_nothing_in_any_revision() -> None:
     done = check("--call", 'add={"a": 1, "b": 2}', "--", *EVERYTHING)
     assert done.returncode == 0, done
     assert "2026-07-28  40 tools (1 called), 3 resources (3 read)" in done.stdout
     assert "2025-06-18  the same" in done.stdout and "everything 1.0: 0 errors, 0 warnings in" in done.stdout
 
 
-def test_check_of_a_right_server_over_http_sends_foreign_heads_too() -> None:
+def test_check_of_a_correct_server_over_http_sends_wrong_headers_too() -> None:
     with serving("examples/everything.py") as program:
         done = check("--json", program.url)
     assert done.returncode == 0, done
@@ -86,7 +86,7 @@ def test_check_of_a_broken_server_shows_its_faults_with_their_proof(tmp_path: Pa
     done = check("--call", "a b={}", "--junit", str(junit), "--", sys.executable, str(program))
     assert done.returncode == 1, done
     assert "ERROR: accepts unknown tool" in done.stdout and "ERROR: accepts wrong argument type" in done.stdout
-    assert "starting ..." in done.stdout  # the proof
+    assert "starting ..." in done.stdout  # the line that is not a message, as a proof
     assert "2025-11-25  not spoken" in done.stdout
     assert "a b: hosts refuse names" in done.stdout and "a b: no description of x" in done.stdout
     suite = ElementTree.parse(junit).getroot()
@@ -117,13 +117,13 @@ def test_check_of_a_server_silences_only_the_logger_of_this_package(monkeypatch:
 @pytest.mark.parametrize(
     "words", [(), ("--call", "a=[]", "--", "cat"), ("--call", "a={", "--", "cat"), ("--as-test", "none")]
 )
-def test_check_with_a_wrong_command_line_says_so(words: tuple[str, ...]) -> None:
+def test_check_with_a_wrong_command_line_ends_with_exit_code_2(words: tuple[str, ...]) -> None:
     done = check(*words)
     assert done.returncode == 2 and "Traceback" not in done.stderr
 
 
-async def test_check_calls_and_gets_and_reads_at_most_as_many_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("MAX_CALLED", "MAX_GOT", "MAX_READ"):
+async def test_drive_calls_reads_and_gets_at_most_as_many_as_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MAX_CALLED", "MAX_READ", "MAX_GOT"):
         monkeypatch.setattr(drive, name, 2)
     server, used = Server("s"), list[str]()
     for number in range(4):
@@ -134,12 +134,15 @@ async def test_check_calls_and_gets_and_reads_at_most_as_many_as_it_says(monkeyp
 
         server.tool(f"n{number}", annotations=ToolAnnotations(read_only_hint=True))(use)
         server.prompt(f"n{number}")(functools.partial(use, f"n{number}"))
+        server.resource(f"n://{number}")(functools.partial(use, f"n{number}"))
     visit = Visit(MODERN)
     async with Client(server, revision=MODERN) as client:
         await drive._tools(client, visit, {"n3": {}})
+        await drive._resources(client, visit)
         await drive._prompts(client, visit)
-    assert used == ["n0", "n1", "n3", "n0", "n1"]
-    assert visit.notes == ["not called: 1 tool (the limit is 2)", "not got: 2 prompts (the limit is 2)"]
+    assert used == ["n0", "n1", "n3", "n0", "n1", "n0", "n1"]
+    counts = ("called: 1 tool", "read: 2 resources", "got: 2 prompts")
+    assert visit.notes == [f"not {count} (the limit is 2)" for count in counts]
 
 
 async def test_drive_sends_wrong_headers_to_a_url_without_a_path() -> None:

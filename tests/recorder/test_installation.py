@@ -1,4 +1,4 @@
-"""The recorder in a host's configuration file: put in front of one server, and taken away without a trace."""
+"""The recorder in a host's configuration file: put in front of one server, and taken out without a trace."""
 
 from __future__ import annotations
 
@@ -73,11 +73,16 @@ def test_record_install_changes_one_server_and_uninstall_brings_every_byte_back(
 @pytest.mark.parametrize(
     ("server", "advice"), [("web", "record FILE --http"), ("none", "it has files"), ("files", "not recorded")]
 )
-def test_record_install_says_why_it_cannot(tmp_path: Path, server: str, advice: str) -> None:
+def test_record_install_and_uninstall_say_why_a_server_is_not_suitable(
+    tmp_path: Path, server: str, advice: str
+) -> None:
     path = tmp_path / "claude.json"
     path.write_text(CLAUDE)
     with pytest.raises(InstallationError, match=advice):
-        (plan_removal(str(path), server) if server == "files" else plan_installation(str(path), server, "x"))
+        if advice == "not recorded":
+            plan_removal(str(path), server)
+        else:
+            plan_installation(str(path), server, "x")
 
 
 def test_record_install_refuses_a_file_that_changed_meanwhile(tmp_path: Path) -> None:
