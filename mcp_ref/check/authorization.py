@@ -128,8 +128,7 @@ def no_offline_access(exchange: Exchange) -> Verdict:
     """A resource does not ask for offline_access."""
     challenge, document = _challenge(exchange), _document(exchange, _RESOURCE_METADATA)
     supported = an_object(document).get("scopes_supported")
-    scopes: list[object] = [*challenge.scopes] if challenge is not None else []
-    scopes += supported if isinstance(supported, list) else []
+    scopes = [*(challenge.scopes if challenge is not None else ()), *(supported if isinstance(supported, list) else ())]
     # one cause, whether a challenge or the metadata has it
     return Fault("the server asks for the scope offline_access", key="") if "offline_access" in scopes else None
 

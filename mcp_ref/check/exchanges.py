@@ -1,8 +1,8 @@
 """HTTP exchanges: find the dialogue of each request, and judge heads, bodies and events as they come.
 
-A dialogue is one session, which a header names in Streamable HTTP of the legacy era. All legacy requests without a
-session are one dialogue, and so are the stateless requests of the modern era; both can mix several clients. HTTP+SSE
-ties its POST requests to a stream by the URL that the stream's first event names.
+A dialogue is a session, which a header names in Streamable HTTP of the legacy era. All requests without a session are
+one dialogue, and all stateless requests of the modern era another one; both can mix several clients. HTTP+SSE ties its
+POST requests to a stream by the URL that the stream's first event names.
 
 Used by: conversation.py
 Below: reader.py

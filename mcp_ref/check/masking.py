@@ -130,12 +130,7 @@ def _mask_address(url: str) -> str:
 
 
 def _mask_content(content: Content, is_log: bool = False) -> Content:
-    """Return the content without secrets, or the same object if it has none.
-
-    Args:
-        content: The content.
-        is_log: True if a secret ends with its line, False (default) if it can go on to the end of the content.
-    """
+    """Return the content without secrets, or the same object if it has none. In a log, a secret ends with its line."""
     if not _may_have_secret(content.data):
         return content
     data = _mask_json(content.data) if content.is_whole else None

@@ -29,9 +29,8 @@ request and everything that belongs to its response have the same number:
 `"frame": "{\"jsons", "frame_size": 2000000, "frame_sha256": "..."`. `"masked": true` marks an event in which `***`
 replaces a secret, so neither the type nor the size of that value is known. `"partial": true` marks a frame that ended
 without a line feed, because the process died or closed its output. A recording of the transport `messages` has only
-frames, because a program recorded its own messages; nothing is known about their framing.
-
-Other programs can write this format, too. A reader ignores members and events that it does not know.
+frames, because a program recorded its own messages; nothing is known about their framing. Other programs can write
+this format, too, because a reader ignores members and events that it does not know.
 
 Used by: recorder/, cli/ and the rest of check/. Below: nothing
 """
@@ -183,11 +182,10 @@ class HttpEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class HttpEnd(Event):
-    """The end of a response: it is complete, or one side has closed the connection too early."""
+    """The end of a response, which is complete unless one side has closed the connection too early."""
 
     number: int
     how: Ending
-    """`complete`, or the side that has closed the connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +237,7 @@ def format_event(event: Event) -> bytes:
             line |= {"response": event.number, "end": event.how}
         case Gap():
             line |= {"gap": event.events, "bytes": event.size, "because": event.because}
-    if event.masked:
-        line["masked"] = True
-    return _line(line)
+    return _line({**line, "masked": True} if event.masked else line)
 
 
 def _line(value: JSON) -> bytes:

@@ -125,12 +125,9 @@ def show_rules(options: argparse.Namespace) -> int:
         as_json({"rules": rules, "notObservable": {**reason_of}})
         return 0
     for rule in RULES:
-        _show_list(f"{rule.level:<7} {rule.meaning}", ids_of.get(rule.name, [rule.id]))
+        out("\n        ".join([f"{rule.level:<7} {rule.meaning}", *ids_of.get(rule.name, [rule.id])]))
     for reason in dict.fromkeys(reason_of.values()):
-        _show_list(f"\nnot observable ({len(ids_of[reason])} sentences): {reason}", ids_of[reason])
+        ids = ids_of[reason]
+        out("\n        ".join([f"\nnot observable ({len(ids)} sentences): {reason}", *ids]))
     out(f"\n{len(RULES)} rules decide {len(rule_of)} sentences; {len(reason_of)} cannot be observed")
     return 0
-
-
-def _show_list(heading: str, items: Sequence[str]) -> None:
-    out("\n        ".join([heading, *items]))

@@ -50,8 +50,7 @@ def run_drive(options: argparse.Namespace) -> int:
         drive_options = DriveOptions(
             _parse_calls(options.call), options.timeout or DEFAULT_SECONDS, parse_headers(options.header), revisions
         )
-    # the report says all that this package would warn of
-    logging.getLogger(__package__.rpartition(".")[0]).setLevel(logging.ERROR)
+    logging.getLogger(__package__.rpartition(".")[0]).setLevel(logging.ERROR)  # the report has its warnings, too
     try:
         report = asyncio.run(drive(server, drive_options))
     except McpError as error:
@@ -59,8 +58,7 @@ def run_drive(options: argparse.Namespace) -> int:
     findings, notes = judge(report)
     findings = shown(findings, options.advice)
     if options.junit is not None:
-        cases = list(_junit_cases(report.visits))
-        write_report(options.junit, junit_report("mcp_ref check", findings, notes, cases))
+        write_report(options.junit, junit_report("mcp_ref check", findings, notes, list(_junit_cases(report.visits))))
     if options.json:
         visits: list[JSON] = [dataclasses.asdict(visit) for visit in report.visits]
         judged = json_report(_server_name(report), findings, len(report.events), notes)
@@ -94,10 +92,7 @@ def _parse_calls(call_options: Iterable[str]) -> dict[str, Object]:
 
 
 def judge(report: Report) -> tuple[list[Finding], list[str]]:
-    """Return the findings about the server, and notes on the parts that were not judged.
-
-    Findings about the client are left out, because it breaks rules on purpose in a drive.
-    """
+    """Return the findings about the server only, because a drive breaks rules on purpose, and the unjudged parts."""
     conversation = Conversation(head=report.head)
     findings = [finding for event in report.events for finding in conversation.receive(event)]
     findings += conversation.close()

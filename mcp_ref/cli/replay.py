@@ -1,8 +1,7 @@
 """`replay FILE` plays the recorded server, and `replay --client FILE` sends the recorded requests to a server again.
 
-With `--revision`, a bridge in front of the recorded server converts its messages. The bridge sends some requests on its
-own, such as `tools/list`. If the recording lacks one of them, this is not reported as a mistake of the client: the list
-of tools is then empty, and the other requests get an error.
+With `--revision`, a bridge in front of the recorded server converts its messages. It sends some requests of its own,
+such as `tools/list`. One that was not recorded gets an empty list or an error, and is not reported as a mistake.
 """
 
 from __future__ import annotations

@@ -53,14 +53,7 @@ def test_{identifier}() -> None:
 
 
 def to_test(name: str, head: Head, revision: str, requests: Sequence[RecordedRequest]) -> str:
-    """Return the source of a pytest module.
-
-    Args:
-        name: The name of the recording's file.
-        head: Its head.
-        revision: The name of the revision that was spoken.
-        requests: The recorded requests.
-    """
+    """Return the source of a pytest module that repeats the requests of the recording in the file `name`."""
     identifier = "".join(c if c.isalnum() and c.isascii() else "_" for c in name.removesuffix(".jsonl")).strip("_")
     statements = [each for recorded in requests for each in _statements(recorded, requests)]
     source = _TEMPLATE.format(
@@ -134,13 +127,10 @@ def _with_further_pages(result: Object, method: str, requests: Sequence[Recorded
     return merged
 
 
-def _names(result: Object, list_name: str, attribute: str) -> list[JSON]:
-    return [item.get(attribute) for item in _items(result, list_name)]
-
-
-def _items(result: Object, list_name: str) -> list[Object]:
+def _members(result: Object, list_name: str, name: str) -> list[JSON]:
+    """Return a member of each item in a list of the result."""
     items = result.get(list_name)
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    return [item.get(name) for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 Check = Callable[[str, Object], Iterator[str]]
@@ -153,36 +143,33 @@ def _check_names(list_name: str, attribute: str) -> Check:
     def check(call: str, result: Object) -> Iterator[str]:
         python_name = "uri_template" if attribute == "uriTemplate" else attribute
         yield f"found = {call}"
-        yield f"assert [each.{python_name} for each in found] == {_literal(_names(result, list_name, attribute))}"
+        yield f"assert [each.{python_name} for each in found] == {_literal(_members(result, list_name, attribute))}"
 
     return check
 
 
 def _check_call(call: str, result: Object) -> Iterator[str]:
     yield f"result = {call}"
-    blocks = _items(result, "content")
     if result.get("isError"):
         yield "assert result.is_error"
-    kinds: list[JSON] = [block.get("type") for block in blocks]
-    if kinds == ["text"]:
-        yield f"assert result.text == {_literal(blocks[0].get('text'))}"
+    types = _members(result, "content", "type")
+    if types == ["text"]:
+        yield f"assert result.text == {_literal(_members(result, 'content', 'text')[0])}"
     else:
-        yield f"assert [block.type for block in result.content] == {_literal(kinds)}"
+        yield f"assert [block.type for block in result.content] == {_literal(types)}"
     if "structuredContent" in result:
         yield f"assert result.structured_content == {_literal(result['structuredContent'])}"
 
 
 def _check_contents(call: str, result: Object) -> Iterator[str]:
-    uris, texts = _names(result, "contents", "uri"), _names(result, "contents", "text")
     yield f"found = ({call}).contents"
-    yield f"assert [each.uri for each in found] == {_literal(uris)}"
-    yield f'assert [getattr(each, "text", None) for each in found] == {_literal(texts)}'
+    yield f"assert [each.uri for each in found] == {_literal(_members(result, 'contents', 'uri'))}"
+    yield f'assert [getattr(each, "text", None) for each in found] == {_literal(_members(result, "contents", "text"))}'
 
 
 def _check_messages(call: str, result: Object) -> Iterator[str]:
-    roles = _names(result, "messages", "role")
     yield f"prompt = {call}"
-    yield f"assert [message.role for message in prompt.messages] == {_literal(roles)}"
+    yield f"assert [message.role for message in prompt.messages] == {_literal(_members(result, 'messages', 'role'))}"
 
 
 def _with_arguments(method: str) -> Callable[[Object], str]:

@@ -152,20 +152,18 @@ async def _visit_all(report: Report, server: str | Sequence[str], options: Drive
 
 @dataclass
 class _Witness:
-    """A trace that keeps the frames of one process as events."""
+    """A trace that keeps the frames and the standard error of one process as events."""
 
     events: list[Event]
     connection: int
     started: float
 
     def __call__(self, direction: Direction, frame: bytes) -> None:
-        """Keep a frame."""
         sender: Side = "client" if direction == "->" else "server"
         at = time.monotonic() - self.started
         self.events.append(Frame(sender, content(bytes(frame)), at=at, connection=self.connection))
 
     def stderr(self, data: bytes) -> None:
-        """Keep a piece of standard error."""
         self.events.append(ErrorOutput(content(data), at=time.monotonic() - self.started, connection=self.connection))
 
 
@@ -176,13 +174,13 @@ async def _decline(request: object) -> ElicitResult:
 async def _visit(client: Client, visit: Visit, report: Report, calls: dict[str, Object]) -> None:
     info = client.server_info
     visit.server = f"{info.name} {info.version}".strip()
-    tools = await _tools(client, visit, calls) if client.server_can("tools") else []
+    tools = await _use_tools(client, visit, calls) if client.server_can("tools") else []
     if not report.advice:
         report.advice = advice_on(tools)
     if client.server_can("resources"):
-        await _resources(client, visit)
+        await _use_resources(client, visit)
     if client.server_can("prompts"):
-        await _prompts(client, visit)
+        await _use_prompts(client, visit)
     await _send_wrong_requests(client, visit, tools)
 
 
@@ -197,7 +195,7 @@ async def _try(visit: Visit, what: str, request: Coroutine[object, object, T]) -
         return None
 
 
-async def _tools(client: Client, visit: Visit, calls: dict[str, Object]) -> list[Tool]:
+async def _use_tools(client: Client, visit: Visit, calls: dict[str, Object]) -> list[Tool]:
     tools = await _try(visit, "tools/list", client.list_tools())
     if tools is None:
         return []
@@ -228,7 +226,7 @@ def _argument_schemas(tool: Tool) -> dict[str, JSON]:
     return properties if isinstance(properties, dict) else {}
 
 
-async def _resources(client: Client, visit: Visit) -> None:
+async def _use_resources(client: Client, visit: Visit) -> None:
     resources = await _try(visit, "resources/list", client.list_resources())
     templates = await _try(visit, "resources/templates/list", client.list_resource_templates())
     if resources is None:
@@ -241,7 +239,7 @@ async def _resources(client: Client, visit: Visit) -> None:
     visit.worked.append(f"{text}, {_counted(len(templates), 'template')}" if templates else text)
 
 
-async def _prompts(client: Client, visit: Visit) -> None:
+async def _use_prompts(client: Client, visit: Visit) -> None:
     prompts = await _try(visit, "prompts/list", client.list_prompts())
     if prompts is None:
         return

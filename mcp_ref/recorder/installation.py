@@ -61,17 +61,17 @@ class Plan:
         path = os.path.realpath(self.path)
         if _read(path) != self.old:
             raise InstallationError(f"{path} has changed meanwhile")
-        descriptor, name = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".mcp-")
+        descriptor, new_file = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".mcp-")
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
                 file.write(self.new)
             status = os.stat(path)
             if hasattr(os, "chown"):
-                os.chown(name, status.st_uid, status.st_gid)  # root must not take a user's file away
-            os.chmod(name, status.st_mode & 0o7777)
-            os.replace(name, path)
+                os.chown(new_file, status.st_uid, status.st_gid)  # root must not take a user's file away
+            os.chmod(new_file, status.st_mode & 0o7777)
+            os.replace(new_file, path)
         except BaseException:
-            os.unlink(name)
+            os.unlink(new_file)
             raise
 
 
@@ -79,9 +79,7 @@ def plan_installation(path: str, name: str, recording: str) -> Plan:
     """Plan to put the recorder in front of a server. Raise InstallationError if that is impossible."""
     server = _find(path, name)
     if not server.command:
-        raise InstallationError(
-            f"{server.place} has a URL: start `record FILE --http URL`, and write the URL it prints"
-        )
+        raise InstallationError(f"{server.place} has a URL: run `record FILE --http URL`, and enter the URL it prints")
     if _recorded_command(server.command) is not None:
         raise InstallationError(f"{server.place} is recorded already")
     command = [sys.executable or "python3", *_record_arguments(), recording, "--", *server.command]
@@ -148,7 +146,7 @@ def _planned(path: str, server: ServerConfig, command: list[str], edit: _Edit) -
 
 def _with_recorder(text: str, program: _Span, arguments: _Span | None, command: list[str]) -> str:
     """Write Python in place of the program, and the recorder's arguments and the program before the arguments."""
-    python, *recorder = [_quoted(word) for word in command[: command.index("--") + 1]]
+    python, *recorder = [json.dumps(word, ensure_ascii=False) for word in command[: command.index("--") + 1]]
     inserted = ", ".join([*recorder, text[program[0] : program[1]]])
     if arguments is None:
         return _replaced(text, {program: f"{python}{_NEW_ARGUMENTS}{inserted}]"})
@@ -168,10 +166,6 @@ def _without_recorder(text: str, program: _Span, arguments: _Span | None, comman
         return _replaced(text, {(program[0], arguments[1]): own[0]})
     end = own.end() + len(", ") if text.startswith(", ", own.end()) else own.end()
     return _replaced(text, {program: own[0], (start, end): ""})
-
-
-def _quoted(word: str) -> str:
-    return json.dumps(word, ensure_ascii=False)
 
 
 def _replaced(text: str, values: dict[_Span, str]) -> str:

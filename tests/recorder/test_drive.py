@@ -137,9 +137,9 @@ async def test_drive_calls_reads_and_gets_at_most_as_many_as_its_limits(monkeypa
         server.resource(f"n://{number}")(functools.partial(use, f"n{number}"))
     visit = Visit(MODERN)
     async with Client(server, revision=MODERN) as client:
-        await drive._tools(client, visit, {"n3": {}})
-        await drive._resources(client, visit)
-        await drive._prompts(client, visit)
+        await drive._use_tools(client, visit, {"n3": {}})
+        await drive._use_resources(client, visit)
+        await drive._use_prompts(client, visit)
     assert used == ["n0", "n1", "n3", "n0", "n1", "n0", "n1"]
     counts = ("called: 1 tool", "read: 2 resources", "got: 2 prompts")
     assert visit.notes == [f"not {count} (the limit is 2)" for count in counts]
