@@ -61,15 +61,15 @@ class OpenSubscription(Announcer):
         self.loop, self._catalog, self._accepted, self._id = channel.loop, channel.catalog, accepted, id
         self._members, self._resources = channel.open_subscriptions.members, resources
         self._revision, self._task_owner = channel.revision, channel.task_owner
-        self._notify, self._drain = channel.send_notification, channel.drain_notifications
+        self._send_notification, self._drain = channel.send_notification, channel.drain_notifications
         self.task: asyncio.Task[object] | None = None
         self._ended: asyncio.Future[None] | None = None  # not None while `task` waits for the end
-        self._held: HeldResponse | None = None  # not None while the response is held back
+        self.held: HeldResponse | None = None  # not None while the transport holds back the response
         self._expiry: asyncio.TimerHandle | None = None  # ends the subscription when the access token expires
 
     @property
     def meta(self) -> Object:
-        # [2026-07-28 basic/patterns/subscriptions#receiving-notifications] they MUST have the request's id as it is
+        # [2026-07-28 basic/patterns/subscriptions#receiving-notifications] each notification MUST have the request's id
         return {SUBSCRIPTION_ID: self._id}
 
     def open(self, ends_at: float | None) -> None:
@@ -82,12 +82,8 @@ class OpenSubscription(Announcer):
         if ends_at is not None:
             self._expiry = self.loop.call_later(max(0.0, ends_at - time.time()), self.end)
 
-    def hold(self, hold: Hold) -> None:
-        """Hold back the response until the subscription ends, so that no asyncio task has to wait for that."""
-        self._held = hold(self.close)
-
     async def wait_ended(self) -> None:
-        """Wait for the end of the subscription, which a cancellation of the wait ends too."""
+        """Wait until the subscription ends. Cancelling this wait ends it too."""
         self.task, self._ended = asyncio.current_task(), self.loop.create_future()
         try:
             await self._ended
@@ -97,9 +93,9 @@ class OpenSubscription(Announcer):
     def end(self) -> None:
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
-        if self._held is not None:
+        if self.held is not None:
             self.close()
-            self._held.release()
+            self.held.release()
 
     def close(self) -> None:
         self._catalog.announcers.discard(self)
@@ -111,7 +107,7 @@ class OpenSubscription(Announcer):
 
     @property
     def has_room(self) -> bool:
-        return self._held is not None and self._held.has_room
+        return self.held is not None and self.held.has_room
 
     async def drain_changes(self) -> None:
         await self._drain()
@@ -138,34 +134,62 @@ class OpenSubscription(Announcer):
 
     def send_change(self, method: str, subject: str | None) -> None:
         if subject is None:
-            self._notify(method, {"_meta": self.meta})
+            self._send_notification(method, {"_meta": self.meta})
         elif method == "notifications/tasks":
             task = self._catalog.tasks.store.get(subject, self._task_owner)
             if task is not None:
                 self.notify(method, dataclasses.replace(task, meta=self.meta))
         else:
             update = self._update(subject)
-            if update is not None:  # None if the resource has got a scope meanwhile
+            if update is not None:  # None if the caller may not read the resource any more
                 self.notify(method, update)
 
     def _update(self, uri: str) -> object:
         return self._catalog.resources.update_for(self._resources, uri, self.meta) if self._resources else None
 
     def notify(self, method: str, params: object) -> None:
-        self._notify(method, codec_for(self._revision).encode(params))
+        self._send_notification(method, codec_for(self._revision).encode(params))
 
 
 async def _subscribe(subscriptions: Subscriptions, uris: list[str], catalog: Catalog, access: Access | None) -> None:
     """Subscribe to the URIs of resources that exist and that the caller may read. Raise ProtocolError at a limit."""
     from ..lib.uri import canonical_uri  # lazy: not every server has resources
 
-    kept = access.without_headers() if access is not None else None
-    for number, uri in enumerate(uris, 1):
-        if number % YIELD_INTERVAL == 0:  # let other requests run, because a thousand URIs take long
-            await asyncio.sleep(0)
-        is_allowed = access is None or access.refusal_for(catalog.resources.access.scopes_of(uri)) is None
-        if is_allowed and catalog.resources.accepts_subscription(uri):
-            subscriptions.add(canonical_uri(uri) or uri, SubscribedResource(uri, kept))
+    stored_access = access.without_headers() if access is not None else None
+    try:
+        for number, uri in enumerate(uris, 1):
+            if number % YIELD_INTERVAL == 0:  # let other requests run, because a thousand URIs take long
+                await asyncio.sleep(0)
+            is_allowed = access is None or access.refusal_for(catalog.resources.access.scopes_of(uri)) is None
+            if is_allowed and catalog.resources.accepts_subscription(uri):
+                subscriptions.add(canonical_uri(uri) or uri, SubscribedResource(uri, stored_access))
+    except BaseException:  # including a cancellation, because no `OpenSubscription` exists that would clear them
+        subscriptions.clear()
+        raise
+
+
+async def _accept(
+    wanted: SubscriptionFilter, subscriptions: Subscriptions, channel: ListeningChannel, access: Access | None
+) -> SubscriptionFilter:
+    """Return the part of a filter that the server accepts, after adding its resources to `subscriptions`."""
+    if max(len(wanted.resource_subscriptions or ()), len(wanted.task_ids or ())) > MAX_RESOURCES:
+        raise ProtocolError(INVALID_PARAMS, f"Invalid params: name at most {MAX_RESOURCES} resources or tasks")
+    offered = channel.catalog.capabilities()
+    tasks = uris = None
+    if wanted.task_ids is not None and offered.extensions is not None:
+        if not declares(channel.peer_capabilities, EXTENSION_CAPABILITY):
+            raise MissingCapability(EXTENSION_CAPABILITY)
+        tasks = await channel.catalog.tasks.known(wanted.task_ids, channel.task_owner)
+    if wanted.resource_subscriptions is not None and offered.resources is not None:
+        await _subscribe(subscriptions, wanted.resource_subscriptions, channel.catalog, access)
+        uris = [each.uri for each in subscriptions.values()]
+    return SubscriptionFilter(
+        tools_list_changed=True if wanted.tools_list_changed and offered.tools is not None else None,
+        prompts_list_changed=True if wanted.prompts_list_changed and offered.prompts is not None else None,
+        resources_list_changed=True if wanted.resources_list_changed and offered.resources is not None else None,
+        resource_subscriptions=uris,
+        task_ids=tasks,
+    )
 
 
 async def listen(
@@ -173,40 +197,17 @@ async def listen(
 ) -> EmptyResult:
     """Serve `subscriptions/listen` until the client cancels the request, or the server ends the subscription.
 
-    Over HTTP, return at once, and hold back the response until the end.
+    Over HTTP, return at once, and let the transport hold back the response, so that no asyncio task waits for the end.
+    If the server has middleware, wait here, because for middleware a request ends when its handler returns.
     """
-    catalog = channel.catalog
-    wanted = params.notifications
-    if max(len(wanted.resource_subscriptions or ()), len(wanted.task_ids or ())) > MAX_RESOURCES:
-        text = f"Invalid params: a subscription must not name more than {MAX_RESOURCES} resources or tasks"
-        raise ProtocolError(INVALID_PARAMS, text)
-    offered = catalog.capabilities()
-    tasks: list[str] | None = None
-    if wanted.task_ids is not None and offered.extensions is not None:
-        if not declares(channel.peer_capabilities, EXTENSION_CAPABILITY):
-            raise MissingCapability(EXTENSION_CAPABILITY)
-        tasks = await catalog.tasks.known(wanted.task_ids, channel.task_owner)
-    subscriptions, uris = Subscriptions(catalog.service.subscribed), None
-    if wanted.resource_subscriptions is not None and offered.resources is not None:
-        try:
-            await _subscribe(subscriptions, wanted.resource_subscriptions, catalog, context.access)
-        except BaseException:  # including a cancellation, because no `OpenSubscription` exists that would clear them
-            subscriptions.clear()
-            raise
-        uris = [each.uri for each in subscriptions.values()]
-    accepted = SubscriptionFilter(
-        True if wanted.tools_list_changed and offered.tools is not None else None,
-        True if wanted.prompts_list_changed and offered.prompts is not None else None,
-        True if wanted.resources_list_changed and offered.resources is not None else None,
-        uris,
-        tasks,
-    )
+    subscriptions = Subscriptions(channel.catalog.service.subscribed)
+    accepted = await _accept(params.notifications, subscriptions, channel, context.access)
     subscription = OpenSubscription(accepted, subscriptions, channel, context.request_id)
     if context.access is not None:
         subscription.caller = context.access.caller
     subscription.open(context.access.ends_at if context.access is not None else None)
-    if channel.hold is not None and not catalog.middleware:  # middleware must see the request last until the end
-        subscription.hold(channel.hold)
+    if channel.hold is not None and not channel.catalog.middleware:
+        subscription.held = channel.hold(subscription.close)
         return EmptyResult(subscription.meta)
     await subscription.wait_ended()
     if channel.open_subscriptions.shares_stream:
