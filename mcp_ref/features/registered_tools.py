@@ -49,8 +49,7 @@ log = logging.getLogger(__name__)
 class ToolOptions(TypedDict, total=False):
     """Options of a tool. By default, `description` and the schemas come from the function's docstring and signature.
 
-    The server checks arguments and results with the schemas. Clients get them unchanged, except that before 2026-07-28
-    an output schema that does not describe an object is wrapped if it is generated, and otherwise left out.
+    The server checks arguments and results with the schemas. Clients get them unchanged, except for `wraps_result`.
     """
 
     title: str | None
@@ -66,8 +65,7 @@ class ToolOptions(TypedDict, total=False):
     scopes: Collection[str]
     """The scopes that a caller over HTTP needs. The HTTP server then needs `authorization=`. Default: no scopes."""
     asks_first: bool
-    """True if the function itself begins the task with `context.begin_task()`, for example after an elicitation.
-    Default: False, so the task begins before the function starts."""
+    """True if the function itself begins the task with `context.begin_task()`, after an elicitation. Default: False."""
 
 
 @dataclass(eq=False)

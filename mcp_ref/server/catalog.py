@@ -129,7 +129,6 @@ class Catalog:
             self.completions.check()
 
     def capabilities(self) -> ServerCapabilities:
-        """Return the server's capabilities: the features that have, or have had, an item."""
         declared = self.used_features
         list_changed: Object = {"listChanged": True}
         has_tasks = "tools" in declared and self.tools.can_be_tasks

@@ -5,8 +5,7 @@
 
 A server MUST NOT rely on earlier requests, so any of its processes can serve a request that names no task
 [2026-07-28 basic/index#statelessness]. If a handler needs input, the server stops it, and runs it again from its first
-line when the client repeats the request with its responses. The responses of all earlier rounds are in `requestState`,
-a text that the client gets with a result and sends back (basic/mrtr.py).
+line when the client repeats the request with its responses (basic/mrtr.py).
 
 Spec:  2026-07-28 basic/index#statelessness, basic/versioning, basic/patterns/mrtr
 """
@@ -18,7 +17,7 @@ import logging
 import time
 from collections.abc import Awaitable
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from ..basic import mrtr, versioning
 from ..basic.channel import Channel, RequestContext
@@ -36,15 +35,12 @@ from .announcements import OpenSubscriptions
 from .catalog import Catalog
 from .context import Context
 
-if TYPE_CHECKING:
-    from ..basic.subscriptions import SubscriptionsListenRequestParams
-
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
 class InputRounds:
-    """The input requests of one stateless request, and the client's responses of all rounds, both by key."""
+    """The input requests of one stateless request, and the client's responses in this and earlier rounds, by key."""
 
     def __init__(self) -> None:
         self.responses: Object = {}
@@ -53,7 +49,7 @@ class InputRounds:
         self._digests: Object = {}  # of the input requests of this round
 
     def read(self, request: Request, key: bytes, principal: str | None) -> None:
-        """Read the responses of all rounds. Raise ProtocolError if they or `requestState` are invalid."""
+        """Read the responses of all rounds. Raise ProtocolError if a response or `requestState` is invalid."""
         state, responses = request.params.get("requestState"), request.params.get("inputResponses", {})
         if not isinstance(responses, dict) or not all(isinstance(each, dict) for each in responses.values()):
             raise ProtocolError(INVALID_PARAMS, "Invalid params: inputResponses must be an object of objects")
@@ -62,26 +58,30 @@ class InputRounds:
             return
         digest = mrtr.request_digest(request.method, request.params)
         try:
-            before = mrtr.verify_state(key, state, digest, principal, time.time())
+            earlier = mrtr.verify_state(key, state, digest, principal, time.time())
         except ProtocolError as error:
             log.info("a requestState was refused: %s (all processes of a server need the same state_key)", error)
             raise
         self._has_state = True
-        self.responses |= cast(Object, before["answers"])
-        self._earlier_digests = cast(Object, before["questions"])
+        self.responses |= cast(Object, earlier["answers"])
+        self._earlier_digests = cast(Object, earlier["questions"])
 
     def response_to(self, method: str, params: Object, key: str | None) -> Object:
         """Return the client's response to an input request. Raise HandlerNeedsInput without one."""
-        # Without a key, the user's "yes" is valid only for the text that the user saw, which the digest identifies.
-        digest = "" if key is not None else mrtr.request_digest(method, params)
-        key = key if key is not None else str(len(self._digests) + 1)  # a retry uses the same number
+        digest = ""
+        if key is None:
+            # Without a key, the user's "yes" is valid only for the text that the user saw, which the digest identifies.
+            digest = mrtr.request_digest(method, params)
+            key = str(len(self._digests) + 1)  # a retry uses the same number
         if key in self._digests:
             raise ValueError(f"two input requests of one call have the same key {key!r}: give each request its own key")
         self._digests[key] = digest
         if digest and key in self.responses and not self._has_state:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: the response {key!r} in inputResponses needs the "
                                 "requestState of the result with this input request")  # fmt: skip
-        if self._earlier_digests.get(key, "") != digest and self.responses.pop(key, None) is not None:
+        has_changed = self._earlier_digests.get(key, "") != digest
+        if has_changed and key in self.responses:
+            del self.responses[key]
             log.info("input request %s (%s) has changed, so its response is ignored; key= would keep it", key, method)
         if key not in self.responses:
             raise mrtr.HandlerNeedsInput({key: {"method": method, "params": params}})
@@ -131,7 +131,7 @@ class StatelessRequest(Channel):
 
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
         if find_method(method, self.revision, "server") is None and method in SPECIFIED:
-            return False
+            return False  # only other revisions have this notification
         self.send_notification(method, codec_for(self.revision).encode(params))
         return True
 
@@ -162,6 +162,18 @@ class StatelessRequest(Channel):
         except ShapeError as error:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: invalid response to {method}: {error}") from None
 
+    def read(self, request: Request, params_type: type[T]) -> T:
+        """Return the params, after reading the responses of a retry. Raise ProtocolError if one is invalid."""
+        try:
+            params = codec_for(self.revision).decode(params_type, request.params)
+        except ShapeError as error:
+            raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
+        self.may_need_input = request.method in mrtr.INPUT_METHODS
+        is_retry = "inputResponses" in request.params or "requestState" in request.params
+        if self.may_need_input and is_retry and request.method not in self.catalog.custom_methods:
+            self.rounds.read(request, self.catalog.state_key, self.principal)  # a bridge reads its states itself
+        return params
+
     def to_modern_error(self, error: ProtocolError) -> BaseException:
         """Return an error without legacy codes, and -32042 (URLs to visit) as a request for input, if possible."""
         from ..features.elicitation import url_elicitations  # lazy: few requests fail
@@ -175,11 +187,10 @@ class StatelessRequest(Channel):
             response = self.rounds.responses.get(id)
             if isinstance(response, dict) and response.get("action") != "accept":
                 return ProtocolError(INVALID_PARAMS, f"{error.message}; the user did not agree to visit the URL")
-        codec = codec_for(self.revision)
+        encode = codec_for(self.revision).encode
         # [2026-07-28 client/elicitation#url-mode-elicitation-requests] ask again, because `accept` proves no visit
-        return mrtr.HandlerNeedsInput(
-            {id: {"method": "elicitation/create", "params": codec.encode(visit)} for id, visit in visits.items()}
-        )
+        again: dict[str, Object] = {id: {"method": "elicitation/create", "params": encode(visits[id])} for id in visits}
+        return mrtr.HandlerNeedsInput(again)
 
 
 async def serve_request(
@@ -188,7 +199,7 @@ async def serve_request(
 ) -> Object:  # fmt: skip
     """Serve one stateless request, and return its result. Raise ProtocolError for an error response.
 
-    `notify` sends a notification that belongs to the request, and `drain` waits until most of them are read. `hold`
+    `notify` sends a notification about the request, and `drain` waits until the client has read most of them. `hold`
     holds back the result of a subscription; None if the transport cannot do so.
     """
     catalog.service.served["modern"] += 1
@@ -197,32 +208,16 @@ async def serve_request(
         raise versioning.unsupported_revision(str(request.params.get("protocolVersion")), catalog.revisions)
     meta = versioning.read_request_meta(request.params, catalog.revisions)
     route = catalog.routes.get(request.method) or _find_route(catalog, request.method, meta.revision)
-    extension = route.method.capability or ""
-    if extension.startswith("extensions.") and not declares(meta.capabilities, extension):
-        raise MissingCapability(extension)  # the server has declared the extension, but the client must too
-    if meta.log_level is not None:
-        from ..features.logging import LEVELS  # lazy: few clients want log messages
-
-        # [2026-07-28 server/utilities/logging#error-handling] an invalid level SHOULD be rejected with -32602
-        if meta.log_level not in LEVELS:
-            raise ProtocolError(INVALID_PARAMS, f"Invalid params: the log level must be one of {', '.join(LEVELS)}")
+    _check_meta(meta, route.method)
     codec = codec_for(meta.revision)
     channel = StatelessRequest(catalog, meta, notify, drain, hold, principal, subscriptions)
-    try:
-        params: object = codec.decode(route.params, request.params)
-    except ShapeError as error:
-        raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
-    if request.method in mrtr.INPUT_METHODS:
-        channel.may_need_input = True
-        is_retry = "inputResponses" in request.params or "requestState" in request.params
-        if is_retry and request.method not in catalog.custom_methods:  # a bridge reads the states that it has made
-            channel.rounds.read(request, catalog.state_key, principal)
+    params: object = channel.read(request, route.params)
     try:
         try:
             context = Context(channel, request.id, params.meta, principal)  # type: ignore[attr-defined]
             result = await route.handler(params, context)
         except RemoteError:
-            raise
+            raise  # from another server that the handler called, so its code is not for this client
         except ProtocolError as error:
             raise channel.to_modern_error(error) from None
         if isinstance(result, CacheableResult) and request.method in catalog.cache_hints:
@@ -249,11 +244,21 @@ async def serve_request(
     return wire
 
 
+def _check_meta(meta: versioning.RequestMeta, method: Method) -> None:
+    extension = method.capability or ""
+    if extension.startswith("extensions.") and not declares(meta.capabilities, extension):
+        raise MissingCapability(extension)  # the server has declared the extension, but the client must too
+    if meta.log_level is not None:
+        from ..features.logging import LEVELS  # lazy: few clients want log messages
+
+        # [2026-07-28 server/utilities/logging#error-handling] an invalid level SHOULD be rejected with -32602
+        if meta.log_level not in LEVELS:
+            raise ProtocolError(INVALID_PARAMS, f"Invalid params: the log level must be one of {', '.join(LEVELS)}")
+
+
 def _find_route(catalog: Catalog, name: str, revision: Revision) -> Route:
     def handler_of(method: Method) -> Handler | None:
-        if name == "subscriptions/listen":
-            return catalog.wrapped(name, _listen)
-        return catalog.handler(method)
+        return catalog.wrapped(name, _listen) if name == "subscriptions/listen" else catalog.handler(method)
 
     custom = catalog.custom_methods.get(name)
     route = find_route(name, revision, "client", catalog.declares, handler_of, custom)
@@ -262,9 +267,7 @@ def _find_route(catalog: Catalog, name: str, revision: Revision) -> Route:
     return route
 
 
-def _listen(params: SubscriptionsListenRequestParams, context: RequestContext) -> Awaitable[object]:
+def _listen(params: Any, context: RequestContext) -> Awaitable[object]:
     from .subscriptions import listen  # lazy: most clients never subscribe
 
-    channel = context.channel
-    assert isinstance(channel, StatelessRequest)
-    return listen(channel, params, context)
+    return listen(cast(StatelessRequest, context.channel), params, context)

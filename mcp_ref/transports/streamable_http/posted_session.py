@@ -27,8 +27,7 @@ class EndpointLimits(CheckedFields):
     sessions: int = 10_000
     """Maximum number of sessions. A further one replaces an idle session, or (always in HTTP+SSE) gets 503."""
     sessions_per_caller: int = 1000
-    """Maximum number of sessions of one caller, which is a principal or, without authentication, a remote address (so
-    that all clients behind a proxy are one caller). A further session is handled as for `sessions`."""
+    """Maximum number of sessions of one caller: a principal, or without one a remote address, such as a proxy's."""
     session_idle: float = 1800.0
     """Time after which the server ends an idle session (no request in flight, and no listening client), in seconds."""
     initialize: int = 64 * 1024
