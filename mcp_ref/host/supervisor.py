@@ -210,7 +210,7 @@ class Supervisor:
         self._task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()  # replaced at each change of the state, for which callers wait
         self._wake = asyncio.Event()  # wakes `_serve`
-        self._pauses, self._ready_at, self._lost_calls = Pauses(), math.inf, 0
+        self._lost_calls = 0  # in a row
 
     async def prepare(self) -> Client:
         """Return a new client. Raise ConfigurationError, or Refused without the user's consent."""
@@ -230,7 +230,6 @@ class Supervisor:
     async def start(self) -> None:
         """Start the server, from every state."""
         await self.stop()
-        self._pauses = Pauses()
         self._change(ServerState.IDLE)
         self._task = asyncio.create_task(self._run(), name=f"supervise {self.config.name}")
 
@@ -289,11 +288,10 @@ class Supervisor:
         try:
             if self.config.is_disabled:
                 return self._change(ServerState.DISABLED)
-            pause = await self._run_once()
-            while pause is not None:
+            pauses = Pauses()
+            while (pause := await self._run_once(pauses)) is not None:
                 await asyncio.sleep(pause)
                 self.status.restarts += 1
-                pause = await self._run_once()
         except ConfigurationError as error:
             self._change(ServerState.MISCONFIGURED, str(error))
         except Refused as error:
@@ -304,11 +302,11 @@ class Supervisor:
         finally:
             self.attempted.set()
 
-    async def _run_once(self) -> float | None:
+    async def _run_once(self, pauses: Pauses) -> float | None:
         """Start the server once, and serve it until it ends. Return the pause before the next start, or None."""
         if self.config.file is not None:
             self._change(ServerState.UNAPPROVED)
-        client, self._ready_at = await self.prepare(), math.inf
+        client, ready_at = await self.prepare(), math.inf
         self._change(ServerState.STARTING)
         seconds = self.config.entry.get("startup_timeout_sec", STARTUP_SECONDS)
         error: Exception
@@ -316,6 +314,7 @@ class Supervisor:
             async with self._starting, asyncio.timeout(seconds):
                 await client.connect()
                 await self._refresh(client)
+            ready_at = time.monotonic()
             error = await self._serve(client)
         except TimeoutError:
             error = RequestTimeout(f"the server was not ready within {seconds:g} s")
@@ -329,7 +328,7 @@ class Supervisor:
         text = self.mask("\n".join([str(error), *getattr(error, "__notes__", ())]))
         log.warning("the server %s is not available: %s", self.config.name, text)
         now = time.monotonic()
-        pause = self._pauses.after_failure(now, now - self._ready_at, client.connector.starts)
+        pause = pauses.after_failure(now, now - ready_at, client.connector.starts)
         if pause is None or _is_permanent(error):
             self._change(ServerState.FAILED, text)
             return None
@@ -344,7 +343,7 @@ class Supervisor:
         refreshed = loop.time()
         ended.add_done_callback(self._session_ended)
         self.status.revision, self.status.era = client.revision.name, client.revision.era
-        self._lost_calls, self.tools.pause, self._ready_at = 0, MIN_PAUSE, time.monotonic()
+        self._lost_calls, self.tools.pause = 0, MIN_PAUSE
         self._change(ServerState.READY)
         while not ended.done():
             self._wake.clear()
