@@ -1,18 +1,18 @@
 """The supervision of one server: start it, list its tools, notice its end, and start it again.
 
-Because each server has an asyncio task of its own, one that does not start, is silent, sends too many messages, or ends
-again and again does not disturb the others.
+Each server has its own asyncio task, so one that does not start, is silent, floods us with messages or keeps ending
+does not disturb the others.
 
-    Restart   after 1, 2, 4 ... 60 seconds, randomly 20 % more or less. The pause is short again after 60 seconds of
-              readiness; a successful start is not enough, or a server that responds and exits would restart forever.
-    Calls     five in a row without a response suspend the server: it gets no calls for 30 seconds, and then a ping.
-    Tools     of a server that is away (not ready) stay in the list for 60 seconds, and calls fail at once.
-    Changes   of the list of tools are fetched at most once a second, and ever more rarely if the list is unchanged.
+    Restart   The pauses are 1, 2, 4 ... 60 seconds, each up to 20 % longer or shorter, at random. They are short again
+              only after 60 seconds of readiness, because a server that responds and exits starts successfully too.
+    Calls     After five calls in a row without a response, the server gets no calls for 30 seconds, and then a ping.
+    Tools     While the server is away (not ready), its tools stay in the list for 60 seconds, but calls fail at once.
+    Changes   A changed list of tools is fetched at most once a second, and ever more rarely while it stays the same.
 
 Threats:
     restart-loop: the user's computer; a server; ends after each start; the pauses become longer, and after 6 failures
-        the server is not started again.
-    list-loop: the time of the host; a server; reports a change after each list; the next list waits, ever longer.
+        in 10 minutes the server is not started again.
+    list-loop: the host's processor time; a server; reports a change after each list; we wait ever longer to fetch it.
 
 Spec:  2026-07-28 basic/transports/stdio#unexpected-termination, server/tools#list-changed-notification
 """
@@ -44,22 +44,22 @@ from .names import model_names
 log = logging.getLogger(__name__)
 
 STARTUP_SECONDS = 30.0
-"""Default time limit for the start, the negotiation and the first list of tools, in seconds."""
+"""Default time limit for starting a server, negotiating, and fetching its first list of tools, in seconds."""
 
 GRACE_SECONDS = 60.0
-"""Time for which the tools of a server that is away stay in the list, in seconds."""
+"""Time for which the tools of an absent server stay in the list, in seconds."""
 
 MIN_PAUSE, MAX_PAUSE = 1.0, 60.0
-"""Shortest and longest pause before a restart (without the random part) or a new list of tools, in seconds."""
+"""Shortest and longest pause before a restart (without the random part) or the next list of tools, in seconds."""
 
 READY_SECONDS = 60.0
-"""Time of readiness after which the pause before a restart is short again, in seconds."""
+"""Time for which a server must be ready before the pauses are short again, in seconds."""
 
 MAX_FAILURES, FAILURE_SECONDS = 6, 600.0
-"""Number of failed starts within 600 seconds after which the server is not started again."""
+"""Number of failures (failed starts, and ends of a ready server) within 600 seconds after which we stop restarting."""
 
-MAX_LOST_CALLS, SUSPEND_SECONDS = 5, 30.0
-"""Number of successive calls without a response after which the server gets no calls for 30 seconds."""
+MAX_LOST_CALLS, SUSPEND_SECONDS, PING_SECONDS = 5, 30.0, 5.0
+"""Number of calls in a row without a response after which the server is suspended for 30 seconds, and then pinged."""
 
 MAX_TOOLS, MAX_PAGES = 1000, 100
 """Maximum number of tools of one server, and maximum number of pages of one list."""
@@ -78,8 +78,8 @@ class ServerState(Enum):
       v           v                      v    |                 v                                  v
     DISABLED    stays, if denied       FAILED <-- BACKING_OFF <--- the server has ended, or does not respond
     MISCONFIGURED
-    Only a server of a configuration file needs consent. `Host.restart` leads from every state to IDLE. In the state
-    STOPPED, the host is closed.
+    Only a server from a configuration file needs consent. `Host.restart` leads from every state to IDLE. STOPPED is the
+    last state: the host was closed, or `Host.reload` has removed the server.
     """
 
     IDLE = "idle"
@@ -120,17 +120,17 @@ class ServerStatus:
     in_flight: int = 0
     """Number of calls that wait for a result."""
     dropped: dict[str, int] = field(default_factory=dict)
-    """Number of dropped log messages, and number of tools over a limit."""
+    """Number of dropped "log messages", and of "tools" over a limit."""
     needs_sign_in: bool = False
     """True if the user must sign in before the server can start."""
 
 
 class ServerUnavailable(McpError):
-    """A request to a server that is away, which was not sent. The text has the state, the next try and the reason."""
+    """A request that was not sent, because its server is not ready. The text says why, and when the next try is."""
 
 
 class Pauses:
-    """The pauses between the starts of one server. It has no clock, so its method gets the time."""
+    """The pauses between the starts of one server. It has no clock, so the caller passes the time."""
 
     def __init__(self) -> None:
         self._pause = MIN_PAUSE
@@ -140,7 +140,7 @@ class Pauses:
         """Return the pause before the next start, in seconds, or None after too many failures.
 
         `now` is the time of the failure, `ready_seconds` the time for which the server was ready, and `starts` the
-        number of its processes, because a client may start two to negotiate the era.
+        number of processes that the client has started, because it may need two to negotiate the era.
         """
         if ready_seconds >= READY_SECONDS:
             self._pause = MIN_PAUSE
@@ -152,18 +152,18 @@ class Pauses:
 
 
 class ToolList(dict[str, Tool]):
-    """The allowed tools of one server, by name, which outlive the server for `GRACE_SECONDS`."""
+    """The approved tools of one server, by name. They outlive the server by `GRACE_SECONDS`."""
 
     def __init__(self, server: str, on_change: Callable[[], None]) -> None:
         super().__init__()
         self.by_model_name: dict[str, tuple[str, str]] = {}
-        """The names of these tools as pairs of server and tool, by model name."""
+        """Pairs of server name and tool name, by the tool's model name (names.py)."""
         self.is_stale = False
         """True if the server has reported a change of its tools."""
         self.pause = MIN_PAUSE
-        """Minimum time from one fetch to the next, in seconds. It doubles at each fetch until the list changes."""
+        """Minimum time between two fetches, in seconds. Each fetch doubles it, and a changed list resets it."""
         self._server, self._on_change = server, on_change
-        self._expiry: asyncio.TimerHandle | None = None  # not None while the server is away
+        self._expiry: asyncio.TimerHandle | None = None  # removes the tools; None unless the server is away
 
     def replace(self, tools: dict[str, Tool]) -> None:
         if tools != self:
@@ -208,7 +208,7 @@ class Supervisor:
         self.attempted = asyncio.Event()
         """Set when the first start has succeeded or failed."""
         self._task: asyncio.Task[None] | None = None
-        self._changed = asyncio.Event()  # replaced at each change of the state, for which callers wait
+        self._changed = asyncio.Event()  # set, and replaced by a new one, whenever the state changes
         self._wake = asyncio.Event()  # wakes `_serve`
         self._lost_calls = 0  # in a row
 
@@ -244,7 +244,7 @@ class Supervisor:
         self._wake.set()
 
     def call_ended(self, is_lost: bool) -> None:
-        """Count successive calls without a response."""
+        """Count calls in a row without a response, and wake `_serve` if there are too many."""
         self._lost_calls = self._lost_calls + 1 if is_lost else 0
         if self._lost_calls >= MAX_LOST_CALLS:
             self._wake.set()
@@ -271,12 +271,12 @@ class Supervisor:
         reason = f": {status.last_error}" if status.last_error else ""
         raise ServerUnavailable(f"the server {status.name} is {status.state.value}{retry}{reason}")
 
-    def _change(self, state: ServerState, error: str | None = None, next_try: float | None = None) -> None:
+    def _change(self, state: ServerState, error: str | None = None, pause: float | None = None) -> None:
         status, now = self.status, time.time()
         status.state, status.since = state, now
         if error:
             status.last_error = self.mask(error)
-        status.next_try = None if next_try is None else now + next_try
+        status.next_try = None if pause is None else now + pause
         if state not in (ServerState.IDLE, ServerState.UNAPPROVED, ServerState.STARTING):
             self.attempted.set()
         self._changed.set()
@@ -296,14 +296,14 @@ class Supervisor:
             self._change(ServerState.MISCONFIGURED, str(error))
         except Refused as error:
             self._change(ServerState.UNAPPROVED, str(error))
-        except Exception as error:  # a fault of this package or of a callback, which must not end other servers
+        except Exception as error:  # a fault of this package or of the program's callback
             log.exception("the supervision of %s failed", self.config.name)
             self._change(ServerState.FAILED, f"internal error: {error}")
         finally:
             self.attempted.set()
 
     async def _run_once(self, pauses: Pauses) -> float | None:
-        """Start the server once, and serve it until it ends. Return the pause before the next start, or None."""
+        """Start the server, and wait until it ends. Return the pause before a restart, or None without a restart."""
         if self.config.file is not None:
             self._change(ServerState.UNAPPROVED)
         client, ready_at = await self.prepare(), math.inf
@@ -336,22 +336,22 @@ class Supervisor:
         return pause
 
     async def _serve(self, client: Client) -> Exception:
-        """Fetch changed lists of a ready server, and suspend it if calls get lost, until it ends. Return the reason."""
+        """Fetch changed lists, and suspend a server that loses calls, until it ends. Return the reason of its end."""
         self.tools.cancel_removal()
         self.client = client
         loop, ended = asyncio.get_running_loop(), client.session.ended
-        refreshed = loop.time()
+        refreshed_at = loop.time()
         ended.add_done_callback(self._session_ended)
         self.status.revision, self.status.era = client.revision.name, client.revision.era
         self._lost_calls, self.tools.pause = 0, MIN_PAUSE
         self._change(ServerState.READY)
         while not ended.done():
             self._wake.clear()
-            refresh_at = refreshed + self.tools.pause if self.tools.is_stale else None
+            refresh_at = refreshed_at + self.tools.pause if self.tools.is_stale else None  # None: wait until woken
             if self._lost_calls >= MAX_LOST_CALLS:
                 self._change(ServerState.SUSPENDED, "several calls in a row got no response", SUSPEND_SECONDS)
                 await asyncio.wait([ended], timeout=SUSPEND_SECONDS)
-                await client.ping(timeout=5 * MIN_PAUSE)
+                await client.ping(timeout=PING_SECONDS)
                 self._lost_calls = 0
                 self._change(ServerState.READY)
             elif refresh_at is not None and loop.time() >= refresh_at:
@@ -359,7 +359,7 @@ class Supervisor:
                     await self._refresh(client)
                 except (McpError, OSError) as error:  # keep the old list
                     self.status.last_error = self.mask(str(error))
-                refreshed = loop.time()
+                refreshed_at = loop.time()
             else:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout_at(refresh_at):
@@ -367,14 +367,14 @@ class Supervisor:
         return ended.result() or ConnectionClosed("the server has ended the connection")
 
     def _session_ended(self, ended: asyncio.Future[McpError | None]) -> None:
-        """Change the state at once, before the callers of lost requests continue."""
+        """Change the state at once, so that the callers of lost requests already see it when they continue."""
         if self.client is not None:
             self.client = None
             self._change(ServerState.BACKING_OFF, str(ended.result() or "the connection has ended"))
         self._wake.set()
 
     async def _refresh(self, client: Client) -> None:
-        """Fetch the tools. Skip those that exceed a limit, or that `accepted` does not return."""
+        """Fetch the tools, leaving out those over a limit, and keep the ones that `approved` returns."""
         self.tools.is_stale = False
         self.tools.pause = min(2 * self.tools.pause, MAX_PAUSE)  # short again if `replace` finds a change
         listed = await client.list_tools() if client.server_can("tools") else []
@@ -390,7 +390,7 @@ class Supervisor:
 
 
 def _is_permanent(error: Exception) -> bool:
-    """Return True if the next start would fail too, because a program, a permission or a common revision is missing."""
+    """Return True if a restart would fail too, because a program, a permission or a common revision is missing."""
     if isinstance(error, AuthorizationError | UnsupportedRevision | TypeError):
         return True
     is_refused = isinstance(error, ConnectionClosed) and _HTTP_REFUSED.search(str(error)) is not None

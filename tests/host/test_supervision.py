@@ -370,6 +370,7 @@ async def test_suspended_server_without_response_to_the_ping_is_restarted(
     quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor, "SUSPEND_SECONDS", 0.05)
+    monkeypatch.setattr(supervisor, "PING_SECONDS", 0.05)
     server = Scripted(lambda method, params: {"tools": [tool("t")]} if method == "tools/list" else None)
     async with opened(Host({"s": server})) as host:
         for _ in range(5):
