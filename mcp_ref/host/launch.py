@@ -10,9 +10,9 @@ is an error, because a remote server would otherwise report a wrong token, and n
 
 The user's consent is valid for one digest, which contains everything that decides what runs, and where secrets go: the
 entry in the file, the absolute path of the program, the arguments, the folder, the variables with their values, the
-PATH, the URL and the headers. Only a secret (the value of a variable or header whose name ends like TOKEN or KEY) can
-have a new value, because people replace tokens often, and because a token decides nothing. Nor does the digest contain
-the content of programs and scripts, because it changes with each update, and a script can load any other file. So the
+PATH, the URL and the headers. It leaves out typed texts and secrets (values of variables or headers whose names end
+like TOKEN or KEY), because people replace tokens often, and a token does not decide what runs. It also leaves out the
+content of programs and scripts, because that changes with each update, and a script can load any other file. So the
 consent is to this program in this folder, with its updates, and the host asks again in another folder.
 
 Threats:
@@ -59,7 +59,7 @@ MAX_ENV_FILE = 64 * 1024
 """Maximum size of an `envFile`, in bytes."""
 
 _USER_OF_URL, _QUERY = re.compile("://[^/?#@]*@"), re.compile("([?#]).*", re.DOTALL)
-_VARIABLE = re.compile(r"\$\$\{|\$\{([^{}]*)\}")
+_VARIABLE = re.compile(r"\$\$\{|\$\{([^{}]*)\}")  # without a group for the literal text `$${`
 
 _Place = Literal["argument", "variable", "header", "url"]
 
@@ -70,9 +70,9 @@ class Text(NamedTuple):
     real: str
     """The text that the server gets."""
     shown: str
-    """The text for the user: `${NAME}` for a variable of the environment, which can be secret, and for a typed text."""
+    """The text that the user sees: `${NAME}` for a typed text, and for a variable that can be secret."""
     compared: str
-    """The text in the digest: `${NAME}` for a secret that people replace, and for a typed text."""
+    """The text in the digest: `${NAME}` for a typed text, and for a secret, which people may replace."""
 
 
 @dataclass(frozen=True)
@@ -115,21 +115,21 @@ class Launch:
 
     @property
     def target(self) -> str | list[str]:
-        """The URL, or the command with the program that the user has seen, so that the PATH is not searched again."""
+        """The URL, or the command with the path of the program that the user has seen, so that no other one starts."""
         return self.url or [self.program or self.command[0], *self.command[1:]]
 
     def mask(self, text: str) -> str:
-        """Return a text in which `***` replaces each secret, also in the forms in which a text quotes it."""
+        """Replace each secret in a text by `***`, even where the text quotes it in another form."""
         forms = set[str]()
         for secret in self.secrets:
-            # in Python and JSON, in a URL, and in a URL without its fragment
+            # as written, quoted by Python and JSON, in a URL, and a secret URL without its fragment
             forms |= {secret, repr(secret)[1:-1], json.dumps(secret)[1:-1], quote(secret, ""), secret.partition("#")[0]}
-        shown = sorted((each for each in forms if len(each) >= MIN_SECRET), key=len, reverse=True)
-        pattern = "|".join(map(re.escape, shown))
-        return re.sub(pattern, "***", text, flags=re.IGNORECASE) if pattern else text  # a host is in lower case
+        longest_first = sorted((each for each in forms if len(each) >= MIN_SECRET), key=len, reverse=True)
+        pattern = "|".join(map(re.escape, longest_first))
+        return re.sub(pattern, "***", text, flags=re.IGNORECASE) if pattern else text  # errors have lower-case hosts
 
     def check(self, config: ServerConfig) -> None:
-        """Raise ConfigurationError for a forbidden character in a URL, header or command. Quote no variable's value."""
+        """Raise ConfigurationError for a forbidden character in a URL, header or command, without quoting a secret."""
         try:
             if self.url is not None:
                 check_url(self.url, self.headers)
@@ -137,6 +137,7 @@ class Launch:
             if b"\0" in os.fsencode("".join(texts)) or any("=" in name for name in self.env):
                 raise ValueError("the command, cwd or env contains NUL, or the name of a variable contains '='")
         except ValueError as error:
+            # Quote the URL as written, because a variable in it may be a secret.
             text = str(error).replace(f"{self.url!r:.200}", f"{config.entry.get('url')!r:.200}")
             raise ConfigurationError(f"{config.place}: {text}") from None
 
@@ -152,68 +153,70 @@ def launch_of(
     """
     if config.problem is not None:
         raise ConfigurationError(config.problem)
-    entry, texts = config.entry, _Texts(config, environment, inputs)
+    entry, variables = config.entry, _Variables(config, environment, inputs)
     path = None
     if "envFile" in entry:
-        path = os.path.abspath(os.path.join(config.folder, texts.expand("envFile", entry["envFile"]).real))
+        path = os.path.abspath(os.path.join(config.folder, variables.expand("envFile", entry["envFile"]).real))
         env_file = _read_env_file(config, path) if env_file is None else env_file
-    env = texts.variables(env_file or "")
-    headers = texts.headers()
-    secrets = [each.real for name, each in [*env.items(), *headers.items()] if each and may_be_secret(name)]
-    texts.secrets |= {secret.removeprefix("Bearer ") for secret in secrets if secret}
-    facts: list[object] = [
-        config.digest, sorted(config.inputs.items()),
-        *([name, None if each is None else each.compared] for name, each in sorted(env.items())),
-    ]  # fmt: skip
+    env = variables.env(env_file or "")
+    headers = variables.headers()
+    secrets = [each.real for name, each in [*env.items(), *headers.items()] if each is not None and may_be_secret(name)]
+    variables.secrets |= {secret.removeprefix("Bearer ") for secret in secrets if secret}
+    compared_env = [[name, None if each is None else each.compared] for name, each in sorted(env.items())]
+    facts: list[object] = [config.digest, sorted(config.inputs.items()), *compared_env]
     if "url" in entry:
-        launch = _connection(entry["url"], texts, headers, facts)
+        launch = _connection(entry["url"], variables, headers, facts)
     else:
-        launch = _process(config, texts, {name: each and each.real for name, each in env.items()}, facts)
+        real_env = {name: None if each is None else each.real for name, each in env.items()}
+        launch = _process(config, variables, real_env, facts)
     return replace(
         launch, digest=hashlib.sha256(json.dumps(facts).encode()).hexdigest(), env_file=env_file or "",
-        settings=texts.settings, dangers=_dangers(config, env, texts, environment, path), secrets=texts.secrets,
+        settings=variables.settings, dangers=variables.dangers(env, path), secrets=variables.secrets,
     )  # fmt: skip
 
 
-def _connection(written: str, texts: _Texts, headers: Mapping[str, Text], facts: list[object]) -> Launch:
-    """Return the connection to a URL, and add to `facts` what the user's consent depends on."""
-    url = texts.expand("url", written, "url")
-    origin = _before_path(url.real)  # the true host, even if a variable contains it
+def _connection(written: str, variables: _Variables, headers: Mapping[str, Text], facts: list[object]) -> Launch:
+    """Return the launch of a URL, and add the facts that the user's consent depends on to `facts`."""
+    url = variables.expand("url", written, "url")
+    origin = _before_path(url.real)  # the true host, even if it comes from a variable
     facts += [origin, url.compared, sorted((name, each.compared) for name, each in headers.items())]
     real = {name: each.real for name, each in headers.items()}
     return Launch([], url.real, {}, real, None, shown_url=origin + url.shown[len(_before_path(url.shown)) :])
 
 
-def _process(config: ServerConfig, texts: _Texts, env: dict[str, str | None], facts: list[object]) -> Launch:
-    """Return the start of a process, and add to `facts` what the user's consent depends on."""
+def _process(config: ServerConfig, variables: _Variables, env: dict[str, str | None], facts: list[object]) -> Launch:
+    """Return the launch of a process, and add the facts that the user's consent depends on to `facts`."""
     if not config.command:
         return Launch([], None, env, {}, None)  # a server in this program
-    word = texts.expand("command", config.entry["command"]).real
-    arguments = [texts.expand("args", each, "argument", each) for each in config.entry.get("args", [])]
-    written = texts.expand("cwd", config.entry["cwd"]).real if "cwd" in config.entry else None
-    cwd = _without_links(os.getcwd() if written is None else os.path.join(config.folder, written))
-    command = [word, *(each.real for each in arguments)]
+    program_name = variables.expand("command", config.entry["command"]).real
+    arguments = [variables.expand("args", each, "argument", each) for each in config.entry.get("args", [])]
+    if "cwd" in config.entry:
+        folder = os.path.join(config.folder, variables.expand("cwd", config.entry["cwd"]).real)
+    else:
+        folder = os.getcwd()
+    cwd = _without_links(folder)
+    command = [program_name, *(each.real for each in arguments)]
     search = server_environment(env).get("PATH")
     try:
         program = system.SYSTEM.find_program(command, search, cwd)[0]
     except (OSError, ValueError):  # the start reports the reason
         program = None
-    # by argument, the absolute paths of those that exist: a path is not a secret, and it decides what runs
+    # The absolute paths of arguments that exist as files or folders. They are compared, because they decide what runs.
     possible = {each.real: os.path.join(cwd, each.real) for each in arguments if "${input:" not in each.compared}
     existing = {argument: path for argument, path in possible.items() if argument and os.path.exists(path)}
     compared = [each.real if each.real in existing else each.compared for each in arguments]
-    facts += [program, word, compared, cwd, search]
-    shown = (word, *(each.shown for each in arguments))
+    facts += [program, program_name, compared, cwd, search]
+    shown = (program_name, *(each.shown for each in arguments))
     paths = tuple(path for path in existing.values() if path not in shown)
     return Launch(command, None, env, {}, cwd, program=program, shown_command=shown, paths=paths)
 
 
-class _Texts:
-    """The texts of one server with their variables replaced, and a record of the variables."""
+class _Variables:
+    """The variables of one server: their replacement, and a record of their sources and of the secrets among them."""
 
     def __init__(self, config: ServerConfig, environment: Mapping[str, str], inputs: Mapping[str, str]) -> None:
         self.secrets = set[str]()
-        self._settings: dict[tuple[_Place, str], list[Setting]] = {}  # by place and name; a file can have thousands
+        self._settings: dict[tuple[_Place, str], list[Setting]] = {}  # a table, because a file can have thousands
         self._config, self._environment, self._inputs = config, environment, inputs
         folder = os.path.abspath(config.folder)
         self._predefined = {
@@ -226,16 +229,15 @@ class _Texts:
         return tuple(itertools.chain.from_iterable(self._settings.values()))
 
     def expand(self, key: str, text: str, place: _Place | None = None, name: str = "") -> Text:
-        """Replace the variables of a text of the entry's `key`. `place` and `name` say where the server gets it."""
+        """Replace the variables in a text of the entry's `key`. A text without a `place` decides what runs."""
         pieces, end = list[Text](), 0
         for found in _VARIABLE.finditer(text):
-            literal = _public(text[end : found.start()] + ("${" if found[1] is None else ""))
-            pieces.append(literal)
-            if found[1] is not None:
-                pieces.append(self.value_of(key, found[1], place, name))
+            pieces.append(_public(text[end : found.start()]))
+            pieces.append(_public("${") if found[1] is None else self.value_of(key, found[1], place, name))
             end = found.end()
         pieces.append(_public(text[end:]))
-        expanded = Text(*("".join(forms) for forms in zip(*pieces, strict=True)))  # each of the three forms by itself
+        real, shown, compared = zip(*pieces, strict=True)
+        expanded = Text("".join(real), "".join(shown), "".join(compared))
         if key == "url" and "${input:" in _before_path(expanded.shown):
             raise self._error(key, f"the host in {text!r:.100} is an input; {_NO_INPUT}")
         return expanded
@@ -254,14 +256,14 @@ class _Texts:
             advice = f"set this variable, or write ${{{source:.100}:-default}}"
             raise self._error(key, f"the variable {source!r:.100} is not set; {advice}")
         if source in INHERITED_VARIABLES:
-            return _public(value)
+            return _public(value)  # such as HOME, which the server inherits anyway
         self.secrets.add(value)
         if place is None:
             return _public(value)  # it decides what runs, so the user sees it
         self._note(Setting(place, name, "environment", source))
         shown = f"${{{source}}}"
-        is_replaced = is_secret_name(source) or (place in ("variable", "header") and is_secret_name(name))
-        return Text(value, shown, shown if is_replaced else value)
+        is_secret = is_secret_name(source) or (place in ("variable", "header") and is_secret_name(name))
+        return Text(value, shown, shown if is_secret else value)
 
     def _typed(self, key: str, id: str, default: str | None, place: _Place | None, name: str) -> Text:
         if place is None:
@@ -274,20 +276,21 @@ class _Texts:
             raise self._error(key, f"the variable {f'input:{id}'!r:.100} is not set; {advice}")
         self.secrets.add(value)
         self._note(Setting(place, name, "input", id, _without_secret(name, default or "")))
-        shown = f"${{input:{id}:-{default}}}" if default else f"${{input:{id}}}"  # without a typed text, it is sent
+        shown = f"${{input:{id}:-{default}}}" if default else f"${{input:{id}}}"  # the default may be sent
         return Text(value, shown, f"${{input:{id}}}")
 
-    def variables(self, env_file: str) -> dict[str, Text | None]:
+    def env(self, env_file: str) -> dict[str, Text | None]:
         """Return the environment variables of the entry and of its `envFile`, by name."""
         env: dict[str, Text | None] = {}
         for name, value in _parse_env_file(env_file).items():
             shown = _without_secret(name, value)
             self._note(Setting("variable", name, "envFile", value=shown))
-            env[name] = Text(value, shown, "" if is_secret_name(name) and not is_place(value) else value)
+            is_secret = is_secret_name(name) and not is_place(value)
+            env[name] = Text(value, shown, "" if is_secret else value)
         entry = self._config.entry
         for name in entry.get("env_vars", []):
             if name in self._environment:
-                self._settings.pop(("variable", name), None)  # the sources of the value that is replaced
+                self._settings.pop(("variable", name), None)  # the source of the value that this one replaces
                 env[name] = self.value_of("env_vars", name, "variable", name)
         for name, number_or_text in entry.get("env", {}).items():
             self._settings.pop(("variable", name), None)
@@ -311,8 +314,19 @@ class _Texts:
             headers["Authorization"] = Text(*(f"Bearer {form}" for form in token))
         return headers
 
+    def dangers(self, env: Mapping[str, Text | None], env_file: str | None) -> tuple[Danger, ...]:
+        """Return the dangerous variables, except those that keep the value of the user's environment."""
+        from_env_file = {each.name for each in self.settings if each.source == "envFile"}
+        found = []
+        for name, text in env.items():
+            reason = variable_danger(name)
+            if reason is not None and text is not None and text.real != self._environment.get(name):
+                warning = f"{quoted(name)} {reason}; it is set to {quoted(text.shown)}"
+                found.append(Danger(name, warning, env_file if name in from_env_file else self._config.file))
+        return tuple(found)
+
     def _with_source(self, key: str, text: str, place: _Place, name: str) -> Text:
-        """Replace the variables of a text. If it is more than one variable of the user, its source is also the file."""
+        """Replace the variables in a text. Unless it is just one variable, note the file as a source too."""
         expanded = self.expand(key, text, place, name)
         if (place, name) not in self._settings or not _VARIABLE.fullmatch(text):
             self._note(Setting(place, name, "file", value=_without_secret(name, expanded.shown)))
@@ -336,7 +350,7 @@ def _public(text: str) -> Text:
 
 
 def _without_secret(name: str, value: str) -> str:
-    """Return the value of a variable or header as the user sees it."""
+    """Return the value of a variable or header as the user may see it: `***` for a secret, and a URL without one."""
     if not value or not may_be_secret(name):
         return value
     if not is_place(value):
@@ -347,32 +361,17 @@ def _without_secret(name: str, value: str) -> str:
 
 
 def _before_path(url: str) -> str:
-    """Return the scheme and host of a URL, or the variable that stands for them."""
+    """Return the scheme and host of a URL, which may be a variable."""
     found = re.match(r"(?:[^:/?#]+://)?[^/?#]*", url)
     return found[0] if found is not None else ""
 
 
 def _without_links(folder: str) -> str:
-    """Return the true path of a folder, because a link may later lead to another folder than the user has seen."""
+    """Return the true path of a folder, because a link could later lead to a folder that the user has not seen."""
     try:
         return os.path.realpath(folder)
     except ValueError:  # NUL or half of a surrogate pair, which the start reports
         return os.path.abspath(folder)
-
-
-def _dangers(
-    config: ServerConfig, env: Mapping[str, Text | None], texts: _Texts, environment: Mapping[str, str],
-    env_file: str | None,
-) -> tuple[Danger, ...]:  # fmt: skip
-    """Return the dangerous variables, except those that keep the user's own value."""
-    from_env_file = {each.name for each in texts.settings if each.source == "envFile"}
-    found = []
-    for name, text in env.items():
-        reason = variable_danger(name)
-        if reason is not None and text is not None and text.real != environment.get(name):
-            warning = f"{quoted(name)} {reason}; it is set to {quoted(text.shown)}"
-            found.append(Danger(name, warning, env_file if name in from_env_file else config.file))
-    return tuple(found)
 
 
 def _read_env_file(config: ServerConfig, path: str) -> str:
@@ -384,7 +383,8 @@ def _read_env_file(config: ServerConfig, path: str) -> str:
         return str(content, "utf-8")
     except (OSError, ValueError) as error:
         # Name the path as written, because a variable in the path that was read may be a secret.
-        written, reason = config.entry["envFile"], error.strerror if isinstance(error, OSError) else error
+        written = config.entry["envFile"]
+        reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigurationError(f"{config.place}: cannot read the envFile {written!r:.200}: {reason}") from None
 
 
