@@ -91,9 +91,10 @@ class _OpenInputRequests:
 class _ResultRequests:
     """The open `tasks/result` requests for one task, on the stream of whose latest the handler's messages go."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._waiting: list[tuple[Channel, RequestId]] = []
         self._new_request = asyncio.Event()
+        self._ended: asyncio.Future[None] = loop.create_future()
 
     def latest(self) -> tuple[Channel, RequestId] | None:
         """Return the channel and id of the latest request that has a connected requestor, or None."""
@@ -111,31 +112,34 @@ class _ResultRequests:
             latest = self.latest()
         return latest
 
-    async def wait_until_ended(self, context: RequestContext, ended: asyncio.Future[None]) -> None:
+    async def wait_until_ended(self, context: RequestContext) -> None:
         """Register a `tasks/result` request, and wait until the task has ended."""
         entry = context.channel, context.request_id
         self._waiting.append(entry)
         self._new_request.set()
         try:
-            await asyncio.shield(ended)
+            await asyncio.shield(self._ended)
         finally:
             self._waiting.remove(entry)
+
+    def end(self) -> None:
+        self._ended.set_result(None)
 
 
 class _StoredTask:
     """The state of one task, and its copy in the store until the task expires. `ttl` is in milliseconds."""
 
-    def __init__(self, store: TaskStore, owner: str, ttl: int, id_prefix: str) -> None:
+    def __init__(self, store: TaskStore, owner: str, ttl: int) -> None:
         self.state: Task | None = None
         self.owner = owner
-        self._store, self._ttl, self._id_prefix = store, ttl, id_prefix
+        self._store, self._ttl = store, ttl
         self._expires_at = 0.0  # in seconds since the epoch
         self._expiry: asyncio.TimerHandle | None = None
 
-    def create(self, poll_interval: int, on_expiry: Callable[[], None]) -> Task:
+    def create(self, poll_interval: int, id_prefix: str, on_expiry: Callable[[], None]) -> Task:
         """Create the task in the store. If it expires before it is over, `on_expiry` is called."""
         now = time.time()
-        task = new_task(self._ttl, poll_interval, now, self._id_prefix)
+        task = new_task(self._ttl, poll_interval, now, id_prefix)
         self._expires_at = now + self._ttl / 1000
         self._store.put(task, self.owner, self._expires_at)
         # [2025-11-25 basic/utilities/tasks#audit-and-logging] we SHOULD log it, but the whole id must stay secret
@@ -191,18 +195,15 @@ class LiveTask(Channel):
         on_change: Callable[[LiveTask], None],
     ) -> None:  # fmt: skip
         self.revision, self.loop, self.shared = origin.revision, origin.loop, origin.shared
-        self.peer_capabilities, self.subscriptions = origin.peer_capabilities, origin.subscriptions
+        self.peer_capabilities = origin.peer_capabilities
         self.begun: asyncio.Future[Task] = self.loop.create_future()
         """Done when the task begins. The value is the state of the new task."""
-        self.ended: asyncio.Future[None] = self.loop.create_future()
-        """Done when the task is over."""
         self.inputs = _OpenInputRequests(self.loop)
-        self.result_requests = _ResultRequests()
+        self.result_requests = _ResultRequests(self.loop)
         self.handler: asyncio.Task[object] | None = None
         """The asyncio task that runs the handler; None until it starts."""
         self._origin, self._poll_interval, self._on_change = origin, poll_interval, on_change
-        id_prefix = origin.shared.id_prefix if origin.shared is not None else ""
-        self._stored = _StoredTask(store, origin.task_owner, chosen_ttl(ttl), id_prefix)
+        self._stored = _StoredTask(store, origin.task_owner, chosen_ttl(ttl))
 
     @property
     def task(self) -> Task | None:
@@ -216,7 +217,8 @@ class LiveTask(Channel):
     def begin_task(self) -> None:
         if self.task is not None:
             return
-        self.begun.set_result(self._stored.create(self._poll_interval, self.expire))
+        id_prefix = self.shared.id_prefix if self.shared is not None else ""
+        self.begun.set_result(self._stored.create(self._poll_interval, id_prefix, self.expire))
         self._on_change(self)
 
     async def run(self, work: Coroutine[object, object, object]) -> object:
@@ -277,7 +279,7 @@ class LiveTask(Channel):
         task = with_status(self.task, status, time.time(), message, **fields)
         self._stored.replace(task)
         if task.is_over:
-            self.ended.set_result(None)
+            self.result_requests.end()
             self.inputs.cancel()
         # [2025-11-25 basic/utilities/tasks#task-notifications] we MAY notify, and SHOULD NOT add the id to `_meta`
         if self.revision.tasks_are_core:

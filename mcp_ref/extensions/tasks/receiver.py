@@ -245,7 +245,7 @@ class Tasks:
         task = await self._find(params.task_id, context)
         while not task.is_over:
             if (live := self.live.get(task.task_id)) is not None:
-                await live.result_requests.wait_until_ended(context, live.ended)
+                await live.result_requests.wait_until_ended(context)
             elif self.shared is not None:
                 await self.shared.wait_change(task.task_id, self.poll_interval / 1000)
             else:  # another process runs the task
