@@ -321,7 +321,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The requestor's response, the time limit of the request, or the end of the task ends it.",
     ("extensions/tasks/live_task.py", "LiveTask.run", "work"):
         "The author's handler ends it, or `stop` cancels it.",
-    ("extensions/tasks/live_task.py", "_ResultRequests.next", "self._new_request.wait()"):
+    ("extensions/tasks/live_task.py", "_ResultRequests.wait_latest", "self._new_request.wait()"):
         "The next `tasks/result` request ends it, or the time limit of the request in `request_input`.",
     ("extensions/tasks/live_task.py", "_ResultRequests.wait_until_ended", "asyncio.shield(self._ended)"):
         "The end of the task ends it, or the cancellation of the `tasks/result` request.",

@@ -1,7 +1,7 @@
 """A task whose handler runs in this process.
 
-`LiveTask` runs the handler and writes its state to the store of tasks. It is also the channel through which the handler
-reaches the requestor, in the way that the row `input` of the table in types.py shows.
+`LiveTask` runs the handler and writes the state of the task to the store. It is also the channel through which the
+handler requests input from the requestor. The row `input` of the table in types.py shows how it does so in each era.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Used by: receiver.py. Uses: types.py, store.py, basic/channel.py.
@@ -44,7 +44,7 @@ class _OpenInputRequest:
 
 
 class _OpenInputRequests:
-    """The requests without a response that the handler of one task has sent to the requestor, by key."""
+    """The requests of one task's handler to the requestor that have no response yet, by key."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -66,18 +66,18 @@ class _OpenInputRequests:
         return self._open.pop(key, None) is not None
 
     def set_responses(self, responses: dict[str, Object], revision: Revision) -> None:
-        """Pass responses to the handler, by key. Ignore unknown keys. Raise ProtocolError for an invalid response."""
-        codec, taken = codec_for(revision), dict[str, object]()
+        """Pass responses to the handler, by key, and ignore unknown keys. Raise ProtocolError if any is invalid."""
+        codec, decoded = codec_for(revision), dict[str, object]()
         for key in responses.keys() & self._open.keys():
             try:
-                taken[key] = codec.decode(self._open[key].result_type, responses[key])
+                decoded[key] = codec.decode(self._open[key].result_type, responses[key])
             except ShapeError as error:
                 text = f"Invalid params: the response to {self._open[key].request['method']} is invalid: {error}"
                 raise ProtocolError(INVALID_PARAMS, text) from None
-        for key, value in taken.items():
+        for key, result in decoded.items():
             response = self._open.pop(key).response
             if not response.done():
-                response.set_result(value)
+                response.set_result(result)
 
     def as_json(self) -> Object | None:
         """Return the open requests by key, or None without any."""
@@ -89,7 +89,7 @@ class _OpenInputRequests:
 
 
 class _ResultRequests:
-    """The open `tasks/result` requests for one task, on the stream of whose latest the handler's messages go."""
+    """The open `tasks/result` requests for one task. The handler's messages go on the stream of the latest one."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._waiting: list[tuple[Channel, RequestId]] = []
@@ -103,17 +103,15 @@ class _ResultRequests:
                 return channel, id
         return None
 
-    async def next(self) -> tuple[Channel, RequestId]:
-        """Wait for a `tasks/result` request, and return its channel and id."""
-        latest = self.latest()
-        while latest is None:
+    async def wait_latest(self) -> tuple[Channel, RequestId]:
+        """Return the channel and id of the latest request, after waiting for one if necessary."""
+        while (latest := self.latest()) is None:
             self._new_request.clear()
             await self._new_request.wait()
-            latest = self.latest()
         return latest
 
     async def wait_until_ended(self, context: RequestContext) -> None:
-        """Register a `tasks/result` request, and wait until the task has ended."""
+        """Register a `tasks/result` request until the task has ended, and wait for that."""
         entry = context.channel, context.request_id
         self._waiting.append(entry)
         self._new_request.set()
@@ -149,14 +147,14 @@ class _StoredTask:
         return task
 
     def replace(self, task: Task) -> None:
-        """Store a new state of the task. If the store refuses a last state without a result, remove the task."""
+        """Store a new state of the task. If the store refuses even a final state without a result, remove the task."""
         try:
             if time.time() < self._expires_at:  # an expired task must not take room from others
                 self._store.put(task, self.owner, self._expires_at)
         except Exception:
             if not task.is_over or task.result is not None:
                 raise
-            log.exception("the store of tasks refused the new status of a task, so the task was removed")
+            log.exception("the store of tasks refused the final status of a task, so the task was removed")
             self._store.remove(task.task_id)
         self.state = task
         if task.is_over:
@@ -176,8 +174,8 @@ class _StoredTask:
 class LiveTask(Channel):
     """A task that runs in this process, and the channel from its handler to the requestor.
 
-    Before the task begins, messages from the handler go to the channel of the request. From then on, its requests stay
-    in `inputs` until the requestor responds.
+    Until the task begins, the handler's messages go to the channel of the original request. From then on, the handler's
+    requests stay in `inputs` until the requestor responds.
 
         no task -- `begin_task` --> running task -- the handler ends, or `stop` --> ended task
            |-- the handler fails: no task is created, and the request returns the error
@@ -234,7 +232,7 @@ class LiveTask(Channel):
             if self.task is None or isinstance(error, HandlerNeedsInput):
                 raise
             if self.is_running or not isinstance(error, asyncio.CancelledError):
-                self._fail(error)  # perhaps because the result cannot be written as JSON, or the store is full
+                self._fail(error)  # of the handler, or of `_complete`: the result is not JSON, or the store is full
         return None
 
     def _complete(self, outcome: object) -> None:
@@ -243,9 +241,10 @@ class LiveTask(Channel):
             # [2026-07-28 basic/index#result-responses] every result MUST have `resultType`
             result = {"resultType": "complete", **result}
         # [2025-11-25 basic/utilities/tasks#task-execution-errors] `isError` means failed; in the extension, completed
-        failed = self.revision.tasks_are_core and result.get("isError") is True
-        text = str(getattr(outcome, "text", "")) if failed else None
-        self._change("failed" if failed else "completed", text or None, result=result)
+        if self.revision.tasks_are_core and result.get("isError") is True:
+            self._change("failed", str(getattr(outcome, "text", "")) or None, result=result)
+        else:
+            self._change("completed", result=result)
 
     def _fail(self, error: BaseException) -> None:
         if not isinstance(error, ProtocolError) or isinstance(error, RemoteError):
@@ -329,7 +328,7 @@ class LiveTask(Channel):
         if self.task is None or self.revision.tasks_are_core:
             channel, id = self.result_requests.latest() or (self._origin, related)
             return await channel.drain(id)
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # nothing was sent, so only let other handlers run
 
     async def request_input(
         self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
@@ -355,16 +354,16 @@ class LiveTask(Channel):
                 self.update_input_status()
 
     async def _request_on_result_stream(self, method: str, params: object, result: type[T]) -> T:
-        """Wait for a `tasks/result` request, and send a request on its response stream."""
+        """Send a request on the response stream of a `tasks/result` request, after waiting for one if necessary."""
         while True:
-            channel, id = await self.result_requests.next()
+            channel, id = await self.result_requests.wait_latest()
             try:
                 return await channel.request_input(method, params, result, None, id, None)
             except ConnectionClosed:
                 continue  # the requestor can reconnect and send `tasks/result` again
 
     def update_input_status(self) -> None:
-        """Set the status to `input_required` if requests to the requestor have no response yet, else to `working`."""
+        """Set the status to `input_required` if the handler waits for responses to its requests, else to `working`."""
         requests = self.inputs.as_json()
         # [2025-11-25 basic/utilities/tasks#input-required-status] SHOULD be input_required if the task needs input
         self._change("working" if requests is None else "input_required", input_requests=requests)
