@@ -18,7 +18,6 @@ from typing import TypeVar, cast
 
 from ...basic.channel import Channel, RequestContext
 from ...basic.lifecycle import Implementation
-from ...basic.mrtr import HandlerNeedsInput
 from ...basic.progress import ProgressNotificationParams
 from ...basic.versioning import without_legacy_codes
 from ...codec import ShapeError, codec_for
@@ -229,7 +228,7 @@ class LiveTask(Channel):
                 return outcome
             self._complete(outcome)
         except BaseException as error:
-            if self.task is None or isinstance(error, HandlerNeedsInput):
+            if self.task is None:
                 raise
             if self.is_running or not isinstance(error, asyncio.CancelledError):
                 self._fail(error)  # of the handler, or of `_complete`: the result is not JSON, or the store is full

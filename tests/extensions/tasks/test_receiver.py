@@ -1084,6 +1084,23 @@ async def test_tasks_extension_input_before_begin_task_uses_retries_and_later_ta
         assert at_once["resultType"] == "complete" and text_in(at_once) == "over already"
 
 
+@ALONE
+async def test_begin_task_while_an_elicitation_ends_the_handler_fails_the_task(kind: str) -> None:
+    work = at_work()
+
+    @work.server.tool(task="optional", asks_first=True)
+    async def too_early(context: Context) -> None:
+        asking = asyncio.create_task(context.elicit("Name?", FORM))
+        await asyncio.sleep(0)  # `asking` has no task yet, so it needs a retry, which a task cannot have
+        await context.begin_task()
+        await asking
+
+    async with modern(work, kind) as peer:
+        created = await peer.ask("tools/call", {"name": "too_early"})
+        failed = await peer.until(created["taskId"], "failed")
+        assert failed["error"] == {"code": -32603, "message": "Internal error"}
+
+
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
 async def test_tasks_extension_mcp_name_header_has_the_task_id(method: str) -> None:
     async with served_over_http(at_work().server) as web:
