@@ -1,7 +1,7 @@
 """Receiver of tasks: it runs requests as tasks, stores their results, and serves the requests about tasks.
 
-When a request becomes a task, the receiver returns the task at once, while the handler of the request goes on. The
-receiver (usually the server) stores the handler's result. The requestor polls the task.
+When a request becomes a task, the receiver (usually the server) returns the task at once, while the handler of the
+request goes on. The requestor polls the task until the receiver has stored the handler's result.
 
     tools/call -> `Tasks.start` -> `LiveTask` runs the handler; `CreateTaskResult` is returned at once
     tasks/get, tasks/result, ... -> `Tasks` reads the store, and uses the `LiveTask` if the handler still runs
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_ARGUMENT_BYTES_PER_CALLER: Final = 32 * 1024 * 1024
-"""Maximum memory of the arguments of the running tools of one caller that can become tasks, in bytes (32 MiB)."""
+"""Maximum memory of the arguments of one caller's running tool calls that can become tasks, in bytes (32 MiB)."""
 
 MAX_ARGUMENT_BYTES: Final = 128 * 1024 * 1024
 """Maximum memory of these arguments of all callers, in bytes (128 MiB)."""
@@ -100,15 +100,15 @@ class Tasks:
         if not becomes_task(tool.task, wanted is not None, channel.revision, channel.peer_capabilities):
             return await work(context)
         ttl = wanted.ttl if wanted is not None else None
-        # the arguments stay in memory for as long as the tool runs
+        # Limited, because the arguments stay in memory for as long as the tool runs.
         caller = context.access.caller if context.access is not None else channel.task_owner
         size = memory_of(json.dumps(params.arguments).encode())
         try:
             self._arguments.take(caller, size)
         except ShareExceeded as error:
             raise ProtocolError(INTERNAL_ERROR, f"{error}; retry later") from None
-        end = partial(self._arguments.give_back, caller, size)
-        return await self.start(lambda task: work(context.with_channel(task)), channel, ttl, tool.asks_first, end)
+        give_back = partial(self._arguments.give_back, caller, size)
+        return await self.start(lambda task: work(context.with_channel(task)), channel, ttl, tool.asks_first, give_back)
 
     async def start(
         self, work: Callable[[Channel], Coroutine[object, object, object]], origin: Channel, ttl: int | None,
@@ -120,7 +120,7 @@ class Tasks:
             work: The function that calls the handler, with the channel to the requestor.
             origin: The channel of the request that becomes a task.
             ttl: Requested time from the creation of the task to its deletion, in milliseconds; None for the default.
-            begins_late: True if the task begins when the handler calls `begin_task`, False if it begins at once.
+            begins_late: True if the task begins only when the handler calls `begin_task`, False if it begins at once.
             on_end: Called when the handler has ended, or cannot begin.
 
         Raises:
@@ -131,7 +131,7 @@ class Tasks:
         if not begins_late:
             try:
                 live.begin_task()
-            except BaseException:  # an author's store can raise anything
+            except BaseException:  # an author's store may raise any exception
                 on_end()
                 raise
         running = live.handler = live.loop.create_task(live.run(work(live)))
@@ -143,11 +143,11 @@ class Tasks:
                 waits: list[asyncio.Future[Any]] = [running, live.begun]
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError:
-                # the request was cancelled; asyncio would log the handler's exception if nobody retrieved it
+                # The request was cancelled. asyncio would log the handler's exception if nobody retrieved it.
                 running.add_done_callback(lambda task: None if task.cancelled() else task.exception())
                 running.cancel()
                 raise
-        if not live.begun.done():
+        if not live.begun.done():  # the handler has ended without a task
             return running.result()
         task = live.begun.result()
         if self.shared is not None:
@@ -194,7 +194,7 @@ class Tasks:
             live.stop("Another process of the server has ended the task.")
 
     def _set_responses(self, id: str, responses: dict[str, Object]) -> None:
-        """Pass the requestor's responses, which another process has received, to the handler of a task."""
+        """Pass responses that another process has received to the handler of a task, which runs here."""
         live = self.live.get(id)
         if live is None:
             return  # the handler has ended meanwhile
@@ -221,9 +221,9 @@ class Tasks:
         return task
 
     def _running_task(self, task: Task) -> LiveTask | None:
-        """Return the task if it runs here; None if it is over, or another process runs it, which shares our database.
+        """Return the `LiveTask`; None if the task is over, or runs in another process that shares our database.
 
-        Without a database, raise ProtocolError for a task of another process.
+        Raise ProtocolError if it runs in another process, and no database connects us to that process.
         """
         live = self.live.get(task.task_id)
         if live is None and not task.is_over and self.shared is None:
@@ -248,7 +248,7 @@ class Tasks:
                 await live.result_requests.wait_until_ended(context)
             elif self.shared is not None:
                 await self.shared.wait_change(task.task_id, self.poll_interval / 1000)
-            else:  # another process runs the task
+            else:  # another process runs the task, and cannot announce its changes
                 await asyncio.sleep(self.poll_interval / 1000)
             task = await self._find(params.task_id, context)
         if task.error is not None:
@@ -262,10 +262,11 @@ class Tasks:
 
     async def cancel(self, params: TaskRequestParams, context: RequestContext) -> Task | EmptyResult:
         task, reason = await self._find(params.task_id, context), "The task was cancelled by request."
+        was_running = False
         if (live := self._running_task(task)) is not None:
             live.stop(reason)
-        was_running = live is not None
-        if live is None and self.shared is not None and not task.is_over:
+            was_running = True
+        elif self.shared is not None and not task.is_over:
             was_running = await self.shared.cancel(task.task_id, reason)
         if not context.revision.tasks_are_core:
             return EmptyResult()
@@ -282,6 +283,6 @@ class Tasks:
             live.inputs.set_responses(params.input_responses, live.revision)
             live.update_input_status()
         elif self.shared is not None and not task.is_over:
-            known = params.input_responses.keys() & (task.input_requests or {}).keys()
-            await self.shared.add_responses(task.task_id, {key: params.input_responses[key] for key in known})
+            requested = params.input_responses.keys() & (task.input_requests or {}).keys()
+            await self.shared.add_responses(task.task_id, {key: params.input_responses[key] for key in requested})
         return EmptyResult()
