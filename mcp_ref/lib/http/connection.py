@@ -79,13 +79,12 @@ class HttpConnection(asyncio.BufferedProtocol):
     """The server's side of one TCP connection."""
 
     def __init__(self, connections: Connections) -> None:
-        self._connections, self._limits, self._loop = connections, connections.limits, connections.loop
+        self._connections, self.head_writer = connections, connections.head_writer
         self._transport: asyncio.Transport
         self._client: tuple[str, int] | None = None
         self._reading_paused = self.client_disconnected = self._buffer_counts = False
         self._phase, self._deadline = IDLE, math.inf
         self.parser = RequestParser(connections.limits, connections.parse_head)
-        self.head_writer, self.cached_heads = connections.head_writer, self.parser.cached_heads
         self.keep_alive, self._stopping = True, False  # _stopping: True while the server stops
         self._exchange: HttpExchange | None = None
         self._body: asyncio.Future[bytes] | None = None  # not None after a handler has asked for its body
@@ -105,7 +104,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(MAX_UNCOUNTED)
         peer = transport.get_extra_info("peername")
         self._client = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) else None
-        self._enter_phase(IDLE, self._limits.head_time)
+        self._enter_phase(IDLE, self._connections.limits.head_time)
         self._connections.open.add(self)
         if len(self._connections.open) > self._connections.max_open:
             self._refuse(503, "all connections are in use; try again later")
@@ -143,7 +142,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.parser.clear()
         self._transport.pause_reading()
         self._reading_paused = True
-        self._body = self._loop.create_future()
+        self._body = self._connections.loop.create_future()
         self._body.set_exception(error)
         self._body.exception()  # marks it as read, because not every handler asks for the body
 
@@ -163,7 +162,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if head is not None:
             self._start_handler(head, body)
         elif self.parser.buffer and self._phase is IDLE:
-            self._enter_phase(HEAD, self._limits.head_time)
+            self._enter_phase(HEAD, self._connections.limits.head_time)
 
     async def read_body(self) -> bytes:
         if self._phase is not RESPONSE:
@@ -171,9 +170,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._body is not None:
             return await self._body  # refused before
         self._forget_buffer()
-        body: asyncio.Future[bytes] = self._loop.create_future()
+        body: asyncio.Future[bytes] = self._connections.loop.create_future()
         self._body = body
-        self._enter_phase(BODY, self._limits.body_time)
+        self._enter_phase(BODY, self._connections.limits.body_time)
         if self.parser.must_send_continue and not self.parser.buffer:
             self.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # [RFC 9110 10.1.1] the client waits for this
         self._read_body()
@@ -214,12 +213,13 @@ class HttpConnection(asyncio.BufferedProtocol):
         # If the last response was large, the next one probably is too.
         was_large, self._response_size = self._response_size > LARGE_MESSAGE, 0
         # A copy of the context, so that a handler's context variables do not leak into the next request.
-        context, turns = self._connections.context.copy(), self._connections.turns
-        if was_large and turns.is_crowded and not (body is not None and self._connections.is_urgent(body)):
+        connections = self._connections
+        context = connections.context.copy()
+        if was_large and connections.turns.is_crowded and not (body is not None and connections.is_urgent(body)):
             rest: Rest = self._wait_and_handle(exchange)
         else:
             try:
-                rest = context.run(self._connections.handler, exchange)
+                rest = context.run(connections.handler, exchange)
             except Exception as error:
                 self._respond_to_failure(exchange, error)
                 rest = None
@@ -228,7 +228,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         # An eager task would start the next handler inside this one, so with many requests in the buffer their handlers
         # would be nested.
         options = {} if self.parser.buffer else _EAGER
-        task = asyncio.Task(self._serve(exchange, rest), loop=self._loop, context=context, **options)  # type: ignore[arg-type]
+        task = asyncio.Task(self._serve(exchange, rest), loop=connections.loop, context=context, **options)  # type: ignore[arg-type]
         if not task.done():
             self._task = task
 
@@ -241,10 +241,9 @@ class HttpConnection(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         """Notify the handler. Return True if the connection stays open for a response."""
         self.client_disconnected = True
-        exchange = self._exchange
-        if exchange is not None:
+        if self._exchange is not None:
             # Perhaps the client has only stopped sending, but a false notification costs less than a late one.
-            exchange.notify_disconnect()
+            self._exchange.notify_disconnect()
         # Stay open for a short response, but not for a stream, which could last until the server stops.
         is_tls = self._transport.get_extra_info("sslcontext") is not None
         return self._phase is RESPONSE and not is_tls and self.response is None
@@ -325,7 +324,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             # Run no further handler for a client that does not read.
             self._slow_reader.drained.add_done_callback(self._next_request)
         elif self.parser.buffer:
-            self._loop.call_soon(self._next_request)  # not a direct call, which many requests at once would nest
+            self._connections.loop.call_soon(self._next_request)  # not a direct call, which many requests would nest
         else:
             self._next_request()
 
@@ -368,7 +367,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         if not self.keep_alive:
             return self._close(linger=not self._stopping or bool(self.parser.buffer))
-        self._phase, self._deadline = IDLE, time.monotonic() + self._limits.idle_time
+        self._phase, self._deadline = IDLE, time.monotonic() + self._connections.limits.idle_time
         if self._reading_paused:
             self._reading_paused = False
             self._transport.resume_reading()
@@ -386,8 +385,9 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self._slow_reader.note_written(len(data))
 
     def write_piece(self, data: bytes) -> None:
-        if self._transport.get_write_buffer_size() > self._limits.write_buffer:
-            log.info("disconnected %s, which left more than %d bytes unread", self._client, self._limits.write_buffer)
+        limit = self._connections.limits.write_buffer
+        if self._transport.get_write_buffer_size() > limit:
+            log.info("disconnected %s, which left more than %d bytes unread", self._client, limit)
             self._transport.abort()
         else:
             self.write(data)
@@ -411,7 +411,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _refuse(self, status: int, why: str) -> None:
         log.debug("refused a request of %s with status %d: %s", self._client, status, why)
         body = f"{why}\n".encode()
-        head = self._connections.head_writer.write(status, _PLAIN_TEXT, True)
+        head = self.head_writer.write(status, _PLAIN_TEXT, True)
         self.write(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
         self._close()
 
@@ -458,9 +458,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._phase is IDLE:
             self._close(linger=False)
         elif self._phase is HEAD:
-            self._refuse(408, f"the head of the request did not arrive within {self._limits.head_time:g} s")
+            self._refuse(408, f"the head of the request did not arrive within {self._connections.limits.head_time:g} s")
         elif self._phase is BODY:
-            why = f"the body of the request did not arrive within {self._limits.body_time:g} s"
+            why = f"the body of the request did not arrive within {self._connections.limits.body_time:g} s"
             self._refuse_body(BodyError(408, why))
         else:
             self._transport.abort()

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from .framing import ResponseHeadWriter
 from .message import MIN_COUNTED_SIZE, HeaderList, HttpRequest
-from .parser import RequestHead
+from .parser import RequestHead, RequestParser
 
 
 class Connection(Protocol):
@@ -20,7 +20,7 @@ class Connection(Protocol):
     head_writer: ResponseHeadWriter
     keep_alive: bool
     """True if the connection stays open after the current response."""
-    cached_heads: dict[bytes, RequestHead]
+    parser: RequestParser
     client_disconnected: bool
     """True if the connection is closed, or the client has closed its sending side and can only read."""
     response: HttpStreamingResponse | None
@@ -117,7 +117,7 @@ class HttpExchange:
         connection, chunked = self._connection, not self._head.is_http_1_0
         head = self._begin_response(status, headers)
         connection.write(head + (b"Transfer-Encoding: chunked\r\n\r\n" if chunked else b"\r\n"))
-        connection.cached_heads.clear()  # to save memory, because a stream can last for hours
+        connection.parser.cached_heads.clear()  # to save memory, because a stream can last for hours
         response = connection.response = HttpStreamingResponse(connection, chunked, self.request.method != "HEAD")
         if connection.client_disconnected:
             response.mark_ended()
