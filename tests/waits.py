@@ -297,11 +297,11 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The program's function ends it, or `RENEWAL_SECONDS` in `ServerGrant.prepare`.",
     ("extensions/tasks/shared_tasks.py", "SharedTasks._bounded", "call"):
         "It has the time limit `CALL_SECONDS`.",
-    ("extensions/tasks/shared_tasks.py", "SharedTasks._checked", "self._database.get(task.task_id)"):
+    ("extensions/tasks/shared_tasks.py", "SharedTasks._check_lease", "self._database.get(task.task_id)"):
         "The caller's `_bounded` gives it a time limit.",
     ("extensions/tasks/shared_tasks.py", "SharedTasks._find", "self._database.get(id)"):
         "The caller's `_bounded` gives it a time limit.",
-    ("extensions/tasks/shared_tasks.py", "SharedTasks._put_over", "self._database.put(over)"):
+    ("extensions/tasks/shared_tasks.py", "SharedTasks._put_final", "self._database.put(final)"):
         "The caller's `_bounded` gives it a time limit.",
     ("extensions/tasks/shared_tasks.py", "SharedTasks._save_all", "asyncio.sleep(RETRY_SECONDS)"):
         "It has a time limit.",

@@ -1,17 +1,17 @@
-"""Tasks in a database that several processes share: each process runs its own, and can read all.
+"""Tasks in a database that several processes share: each process runs its own tasks, and can read all of them.
 
     the handler changes its task -> SharedTasks.put: in memory -> a queue -> AsyncTaskStore.put -> the broadcast
     tasks/get, of another process's task -> AsyncTaskStore.get
     tasks/cancel                         -> AsyncTaskStore.put, with the status cancelled -> the broadcast
     tasks/update                         -> AsyncTaskStore.add_responses                  -> the broadcast
-    the broadcast, or the next renewal   -> the process of the task stops its handler, or takes the responses
+    the broadcast, or the next renewal   -> the process that runs the task stops the handler, or takes the responses
 
-A handler does not wait for the database. But a client gets a new task only after the database has it, because the
-client can ask another process for the task at once.
+A handler never waits for the database, but a client gets a new task only when the database has it, because the client
+may ask another process for the task at once.
 
-A process has a lease of each task that it runs, and renews it. When the lease ends, the process is dead or cut off, so
-the next process that reads the task changes its status to `failed`. Such a status is final: the database refuses every
-later change, so a process that was only paused cannot change it back, and stops its handler.
+A process has a lease of each task that it runs, and renews it. If a lease ends, the process is dead or cut off, so the
+next process that reads the task changes its status to `failed`. That status is final: the database refuses every later
+change, so a process that was only paused cannot change it back, and stops its handler.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Used by: receiver.py. Uses: async_store.py, store.py, types.py
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CALL_SECONDS: Final = 3.0
-"""Maximum time of one call of the database, in seconds. A request that needs the database then gets an error."""
+"""Maximum time of one call of the database, in seconds. After it, a request that needs the database gets an error."""
 RETRY_SECONDS: Final = 1.0
 """Time after a failed call until the next attempt to store a change, in seconds."""
 FLUSH_SECONDS: Final = 1.0
@@ -76,18 +76,18 @@ class SharedTasks(TaskStore):
         self._database, self._clients = database, clients
         self._local = MemoryTaskStore()
         self._running: dict[str, OwnedTask] = {}  # the tasks of this process that are not over, in their latest state
-        self._seen = MemoryTaskStore(max_tasks_per_caller=MAX_TASKS)  # tasks of others that clients here want
+        self._subscribed = MemoryTaskStore(max_tasks_per_caller=MAX_TASKS)  # tasks of others that clients here want
         self._unsaved: dict[str, OwnedTask | None] = {}  # the changes that the database lacks; None: remove the task
         self._creations: dict[str, asyncio.Future[None]] = {}  # done when the database has the new task
-        self._noted: dict[str, None] = {}  # tasks with changes of other processes
+        self._to_read: dict[str, None] = {}  # tasks that other processes have changed, the oldest change first
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}  # requests that wait for a change of a task
-        self._tasks: dict[str, asyncio.Task[None]] = {}  # our asyncio tasks, by name
-        self._wake = asyncio.Event()
+        self._asyncio_tasks: dict[str, asyncio.Task[None]] = {}  # by name
+        self._wake = asyncio.Event()  # wakes `_watch`
         self._has_failed = False  # True from a failure of the database to its next success
         self.on_over: Callable[[str], None] = lambda id: None
-        """Called with a running task of this process that another process has ended."""
+        """Called with the id of a task that runs in this process, and that another process has ended."""
         self.on_responses: Callable[[str, dict[str, Object]], None] = lambda id, responses: None
-        """Called with responses to the input requests of a running task of this process."""
+        """Called with the id of a task that runs in this process, and responses to its input requests."""
 
     # ----------------------------------------------------------------------------------- the tasks of this process
 
@@ -102,7 +102,7 @@ class SharedTasks(TaskStore):
 
     def get(self, id: str, owner: str) -> Task | None:
         """Return a task of this process, or one that a client of this process has subscribed to."""
-        return self._local.get(id, owner) or self._seen.get(id, owner)
+        return self._local.get(id, owner) or self._subscribed.get(id, owner)
 
     def page(self, owner: str, cursor: str | None) -> tuple[list[Task], str | None]:
         """Return the tasks of this process only. `find_page` returns those of all."""
@@ -111,7 +111,7 @@ class SharedTasks(TaskStore):
     def remove(self, id: str) -> None:
         self._local.remove(id)
         self._running.pop(id, None)
-        if id in self._creations:  # the database has never had it
+        if id in self._creations:  # the database does not have it yet
             self._refuse(id, ProtocolError(INTERNAL_ERROR, "the task has ended"))
             del self._creations[id]
             self._unsaved.pop(id, None)
@@ -130,7 +130,7 @@ class SharedTasks(TaskStore):
     async def _save_all(self) -> None:
         while self._unsaved:
             id, stored = next(iter(self._unsaved.items()))
-            del self._unsaved[id]  # first: a change during the call is another one, which must follow
+            del self._unsaved[id]  # before the call, because a change during the call must be saved too
             try:
                 async with asyncio.timeout(CALL_SECONDS):
                     await self._save_one(id, stored)
@@ -158,7 +158,7 @@ class SharedTasks(TaskStore):
             self._publish(STATUS_CHANGED, id)
         else:
             self._lose(id)
-            self._publish(STATUS_CHANGED, id)  # an earlier `put` can have succeeded although it raised an exception
+            self._publish(STATUS_CHANGED, id)  # our earlier `put` may have succeeded, although it raised an exception
 
     def _refuse(self, id: str, refusal: ProtocolError) -> None:
         created = self._creations.get(id)
@@ -169,15 +169,15 @@ class SharedTasks(TaskStore):
             created.exception()  # asyncio would log it if the request has ended
 
     def _forget(self, id: str) -> None:
-        """Drop the copy in memory: the task is over, and the database has it."""
+        """Drop the copy in memory, because the task is over, and the database has its final state."""
         self._running.pop(id, None)
         self._local.remove(id)
 
     def _lose(self, id: str) -> None:
         """End a task that another process has ended."""
         if id in self._running:
-            self.on_over(id)  # it calls `put`, although the database would refuse this state
-            self._unsaved.pop(id, None)
+            self.on_over(id)
+            self._unsaved.pop(id, None)  # the state that `on_over` has put, and that the database would refuse
         self._forget(id)
 
     # --------------------------------------------------------------------------------- the tasks of other processes
@@ -189,36 +189,37 @@ class SharedTasks(TaskStore):
     async def _find(self, id: str, owner: str) -> Task | None:
         stored = await self._database.get(id)
         # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST NOT return tasks of another owner
-        return await self._checked(stored) if stored is not None and stored.owner == owner else None
+        return await self._check_lease(stored) if stored is not None and stored.owner == owner else None
 
     async def find_page(self, owner: str, cursor: str | None) -> tuple[list[Task], str | None]:
         """Return one page of the tasks of all processes. Raise ProtocolError if the database is away."""
-        found, following = await self._bounded(self._database.page(owner, cursor))
+        found, next_cursor = await self._bounded(self._database.page(owner, cursor))
         tasks = []
-        for each in found:
-            own = self._local.get(each.task.task_id, owner)
-            tasks.append(own if own is not None else await self._bounded(self._checked(each)))
-        return tasks, following
+        for stored in found:
+            own = self._local.get(stored.task.task_id, owner)  # if it runs here, this state is the latest
+            tasks.append(own if own is not None else await self._bounded(self._check_lease(stored)))
+        return tasks, next_cursor
 
-    async def _checked(self, stored: OwnedTask) -> Task:
-        """Return a task. Change its status to failed if its process is dead."""
+    async def _check_lease(self, stored: OwnedTask) -> Task:
+        """Return a task of the database, after changing its status to failed if its process has lost the lease."""
         task = stored.task
         if task.is_over or stored.has_lease:
             return task
         error: Object = {"code": INTERNAL_ERROR, "message": LOST}
         failed = with_status(task, "failed", time.time(), LOST, error=error)
-        if await self._put_over(failed, stored):
+        if await self._put_final(failed, stored):
             return failed
         latest = await self._database.get(task.task_id)
         return latest.task if latest is not None else failed
 
-    async def _put_over(self, task: Task, stored: OwnedTask) -> bool:
-        over = OwnedTask(task, stored.owner, stored.expires_at)
-        has_changed = await self._database.put(over)
+    async def _put_final(self, task: Task, stored: OwnedTask) -> bool:
+        """Store a final state of a task of another process. Return False if it is over already."""
+        final = OwnedTask(task, stored.owner, stored.expires_at)
+        has_changed = await self._database.put(final)
         if has_changed:
             self._publish(STATUS_CHANGED, task.task_id)
             if self._is_wanted(task.task_id):
-                self._show(over)
+                self._show(final)
         return has_changed
 
     async def cancel(self, id: str, reason: str) -> bool:
@@ -227,15 +228,15 @@ class SharedTasks(TaskStore):
         if stored is None or stored.task.is_over:
             return False
         cancelled = with_status(stored.task, "cancelled", time.time(), reason)
-        return await self._bounded(self._put_over(cancelled, stored))
+        return await self._bounded(self._put_final(cancelled, stored))
 
     async def add_responses(self, id: str, responses: dict[str, Object]) -> None:
-        """Pass responses to the process that runs a task."""
+        """Pass the requestor's responses to the process that runs the task."""
         await self._bounded(self._database.add_responses(id, responses))
         self._publish(INPUT_ADDED, id)
 
     async def wait_change(self, id: str, seconds: float) -> None:
-        """Wait until another process announces a change of a task, at most some seconds."""
+        """Wait until another process announces a change of a task, for at most `seconds`."""
         waiting, changed = self._waiting.setdefault(id, set()), asyncio.get_running_loop().create_future()
         waiting.add(changed)
         try:
@@ -253,23 +254,23 @@ class SharedTasks(TaskStore):
             if not changed.done():
                 changed.set_result(None)
         if id in self._running or self._is_wanted(id):
-            self._noted[id] = None
-            if len(self._noted) > MAX_TASKS:  # its process finds it at the next renewal, and its clients poll it
-                del self._noted[next(iter(self._noted))]
+            self._to_read[id] = None
+            if len(self._to_read) > MAX_TASKS:  # forget the oldest, which a renewal or its clients' polling finds
+                del self._to_read[next(iter(self._to_read))]
             self._wake.set()
             self._start("renewals", self._watch)
 
     async def _watch(self) -> None:
         """Renew the leases of our tasks, and read the tasks that other processes have changed."""
         self._wake, next_renewal = asyncio.Event(), 0.0
-        while self._running or self._noted:
+        while self._running or self._to_read:
             self._wake.clear()
             try:
                 if time.monotonic() >= next_renewal:
                     next_renewal = time.monotonic() + self._database.lease_seconds / 3
                     await self._renew()
-                while self._noted:
-                    await self._read(next(iter(self._noted)))
+                while self._to_read:
+                    await self._read(next(iter(self._to_read)))
             except ProtocolError:  # the database is away
                 await asyncio.sleep(RETRY_SECONDS)
             with suppress(TimeoutError):
@@ -277,20 +278,20 @@ class SharedTasks(TaskStore):
                     await self._wake.wait()
 
     async def _renew(self) -> None:
-        """Renew the leases. Read the tasks that need it, in case that an announcement was lost."""
+        """Renew the leases. Read the tasks that may have changed, in case their announcement was lost."""
         saved = [id for id in self._running if id not in self._creations]
         if saved:
             over = await self._bounded(self._database.renew(saved))
             waiting = [id for id, stored in self._running.items() if stored.task.status == "input_required"]
-            self._noted.update(dict.fromkeys([*over, *waiting]))
+            self._to_read.update(dict.fromkeys([*over, *waiting]))
 
     async def _read(self, id: str) -> None:
         """Read a task that another process has changed, or has responses for."""
-        del self._noted[id]  # first: a change during the calls is another one, which must be read too
+        del self._to_read[id]  # before the calls, because a change during the calls must be read too
         try:
             await self._take_change(id)
         except ProtocolError:
-            self._noted[id] = None
+            self._to_read[id] = None
             raise
 
     async def _take_change(self, id: str) -> None:
@@ -318,15 +319,15 @@ class SharedTasks(TaskStore):
     def _show(self, stored: OwnedTask) -> None:
         """Announce a task of another process to the clients of this process."""
         with suppress(ProtocolError):  # without room, the clients must poll the task
-            self._seen.put(stored.task, stored.owner, stored.expires_at)
+            self._subscribed.put(stored.task, stored.owner, stored.expires_at)
             self.announce_here(stored.task.task_id)
 
     # --------------------------------------------------------------------------------------------- the database
 
     def _start(self, name: str, work: Callable[[], Coroutine[object, object, None]]) -> None:
-        """Run a function in an asyncio task, if it does not run."""
-        if name not in self._tasks or self._tasks[name].done():
-            self._tasks[name] = asyncio.Task(work())  # not eager: it could call `_start` before it is in the table
+        """Run a function in an asyncio task, unless it already runs."""
+        if name not in self._asyncio_tasks or self._asyncio_tasks[name].done():
+            self._asyncio_tasks[name] = asyncio.Task(work())  # an eager one could call `_start` before it is in here
 
     async def _bounded(self, call: Awaitable[T]) -> T:
         """Wait for the database, at most `CALL_SECONDS`. Raise ProtocolError if it fails."""
@@ -354,15 +355,15 @@ class SharedTasks(TaskStore):
             log.warning("the store of tasks works again")
 
     async def close(self) -> None:
-        """Store the last changes, for at most `FLUSH_SECONDS`. Tasks that still run look failed to later processes."""
-        if (saving := self._tasks.get("changes")) is not None:
+        """Save the last changes, for at most `FLUSH_SECONDS`. Tasks that still run fail when their leases end."""
+        if (saving := self._asyncio_tasks.get("changes")) is not None:
             await asyncio.wait([saving], timeout=FLUSH_SECONDS)
-        tasks = [*self._tasks.values()]
+        tasks = [*self._asyncio_tasks.values()]
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=FLUSH_SECONDS)
-        for each in (self._tasks, self._running, self._unsaved, self._creations, self._noted):
+        for each in (self._asyncio_tasks, self._running, self._unsaved, self._creations, self._to_read):
             each.clear()
-        with suppress(Exception):  # it has failed already, so the log says so
+        with suppress(Exception):  # `_bounded` has logged it
             await self._bounded(self._database.close())

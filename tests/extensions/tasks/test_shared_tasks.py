@@ -301,7 +301,7 @@ async def test_task_that_is_removed_while_the_database_stores_it_does_not_stay_t
         await begun.wait()
         shared.remove("one")  # the request was cancelled
         go.set()
-        await eventually(lambda: shared._tasks["changes"].done())
+        await eventually(lambda: shared._asyncio_tasks["changes"].done())
         assert not database.tasks
 
 
@@ -355,5 +355,5 @@ async def test_task_that_another_process_has_ended_leaves_nothing_in_memory() ->
         database.tasks["one"] = dataclasses.replace(database.tasks["one"], task=a_task(status="cancelled"))
         shared.note_change("one")
         await eventually(lambda: not shared._running)
-        await eventually(lambda: shared._tasks["changes"].done())
+        await eventually(lambda: shared._asyncio_tasks["changes"].done())
         assert not shared._creations and not shared._running and not shared._unsaved
