@@ -300,7 +300,8 @@ async def test_progress_token_is_absent_without_a_progress_handler() -> None:
     "2024-11-05..2025-11-25/basic/utilities/progress#behavior-requirements-2",
     "2024-11-05..2025-11-25/basic/utilities/progress#implementation-notes-3",
 )
-async def test_progress_with_unknown_finished_or_mistyped_token_is_ignored() -> None:
+async def test_progress_with_unknown_finished_or_mistyped_token_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
     async with raw_server(Client) as (client, wire):
         await handshake(client, wire, capabilities={"tools": {}})
         heard: list[object] = []
@@ -316,6 +317,7 @@ async def test_progress_with_unknown_finished_or_mistyped_token_is_ignored() -> 
         await wire.send(progress(token, 2))
         await wire.nothing_more()
         assert heard == []
+        assert "no active request has the token 'unknown'" in caplog.text and "failed" not in caplog.text
 
 
 async def test_progress_handler_that_fails_does_not_end_the_call() -> None:

@@ -57,6 +57,7 @@ KEYS = [
     "docs://admin/x/../keys", "docs://admin/%2e/keys", "docs://admin/x/%2E%2e/keys", "docs://admin/keys?", "docs://admin/keys#a",
     "docs://admin/keys?v=1", "docs://admin//keys", "docs://admin%2Fkeys", "docs://admin/x%2F..%2Fkeys",
     "docs://me@admin/keys", "docs://me:x%40admin/keys", "docs://admin./keys", "docs://admin%20/keys",
+    "docs://admin/".ljust(MAX_URI_LENGTH, "k"),
 ]  # fmt: skip
 TEAM = ["files:///r&d/plan", "files:///r%26d/plan", "files:/r%26d/plan", "files:///r%26d//plan", "files:///r&d%2Fplan"]
 

@@ -379,10 +379,12 @@ async def test_suspended_server_without_response_to_the_ping_is_restarted(
         await eventually(lambda: server.received.count("initialize") == 2)
 
 
-async def test_required_server_that_does_not_start_fails_the_opening() -> None:
+async def test_required_server_that_does_not_start_fails_the_opening_and_ends_the_others() -> None:
+    host = Host({"s": {"command": "/nowhere/server", "required": True}, "t": calculator()})
     with pytest.raises(ServerUnavailable, match="the server s is failed"):
-        async with Host({"s": {"command": "/nowhere/server", "required": True}, "t": calculator()}):
+        async with host:
             raise AssertionError("the host must not open")
+    assert [status.state.value for status in host.status()] == ["stopped", "stopped"]
 
 
 async def test_servers_start_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -916,6 +916,7 @@ class SlowTransport(asyncio.Transport):
         pytest.param(64_000_000, [0] + [1_000] * 8, False, id="little, and there is room"),
         pytest.param(1_000_000, [0] + [1_000] * 8, True, id="little, and there is no room"),
         pytest.param(1_000_000, [0] + [600_000] * 8, False, id="a part, and there is no room"),
+        pytest.param(SlowTransport().unread, [0] * 9, True, id="nothing, and the room is just used up"),
     ],
 )
 async def test_client_that_reads_little_is_cut_only_if_all_clients_have_unread_size_unread(

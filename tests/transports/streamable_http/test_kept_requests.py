@@ -99,6 +99,7 @@ def test_kept_requests_are_those_with_a_result() -> None:
     for id, uri in enumerate(["notes://1", "notes://2", "Notes://1"]):
         kept.note(Request(id, "resources/subscribe", {"uri": uri, "_meta": {"progressToken": 1}}))
     kept.settle(response(7))
+    kept.settle(Request(1, "ping"))  # a request of the server with the id of one of the client
     kept.settle(ErrorResponse(1, Error(-32002, "?")))
     assert not saved
     for id in (0, 2, 2):
