@@ -419,8 +419,12 @@ async def test_prompts_get_failing_function_is_internal_error_without_details(ki
 
 def test_prompts_add_mistakes_of_the_author_raise() -> None:
     server = giving("x")
-    with pytest.raises(ValueError, match="already registered"):
+    with pytest.raises(ValueError, match="^the prompt 'p' is already registered"):
         server.prompts.add(lambda: "", "p")
+    with pytest.raises(TypeError, match="unknown option 'titel'; did you mean 'title'"):
+        server.prompts.add(lambda: "", "q", titel="Q")  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="'a b' is not a valid _meta key"):
+        server.prompts.add(lambda: "", "q", meta={"a b": 1})
     with pytest.raises(TypeError, match="str"):
 
         @server.prompt()

@@ -27,7 +27,7 @@ from mcp_ref.lib.http.connections import MAX_UNCOUNTED, Connections, SlowReader
 from mcp_ref.lib.http.framing import MAX_RECEIVED_BYTES
 from mcp_ref.lib.http.message import Exchange, Handler, HeaderList, HttpLimits, StreamingResponse
 from mcp_ref.lib.http.parser import MAX_CACHED_HEAD_SIZE, MAX_SHARED_HEADS
-from mcp_ref.lib.http.server import HttpServer, allowed_connections, start_server
+from mcp_ref.lib.http.server import MAX_STARTING, HttpServer, allowed_connections, start_server
 from mcp_ref.lib.turns import MAX_WAITING_FULL
 from tests.settings import PATIENCE, eventually, run
 
@@ -1667,12 +1667,16 @@ def server_tls() -> ssl.SSLContext:
     return context
 
 
+async def tls_client(b: Bench) -> Client:
+    trust = ssl.create_default_context(cafile=str(PEM))
+    client = Client(*await asyncio.open_connection(*b.server.address, ssl=trust, server_hostname="localhost"))
+    b.clients.append(client)
+    return client
+
+
 async def test_tls_connection_serves_requests() -> None:
     async with bench(tls=server_tls()) as b:
-        trust = ssl.create_default_context(cafile=str(PEM))
-        host, port = b.server.address
-        client = Client(*await asyncio.open_connection(host, port, ssl=trust, server_hostname="localhost"))
-        b.clients.append(client)
+        client = await tls_client(b)
         assert (await client.ask(post(b"x" * 100_000))).body[:20] == b"POST /  100000 xxxxx"
         assert (await client.ask(post(b"1", "Connection: close"))).status == 200
         assert await client.ended() == b""
@@ -1687,6 +1691,15 @@ async def test_tls_server_drops_a_client_without_tls() -> None:
         silent = await b.client()
         with contextlib.suppress(ConnectionResetError):
             assert await silent.ended() == b""
+
+
+async def test_tls_server_with_too_many_unfinished_handshakes_waits_for_their_end() -> None:
+    async with bench(tls=server_tls(), limits=HttpLimits(connections=1, head_time=PATIENCE)) as b:
+        silent = [await b.client() for _ in range(1 + MAX_REFUSED + MAX_STARTING)]
+        await eventually(lambda: len(b.server._starting) == len(silent))
+        connecting = asyncio.create_task(tls_client(b))
+        await silent[0].close()
+        assert (await (await connecting).ask(GET)).status == 200
 
 
 async def test_urgent_request_on_a_new_connection_does_not_wait_while_large_responses_wait(

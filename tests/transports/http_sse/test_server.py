@@ -204,6 +204,28 @@ async def test_the_stream_ends_with_the_server() -> None:
         assert (refused.status, refused.why) == (503, "no session can begin now; try again later")
 
 
+async def test_http_sse_close_waits_until_the_handlers_have_ended() -> None:
+    server, begun, ended = Server("s"), asyncio.Event(), asyncio.Event()
+
+    @server.tool()
+    async def hold() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(100):
+                await asyncio.sleep(0)
+            ended.set()
+
+    async with served_over_http(server) as web:
+        client = await connected(web)
+        await client.handshake()
+        await client.say(call("hold"))
+        await begun.wait()
+        await web.site.close()
+        assert ended.is_set()
+
+
 @pytest.mark.attack("session-memory")
 async def test_initialize_that_waits_while_its_session_ends_is_404_and_counts_for_nothing() -> None:
     async with served_over_http(Server("s")) as web:
