@@ -147,7 +147,7 @@ class HttpServer:
             return (await loop.sock_accept(listening))[0]
         while True:
             try:
-                accepted, _ = listening.accept()
+                return listening.accept()[0]
             except BlockingIOError:
                 has_client = loop.create_future()
                 loop.add_reader(listening, _finish, has_client)
@@ -155,16 +155,12 @@ class HttpServer:
                     await has_client
                 finally:
                     loop.remove_reader(listening)
-                continue
-            accepted.setblocking(False)
-            return accepted
 
     def _accept_queued(self, listening: socket) -> None:
         """Accept the connections that wait in the operating system, which would be reset by `listening.close()`."""
         with contextlib.suppress(OSError):  # also BlockingIOError: no further connection waits
             while len(self._connections.open) + len(self._starting) < self._connections.max_open:
                 accepted, _ = listening.accept()
-                accepted.setblocking(False)
                 self._starting.add(asyncio.Task(self._start(accepted), loop=self._connections.loop))
 
     async def _start(self, accepted: socket) -> None:
