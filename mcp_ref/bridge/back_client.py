@@ -285,7 +285,6 @@ class BackClient(Client):
             token = progress_token(params)
             pending = self.session.dispatcher.pending.get(token) if token is not None else None
             if pending is not None and pending.on_progress is not None:
-                pending.limit.restart()
                 pending.on_progress(params)
             elif token is not None and token in self._task_tokens:
                 self._pass_task_progress(sealed, call, self._task_tokens[token])
