@@ -326,8 +326,7 @@ class LiveTask(Channel):
     async def drain(self, related: RequestId | None = None) -> None:
         if self.task is None or self.revision.tasks_are_core:
             channel, id = self.result_requests.latest() or (self._origin, related)
-            return await channel.drain(id)
-        await asyncio.sleep(0)  # nothing was sent, so only let other handlers run
+            await channel.drain(id)
 
     async def request_input(
         self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import cast
@@ -19,6 +20,7 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.revisions import LATEST_LEGACY
 from mcp_ref.server.http import HttpApp
+from mcp_ref.transports.memory import memory_pair
 from tests.messages import error_of, initialize, notification, request, result_of, stateless_request
 from tests.raw_http_client import Talk, Web, served_over_http
 from tests.raw_peers import Wire, connected_client, raw_client
@@ -54,6 +56,7 @@ def at_work(**options: object) -> Work:
     async def wait(context: Context, say: str | None = None) -> TextContent:
         if say is not None:
             await context.set_status(say)
+            await context.set_status(say)  # which changes nothing, so the client is told once
         work.begun.put_nowait("wait")
         try:
             await work.go.wait()
@@ -1064,6 +1067,52 @@ async def test_tasks_extension_progress_message_becomes_the_status_message(kind:
             await work.has(work.begun)
             assert (await peer.get(created["taskId"])).get("statusMessage") == message
         assert peer.told == []  # neither progress nor log messages are for tasks
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_handler_with_task_waits_while_its_client_does_not_read(era: str) -> None:
+    work = at_work()
+
+    @work.server.tool(task="optional", asks_first=era == "modern")  # in the modern era, before the task begins
+    async def talk_on(context: Context) -> TextContent:
+        for number in range(100):
+            await context.log("info", "x" * 10_000)
+            work.begun.put_nowait(f"{number}")
+        return TextContent("said")
+
+    ours, theirs = memory_pair()
+    serving = asyncio.create_task(work.server.serve(theirs))
+    params: Object = {"name": "talk_on", "arguments": {}}
+    messages: list[Object] = [stateless_request("tools/call", params, 1, EXTENDED, logLevel="debug")]
+    if era == "legacy":
+        opening = [initialize("2025-11-25", ABLE), notification("notifications/initialized")]
+        messages = [*opening, request("tools/call", {**params, "task": {}})]
+    for message in messages:
+        ours._outbox.put(json.dumps(message).encode())
+    await work.has(work.begun)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert work.begun.qsize() < 20
+    await ours.close()
+    await serving
+
+
+@ALONE
+async def test_task_that_ends_cancels_its_open_input_requests(kind: str) -> None:
+    work, asking = at_work(), list[asyncio.Task[object]]()
+
+    @work.server.tool(task="optional")
+    async def leave_open(context: Context) -> TextContent:
+        asking.append(asyncio.create_task(context.elicit("Name?", FORM)))
+        await work.go.wait()
+        return TextContent("done")
+
+    async with modern(work, kind) as peer:
+        id = (await peer.start("leave_open"))["taskId"]
+        await peer.until(id, "input_required")
+        work.go.set()
+        assert "inputRequests" not in await peer.until(id, "completed")
+        await eventually(asking[0].cancelled)
 
 
 @ALONE
