@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -201,6 +202,20 @@ def test_an_exception_in_the_with_block_closes_the_client_and_goes_on() -> None:
     assert "mcp-client" not in {thread.name for thread in threading.enumerate()}
     with pytest.raises(RuntimeError, match="not connected"):
         client.ping()
+
+
+def test_sync_client_that_fails_to_close_raises_the_error_and_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    client = SyncClient(chatty_server())
+
+    async def close() -> None:
+        await client.client.close()
+        raise OSError("no space left")
+
+    client._close = close
+    with pytest.raises(OSError, match="no space left"), client:
+        client.ping()
+    gc.collect()  # asyncio logs an error that nobody has retrieved when its task is collected
+    assert caplog.text == ""
 
 
 def test_many_threads_share_one_client_and_each_gets_its_own_answer() -> None:

@@ -419,7 +419,7 @@ async def test_prompts_get_failing_function_is_internal_error_without_details(ki
 
 def test_prompts_add_mistakes_of_the_author_raise() -> None:
     server = giving("x")
-    with pytest.raises(ValueError, match="^the prompt 'p' is already registered"):
+    with pytest.raises(ValueError, match=r"^the prompt 'p' is already registered"):
         server.prompts.add(lambda: "", "p")
     with pytest.raises(TypeError, match="unknown option 'titel'; did you mean 'title'"):
         server.prompts.add(lambda: "", "q", titel="Q")  # type: ignore[call-arg]

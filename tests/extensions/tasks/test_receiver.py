@@ -1069,6 +1069,24 @@ async def test_tasks_extension_progress_message_becomes_the_status_message(kind:
         assert peer.told == []  # neither progress nor log messages are for tasks
 
 
+async def test_handler_can_close_its_stream_until_its_task_begins() -> None:
+    work, closed = at_work(), list[bool]()
+
+    @work.server.tool(task="optional", asks_first=True)
+    async def let_go(context: Context) -> TextContent:
+        closed.append(context.close_stream())
+        await context.begin_task()
+        closed.append(context.close_stream())
+        return TextContent("done")
+
+    async with served_over_http(work.server) as web:
+        talk = Talk(web)
+        await talk.handshake("2025-11-25")
+        reply = await talk.post(request("tools/call", {"name": "let_go", "arguments": {}, "task": {}}))
+        assert await reply.messages() == []  # the client resumes the stream for the response
+    assert closed == [True, False]
+
+
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 async def test_handler_with_task_waits_while_its_client_does_not_read(era: str) -> None:
     work = at_work()

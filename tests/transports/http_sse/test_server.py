@@ -12,6 +12,8 @@ import pytest
 from mcp_ref import Context, Server
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
+from mcp_ref.lib.turns import LARGE_MESSAGE, current_turns
+from mcp_ref.transports.base import Direction
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
 from tests.messages import error_of, initialize, notification, request, stateless_request
 from tests.raw_http_client import CHANGED, JSON_TYPE, SSE_TYPE, Held, Reply, Web, answered, call, said, served_over_http
@@ -110,6 +112,23 @@ async def test_tool_waits_while_its_client_does_not_read_the_stream() -> None:
         assert 0 < sent < number * 3 / 4  # only the buffers of the sockets
         slow.stream.writer.transport.resume_reading()  # type: ignore[attr-defined]
         assert [len(str(await slow.stream.object())) > 65536 for _ in range(number)] == [True] * number
+
+
+async def test_http_sse_large_message_takes_a_turn() -> None:
+    taken: list[bool] = []
+
+    def trace(direction: Direction, frame: bytes) -> None:
+        turns = current_turns.get()
+        if direction == "->" and len(frame) > LARGE_MESSAGE:
+            taken.append(turns is not None and turns.is_taken)
+
+    server = Server("s", trace=trace)
+    server.tool("large")(lambda: "x" * LARGE_MESSAGE)
+    async with served_over_http(server) as web:
+        client = await connected(web)
+        await client.handshake()
+        await client.ask(call("large"))
+    assert taken == [True]
 
 
 async def test_every_client_has_an_endpoint_and_answers_of_its_own() -> None:
