@@ -112,8 +112,6 @@ class Conversation:
             self.unverified[text] = None
         for dialogue in (*self._pipes.values(), *self._exchanges.dialogues.values()):
             self._close_dialogue(dialogue)
-        self._pipes.clear()
-        self._exchanges.dialogues.clear()
         if self._unread:
             text = "messages that are cut, or beyond a limit of this judge, and facts that depend on them"
             self.unverified[f"{text}: {self._unread}"] = None

@@ -30,6 +30,11 @@ def test_names_of_a_list_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(calls) == 1
 
 
+def test_uri_belongs_to_the_only_server_or_to_the_one_that_it_names() -> None:
+    assert Namespace(["a"], True).split_uri("note://1") == ("a", "note://1")
+    assert Namespace(["a", "b"], False).split_uri("mcp://b/note://1") == ("b", "note://1")
+
+
 def test_names_of_one_list_differ_although_one_tool_has_the_changed_name_of_another() -> None:
     names = Namespace(["a", "b"], False)
     changed = model_name("a", "x.y")

@@ -238,6 +238,21 @@ def test_http_requests_of_browsers_and_proxies_are_not_those_of_the_client(metho
     assert broken(web.events, HTTP) == []
 
 
+def test_metadata_that_a_client_gets_is_not_a_stream_where_the_endpoint_is_unknown() -> None:
+    web = Web().open(session=None).get(
+        target="/.well-known/oauth-protected-resource", headers={"MCP-Protocol-Version": None},
+        reply={"resource": "https://a/mcp", "authorization_servers": ["https://a"]},
+    )  # fmt: skip
+    assert broken(web.events, head=None) == []
+
+
+@pytest.mark.parametrize(("revision", "rules"), [("2025-06-18", []), ("2025-11-25", ["result_fits"])])
+def test_result_of_initialize_is_judged_by_the_revision_that_it_names(revision: str, rules: list[str]) -> None:
+    messages = handshake(revision)
+    messages[1][1]["result"]["serverInfo"]["icons"] = "no list"  # a field of 2025-11-25
+    assert broken(frames(messages)) == rules
+
+
 def test_stream_with_a_response_that_cannot_be_read_is_complete() -> None:
     web = Web().open().post(PING, stream=[])
     deep = b'{"jsonrpc":"2.0","id":1,"result":{"x":' + b"[" * 2000 + b"]" * 2000 + b"}}"

@@ -244,6 +244,8 @@ async def test_a_subscription_yields_nothing_but_updates_of_what_is_watched() ->
     async with raw_server(of()) as (client, wire):
         await meet(client, wire, WATCHED)
         updates, asked = await entered(client, wire, "test://a")
+        assert updates._request is not None and updates._request._timer is not None
+        assert updates._request._timer.when() is None  # the time limit was that of the acknowledgement
         await wire.send(told(asked["id"], "notifications/tools/list_changed"))
         await wire.send(told(asked["id"], "notifications/message", level="info", data="x"))
         await wire.send(told(asked["id"], uri="test://b"))

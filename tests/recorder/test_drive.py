@@ -98,7 +98,7 @@ def test_check_calls_a_named_tool_once_even_if_it_ends_the_server(tmp_path: Path
     stops = f'if message.get("params", {{}}).get("name") == "a b": open({str(calls)!r}, "a").write("x"); sys.exit()'
     broken = BROKEN.replace('    if "id" not', f'    {stops}\n    if "id" not')
     program.write_text(broken.replace('"2025-06-18"', 'message["params"]["protocolVersion"]'))
-    check("--call", "a b={}", "--", sys.executable, str(program))
+    check("--call", "a b", "--", sys.executable, str(program))
     assert calls.read_text() == "x"
 
 
