@@ -52,6 +52,7 @@ FORMATS = {
         env = { A = "1" }
         env_vars = ["B"]
         startup_timeout_sec = 20
+        enabled = false
         tool_timeout_sec = 45.5
         [mcp_servers.docs]
         url = "https://docs.example/mcp"
@@ -114,6 +115,7 @@ def test_read_config_reads_the_file_of_each_known_host(name: str, tmp_path: Path
             assert launches["fs"].env == {"A": "1", "B": "beta"}
             assert launches["docs"].headers == {"X-B": "beta", "Authorization": "Bearer t0ken"}
             assert servers["fs"].call_seconds(60) == 45.5
+            assert servers["fs"].is_disabled and not servers["docs"].is_disabled
         case "cline.json":
             assert servers["fs"].is_disabled
 

@@ -359,8 +359,9 @@ async def test_leaving_the_block_closes_all_also_when_that_is_cancelled_while_th
             await calling
         assert (await wire.receive_object())["method"] == "tasks/cancel"  # which is never answered
         leaving = asyncio.create_task(client.__aexit__())
-        for _ in range(5):
+        for _ in range(20):
             await asyncio.sleep(0)
+        assert not wire.closed.is_set()  # it waits for the response
         leaving.cancel()
         with pytest.raises(asyncio.CancelledError):
             await leaving
