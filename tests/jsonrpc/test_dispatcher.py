@@ -193,6 +193,7 @@ async def test_dispatcher_error_response_raises_with_code_message_and_data() -> 
     with pytest.raises(RemoteError) as caught:
         await call
     assert (caught.value.code, caught.value.message, caught.value.data) == (-32000, "nope", [1])
+    assert str(caught.value) == "nope (error -32000): [1]"
 
 
 async def test_dispatcher_malformed_response_raises_at_once_instead_of_hanging() -> None:
