@@ -8,6 +8,7 @@ import random
 import re
 import subprocess
 import sys
+from calendar import monthrange
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -292,11 +293,14 @@ def test_is_valid_compares_numbers_as_json_does(schema: JSON, good: list[JSON], 
 
 # ----------------------------------------------------------------------------------------------- formats
 
+LAST_DAYS = [f"2023-{month:02}-{monthrange(2023, month)[1]}" for month in range(1, 13)]
+NO_DAYS = [f"2023-{month:02}-{monthrange(2023, month)[1] + 1}" for month in range(1, 13)]
 LONGEST_NAME = ".".join(["a" * 63] * 3 + ["a" * 61])
 """A host name of 253 characters."""
 
 WELL_FORMED: dict[str, tuple[list[str], list[str]]] = {
-    "date": (["2024-02-29", "2000-02-29"], ["2023-02-29", "1900-02-29", "2024-13-01", "2024-1-01", "\u0662024-01-01"]),
+    "date": (["2024-02-29", "2000-02-29", *LAST_DAYS], ["2023-02-29", "1900-02-29", "2024-13-01", "2024-1-01",
+        "\u0662024-01-01", *NO_DAYS]),
     "time": (["08:30:06.283185Z", "23:59:60Z", "01:29:60+01:30"], ["24:00:00Z", "08:30:06", "22:59:60Z", "08:30Z"]),
     "date-time": (["1990-12-31T23:59:60Z", "2024-01-01t00:00:00z"], ["2024-01-01 00:00:00Z", "2024-01-01T00:00:00"]),
     "duration": (["P4DT12H30M5S", "P1Y", "P2W", "PT36H"], ["P", "PT", "P1YT", "P1D2H", "P1Y2W", "4D", "PT1H5S"]),
