@@ -1,7 +1,7 @@
 """One connection over HTTP/1.1 as events: requests, and the bodies or server-sent events of their responses.
 
-This module reads copies of bytes that the proxy passes on, so bytes that are not HTTP reach the other side too. When it
-cannot parse them, it records a `Gap`, and then nothing more of this connection.
+This module reads copies of the bytes that the proxy passes on. When it cannot parse them, it records a `Gap`, and then
+nothing more of this connection.
 
 Spec:  RFC 9112, sections 6 (body length) and 9.3 (persistence); HTML standard, 9.2.6 (event streams)
 Used by: proxy.py. Uses: streams.py, lib/http/framing.py
@@ -39,9 +39,11 @@ class HttpStream:
     Args:
         connection: Number of the connection.
         numbers: The next numbers of requests, which all connections share.
+        ends_on_fault: True if the proxy ends the connection after an invalid request.
     """
 
-    def __init__(self, connection: int, numbers: Iterator[int]) -> None:
+    def __init__(self, connection: int, numbers: Iterator[int], ends_on_fault: bool = False) -> None:
+        self._ends_on_fault = ends_on_fault
         self._connection, self._numbers = connection, numbers
         self._waiting: deque[_Waiting] = deque()  # the requests that have no complete response
         self._readers = {"client": MessageReader(None), "server": MessageReader(self._has_no_body)}
@@ -64,7 +66,11 @@ class HttpStream:
                 if self._is_lost:
                     return
         except BadMessage as error:
-            yield from self._stop(at, len(data), str(error))
+            if self._ends_on_fault and side == "client":
+                self._is_lost = True
+                yield Gap(1, len(data), f"the recorder ended connection {self._connection}: {error}", at=at)
+            else:
+                yield from self._stop(at, len(data), str(error))
 
     def _read_request(self, at: float, part: _MessagePart) -> Iterator[Event]:
         if isinstance(part, MessageHead):

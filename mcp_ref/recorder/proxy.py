@@ -6,7 +6,8 @@ It passes the bytes of both directions on as they are, so a status, the order of
 event and even bytes that are not HTTP arrive as the other side has sent them. Hop-by-hop headers stay too, because both
 connections of a pair begin and end together. There is one exception. A web server on another machine chooses the site
 by `Host`, and does not know the recorder's address, so the recorder puts the server's name there. It does so only if
-the client has named the recorder itself, so any other name, such as that of a web page, still reaches the server.
+the client has named the recorder itself, so any other name, such as that of a web page, still reaches the server. If it
+cannot tell where a request to such a server begins or ends, it ends the connection, and its client gets a 400 response.
 
 Threats:
     recorder-as-open-proxy: the machines that this one can reach; any client of the recorder; asks for another server;
@@ -31,7 +32,7 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from ..check.recording import Head, Side
-from ..lib.http.framing import BadMessage
+from ..lib.http.framing import BadMessage, ResponseHeadWriter
 from ..lib.http.message import bracket_ipv6
 from ..lib.http.origin import Origin, parse_url
 from ..lib.text import show_text
@@ -93,10 +94,11 @@ class _Proxy:
 
     def accept(self) -> _Connection:
         """Return the protocol for a new connection of a client."""
-        stream = HttpStream(next(self.connection_numbers), self.request_numbers)
+        is_remote = not self.origin.is_loopback
+        stream = HttpStream(next(self.connection_numbers), self.request_numbers, ends_on_fault=is_remote)
         client, server = _Connection(self, stream, "client"), _Connection(self, stream, "server")
         client.other, server.other = server, client
-        if not self.origin.is_loopback:
+        if is_remote:
             client.replacer = HostReplacer(str(self.origin).encode(), self.own_names)
         return client
 
@@ -153,6 +155,14 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.other.write(data if self.replacer is None else self.replacer.feed(data))
         self._proxy.tape.put(self._stream, self._side, data)
+        if self.replacer is not None and self.replacer.fault is not None:
+            self._refuse(f"mcp_ref record cannot replace Host in this request: {self.replacer.fault}\n".encode())
+
+    def _refuse(self, body: bytes) -> None:
+        # A client that still waits for an earlier response takes this one for it, but MCP clients do not pipeline.
+        head = ResponseHeadWriter().write(400, [("Content-Type", "text/plain; charset=utf-8")], close=True)
+        self.write(head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        self.close()
 
     def eof_received(self) -> bool:
         self._note_end()
@@ -209,7 +219,7 @@ class _Connection(asyncio.Protocol):
 
 
 class HostReplacer:
-    """Replaces the value of `Host` in each request of a stream. Bytes that are not HTTP stay as they are.
+    """Replaces the value of `Host` in each request of a stream.
 
     Args:
         host: The new value.
@@ -218,13 +228,13 @@ class HostReplacer:
 
     def __init__(self, host: bytes, own_names: Collection[str] | None = None) -> None:
         self._host, self._own_names = host, own_names
-        self._reader: MessageReader | None = MessageReader(None)  # None after bytes that are not HTTP
+        self._reader = MessageReader(None)
         self._unsent = bytearray()
+        self.fault: BadMessage | None = None
+        """The first fault of the stream, after which nothing more can be sent, because later heads cannot be found."""
 
     def feed(self, data: bytes) -> bytes:
         """Return the bytes to send. The start of a head is held back until its end arrives."""
-        if self._reader is None:
-            return data
         self._unsent += data
         sent = bytearray()
         try:
@@ -233,9 +243,9 @@ class HostReplacer:
                 if isinstance(part, MessageHead):
                     raw = _HOST.sub(self._replaced, raw, count=1)
                 sent += raw
-        except BadMessage:
-            self._reader = None
-        if self._reader is None or self._reader.is_in_body:
+        except BadMessage as error:
+            self.fault = error
+        if self.fault is None and self._reader.is_in_body:
             sent += self.take_unsent()  # nothing in these bytes is replaced
         return bytes(sent)
 

@@ -289,6 +289,34 @@ def test_host_replacer_passes_on_every_byte_of_hostile_input() -> None:
         assert replacer.feed(sent[:cut]) + replacer.feed(sent[cut:]) + replacer.take_unsent() == sent
 
 
+@pytest.mark.parametrize("line", [b"GET /b HTTP/1.1 ", b"GET /b HTTP/1.1\r\nno-colon", b"PRI * HTTP/2.0"])
+async def test_proxy_ends_a_connection_on_which_it_cannot_replace_the_host(tmp_path: Path, line: bytes) -> None:
+    path, received = tmp_path / "a.jsonl", list[bytes]()
+
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            received.append(data)
+            writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(respond, "127.0.0.1", 0) as server:
+        # 127.1 is another spelling of 127.0.0.1, so the recorder takes it for the name of another machine
+        target = f"http://127.1:{server.sockets[0].getsockname()[1]}/mcp"
+        async with record_http(TapeOptions(str(path)), target, "127.0.0.1", 0) as url:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
+            writer.write(b"GET /a HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 204 No Content\r\n\r\n"
+            writer.write(line + b"\r\nHost: 127.0.0.1\r\n\r\nGET /c HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+            writer.close()
+            await writer.wait_closed()
+    assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n") and b"\r\nConnection: close\r\n" in head
+    assert body.startswith(b"mcp_ref record cannot replace Host in this request: ")
+    assert b"/a" in received[0] and b"Host: 127.1" in received[0] and len(received) == 1
+    gaps = [event.because for event in events_of(path) if isinstance(event, Gap)]
+    assert len(gaps) == 1 and gaps[0].startswith("the recorder ended connection 1: ")
+
+
 def test_host_replacer_sends_a_body_before_its_end() -> None:
     replacer, sent = HostReplacer(b"mcp.example"), PIPELINED.index(b"bc\r\n0")
     assert replacer.feed(PIPELINED[:sent]).endswith(b"\r\n\r\n3\r\na")
