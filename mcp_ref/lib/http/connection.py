@@ -105,9 +105,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self._client = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) else None
         self._enter_phase(IDLE, self._connections.limits.head_time)
-        self._connections.open.add(self)
-        if len(self._connections.open) > self._connections.max_open:
-            self._refuse(503, "all connections are in use; try again later")
+        why_refused = self._connections.add(self, self._client[0] if self._client is not None else "")
+        if why_refused is not None:
+            self._refuse(503, why_refused)
             self._connections.refused.append(self)
             if len(self._connections.refused) > MAX_REFUSED:
                 self._connections.refused.popleft().abort()

@@ -1,5 +1,10 @@
 """The open connections of one server, and the memory and the limits that they share.
 
+Threats:
+    connections-of-one-address: the server's connections; a client; opens all that the server allows, and keeps them
+        open; one public address can have only a part of them. The addresses of private networks have no such limit,
+        since they are often those of proxies and address translators, so there the proxy or the firewall must have it.
+
 Used by: connection.py, server.py
 """
 
@@ -14,14 +19,18 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
+from ipaddress import ip_address
 from typing import Final, Protocol
 
 from ..turns import Turns, current_turns
 from .framing import MAX_RECEIVED_BYTES, ResponseHeadWriter
-from .message import BodyMemory, Handler, HttpLimits
+from .message import BodyMemory, Handler, HttpLimits, network_of
 from .parser import MAX_SHARED_HEADS, parse_request_head
 
 log = logging.getLogger(__name__)
+
+ADDRESS_SHARE: Final = 3 / 4
+"""The part of all connections that one public IPv4 address, or one IPv6 network of 64 bits, can have. More get 503."""
 
 MAX_UNCOUNTED: Final = 16 * 1024
 """Size up to which a client's unread data do not count, in bytes (16 KiB). With TLS, asyncio keeps 64 KiB more."""
@@ -97,8 +106,10 @@ class Connections:
         """The bytes of the latest `recv`, for each of which asyncio would allocate 256 KiB, in 15 microseconds."""
         self.parse_head = functools.lru_cache(maxsize=MAX_SHARED_HEADS)(parse_request_head)
         self.head_writer, self.bodies = ResponseHeadWriter(), BodyMemory(limits.bodies_size)
-        self.open: set[OpenConnection] = set()
-        """The connections that are open, or whose handler still runs."""
+        self.open: dict[OpenConnection, str] = {}
+        """The connections that are open, or whose handler still runs, each with the network of its client."""
+        self._networks: dict[str, int] = {}
+        """The number of open connections of each network."""
         self.refused: deque[OpenConnection] = deque()
         """The latest connections over the limit."""
         self._all_closed = asyncio.Event()
@@ -116,9 +127,28 @@ class Connections:
         if size:
             self.slow[reader] = size
 
+    def add(self, connection: OpenConnection, address: str) -> str | None:
+        """Add a new connection of a client. Return the reason to refuse it, if there is one.
+
+        Args:
+            connection: The connection.
+            address: The client's IP address, or "" if it has none.
+        """
+        network = self.open[connection] = network_of(address)
+        self._networks[network] = self._networks.get(network, 0) + 1
+        if len(self.open) > self.max_open:
+            return "all connections are in use; try again later"
+        if self._networks[network] > math.ceil(self.max_open * ADDRESS_SHARE) and is_public(address):
+            return "your address has too many connections; close some of them"
+        return None
+
     def remove(self, connection: OpenConnection) -> None:
         """Remove a connection that is closed and whose handler has ended."""
-        self.open.discard(connection)
+        network = self.open.pop(connection, None)
+        if network is not None:
+            self._networks[network] -= 1
+            if not self._networks[network]:
+                del self._networks[network]
         if not self.open:
             self._all_closed.set()
 
@@ -129,3 +159,11 @@ class Connections:
                 while self.open:
                     self._all_closed.clear()
                     await self._all_closed.wait()
+
+
+def is_public(address: str) -> bool:
+    """Return True if an IP address is reachable from the Internet, unlike those of loopback and private networks."""
+    try:
+        return ip_address(address.removeprefix("::ffff:")).is_global
+    except ValueError:
+        return False

@@ -109,8 +109,9 @@ class HttpLimits(CheckedFields):
     """Limits on the memory and the time that clients can cost a server. Sizes are in bytes, times in seconds."""
 
     connections: int = 10_000
-    """Maximum number of connections; more get status 503. A connection counts until its handler has ended. If the
-    limit on file descriptors is too low, the server raises the soft limit, or else allows fewer connections."""
+    """Maximum number of connections, of which one public address can have three quarters; more get status 503. A
+    connection counts until its handler has ended. If the limit on file descriptors is too low, the server raises the
+    soft limit, or else allows fewer connections."""
     head_size: int = 32 * 1024
     """Maximum size of a head (the request line and headers), in bytes. A larger head gets status 431."""
     header_count: int = 100

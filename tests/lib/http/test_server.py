@@ -1332,6 +1332,50 @@ async def test_connection_over_the_limit_is_503() -> None:
         await b.is_well()
 
 
+@pytest.mark.attack("connections-of-one-address")
+async def test_connections_over_the_share_of_a_public_address_are_503(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections_module, "is_public", lambda address: address == "127.0.0.1")
+    async with bench(limits=HttpLimits(connections=4)) as b:
+        clients = [await b.client() for _ in range(3)]
+        for each in clients:
+            assert (await each.ask(GET)).status == 200
+        refused = await b.client()
+        answer = await refused.answer()
+        assert (answer.status, answer.body) == (503, b"your address has too many connections; close some of them\n")
+        for each in (refused, clients[0]):
+            await each.close()
+        await eventually(lambda: b.server.connections == 2)
+        assert (await (await b.client()).ask(GET)).status == 200
+
+
+@pytest.mark.attack("connections-of-one-address")
+@pytest.mark.parametrize(
+    ("addresses", "accepted"),
+    [
+        pytest.param(["8.8.8.8"] * 5, 3, id="one public address"),
+        pytest.param(["::ffff:8.8.8.8"] * 5, 3, id="an IPv4 address on an IPv6 socket"),
+        pytest.param([f"2600:1:2:3::{each}" for each in range(5)], 3, id="one network of IPv6"),
+        pytest.param([f"2600:1:2:{each}::1" for each in range(5)], 4, id="networks of IPv6"),
+        pytest.param([f"8.8.8.{each}" for each in range(5)], 4, id="public addresses"),
+        pytest.param(["10.0.0.5"] * 5, 4, id="a private address, as of a proxy"),
+        pytest.param(["::ffff:10.0.0.5"] * 5, 4, id="a private address on an IPv6 socket"),
+        pytest.param(["fe80::1%eth0"] * 5, 4, id="a link-local address"),
+        pytest.param(["::1"] * 5, 4, id="loopback"),
+        pytest.param([""] * 5, 4, id="a Unix socket"),
+    ],
+)
+async def test_connections_add_refuses_those_over_the_share_of_a_public_address(
+    addresses: list[str], accepted: int
+) -> None:
+    connections = Connections(echo, HttpLimits(), 4, lambda body: False)
+    reasons = [connections.add(HttpConnection(connections), address) for address in addresses]
+    assert [reason is None for reason in reasons] == [True] * accepted + [False] * (5 - accepted)
+    assert sum(connections._networks.values()) == 5
+    for each in 2 * [*connections.open]:
+        connections.remove(each)
+    assert not connections.open and not connections._networks
+
+
 async def test_refused_connections_leave_after_max_refused_others() -> None:
     async with bench(limits=HttpLimits(connections=1)) as b:
         first = await b.client()
