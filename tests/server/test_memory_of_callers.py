@@ -13,20 +13,24 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mcp_ref import CallToolResult, Client, Context, Limits, MemoryTaskStore, ProtocolError, Server
+from mcp_ref import CallToolResult, Client, Context, Limits, MemoryTaskStore, ProtocolError, Server, TextContent
 from mcp_ref.basic import access
 from mcp_ref.cli.limits import CONNECTION_COST, memory
 from mcp_ref.extensions.auth import dpop
 from mcp_ref.extensions.tasks import receiver
 from mcp_ref.extensions.tasks.types import new_task, with_status
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, Object
+from mcp_ref.lib.http.connections import MAX_UNCOUNTED
 from mcp_ref.lib.http.message import MIN_COUNTED_SIZE, HttpLimits
+from mcp_ref.lib.http.server import start_server
 from mcp_ref.lib.shares import ShareExceeded, Shares, memory_of
 from mcp_ref.server import announcements
-from mcp_ref.transports.streamable_http.event_store import MAX_DROPPED_STREAMS, MemoryEventStore
+from mcp_ref.server.http import HttpApp
+from mcp_ref.transports.streamable_http.event_store import MAX_DROPPED_STREAMS, STORE_LIMITS, MemoryEventStore
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
+from tests.http_wire import mirrored_headers
 from tests.messages import initialize, request, stateless_request
-from tests.raw_http_client import Reply, Talk, http_session, served_over_http
+from tests.raw_http_client import BOTH, JSON_TYPE, Reply, Talk, http_session, served_over_http
 from tests.raw_peers import connected_client, raw_client
 from tests.settings import MODERN, PATIENCE, eventually
 
@@ -127,16 +131,19 @@ async def test_messages_that_wait_for_a_get_are_only_in_the_event_store() -> Non
 
     @server.tool()
     async def flood(context: Context) -> None:
-        for number in range(40):
+        for number in range(200):
             await context.log("info", f"{number} " + "x" * 10_000)
 
-    store = MemoryEventStore(max_bytes=100_000)
+    assert figure_of("events for clients that resume or listen") == 2 * (STORE_LIMITS["max_bytes"],)
+    store = MemoryEventStore(max_bytes=1_000_000)
     async with http_session(server, json_responses=True, store=store) as talk:
 
         async def fill() -> None:
             assert (await talk.post(request("tools/call", {"name": "flood"}))).status == 200
 
-        assert await growth(fill) < 300_000  # all messages have 400 kB, and the test itself keeps some memory
+        used = await growth(fill)
+        # all messages have 2 MB, and the test itself keeps some memory
+        assert 900_000 < store._size <= 1_000_000 and used <= store._size + 300_000
         listening = await talk.get()
         message = json.dumps(await listening.message())
         assert "notifications/message" in message and '"data": "0 ' not in message
@@ -230,6 +237,24 @@ async def test_requests_of_one_connection_in_flight_have_a_limit_in_bytes(kind: 
 
 
 @pytest.mark.attack("request-memory")
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+@pytest.mark.breaks("everything")
+async def test_requests_over_stdio_in_flight_need_at_most_the_memory_that_is_counted(revision: str) -> None:
+    server, free = holding()
+    async with connected_client(server, "stdio", revision) as client:
+
+        async def fill() -> None:
+            for id in range(4):
+                await client.send(held_call(id, revision == MODERN))
+            assert "error" in await client.receive_object()
+
+        assert 5_000_000 < await growth(fill) <= 10_000_000
+        free.set()
+        for _ in range(3):
+            assert "result" in await client.receive_object()
+
+
+@pytest.mark.attack("request-memory")
 @pytest.mark.parametrize("modern", [False, True], ids=["session", "stateless"])
 @pytest.mark.breaks("everything")
 async def test_requests_of_one_http_caller_in_flight_need_at_most_the_memory_that_is_counted(modern: bool) -> None:
@@ -273,13 +298,18 @@ async def test_arguments_of_running_tasks_have_a_limit_in_bytes(monkeypatch: pyt
     async with connected_client(server) as client:
         call = held_call(0, False)
         assert isinstance(call["params"], dict)
-        call["params"]["task"] = {"ttl": 60_000}
-        for id in range(3):
-            assert "result" in await client.ask("tools/call", call["params"], id)
-        error = (await client.ask("tools/call", call["params"], 4))["error"]
+        params: Object = {**call["params"], "task": {"ttl": 60_000}}
+        shares = server.catalog.tasks._arguments
+
+        async def fill() -> None:
+            for id in range(3):
+                assert "result" in await client.ask("tools/call", params, id)
+
+        used = await growth(fill)
+        assert used <= shares.used <= 10_000_000
+        error = (await client.ask("tools/call", params, 4))["error"]
         assert isinstance(error, dict) and "arguments of running tasks need more than 10000000" in str(error["message"])
         free.set()
-        shares = server.catalog.tasks._arguments
         await eventually(lambda: shares.used == 0 and not shares.by_caller)
 
 
@@ -421,6 +451,44 @@ async def test_connections_need_at_most_the_memory_in_the_table() -> None:
         finally:
             for each in sockets:
                 each.close()
+
+
+async def test_unread_responses_need_at_most_the_memory_in_the_table() -> None:
+    """Call a tool with a large result over sockets that read nothing, and whose buffers in the kernel are small."""
+    text, count, limits = "x" * 200_000, 20, HttpLimits(unread_size=1_000_000)
+    server, sockets = Server("s"), [socket.create_server(("127.0.0.1", 0))]
+    sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # connections that it accepts have this size too
+
+    @server.tool()
+    async def large() -> CallToolResult:
+        return CallToolResult([TextContent(text)])
+
+    body = json.dumps(stateless_request("tools/call", {"name": "large"})).encode()
+    usual = {"Host": "127.0.0.1", "Accept": BOTH, "Content-Type": JSON_TYPE, "Content-Length": str(len(body))}
+    lines = [f"{name}: {value}" for name, value in {**usual, **mirrored_headers(body)}.items()]
+    call = "\r\n".join(["POST /mcp HTTP/1.1", *lines, "", ""]).encode() + body
+    site = HttpApp(server.catalog)
+    async with await start_server(site.handle, sockets[0], limits=limits) as listening:
+        connections = listening._connections
+
+        async def fill() -> None:
+            for _ in range(count):
+                sockets.append(socket.socket())
+                sockets[-1].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                sockets[-1].setblocking(False)
+                await connections.loop.sock_connect(sockets[-1], listening.address)
+                await connections.loop.sock_sendall(sockets[-1], call)
+            await eventually(lambda: not connections.has_room())
+
+        try:
+            used = await growth(fill)
+            # the last response can be written just before the limit is reached
+            most = limits.unread_size + len(text) + count * (MAX_UNCOUNTED + CONNECTION_COST)
+            assert limits.unread_size <= used <= most
+        finally:
+            for each in sockets:
+                each.close()
+    await site.close()
 
 
 @pytest.mark.attack("task-memory")
