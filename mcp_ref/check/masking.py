@@ -13,8 +13,11 @@ Used by: recorder/, and programs that write a recording. Below: recording.py, tr
 from __future__ import annotations
 
 import dataclasses
+import functools
+import hashlib
 import json
 import re
+import secrets
 from collections.abc import Iterable
 from typing import Final
 
@@ -79,7 +82,7 @@ def mask(event: Event) -> Event:
     match event:
         case HttpEvent():
             content = _mask_content(event.content)
-            id = _mask_text(event.id) if event.id is not None else None
+            id = _mask_event_id(event.id) if event.id is not None else None
             is_same = content is event.content and id == event.id
             return event if is_same else dataclasses.replace(event, content=content, id=id, masked=True)
         case Frame() | ErrorOutput() | HttpBody():
@@ -116,7 +119,21 @@ def _mask_header(name: str, value: str, body_has_secrets: bool) -> str:
         return HIDDEN
     if body_has_secrets and name.startswith("mcp-param-"):  # it can repeat a secret under another name
         return HIDDEN
+    if name == "last-event-id":
+        return _mask_event_id(value)
     return _mask_address(value) if name in _ADDRESS_HEADERS else _mask_text(value)
+
+
+def _mask_event_id(id: str) -> str:
+    if _mask_text(id) == id:
+        return id
+    return f"event-{hashlib.blake2b(id.encode('utf-8', 'surrogatepass'), key=_hash_key(), digest_size=8).hexdigest()}"
+
+
+@functools.cache
+def _hash_key() -> bytes:
+    """Return the random key of this process, without which nobody can try out which secret a hash belongs to."""
+    return secrets.token_bytes(16)
 
 
 def _mask_text(text: str) -> str:

@@ -12,7 +12,20 @@ import pytest
 
 from mcp_ref.check.conversation import Conversation
 from mcp_ref.check.masking import mask
-from mcp_ref.check.recording import Content, End, Event, Frame, Gap, Head, HttpEnd, HttpEvent, Side, content
+from mcp_ref.check.recording import (
+    Content,
+    End,
+    Event,
+    Frame,
+    Gap,
+    Head,
+    HttpEnd,
+    HttpEvent,
+    HttpRequest,
+    Side,
+    content,
+    format_event,
+)
 from tests.check.cases import BEGIN, CASES, EMPTY, LIST, PING, PONG, TEXT, TOOL, WEB_CASES, called, got, listed
 from tests.check.talk import (
     HTTP,
@@ -303,6 +316,28 @@ def test_conversation_without_faults_has_none_when_its_secrets_are_masked() -> N
         if found := broken([mask(event) for event in clean], head):
             faults[name] = found
     assert faults == {}
+
+
+def with_secret_ids(event: Event) -> Event:
+    """Return the event, with an event id that has a secret in place of its own."""
+    if isinstance(event, HttpEvent) and event.id is not None:
+        return replace(event, id=f"token=hunter2-{event.id}")
+    if isinstance(event, HttpRequest):
+        pairs = [
+            (name, f"token=hunter2-{value}" if name == "Last-Event-ID" else value) for name, value in event.headers
+        ]
+        return replace(event, headers=tuple(pairs))
+    return event
+
+
+@pytest.mark.attack("recording-secrets")
+@pytest.mark.parametrize("rule", ["unique_event_id", "events_of_stream", "known_event_id", "waits_for_retry"])
+def test_events_are_followed_by_their_ids_when_these_are_masked(rule: str) -> None:
+    faulty, clean, head = WEB_CASES[rule]
+    for events, expected in ((faulty, [rule]), (clean, [])):
+        masked = [mask(with_secret_ids(event)) for event in events]
+        assert broken(masked, head) == expected
+        assert b"hunter2" not in b"".join(map(format_event, masked))
 
 
 def test_header_in_base64_is_not_compared_with_a_masked_body() -> None:
