@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
+import importlib
 import io
 import json
 import os
@@ -25,9 +27,11 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 from functools import cache
 from pathlib import Path
+from typing import NoReturn
 
 from tests.settings import HOME
 
@@ -249,11 +253,18 @@ def _execute(arguments: list[str]) -> None:
         runpy.run_path(first, run_name="__main__")
 
 
+def _end(status: int) -> NoReturn:
+    """End a fork like Python, except that the parent's modules stay: their teardown would copy all of their memory."""
+    vars(threading)["_shutdown"]()  # waits for the threads
+    atexit._run_exitfuncs()
+    gc.collect()  # so that what the program has not closed is reported
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
 def main() -> None:
     """Run the parent. In a fork, run the requested program."""
-    import gc
-    import importlib
-
     for name in PRELOADED:
         importlib.import_module(name)
     gc.collect()
@@ -263,8 +274,16 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     os.close(nothing)
-    _execute(parent.run(int(sys.argv[2])))
-    return None
+    arguments = parent.run(int(sys.argv[2]))
+    try:
+        _execute(arguments)
+    except SystemExit as end:
+        if not isinstance(end.code, int | None):
+            raise  # a text, which Python prints
+        status = end.code or 0
+    else:
+        status = 0
+    _end(status)
 
 
 if __name__ == "__main__":
