@@ -212,7 +212,7 @@ async def _use_tools(client: Client, visit: Visit, calls: dict[str, Object]) -> 
         called += result is not None
     visit.notes += [f"call {name}: there is no such tool" for name in calls]
     calls.clear()
-    _note_rest(visit, read_only, MAX_CALLED, "tool", "called")
+    _note_left_out(visit, read_only, MAX_CALLED, "tool", "called")
     visit.worked.append(_counted(len(tools), "tool", called, "called"))
     return tools
 
@@ -234,7 +234,7 @@ async def _use_resources(client: Client, visit: Visit) -> None:
     read = 0
     for uri in [resource.uri for resource in resources[:MAX_READ]]:
         read += await _try(visit, f"read {uri}", client.read_resource(uri)) is not None
-    _note_rest(visit, len(resources), MAX_READ, "resource", "read")
+    _note_left_out(visit, len(resources), MAX_READ, "resource", "read")
     text = _counted(len(resources), "resource", read, "read")
     visit.worked.append(f"{text}, {_counted(len(templates), 'template')}" if templates else text)
 
@@ -247,12 +247,11 @@ async def _use_prompts(client: Client, visit: Visit) -> None:
     got = 0
     for name in without_arguments[:MAX_GOT]:
         got += await _try(visit, f"get {name}", client.get_prompt(name)) is not None
-    _note_rest(visit, len(without_arguments), MAX_GOT, "prompt", "got")
+    _note_left_out(visit, len(without_arguments), MAX_GOT, "prompt", "got")
     visit.worked.append(_counted(len(prompts), "prompt", got, "got"))
 
 
-def _note_rest(visit: Visit, number: int, most: int, name: str, done: str) -> None:
-    """Note the number of things that the limit has left out."""
+def _note_left_out(visit: Visit, number: int, most: int, name: str, done: str) -> None:
     if number > most:
         visit.notes.append(f"not {done}: {_counted(number - most, name)} (the limit is {most})")
 
@@ -364,7 +363,8 @@ def _note(visit: Visit, what: str, status: int, accepted: list[str]) -> None:
 async def _status(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> int:
     """Send a POST. Return the status, or 0 without a response. `HttpClient` is of no use: it sends its own Host."""
     parts, origin = parse_url(url)
-    lines = [f"POST {parts.path or '/'} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    lines = [f"POST {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     lines += ["Connection: close", f"Content-Length: {len(body)}", "", ""]
     with contextlib.suppress(OSError, TimeoutError, ValueError, IndexError):
         async with asyncio.timeout(seconds):

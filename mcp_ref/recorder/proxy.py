@@ -68,8 +68,8 @@ async def record_http(options: TapeOptions, url: str, host: str, port: int) -> A
     try:
         listening = await asyncio.get_running_loop().create_server(proxy.accept, host, port)
         try:
-            address = listening.sockets[0].getsockname()
-            yield f"http://{bracket_ipv6(address[0])}:{address[1]}{parts.path}"
+            address, query = listening.sockets[0].getsockname(), f"?{parts.query}" if parts.query else ""
+            yield f"http://{bracket_ipv6(address[0])}:{address[1]}{parts.path}{query}"
         finally:
             listening.close()
             await proxy.close()

@@ -145,10 +145,14 @@ async def test_drive_calls_reads_and_gets_at_most_as_many_as_its_limits(monkeypa
     assert visit.notes == [f"not {count} (the limit is 2)" for count in counts]
 
 
-async def test_drive_sends_wrong_headers_to_a_url_without_a_path() -> None:
+@pytest.mark.parametrize(("target", "path", "query"), [("", "/", ""), ("/mcp?a=b", "/mcp", "a=b")])
+async def test_drive_sends_wrong_headers_also_without_a_path_and_with_a_query(
+    target: str, path: str, query: str
+) -> None:
     async with scripted() as site:
-        url = site.url.removesuffix("/mcp")
+        url = site.url.removesuffix("/mcp") + target
         assert await drive._status(url, {"Host": "a"}, b'{"id": 1, "method": "ping"}', 10.0) == 200
+    assert [(request.path, request.query) for _, request in site.asked] == [(path, query)]
 
 
 def test_advice_names_definitions_that_models_misread() -> None:

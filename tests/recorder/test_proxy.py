@@ -143,7 +143,9 @@ async def test_proxy_connects_to_its_own_server_only(tmp_path: Path) -> None:
 
 
 async def test_proxy_of_a_server_that_is_not_there_closes_the_connection(tmp_path: Path) -> None:
-    async with record_http(TapeOptions(str(tmp_path / "a.jsonl")), "http://127.0.0.1:9/mcp", "127.0.0.1", 0) as url:
+    target = "http://127.0.0.1:9/mcp?a=b"
+    async with record_http(TapeOptions(str(tmp_path / "a.jsonl")), target, "127.0.0.1", 0) as url:
+        assert url.endswith("/mcp?a=b")
         reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
         with contextlib.suppress(ConnectionError):
             assert await reader.read() == b""
