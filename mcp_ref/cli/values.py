@@ -1,7 +1,7 @@
 """Parsers for words of the command line: arguments such as `NAME=VALUE` and `NAME:=JSON`, headers, and variables.
 
-The tool's input schema gives the type of `VALUE`, so `count=3` means 3 for an integer, and "3" for a string. If `VALUE`
-is not JSON, it is sent as a string, because it is the server that checks the types.
+The tool's input schema gives the type of `VALUE`, so `count=3` means 3 for an integer, and "3" for a string. A `VALUE`
+that is not JSON is sent as a string, because the server checks the types. After `:=`, the value must be JSON.
 """
 
 from __future__ import annotations
@@ -21,38 +21,39 @@ def read_arguments(words: list[str], schema: Object | None) -> Object:
     """Return the arguments of a call. Raise UsageError for a malformed word, invalid JSON, or a duplicate name."""
     arguments: Object = {}
     properties = schema.get("properties") if schema is not None else None
-    names = list(properties) if isinstance(properties, dict) else []
-    for name, sign, value in _split_all(words, names):
+    if not isinstance(properties, dict):
+        properties = {}
+    for name, sign, value in _split_words(words, list(properties)):
         if name in arguments:
             raise UsageError(f"{name} is given twice; write a list as {name}='[1, 2]'")
-        member = properties.get(name) if isinstance(properties, dict) else None
-        arguments[name] = _json(name, value) if sign == ":=" else read_value(value, json_types(member))
+        arguments[name] = _as_json(name, value) if sign == ":=" else read_value(value, json_types(properties.get(name)))
     return arguments
 
 
 def read_string_arguments(words: list[str]) -> dict[str, str]:
     """Return the arguments of a prompt, which are strings."""
-    return {name: value for name, _, value in _split_all(words, [])}
+    return {name: value for name, _, value in _split_words(words, [])}
 
 
-def _split_all(words: list[str], names: list[str]) -> list[tuple[str, str, str]]:
+def _split_words(words: list[str], names: list[str]) -> list[tuple[str, str, str]]:
     """Return (name, sign, value) of each word. For a word without a name, raise UsageError, which suggests `names`."""
-    pairs, unreadable = list[tuple[str, str, str]](), list[str]()
+    parts, nameless = list[tuple[str, str, str]](), list[str]()
     for word in words:
         match = _PAIR.fullmatch(word)
         if match is None:
-            unreadable.append(word)
+            nameless.append(word)
         else:
-            pairs.append((match[1], match[2], match[3]))
-    if not unreadable:
-        return pairs
-    given = {name for name, _, _ in pairs}
-    free = iter(name for name in names if name not in given)
-    advice = [f"{next(free, 'NAME')}={word.lstrip('=')}" if word in unreadable else word for word in words]
-    raise UsageError(f"cannot read the argument {unreadable[0]!r}: write {shlex.join(advice)}")
+            parts.append((match[1], match[2], match[3]))
+    if not nameless:
+        return parts
+    # suggest for each word without a name the next of the names that no other word has
+    given = {name for name, _, _ in parts}
+    unused = iter([name for name in names if name not in given])
+    advice = [f"{next(unused, 'NAME')}={word.lstrip('=')}" if word in nameless else word for word in words]
+    raise UsageError(f"cannot read the argument {nameless[0]!r}: write {shlex.join(advice)}")
 
 
-def _json(name: str, value: str) -> JSON:
+def _as_json(name: str, value: str) -> JSON:
     try:
         parsed: JSON = json.loads(value)
     except (ValueError, RecursionError) as error:
@@ -61,7 +62,7 @@ def _json(name: str, value: str) -> JSON:
 
 
 def read_value(text: str, wanted: set[str] | None) -> JSON:
-    """Return the JSON value in a text. Return the text if it is not JSON, or if "string" is wanted and fits better."""
+    """Return the JSON value of a text, or the text if it is not JSON, or if only a string is of a `wanted` type."""
     if wanted == {"string"}:
         return text
     try:
@@ -80,14 +81,17 @@ def json_types(schema: JSON) -> set[str] | None:
     named, choices = schema.get("type"), schema.get("enum")
     if isinstance(named, (str, list)):
         types = {named} if isinstance(named, str) else {str(name) for name in named}
-        return types | {"integer"} if "number" in types else types
-    if "const" in schema or isinstance(choices, list):
-        return {json_type(choice) for choice in (choices if isinstance(choices, list) else [schema["const"]])}
-    for word in ("anyOf", "oneOf"):
-        members = schema.get(word)
+        return types | {"integer"} if "number" in types else types  # an integer is a number too
+    if isinstance(choices, list):
+        return {json_type(choice) for choice in choices}
+    if "const" in schema:
+        return {json_type(schema["const"])}
+    for keyword in ("anyOf", "oneOf"):
+        members = schema.get(keyword)
         if isinstance(members, list):
             found = [json_types(member) for member in members]
-            return None if None in found else set().union(*(types for types in found if types is not None))
+            known = [types for types in found if types is not None]
+            return set().union(*known) if len(known) == len(found) else None
     return None
 
 
