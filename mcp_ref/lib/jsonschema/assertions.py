@@ -5,7 +5,7 @@ Spec:  Validation 6 and 7. "Draft-07 6.5.7" means section 6.5.7 of draft-07's Va
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Sized
 from math import inf
 from operator import ge, gt, le, lt
 
@@ -21,13 +21,13 @@ def type_(reader: SchemaReader) -> Keyword:
     value = reader.schema["type"]
     names = value if isinstance(value, list) else [value]
     known = [name for name in names if isinstance(name, str) and name in TYPES]
-    if not known or len(set(known)) != len(names):
+    if not known or len(set(known)) != len(names):  # a name is unknown or duplicate
         raise reader.error("type", f"one of {', '.join(TYPES)}, or an array of different types")
     checks = [TYPES[name] for name in known]
     text = join_alternatives([_WITH_ARTICLE[name] for name in known])
 
     def check_any(instance: JSON, budget: Budget) -> bool:
-        for check_one in checks:  # noqa: SIM110
+        for check_one in checks:  # noqa: SIM110 - any() with a generator is slower
             if check_one(instance, budget):
                 return True
         return False
@@ -63,14 +63,14 @@ def _allowed_values(name: str, values: list[JSON]) -> Keyword:
         if isinstance(instance, str):
             return instance in strings
         if not others or (isinstance(instance, (list, dict)) and len(instance) not in lengths):
-            return False
+            return False  # without the text of the instance, which would cost much more
         return canonical_text(instance, budget) in others
 
     return Keyword(name, check, text)
 
 
 def multiple_of(reader: SchemaReader) -> Keyword:
-    """Build `multipleOf` (Validation 6.2.1). A number beyond the largest float has unknown digits, so it is refused."""
+    """Build `multipleOf` (Validation 6.2.1). A factor above the largest float is refused, as its digits are lost."""
     factor = reader.number("multipleOf")
     if not factor > 0:
         raise reader.error("multipleOf", "a number above 0")
@@ -129,20 +129,22 @@ def unique_items(reader: SchemaReader) -> Keyword | None:
     if not isinstance(is_demanded, bool):
         raise reader.error("uniqueItems", "true or false")
 
-    def repetitions(instance: list[JSON], budget: Budget) -> Iterator[JSON]:
+    def first_duplicate(instance: list[JSON], budget: Budget) -> int | None:
         budget.spend(len(instance))
         seen: set[str] = set()
-        for item in instance:
-            key = canonical_text(item, budget)
-            if key in seen:
-                yield item
-            seen.add(key)
+        for index, item in enumerate(instance):
+            text = canonical_text(item, budget)
+            if text in seen:
+                return index
+            seen.add(text)
+        return None
 
     def check(instance: JSON, budget: Budget) -> bool:
-        return not isinstance(instance, list) or not any(True for _ in repetitions(instance, budget))
+        return not isinstance(instance, list) or first_duplicate(instance, budget) is None
 
     def message(instance: list[JSON], budget: Budget) -> str:
-        return f"expected different items, got {quoted(next(repetitions(instance, budget)))} more than once"
+        index = first_duplicate(instance, budget) or 0
+        return f"expected different items, got {quoted(instance[index])} more than once"
 
     return Keyword("uniqueItems", check, message) if is_demanded else None
 
@@ -157,7 +159,7 @@ def contains_bounds(reader: SchemaReader) -> None:
 def required(reader: SchemaReader) -> Keyword:
     """Build `required` (Validation 6.5.3)."""
     names = reader.strings("required", reader.schema["required"])
-    cost = len(names) // 4
+    cost = len(names) // 4  # in steps, because looking up four names takes about as long as one step
 
     def check(instance: JSON, budget: Budget) -> bool:
         if isinstance(instance, dict):
@@ -179,21 +181,22 @@ def dependent_names(keyword: str) -> VocabularyRow:
     """Return the row of `dependentRequired` (Validation 6.5.4), or of the arrays in `dependencies` (Draft-07 6.5.7)."""
 
     def build(reader: SchemaReader) -> Keyword:
-        given = reader.mapping(keyword).items()
-        lists = {key: names for key, names in given if keyword != "dependencies" or isinstance(names, list)}
+        lists = reader.mapping(keyword)
+        if keyword == "dependencies":  # whose other members are schemas
+            lists = {key: names for key, names in lists.items() if isinstance(names, list)}
         required = {key: set(reader.strings(keyword, names)) for key, names in lists.items()}
         cost = sum(1 + len(names) for names in required.values())
 
-        def violated(instance: dict[str, JSON], budget: Budget) -> str | None:
+        def violated_key(instance: dict[str, JSON], budget: Budget) -> str | None:
             budget.spend(cost)
             broken = (key for key, names in required.items() if key in instance and not names <= instance.keys())
             return next(broken, None)
 
         def check(instance: JSON, budget: Budget) -> bool:
-            return not isinstance(instance, dict) or violated(instance, budget) is None
+            return not isinstance(instance, dict) or violated_key(instance, budget) is None
 
         def message(instance: dict[str, JSON], budget: Budget) -> str:
-            key = violated(instance, budget) or ""
+            key = violated_key(instance, budget) or ""
             return f"{missing_properties_message(sorted(required[key]), instance)}, because {quoted(key)} is present"
 
         return Keyword(keyword, check, message)
@@ -207,7 +210,7 @@ def format_(reader: SchemaReader) -> Keyword | None:
     is_valid = FORMATS.get(name)
     if is_valid is None or not reader.asserts_formats:
         return None
-    cost = 100 if name == "regex" else 1  # the check of the format "regex" is slow
+    cost = 100 if name == "regex" else 1  # in steps for 8 characters. The check of the format "regex" is slow
 
     def check(instance: JSON, budget: Budget) -> bool:
         if not isinstance(instance, str):
@@ -218,18 +221,20 @@ def format_(reader: SchemaReader) -> Keyword | None:
     return Keyword("format", check, f"expected a valid {name}")
 
 
-VALIDATION: Vocabulary = ((type_, "type"), (enum, "enum"), (const, "const"))
-VALIDATION += ((multiple_of, "multipleOf"), _bound("maximum", le, "at most"))
-VALIDATION += (_bound("exclusiveMaximum", lt, "less than"),)
-VALIDATION += (_bound("minimum", ge, "at least"), _bound("exclusiveMinimum", gt, "more than"))
-VALIDATION += (_size("maxLength", str, le, "characters"), _size("minLength", str, ge, "characters"))
-VALIDATION += ((pattern, "pattern"), _size("maxItems", list, le, "items"), _size("minItems", list, ge, "items"))
-VALIDATION += ((unique_items, "uniqueItems"), _size("maxProperties", dict, le, "properties"))
-VALIDATION += (_size("minProperties", dict, ge, "properties"), (required, "required"))
+VALIDATION: Vocabulary = (
+    (type_, "type"), (enum, "enum"), (const, "const"), (multiple_of, "multipleOf"),
+    _bound("maximum", le, "at most"), _bound("exclusiveMaximum", lt, "less than"),
+    _bound("minimum", ge, "at least"), _bound("exclusiveMinimum", gt, "more than"),
+    _size("maxLength", str, le, "characters"), _size("minLength", str, ge, "characters"), (pattern, "pattern"),
+    _size("maxItems", list, le, "items"), _size("minItems", list, ge, "items"), (unique_items, "uniqueItems"),
+    _size("maxProperties", dict, le, "properties"), _size("minProperties", dict, ge, "properties"),
+    (required, "required"),
+)  # fmt: skip
 """The keywords of Validation 6 that also exist in draft-07."""
 
-VALIDATION_2020_12: Vocabulary = (*VALIDATION, dependent_names("dependentRequired"))
-VALIDATION_2020_12 += ((contains_bounds, "minContains", "maxContains"),)
+VALIDATION_2020_12: Vocabulary = (
+    *VALIDATION, dependent_names("dependentRequired"), (contains_bounds, "minContains", "maxContains"),
+)  # fmt: skip
 """The validation vocabulary (Validation 6)."""
 
 FORMAT: Vocabulary = ((format_, "format"),)
