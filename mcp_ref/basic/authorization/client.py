@@ -7,11 +7,11 @@
        +------------+
 
 `AuthorizedRequests` wraps the HTTP client of a transport, so this algorithm holds for POST and GET, in both eras, and
-over HTTP+SSE. All requests to one MCP server share one `ServerGrant`, so that a hundred requests with an expired token
-cause only one refresh, because many authorization servers take a second use of a refresh token for a theft.
+over HTTP+SSE. All requests to one MCP server share one `ServerGrant`, so a hundred requests with an expired token cause
+only one refresh. This matters because many authorization servers take a second use of a refresh token for theft.
 
-All repetitions are bounded, for each request and for all requests together, because a hostile server could otherwise
-open browser windows forever. The set of scopes only grows. After a refusal the metadata are requested again, because
+All repetitions are limited, for each request and for all requests together, because a hostile server could otherwise
+open browser windows forever. The set of scopes only grows. After a refusal, the metadata is requested again, because
 the MCP server may now name another authorization server, to which the client MUST NOT send refresh tokens and
 registrations of the old one. [2026-07-28 basic/authorization/client-registration#authorization-server-binding]
 
@@ -51,17 +51,17 @@ from .token_endpoint import ClientAuthentication, Form, Grant, Prover, request_t
 MAX_ATTEMPTS: Final = 5
 """Maximum number of times that one HTTP request is sent."""
 MAX_STEP_UPS: Final = 2
-"""Maximum number of sign-ins for more scopes after which an operation, such as one tool, is still refused."""
+"""Maximum number of step-ups (sign-ins for more scopes) for one operation, such as a tool, that stays refused."""
 MAX_STEP_UPS_IN_A_ROW: Final = 3
-"""Maximum number of such sign-ins in a row, for all operations of one server together."""
+"""Maximum number of step-ups in a row that do not help, for all operations of one server together."""
 MAX_UNACCEPTED: Final = 2
-"""Number of new grants in a row that the server does not accept after which the client waits with the next one."""
+"""Number of new grants in a row that the server does not accept before the client waits with the next one."""
 UNACCEPTED_SECONDS: Final = 600.0
-"""Time of this wait, from the latest of these grants on, in seconds."""
+"""Length of this wait, which begins with the latest of these grants, in seconds."""
 MAX_OPERATIONS: Final = 1000
-"""Maximum number of operations whose failures are remembered, of which the oldest are forgotten first."""
+"""Maximum number of operations whose step-ups are remembered. The oldest are forgotten first."""
 RENEWAL_SECONDS: Final = 120.0
-"""Time to get a token without a user, during which the time limits of requests are stopped, in seconds."""
+"""Time limit for getting a token without the user, in seconds. Meanwhile, the time limits of requests stand still."""
 CANCEL_SECONDS: Final = 1.0
 """Time that a cancelled sign-in has to free its port, in seconds."""
 
@@ -75,7 +75,7 @@ class Need:
     grant: Grant | None = None
     """The refused grant, or None if the request had no token."""
     scopes: tuple[str, ...] = ()
-    """The scopes that were asked for before."""
+    """The scopes that the client has asked for before."""
     wants_scopes: bool = False
     """True if the token was good, but had too few scopes."""
 
@@ -111,8 +111,8 @@ class Authorizer(CheckedFields):
         self, http: HttpSender, url: str, revisions: Sequence[Revision],
         while_signing_in: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> AuthorizedRequests:  # fmt: skip
-        """Return an HTTP client for the MCP server at a URL, which stops time limits in `while_signing_in`."""
-        at_origin = any(one.authorization_at_origin for one in revisions)
+        """Return an HTTP client for the MCP server at a URL. The context `while_signing_in` stops time limits."""
+        at_origin = any(revision.authorization_at_origin for revision in revisions)
         return AuthorizedRequests(self, PeerRequests(http, url, self.private_networks, at_origin), while_signing_in)
 
     def headers(self, grant: Grant, method: str, url: str) -> Mapping[str, str]:
@@ -136,11 +136,11 @@ class Authorizer(CheckedFields):
         """Forget the refresh token of a grant that the server refuses. By default, do nothing."""
 
     def choose_scopes(self, need: Need, resource: ResourceMetadata, server: ServerMetadata) -> tuple[str, ...]:
-        """Return the earlier scopes, the challenge's (without both, the MCP server's), and the program's."""
+        """Return the earlier scopes and those of the challenge (the MCP server's without both), and the program's."""
         # [2026-07-28 basic/authorization/index#scope-selection-strategy] the challenge's, else all of the metadata's
-        first = need.challenge.scopes or (() if need.scopes else resource.scopes_supported)
-        # [2026-07-28 basic/authorization/index#step-up-authorization-flow] the union with the scopes of before
-        scopes = dict.fromkeys((*need.scopes, *first, *split_scopes(self.scopes)))
+        demanded = need.challenge.scopes or (() if need.scopes else resource.scopes_supported)
+        # [2026-07-28 basic/authorization/index#step-up-authorization-flow] the union with the earlier scopes
+        scopes = dict.fromkeys((*need.scopes, *demanded, *split_scopes(self.scopes)))
         if scopes and "offline_access" in server.scopes_supported:
             # [2026-07-28 basic/authorization/index#refresh-tokens] MAY add it if the authorization server lists it
             scopes["offline_access"] = None
@@ -157,9 +157,9 @@ class Authorizer(CheckedFields):
 
 
 class Bearer(Authorizer):
-    """Sends a token that the program has from elsewhere, such as a personal access token: `Bearer("...")`.
+    """A token that the program has from elsewhere, such as a personal access token: `Bearer("...")`.
 
-    Because the client does not know who issued it, a refused token is an error, which the program has to handle.
+    The client cannot get another one, because it does not know the issuer, so a refused token is an error.
 
     Args:
         token: The token, or an async function that returns the current one. The client calls it for each request.
@@ -175,8 +175,8 @@ class Bearer(Authorizer):
         token = self._token if isinstance(self._token, str) else await self._token()
         if grant is not None and grant.access_token == token:
             return grant
-        ends = None if isinstance(self._token, str) else 0.0  # never fresh: the function is called again
-        return Grant(token, id=hashlib.sha256(token.encode()).hexdigest(), expires_at=ends)
+        expires_at = None if isinstance(self._token, str) else 0.0  # never fresh, so that the function is called again
+        return Grant(token, id=hashlib.sha256(token.encode()).hexdigest(), expires_at=expires_at)
 
     async def obtain(self, need: Need) -> Grant:
         if need.wants_scopes:
@@ -187,31 +187,31 @@ class Bearer(Authorizer):
 
 @dataclass(slots=True, eq=False)
 class _Flow:
-    """The task that gets a grant, for all requests that wait for one."""
+    """The task that gets a grant for all requests that wait for one. Without waiters, it is cancelled."""
 
     task: asyncio.Task[None]
     waiters: int = 0
 
 
 class ServerGrant:
-    """The state of an authorizer at one MCP server: the grant, and the one task that gets another."""
+    """The state of an authorizer at one MCP server: the grant, and the task that gets another grant."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self.grant: Grant | None = None
         self.authorizer = authorizer
-        self._is_loaded = False  # True after the authorizer was asked for a stored grant
+        self._is_loaded = False  # True after the first request has asked the authorizer for a stored grant
         self.scopes: tuple[str, ...] = ()
-        """All scopes that were asked for."""
+        """All scopes that the client has asked for."""
         self._flow: _Flow | None = None
-        self._step_ups: dict[tuple[str, str], int] = {}  # by operation: sign-ins that did not help
+        self._step_ups: dict[tuple[str, str], int] = {}  # by operation: the number of step-ups that did not help
         self._step_ups_in_a_row = 0
         self.unaccepted = 0
-        """Number of grants in a row that the client got after a 401, and the server has not accepted yet."""
-        self._unaccepted_since = 0.0  # monotonic time of the latest of them
+        """Number of grants in a row that the client got after a 401, and that the server has not accepted yet."""
+        self._unaccepted_at = 0.0  # monotonic time of the latest of them
 
     @property
     def id(self) -> str | None:
-        """The name of the current grant, which separates users in caches; None without a grant."""
+        """The id of the current grant, so that users do not share caches; None without a grant."""
         return None if self.grant is None else self.grant.id
 
     @property
@@ -237,25 +237,25 @@ class ServerGrant:
         async def obtain() -> Grant:
             grant = await self.authorizer.obtain(need)
             self.unaccepted += 1
-            self._unaccepted_since = time.monotonic()
+            self._unaccepted_at = time.monotonic()
             return grant
 
         if self.grant is not need.grant:
             return
-        wait = self._unaccepted_since + UNACCEPTED_SECONDS - time.monotonic()
+        wait = self._unaccepted_at + UNACCEPTED_SECONDS - time.monotonic()
         if self.unaccepted >= MAX_UNACCEPTED and wait > 0:
             refused = f"{peer_url(need.peers.server)} has refused {self.unaccepted} new tokens in a row"
             raise AuthorizationError(f"{refused}; ask its operator, and try again in {wait:.0f} s")
         await self._join(obtain, lambda: self.grant is not need.grant)
 
     async def step_up(self, need: Need, operation: tuple[str, str]) -> None:
-        """Get a grant with the challenge's scopes too. Raise InsufficientScope at a limit, or if no scope is new."""
+        """Get a grant that has the challenge's scopes too. Raise InsufficientScope at a limit, or if none is new."""
         if self.grant is not need.grant:
             return
         # [2026-07-28 basic/authorization/index#step-up-authorization-flow] SHOULD limit attempts, and track failures
-        failed = self._step_ups.pop(operation, 0)  # and stored again, so that the oldest operation is the first
-        is_bounded = failed < MAX_STEP_UPS and self._step_ups_in_a_row < MAX_STEP_UPS_IN_A_ROW
-        is_worth_it = is_bounded and not set(need.challenge.scopes) <= set(self.scopes)
+        failed = self._step_ups.pop(operation, 0)  # and stored again below, so that the oldest operation is the first
+        is_within_limits = failed < MAX_STEP_UPS and self._step_ups_in_a_row < MAX_STEP_UPS_IN_A_ROW
+        is_worth_it = is_within_limits and not set(need.challenge.scopes) <= set(self.scopes)
         self._step_ups[operation] = failed + 1 if is_worth_it else failed
         if len(self._step_ups) > MAX_OPERATIONS:
             del self._step_ups[next(iter(self._step_ups))]
@@ -265,7 +265,7 @@ class ServerGrant:
         await self._join(partial(self.authorizer.obtain, need), lambda: self.grant is not need.grant)
 
     async def give_up(self, need: Need) -> None:
-        """Raise the error for a grant that the server refuses although it is new."""
+        """Raise the error for a new grant that the server refuses too."""
         if need.grant is not None:
             await self.authorizer.discard(need.peers, need.grant)
         raise AuthorizationError(f"{peer_url(need.peers.server)} refuses a token that was issued for it just now; "
@@ -277,7 +277,7 @@ class ServerGrant:
             self._step_ups_in_a_row = 0
 
     async def _join(self, work: Callable[[], Awaitable[Grant | None]], is_done: Callable[[], bool]) -> None:
-        """Wait for a running flow. Then run `work`, unless that flow did it. A flow without waiters is cancelled."""
+        """Wait for the running flow, if any. Unless that has done what the caller needs, run `work` in a new flow."""
         while self._flow is not None:
             await self._wait(self._flow)
             if is_done():
@@ -312,7 +312,7 @@ class ServerGrant:
 
 
 class AuthorizedRequests:
-    """An HTTP client that sends a token with each request to one MCP server. `Authorizer.wrap` makes it."""
+    """The HTTP client that `Authorizer.wrap` returns, which sends a token with each request to one MCP server."""
 
     def __init__(
         self, authorizer: Authorizer, peers: PeerRequests, while_signing_in: Callable[[], AbstractContextManager[None]]
@@ -355,7 +355,8 @@ class AuthorizedRequests:
                     continue
                 status, challenge = response.status, token_challenge(response.headers.get_all("www-authenticate"))
                 wants_scopes = status == 403 and challenge.parameters.get("error") == "insufficient_scope"
-                if not (wants_scopes or status == 401) or method == "DELETE":  # nobody signs in to end a session
+                is_refused = wants_scopes or status == 401
+                if not is_refused or method == "DELETE":  # nobody signs in to end a session
                     if was_replaced:
                         server.unaccepted = 0
                     if operation is not None and status < 400:
@@ -368,10 +369,10 @@ class AuthorizedRequests:
                 if wants_scopes:
                     operation = _operation(body)
                     await server.step_up(need, operation)
-                elif was_replaced and server.grant is grant:
-                    await server.give_up(need)
-                else:
-                    was_replaced = was_replaced or server.grant is grant  # else another request has replaced it
+                elif server.grant is grant:  # otherwise, another request has replaced it meanwhile
+                    if was_replaced:
+                        await server.give_up(need)
+                    was_replaced = True
                     await server.replace(need)
         raise AuthorizationError(f"{peer_url(url)} refuses every token; ask the operator of the server")
 
