@@ -323,7 +323,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The author's handler ends it, or `stop` cancels it.",
     ("extensions/tasks/live_task.py", "_ResultRequests.wait_latest", "self._new_request.wait()"):
         "The next `tasks/result` request ends it, or the time limit of the request in `request_input`.",
-    ("extensions/tasks/live_task.py", "_ResultRequests.wait_until_ended", "asyncio.shield(self._ended)"):
+    ("extensions/tasks/live_task.py", "_ResultRequests.wait_until_ended", "asyncio.shield(self.ended)"):
         "The end of the task ends it, or the cancellation of the `tasks/result` request.",
     ("extensions/tasks/receiver.py", "Tasks.call_tool", "work(context)"):
         "The author's handler ends it, or the cancellation of the request.",

@@ -93,7 +93,7 @@ class _ResultRequests:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._waiting: list[tuple[Channel, RequestId]] = []
         self._new_request = asyncio.Event()
-        self._ended: asyncio.Future[None] = loop.create_future()
+        self.ended: asyncio.Future[None] = loop.create_future()  # done when the task is over
 
     def latest(self) -> tuple[Channel, RequestId] | None:
         """Return the channel and id of the latest request that has a connected requestor, or None."""
@@ -115,12 +115,9 @@ class _ResultRequests:
         self._waiting.append(entry)
         self._new_request.set()
         try:
-            await asyncio.shield(self._ended)
+            await asyncio.shield(self.ended)
         finally:
             self._waiting.remove(entry)
-
-    def end(self) -> None:
-        self._ended.set_result(None)
 
 
 class _StoredTask:
@@ -277,7 +274,7 @@ class LiveTask(Channel):
         task = with_status(self.task, status, time.time(), message, **fields)
         self._stored.replace(task)
         if task.is_over:
-            self.result_requests.end()
+            self.result_requests.ended.set_result(None)
             self.inputs.cancel()
         # [2025-11-25 basic/utilities/tasks#task-notifications] we MAY notify, and SHOULD NOT add the id to `_meta`
         if self.revision.tasks_are_core:
