@@ -38,17 +38,13 @@ from .message import HeaderList, Headers
 
 CHUNKED: Final = -1
 """The result of `body_length` for a chunked body."""
-
 MAX_CHUNK_OVERHEAD: Final = 16 * 1024
-"""Maximum size of the lines around the chunks of one message, beyond twice the size of the data, in bytes, because very
-small chunks cost much time. (Go's net/http has a similar limit.)"""
-
+"""Maximum size of the lines around the chunks of one message, in bytes, in addition to twice the size of their data. It
+exists because very small chunks cost much time. (Go's net/http has a similar limit.)"""
 MAX_RECEIVED_BYTES: Final = 64 * 1024
 """Maximum number of bytes that are read from a connection at once."""
-
 MAX_CACHED_RESPONSE_HEADS: Final = 256
 """Maximum number of encoded response heads that a server caches."""
-
 TOKEN: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 """Regular expression for methods and header names. [RFC 9110 5.6.2]"""
 
@@ -57,7 +53,7 @@ _HEADER_LINE: Final = re.compile(f"{TOKEN}:{_TEXT}")
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _REASON_PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
-RESERVED_HEADERS: Final = frozenset({"connection", "content-length", "date", "transfer-encoding"})
+RESERVED_HEADERS: Final = frozenset({"connection", "content-length", "date", "transfer-encoding"})  # written by us
 _HEADER_NAME: Final = re.compile(TOKEN)
 _HEADER_VALUE: Final = re.compile(_TEXT)
 _STATUS_LINE: Final = re.compile(rf"HTTP/1\.([01]) ([1-9][0-9][0-9])( {_TEXT})?")
@@ -147,7 +143,12 @@ class ChunkDecoder:
 
     def decode(self) -> bytes:
         """Remove bytes of the body from the buffer, and return the decoded data. Raise BadMessage."""
-        return b"".join(iter(self._pieces.__next__, b""))  # up to the b"" that asks for more bytes
+        decoded = list[bytes]()
+        for piece in self._pieces:
+            if not piece:  # the buffer needs more bytes
+                break
+            decoded.append(piece)
+        return b"".join(decoded)
 
     def _decode(self) -> Generator[bytes, None, None]:
         """Yield pieces of data. Yield b"" when the buffer needs more bytes."""
@@ -160,7 +161,7 @@ class ChunkDecoder:
             if found is None:
                 raise BadMessage(400, f"invalid chunk size: {line[:100]!r}")
             left = int(found[1], 16)
-            self._count_overhead(len(line) + 4 - 2 * left)  # 4 for the two CRLF; the data allow twice their size
+            self._count_overhead(len(line) + 4 - 2 * left)  # 4 for the two CRLF, less twice the size of the data
             if left == 0:
                 break
             while left:
@@ -176,15 +177,16 @@ class ChunkDecoder:
         self.done = True
 
     def _take_whole_chunks(self) -> bytes:
-        """Remove all complete chunks, and return their data. This is 3 times as fast as line by line."""
-        received, position, pieces, overhead = bytes(self._buffer), 0, list[bytes](), self._overhead
+        """Remove the complete chunks before the last one, and return their data, 3 times as fast as line by line."""
+        received, position, overhead = bytes(self._buffer), 0, self._overhead
+        pieces = list[bytes]()
         # [RFC 9112 7.1.1] unknown extensions MUST be ignored
         while (found := _CHUNK_LINE.match(received, position)) is not None:
             start = found.end()
             end = start + int(found[1], 16)
             line_size = start - position
             if start == end or received[end : end + 2] != b"\r\n" or overhead + line_size > MAX_CHUNK_OVERHEAD:
-                break
+                break  # `_decode` handles the last chunk, an incomplete one, and errors
             pieces.append(received[start:end])
             overhead += line_size + 2 - 2 * (end - start)
             if overhead < 0:
@@ -239,7 +241,7 @@ class ResponseHeadWriter:
         key = (status, tuple(headers), close)
         head = self._cached.get(key)
         if head is None:
-            # Without a Server header, which would help an attacker to find known flaws of this server.
+            # We send no Server header, because it would help an attacker to find known flaws of this server.
             head = encode_head([f"HTTP/1.1 {status} {_REASON_PHRASES.get(status, '')}"], headers, RESERVED_HEADERS)
             head += b"Connection: close\r\n" if close else b""
             if len(self._cached) >= MAX_CACHED_RESPONSE_HEADS:
