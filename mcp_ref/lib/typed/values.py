@@ -1,7 +1,7 @@
 """Conversion of Python values to JSON, and the Python types that become strings in JSON (dates, UUIDs, bytes, ...).
 
 Because `to_json` does not need annotations, it also converts the result of a function whose annotation is missing or
-wrong. `json.dumps` accepts all that it returns.
+wrong. `json.dumps` accepts every value that it returns.
 """
 
 from __future__ import annotations
@@ -35,11 +35,7 @@ class ConversionError(ValueError):
         self.why, self.path = why, path
 
     def with_prefix(self, step: str) -> ConversionError:
-        """Return a new error whose path begins with `step`.
-
-        Args:
-            step: The step from the parent to the value: `.name` or `[index]`.
-        """
+        """Return a new error whose path begins with `step`, which leads from the parent: `.name` or `[index]`."""
         return ConversionError(self.why, step + self.path)
 
     def __str__(self) -> str:
@@ -78,7 +74,7 @@ def _read_datetime(cls: Any, text: str) -> object:
 
 
 def _write_datetime(moment: Any) -> str:
-    """Return a datetime as text with its UTC offset, taking one without an offset for a local time."""
+    """Return a datetime as text with its UTC offset. Without an offset, it is a local time."""
     return str((moment if moment.tzinfo else moment.astimezone()).isoformat())
 
 
@@ -128,7 +124,8 @@ def to_json(value: object) -> JSON:
     return _write(value, MAX_VALUE_DEPTH)
 
 
-def _write(value: Any, depth: int) -> JSON:
+def _write(value: Any, levels: int) -> JSON:
+    """Convert a value in which at most `levels` arrays and objects are nested. The most frequent types come first."""
     kind = type(value)
     if kind is str:
         return _checked_text(value)
@@ -141,70 +138,70 @@ def _write(value: Any, depth: int) -> JSON:
             return value  # type: ignore[no-any-return]
         raise ConversionError(f"expected a finite number, got {value}")
     if kind is dict:
-        return _write_object(value.items(), depth - 1)
+        return _write_object(value.items(), levels - 1)
     if kind is list or kind is tuple:
-        return _write_array(value, depth - 1)
-    return _write_instance(value, depth)
+        return _write_array(value, levels - 1)
+    return _write_instance(value, levels)
 
 
-def _write_instance(value: Any, depth: int) -> JSON:
-    """Convert a value of any other class, such as a subclass of `str`, beginning with the more specific ones."""
+def _write_instance(value: Any, levels: int) -> JSON:
+    """Convert a value of any other class, such as a subclass of `str`. The more specific classes come first."""
     if isinstance(value, Enum):
-        return _write(value.value, depth)
+        return _write(value.value, levels)
     if isinstance(value, str):
         return _checked_text(str.__str__(value))
     if isinstance(value, int):
         return _checked_integer(int(value))
     if isinstance(value, float):
-        return _write(float(value), depth)
+        return _write(float(value), levels)
     if hasattr(type(value), "model_dump"):  # a model, such as pydantic's BaseModel
-        return _write(value.model_dump(mode="json", by_alias=True), depth)
+        return _write(value.model_dump(mode="json", by_alias=True), levels)
     if is_dataclass(value) and not isinstance(value, type):
-        return _write_object(((field.name, getattr(value, field.name)) for field in fields(value)), depth - 1)
+        return _write_object(((field.name, getattr(value, field.name)) for field in fields(value)), levels - 1)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return _write_object(zip(value._fields, value, strict=True), depth - 1)
+        return _write_object(zip(value._fields, value, strict=True), levels - 1)
     if isinstance(value, Mapping):
-        return _write_object(value.items(), depth - 1)
+        return _write_object(value.items(), levels - 1)
     if isinstance(value, (bytearray, memoryview)):
         value = bytes(value)  # `bytes` becomes a string; the others would become arrays
     for string_type in STRING_TYPES:
         if isinstance(value, string_type.class_if_imported()):
             return _checked_text(string_type.write(value))
     if isinstance(value, (Sequence, Set)):
-        return _write_array(value, depth - 1)
+        return _write_array(value, levels - 1)
     name = type(value).__qualname__
     advice = "write `await` before the call" if isawaitable(value) else "use a dataclass, dict, list or string instead"
     raise ConversionError(f"an object of {name} has no JSON form; {advice}")
 
 
-def _write_array(items: Iterable[object], depth: int) -> JSON:
-    _check_depth(depth)
+def _write_array(items: Iterable[object], levels: int) -> JSON:
+    _check_levels(levels)
     written: list[JSON] = []
     try:
         for item in items:
-            written.append(_write(item, depth))
-    except ConversionError as unfit:
-        raise unfit.with_prefix(f"[{len(written)}]") from None
+            written.append(_write(item, levels))
+    except ConversionError as error:
+        raise error.with_prefix(f"[{len(written)}]") from None
     return written
 
 
-def _write_object(members: Iterable[tuple[object, object]], depth: int) -> JSON:
-    _check_depth(depth)
+def _write_object(members: Iterable[tuple[object, object]], levels: int) -> JSON:
+    _check_levels(levels)
     written: dict[str, JSON] = {}
     name: object = ""
     try:
         for name, member in members:
             if not isinstance(name, str):
                 raise ConversionError(f"expected a string as the key of an object, got {type(name).__qualname__}")
-            name = _checked_text(str.__str__(name))
-            written[name] = _write(member, depth)
-    except ConversionError as unfit:
-        raise unfit.with_prefix(f".{name}") from None
+            name = _checked_text(str.__str__(name))  # a subclass of `str` may have another `__str__`
+            written[name] = _write(member, levels)
+    except ConversionError as error:
+        raise error.with_prefix(f".{name}") from None
     return written
 
 
-def _check_depth(depth: int) -> None:
-    if depth < 0:
+def _check_levels(levels: int) -> None:
+    if levels < 0:
         raise ConversionError(f"nested deeper than {MAX_VALUE_DEPTH} levels; does the value contain itself?")
 
 
