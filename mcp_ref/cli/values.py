@@ -37,13 +37,9 @@ def read_string_arguments(words: list[str]) -> dict[str, str]:
 
 def _split_words(words: list[str], names: list[str]) -> list[tuple[str, str, str]]:
     """Return (name, sign, value) of each word. For a word without a name, raise UsageError, which suggests `names`."""
-    parts, nameless = list[tuple[str, str, str]](), list[str]()
-    for word in words:
-        match = _PAIR.fullmatch(word)
-        if match is None:
-            nameless.append(word)
-        else:
-            parts.append((match[1], match[2], match[3]))
+    matches = [_PAIR.fullmatch(word) for word in words]
+    parts = [(match[1], match[2], match[3]) for match in matches if match is not None]
+    nameless = [word for word, match in zip(words, matches, strict=True) if match is None]
     if not nameless:
         return parts
     # suggest for each word without a name the next of the names that no other word has
@@ -55,10 +51,9 @@ def _split_words(words: list[str], names: list[str]) -> list[tuple[str, str, str
 
 def _as_json(name: str, value: str) -> JSON:
     try:
-        parsed: JSON = json.loads(value)
+        return json.loads(value)  # type: ignore[no-any-return]
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the value of {name} is not JSON: {error}") from None
-    return parsed
 
 
 def read_value(text: str, wanted: set[str] | None) -> JSON:
