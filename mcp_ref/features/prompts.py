@@ -114,7 +114,7 @@ class RegisteredPrompt:
     prompt: Prompt
     function: Callable[..., object]
     signature: Signature
-    check_arguments: Validator
+    arguments_validator: Validator
 
 
 class Prompts:
@@ -144,10 +144,10 @@ class Prompts:
                 raise TypeError(f"{signature.name}({parameter.name}): annotate the parameter of a prompt as str")
         arguments = [PromptArgument(p.name, p.description or None, p.required) for p in signature.parameters]
         prompt = Prompt(name or signature.name, signature.description or None, arguments or None)
-        prompt = replace(prompt, **options)  # type: ignore[misc]  # mypy does not see that `scopes` is gone
+        prompt = replace(prompt, **options)  # type: ignore[misc]  # mypy does not see the `pop`
         check_description(prompt, options)
-        check_arguments = compile_schema(signature.input_schema)
-        self._registry.add(prompt.name, RegisteredPrompt(prompt, function, signature, check_arguments), scopes)
+        arguments_validator = compile_schema(signature.input_schema)
+        self._registry.add(prompt.name, RegisteredPrompt(prompt, function, signature, arguments_validator), scopes)
         return prompt
 
     def remove(self, name: str) -> None:
@@ -159,8 +159,8 @@ class Prompts:
         return None if registered is None else [parameter.name for parameter in registered.signature.parameters]
 
     async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListPromptsResult:
-        page, following = self._registry.page(params.cursor, context)
-        return ListPromptsResult([registered.prompt for registered in page], following)
+        page, next_cursor = self._registry.page(params.cursor, context)
+        return ListPromptsResult([registered.prompt for registered in page], next_cursor)
 
     async def get(self, params: GetPromptRequestParams, context: RequestContext) -> GetPromptResult:
         registered = self._registry.get(params.name)
@@ -169,7 +169,7 @@ class Prompts:
             raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {params.name[:200]}")
         arguments: Object = {**(params.arguments or {})}
         try:
-            registered.check_arguments.validate(arguments)
+            registered.arguments_validator.validate(arguments)
             bound = registered.signature.bind(arguments)
         except ValueError as error:
             raise ProtocolError(INVALID_PARAMS, f"Invalid arguments: {error}") from None
