@@ -269,9 +269,9 @@ async def test_there_is_a_bounded_number_of_sessions(limits: EndpointLimits) -> 
         assert refused.headers["retry-after"].isdigit()
         await first.handshake()  # it is unharmed
         await first.stream.cut()
-        assert web.site._http_sse is not None
-        sessions = web.site._http_sse.sessions
-        await eventually(lambda: not sessions)
+        endpoint = web.site._http_sse
+        assert endpoint is not None
+        await eventually(lambda: not endpoint.sessions and not endpoint._callers)
         await (await connected(web)).handshake()
 
 
