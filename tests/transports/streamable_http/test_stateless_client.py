@@ -269,6 +269,7 @@ async def test_json_response_is_read(kind: str) -> None:
 async def test_notifications_before_the_answer_are_heard_and_nothing_after_it_is_waited_for() -> None:
     logged: list[JSON] = []
     steps: list[float] = []
+    traced: list[str] = []
 
     def log(message: LoggingMessageNotificationParams) -> None:
         logged.append(message.data)
@@ -283,8 +284,10 @@ async def test_notifications_before_the_answer_are_heard_and_nothing_after_it_is
 
     async with scripted() as site:
         site.on("tools/call", step)
-        async with met(site, on_log=log) as client:
+        async with met(site, on_log=log, trace=lambda direction, frame: traced.append(direction)) as client:
+            traced.clear()
             result = await client.call_tool("t", on_progress=lambda progress, *_: steps.append(progress))
+            assert traced[:5] == ["->", "<-", "<-", "<-", "<-"]
             assert (result.text, logged[:2], steps) == ("x", ["1", "2"], [1])
             await eventually(lambda: site.under_way == 0)  # the stream is left, though it goes on
             assert under_way(client) == 0
