@@ -6,11 +6,10 @@ not the model, chooses the resources that go into the model's context, for examp
 [2025-11-25 server/resources]. It can also subscribe to the changes of a resource.
 
 Security. A server MUST validate every URI, and SHOULD check permissions before it reads a resource
-[2025-11-25 server/resources#security-considerations]. Since 2026-07-28 servers also MUST sanitize the paths of
-`file://` URIs, such as `file:///project/../../etc/passwd`. This package serves a URI only if it is registered or
-matches a registered template, and compares URIs in canonical form (lib/uri.py). A variable's value cannot leave its
-directory or drive (lib/uritemplate.py), but only the author's function can check symbolic links. A server SHOULD use
-`https://` only for data that a client can fetch from the web itself [2025-11-25 server/resources#https%3A%2F%2F].
+[2025-11-25 server/resources#security-considerations]. Since 2026-07-28 it also MUST sanitize the paths of `file://`
+URIs, such as `file:///a/../../etc/passwd`. This package serves a URI only if its canonical form (lib/uri.py) is
+registered or matches a registered template. Only the author's function can check symbolic links. A server SHOULD use
+`https://` only for data that clients can fetch from the web [2025-11-25 server/resources#https%3A%2F%2F].
 
     2024-10-07  The client can list, read and subscribe. The error for an unknown resource is -32001 in an example.
     2024-11-05  Adds pagination, `annotations`, `size`. The error for an unknown resource SHOULD be -32002.
