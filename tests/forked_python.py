@@ -56,6 +56,7 @@ PRELOADED = (
     "mcp_ref.server.server",
     "mcp_ref.transports.stdio.server",
     "pytest",
+    "tests.conformance.authorization",
     "tests.raw_peers",
 )
 """The modules that the parent imports before it forks. Servers of test modules import pytest."""

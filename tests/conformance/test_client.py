@@ -1,6 +1,5 @@
 """Our client against the suite: client.py does what each scenario asks for, and authorization.py signs in."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -8,8 +7,15 @@ import pytest
 from tests.check.foreign import faults_in, known_faults
 from tests.conformance import authorization
 from tests.conformance.conftest import Suite
+from tests.forked_python import forking_script
 
-COMMAND = f"{sys.executable} -m tests.conformance.client"
+
+@pytest.fixture
+def command(tmp_path: Path) -> str:
+    """Return the command that starts the client, by a fork."""
+    forking_script(tmp_path)
+    return f"{tmp_path / 'python3'} -m tests.conformance.client"
+
 
 SKIPPED = {"http-standard-headers": 2}
 """Number of skipped checks, by scenario. They check the headers of a handshake, which the client does not send here."""
@@ -43,12 +49,18 @@ TESTED = {
     ],
 )
 def test_the_client_passes_every_check_with_a_recorder_in_between_and_breaks_no_rule(
-    suite: Suite, scenario: str, revision: str, checks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    suite: Suite,
+    command: str,
+    scenario: str,
+    revision: str,
+    checks: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     file = tmp_path / "talk.jsonl"
     monkeypatch.setenv("MCP_CONFORMANCE_RECORDING", str(file))
     unmet = {scenario: SKIPPED[scenario]} if scenario in SKIPPED else {}
-    outcome = suite("client", "--command", COMMAND, "--scenario", scenario, "--spec-version", revision, unmet=unmet)
+    outcome = suite("client", "--command", command, "--scenario", scenario, "--spec-version", revision, unmet=unmet)
     assert outcome.passed == {scenario: checks}, outcome.said
     assert faults_in(file) - known_faults("@modelcontextprotocol/conformance") == TESTED.get(scenario, set())
 
@@ -70,12 +82,16 @@ CHECKS = {
         for scenario, checks in zip(scenarios, CHECKS[revision], strict=True)
     ],
 )
-def test_client_passes_every_check_of_authorization(suite: Suite, revision: str, scenario: str, checks: int) -> None:
-    outcome = suite("client", "--command", COMMAND, "--scenario", scenario, "--spec-version", revision)
+def test_client_passes_every_check_of_authorization(
+    suite: Suite, command: str, revision: str, scenario: str, checks: int
+) -> None:
+    outcome = suite("client", "--command", command, "--scenario", scenario, "--spec-version", revision)
     assert outcome.passed.total() == checks, outcome.said
 
 
 @pytest.mark.parametrize(("scenario", "checks"), [*zip(authorization.EXTENSIONS, (9, 9, 10, 12, 14, 9), strict=True)])
-def test_client_passes_every_check_of_authorization_extensions(suite: Suite, scenario: str, checks: int) -> None:
-    outcome = suite("client", "--command", COMMAND, "--scenario", scenario)
+def test_client_passes_every_check_of_authorization_extensions(
+    suite: Suite, command: str, scenario: str, checks: int
+) -> None:
+    outcome = suite("client", "--command", command, "--scenario", scenario)
     assert outcome.passed.total() == checks, outcome.said
