@@ -384,9 +384,9 @@ async def test_changes_for_streams_that_are_not_read_need_at_most_the_memory_tha
             stream.writer.transport.pause_reading()  # type: ignore[attr-defined]
 
         async def fill() -> None:
-            for number in range(2000):
-                server.resource_updated(f"a://x/{number}/{'y' * 4000}")
-                if number % 100 == 0:
+            for number in range(1000):
+                server.resource_updated(f"a://x/{number}/{'y' * 8000}")
+                if number % 50 == 0:
                     await asyncio.sleep(0.001)  # so that the kernel's buffers are full, and changes wait
             await eventually(lambda: shares.used > 900_000)
 

@@ -161,6 +161,19 @@ async def test_durable_store_uses_no_number_of_an_earlier_process_again() -> Non
     await second.flush(5.0)
 
 
+async def test_durable_store_with_as_many_events_as_another_process_uses_none_of_its_numbers_again() -> None:
+    first, second = Storage(0), Storage(0)
+    for store, session in ((first, "s"), (second, "t")):
+        store.add_session(session, b"{}", None)
+        store.append(session, "get", b"1")
+        await store.flush(5.0)
+    lost = first.append("s", "get", b"2")  # sent, but not saved
+    second.restore_session("s", first.table["s"])
+    assert second.append("s", "get", b"3") != lost
+    await first.flush(5.0)
+    await second.flush(5.0)
+
+
 async def test_durable_store_never_returns_a_session_whose_deletion_is_not_saved_yet() -> None:
     store, gate = Storage(), threading.Event()
     store.add_session("s", b"{}", None)
