@@ -231,10 +231,8 @@ VALIDATION: Vocabulary = (
     (required, "required"),
 )  # fmt: skip
 """The keywords of Validation 6 that also exist in draft-07."""
-
 VALIDATION_2020_12: Vocabulary = (
     *VALIDATION, dependent_names("dependentRequired"), (contains_bounds, "minContains", "maxContains"),
 )  # fmt: skip
 """The validation vocabulary (Validation 6)."""
-
 FORMAT: Vocabulary = ((format_, "format"),)
