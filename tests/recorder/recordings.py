@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mcp_ref.check.recording import Event, Frame, parse_head, read_events
+from tests.forked_python import forked
 from tests.settings import HOME, PATIENCE
 
 ECHO = ("cat",)
@@ -21,6 +22,11 @@ ECHO = ("cat",)
 def record_command(path: Path | str, *command: str, options: Sequence[str] = ()) -> list[str]:
     """Return the words that start a server behind the recorder."""
     return [sys.executable, "-m", "mcp_ref", "record", *options, str(path), "--", *command]
+
+
+def quick_record_command(path: Path | str, *command: str) -> list[str]:
+    """Return a command like that of `record_command`, for a process that starts quickly."""
+    return forked(*record_command(path, *command)[1:])
 
 
 def start(path: Path | str, *command: str, options: Sequence[str] = ()) -> subprocess.Popen[bytes]:

@@ -23,7 +23,7 @@ from mcp_ref.recorder.as_test import to_test
 from mcp_ref.recorder.drive import Report, Visit, advice_on
 from mcp_ref.recorder.exchanges import Cassette
 from tests.forked_python import forked
-from tests.recorder.recordings import events_of, record_command
+from tests.recorder.recordings import events_of, quick_record_command
 from tests.scripted_http_server import scripted
 from tests.server_programs import serving
 from tests.settings import HOME, MODERN
@@ -168,7 +168,7 @@ def test_advice_names_definitions_that_models_misread() -> None:
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 async def test_as_test_writes_a_module_that_passes_with_the_recorded_server(tmp_path: Path, revision: str) -> None:
     path = tmp_path / "talk.jsonl"
-    async with Client(record_command(path, *EVERYTHING), revision=revision, cwd=HOME) as client:
+    async with Client(quick_record_command(path, *EVERYTHING), revision=revision, cwd=HOME) as client:
         await client.list_tools()
         await client.call_tool("add", {"a": 1, "b": 2})
         await client.call_tool("test_multiple_content_types")

@@ -32,7 +32,7 @@ from mcp_ref.recorder.proxy import record_http
 from mcp_ref.recorder.replay import MAX_LINES, MAX_OPEN
 from mcp_ref.recorder.tape import TapeOptions
 from tests.forked_python import forked
-from tests.recorder.recordings import events_of, record_command
+from tests.recorder.recordings import events_of, quick_record_command
 from tests.server_programs import Program, serving
 from tests.settings import HOME, MODERN
 
@@ -67,7 +67,7 @@ async def converse(server: list[str] | str, revision: str) -> list[object]:
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", MODERN])
 async def test_replay_over_stdio_is_the_recorded_server(tmp_path: Path, revision: str) -> None:
     path = tmp_path / "a.jsonl"
-    real = await converse(record_command(path, *EVERYTHING), revision)
+    real = await converse(quick_record_command(path, *EVERYTHING), revision)
     events_of(path)
     assert await converse([*REPLAY, str(path)], revision) == real
 
@@ -219,7 +219,7 @@ def test_replay_finds_the_answer_to_a_request_with_a_secret(tmp_path: Path) -> N
 
 async def test_replay_of_another_revision_is_refused_so_that_clients_can_choose(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    await converse(record_command(path, *EVERYTHING), MODERN)
+    await converse(quick_record_command(path, *EVERYTHING), MODERN)
     events_of(path)
     with pytest.raises(Exception, match="recording"):
         async with Client([*REPLAY, str(path)], revision="2025-11-25", cwd=HOME):
@@ -232,7 +232,7 @@ async def test_replay_in_another_revision_is_the_recorded_server_behind_a_bridge
     tmp_path: Path, recorded: str, other: str, http: bool
 ) -> None:
     path = tmp_path / "a.jsonl"
-    real = await converse(record_command(path, *EVERYTHING), recorded)
+    real = await converse(quick_record_command(path, *EVERYTHING), recorded)
     events_of(path)
     words = [*REPLAY, str(path), "--revision", other]
     if http:
@@ -284,7 +284,7 @@ async def test_replay_client_finds_no_difference_in_the_same_server_and_each_in_
     tmp_path: Path, revision: str
 ) -> None:
     path = tmp_path / "a.jsonl"
-    await converse(record_command(path, *EVERYTHING), revision)
+    await converse(quick_record_command(path, *EVERYTHING), revision)
     events_of(path)
     done = rerun(path, *EVERYTHING)
     assert (done.returncode, done.stdout) == (0, b""), done
