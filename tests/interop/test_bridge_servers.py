@@ -8,7 +8,6 @@ import os
 import shlex
 import sqlite3
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from examples.registered_clients import OAuthClient
 from mcp_ref import Client, McpError, RemoteError, Root, Server
 from mcp_ref.lib.http.client import HttpClient
 from mcp_ref.lib.http.server import start_server
+from tests.forked_python import forked
 from tests.interop.recorded import Recorded
 from tests.interop.test_foreign_servers import SECONDS, Host, node_server
 from tests.settings import MODERN, ROOT
@@ -38,7 +38,7 @@ create_proxy(StdioTransport(sys.argv[1], sys.argv[2:])).run(show_banner=False)
 
 
 def bridge(command: Words, *options: str) -> list[str]:
-    return [sys.executable, "-m", "mcp_ref", "bridge", *options, "--", *map(str, command)]
+    return forked("-m", "mcp_ref", "bridge", *options, "--", *map(str, command))
 
 
 def reference_server(name: str, peers: Path, folder: Path) -> tuple[Words, Calls]:
@@ -201,8 +201,8 @@ async def test_bridge_with_an_issuer_needs_a_token_for_itself_and_keeps_it_from_
 
     async with await start_server(issuer.handle) as listener, back.serve_http() as url, overheard(url, heard) as url:
         issuer.issuer = f"http://127.0.0.1:{listener.address[1]}"
-        command = [sys.executable, "-m", "mcp_ref", "bridge", "--http", "--port", "0", "--issuer", issuer.issuer,
-                   "--resource", resource, url]  # fmt: skip
+        options = ["--http", "--port", "0", "--issuer", issuer.issuer, "--resource", resource]
+        command = forked("-m", "mcp_ref", "bridge", *options, url)
         with recorded.listening(command, r"(http://[^/\s]+/mcp)") as ready:
             http = HttpClient()
             async with http.request("POST", ready[1], {}, b"{}") as refused:

@@ -19,13 +19,14 @@ from typing import Any
 import pytest
 
 from tests.check.foreign import faults_in
+from tests.forked_python import forked
 from tests.interop.recorded import Recorded
 from tests.server_programs import recording
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = Path(__file__).parent / "peers"
 SCENARIO = json.loads((SCRIPTS / "scenario.json").read_text(encoding="utf-8"))
-SERVER = [sys.executable, "-m", "mcp_ref", "run", "tests/interop/peers/served.py"]
+SERVER = ["-m", "mcp_ref", "run", "tests/interop/peers/served.py"]
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
 WAV = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
@@ -115,7 +116,7 @@ def visit(request: pytest.FixtureRequest, peers: Path, tmp_path_factory: pytest.
 
     with served(peers, server, transport) as target, contextlib.ExitStack() as stack:
         if transport == "stdio":
-            reported = report([sys.executable, "-m", "mcp_ref", "record", str(talk), "--", *target])
+            reported = report(forked("-m", "mcp_ref", "record", str(talk), "--", *target))
         else:
             reported = report([stack.enter_context(recording(talk, target[0]))])
     return Visit(client, transport, reported, server, faults_in(talk))
@@ -125,10 +126,10 @@ def visit(request: pytest.FixtureRequest, peers: Path, tmp_path_factory: pytest.
 def served(peers: Path, server: Recorded, transport: str, *options: str) -> Iterator[list[str]]:
     """Serve, and yield the client's arguments for the server: its command, or a URL."""
     if transport == "stdio":
-        yield server.command([*SERVER, *options])
+        yield server.command([sys.executable, *SERVER, *options])
     elif transport in TRANSPORTS:
         options += ("--json-responses",) if transport == "http-json" else ()
-        command = [*SERVER, "--http", "--port", "0", *options]
+        command = forked(*SERVER, "--http", "--port", "0", *options)
         with server.listening(command, r"everything: (http://[^/\n]+)/mcp\n") as ready:
             yield [ready[1] + TRANSPORTS[transport]]
     else:

@@ -3,13 +3,13 @@
 import contextlib
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.check.foreign import known_faults
+from tests.forked_python import forked
 from tests.interop.recorded import ROOT, Recorded
 from tests.interop.test_foreign_servers import SCRIPTS, Where, everything_by
 
@@ -50,7 +50,7 @@ def test_check_of_a_server_finds_only_true_faults(name: str, peers: Path, record
     options = ["--revision", "2025-11-25", "--timeout", "4"] if EVERYTHING in name else []
     with served(name, peers, recorded) as where:
         target = [where] if isinstance(where, str) else ["--", *where]
-        command = [sys.executable, "-m", "mcp_ref", "check", "--json", *options, *target]
+        command = forked("-m", "mcp_ref", "check", "--json", *options, *target)
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
     report = json.loads(done.stdout)
     found = {f"{each['side']}: {each['name']}" for each in report["findings"] if each["level"] != "advice"}

@@ -5,7 +5,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,13 @@ from mcp_ref import (
     TextContent,
 )
 from tests.check.foreign import faults_in
+from tests.forked_python import forked
 from tests.interop.recorded import Recorded
 from tests.server_programs import recording
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).parent / "peers" / "tasks.mjs"
-SERVER = [sys.executable, "-m", "mcp_ref", "run", "examples/everything.py", "--http", "--port", "0"]
+SERVER = ["-m", "mcp_ref", "run", "examples/everything.py", "--http", "--port", "0"]
 HELD = 60.0
 """Seconds that a test may take."""
 
@@ -35,7 +35,7 @@ def seen_by(peers: Path, recorded: Recorded, which: str) -> dict[str, Any]:
     """Run a client that calls our server's tools as tasks, and return its report. Neither side may break a rule."""
     talk = recorded.folder / "talk.jsonl"
     with (
-        recorded.listening(SERVER, r"everything: (http://[^/\n]+/mcp)\n") as ready,
+        recorded.listening(forked(*SERVER), r"everything: (http://[^/\n]+/mcp)\n") as ready,
         recording(talk, ready[1]) as url,
     ):
         ran = subprocess.run(
