@@ -33,7 +33,7 @@ from ..basic.subscriptions import (
 )
 from ..basic.versioning import SUBSCRIPTION_ID, MissingCapability
 from ..codec import codec_for
-from ..features.task_augmentation import EXTENSION_CAPABILITY
+from ..features.task_augmentation import EXTENSION, EXTENSION_CAPABILITY
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object, RequestId
 from ..transports.base import Drain, HeldResponse, Hold, Notify
@@ -176,7 +176,7 @@ async def _accept(
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: name at most {MAX_RESOURCES} resources or tasks")
     offered = channel.catalog.capabilities()
     tasks = uris = None
-    if wanted.task_ids is not None and offered.extensions is not None:
+    if wanted.task_ids is not None and EXTENSION in (offered.extensions or ()):
         if not declares(channel.peer_capabilities, EXTENSION_CAPABILITY):
             raise MissingCapability(EXTENSION_CAPABILITY)
         tasks = await channel.catalog.tasks.known(wanted.task_ids, channel.task_owner)

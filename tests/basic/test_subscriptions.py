@@ -114,14 +114,14 @@ async def test_acknowledged_lacks_types_outside_the_filter(kind: str, wanted: Ob
 
 @KINDS
 async def test_acknowledged_lacks_types_that_the_server_does_not_offer(kind: str) -> None:
-    wanted: Object = {**LISTS, "resourceSubscriptions": ["test://a"]}
+    wanted: Object = {**LISTS, "resourceSubscriptions": ["test://a"], "taskIds": ["1"]}
     for feature, honored in (
         ("tools", {"toolsListChanged": True}),
         ("prompts", {"promptsListChanged": True}),
         ("resources", {"resourcesListChanged": True, "resourceSubscriptions": ["test://a"]}),
         (None, {}),
     ):
-        server = Server("s")
+        server = Server("s", extensions={"com.example/search": {}})  # not the extension for tasks
         if feature in ("tools", "prompts"):
             add_and_remove(server, feature)
         if feature == "resources":
