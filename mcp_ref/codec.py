@@ -259,7 +259,7 @@ def _choose_class(classes: list[type], value: Object, expected: str) -> type:
     """Return the first class whose constants and required members are all in `value`."""
     for cls in classes:
         constants, required = _distinguishing_members(cls)
-        if constants.items() <= value.items() and required <= value.keys():
+        if constants.items() <= value.items() and (not required or required <= value.keys()):
             return cls
     constants, _ = _distinguishing_members(classes[0])
     for tag in constants:  # such as `type`, which then has a wrong value
