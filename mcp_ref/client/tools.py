@@ -67,12 +67,12 @@ class ToolCalls:
     def params(
         name: str, arguments: Mapping[str, object] | None, meta: Mapping[str, object] | None
     ) -> CallToolRequestParams:
-        if arguments is not None and not isinstance(arguments, Mapping):
+        if arguments is not None and not isinstance(arguments, (dict, Mapping)):  # a dict needs no slow check of an ABC
             raise TypeError(f'the arguments must be a mapping, such as {{"a": 1}}, not {type(arguments).__name__}')
-        meta_copy = None if meta is None else cast("Object", dict(meta))
+        meta_copy: Object | None = None if meta is None else dict(meta)  # type: ignore[arg-type]
         if meta_copy:
             check_meta_keys(meta_copy)
-        return CallToolRequestParams(name, None if arguments is None else cast("Object", dict(arguments)), meta_copy)
+        return CallToolRequestParams(name, None if arguments is None else dict(arguments), meta_copy)  # type: ignore[arg-type]
 
     async def close(self) -> None:
         """Wait at most one second until the server has cancelled the tasks whose results nobody waits for."""
