@@ -207,8 +207,8 @@ class MemoryEventStore:
         if of_caller is None:
             of_caller = self._by_caller[stored.caller] = CallerEvents()
         of_caller.by_age[session] = stored
-        for each in (stored, of_caller):
-            each.size += size
+        stored.size += size
+        of_caller.size += size
         self._size += size
         return of_caller
 
