@@ -28,6 +28,7 @@ from mcp_ref.jsonrpc.messages import Object
 from tests.bridge.back import make_back
 from tests.bridge.links import linked, send
 from tests.bridge.test_held import ALL, CALL, NAME, retry_of
+from tests.forked_python import forked
 from tests.messages import initialize
 from tests.settings import PATIENCE, ROOT
 
@@ -44,15 +45,21 @@ async def test_bridge_to_one_server_has_its_name_instructions_and_capabilities()
         assert (client.server_info.name, client.instructions) == ("back", "Use it well.")
 
 
-RAW = {"back": {"command": sys.executable, "args": [str(ROOT / "tests" / "bridge" / "raw_server.py")]}}
+RAW = [sys.executable, str(ROOT / "tests" / "bridge" / "raw_server.py")]
+
+
+def back_process(revision: str) -> dict[str, Any]:
+    """Return the entry of a server in a process of its own."""
+    command, *arguments = forked("-m", "tests.bridge.back", revision)
+    return {"command": command, "args": arguments, "cwd": str(ROOT)}
 
 
 async def test_bridge_between_equal_revisions_keeps_unknown_members() -> None:
-    command = [sys.executable, "-m", "mcp_ref", "bridge", "--", RAW["back"]["command"], *RAW["back"]["args"]]
+    command = forked("-m", "mcp_ref", "bridge", "--", *RAW)
     arguments: Object = {"z": 1, "a": [1, 2.25, "\u2028"], "b": None}
     results, notified = [], []
-    for server in (command, [RAW["back"]["command"], *cast(Any, RAW["back"]["args"])]):
-        client = Client(cast(Any, server), revision="2025-06-18", cwd=ROOT)
+    for server in (command, RAW):
+        client = Client(server, revision="2025-06-18", cwd=ROOT)
 
         @client.method("notifications/com.example/odd", notification=True)
         def note(params: dict[str, Any]) -> None:
@@ -68,8 +75,8 @@ async def test_bridge_between_equal_revisions_keeps_unknown_members() -> None:
 
 async def test_bridge_sends_nothing_before_the_response_to_initialize() -> None:
     # The server sends a notification that no specification defines, while the bridge connects to it.
-    command = [sys.executable, "-m", "mcp_ref", "bridge", "--", RAW["back"]["command"], *cast(Any, RAW["back"]["args"])]
-    bridge = await asyncio.create_subprocess_exec(*cast(Any, command), stdin=-1, stdout=-1, cwd=ROOT)
+    command = forked("-m", "mcp_ref", "bridge", "--", *RAW)
+    bridge = await asyncio.create_subprocess_exec(*command, stdin=-1, stdout=-1, cwd=ROOT)
     assert bridge.stdin is not None and bridge.stdout is not None
     async with asyncio.timeout(PATIENCE):
         bridge.stdin.write(json.dumps(initialize("2025-06-18")).encode() + b"\n")
@@ -331,8 +338,7 @@ async def test_bridge_of_several_servers_serves_the_others_if_one_cannot_start()
 
 
 async def test_bridge_offers_only_the_tools_that_the_configuration_allows(tmp_path: Any) -> None:
-    entry = {"command": sys.executable, "args": ["-m", "tests.bridge.back", "2025-06-18"], "cwd": str(ROOT),
-             "includeTools": ["echo"]}  # fmt: skip
+    entry = {**back_process("2025-06-18"), "includeTools": ["echo"]}
     async with linked({"back": entry}, LATEST) as (client, _):
         assert [tool.name for tool in await client.list_tools()] == ["echo"]
         with pytest.raises(RemoteError, match="Unknown tool"):
@@ -428,9 +434,8 @@ async def test_bridge_checks_mirrored_headers_of_a_tool_and_makes_its_own() -> N
 @pytest.mark.parametrize("front", ["2025-11-25", LATEST])
 @pytest.mark.parametrize("back", ["2025-06-18", LATEST])
 async def test_bridge_reports_the_death_of_a_server_at_once_and_starts_it_again(front: str, back: str) -> None:
-    entry = {"command": sys.executable, "args": ["-m", "tests.bridge.back", back], "cwd": str(ROOT)}
     reached = asyncio.Event()
-    async with linked({"back": entry}, front) as (client, bridge):
+    async with linked({"back": back_process(back)}, front) as (client, bridge):
 
         async def connected(reader: Any, writer: Any) -> None:
             await reader.read(1)
@@ -451,8 +456,7 @@ async def test_bridge_reports_the_death_of_a_server_at_once_and_starts_it_again(
 
 
 async def test_bridge_ends_a_held_call_whose_server_dies() -> None:
-    entry = {"command": sys.executable, "args": ["-m", "tests.bridge.back", "2025-06-18"], "cwd": str(ROOT)}
-    async with linked({"back": entry}) as (client, bridge), asyncio.timeout(20):
+    async with linked({"back": back_process("2025-06-18")}) as (client, bridge), asyncio.timeout(20):
         first = await send(client, "tools/call", CALL, ALL)
         [held] = bridge.relay.held.calls.values()
         for each in bridge.backs["back"].clients:
