@@ -10,7 +10,6 @@ A citation that names no revisions is about all of them.
 
 from __future__ import annotations
 
-import ast
 import itertools
 import re
 from collections.abc import Iterator
@@ -80,9 +79,8 @@ def of_module(path: str, source: str) -> Iterator[Citation]:
 
 def spec_section(source: str) -> str:
     """Return the text behind `Spec:` in a module's docstring, or "" without one."""
-    if "\nSpec:" not in source:
-        return ""
-    found = re.search(r"^Spec: +(.*(?:\n +.*)*)", ast.get_docstring(ast.parse(source)) or "", re.MULTILINE)
+    docstring = source.partition('"""')[2].partition('"""')[0]
+    found = re.search(r"^Spec: +(.*(?:\n +.*)*)", docstring, re.MULTILINE)
     return " ".join(found[1].split()) if found else ""
 
 
