@@ -197,6 +197,8 @@ class ClientConnection(asyncio.Protocol):
 
     def _take_head(self) -> ResponseHead | None:
         """Remove a head from `received`. Return None if it is incomplete."""
+        if not self.received:  # as before each wait for the response to a new request
+            return None
         last = self._last_head
         if last is not None and self.received.startswith(last.received):
             del self.received[: len(last.received)]
