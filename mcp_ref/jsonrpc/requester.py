@@ -279,11 +279,8 @@ class Requester:
         pending = self._pending_request(response.id)
         if pending is None or pending.outcome is not None:
             level = logging.WARNING if response.id is None else logging.DEBUG
-            log.log(
-                level,
-                "ignored a response for which no request waits (unknown id, no id, or the request has ended): %.200r",
-                response,
-            )
+            why = "unknown id, no id, or the request has ended"
+            log.log(level, "ignored a response for which no request waits (%s): %.200r", why, response)
         elif isinstance(response, Response):
             pending.end(response.result)
         else:
