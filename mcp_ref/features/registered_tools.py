@@ -99,8 +99,7 @@ class RegisteredTool:
         Before 2026-07-28, structured content must be an object, so the server wraps other values. If the author wrote
         the output schema, it sends the value only as text, because a `$ref` to the root would fail in a wrapper.
         """
-        must_be_object = revision.structured_results and not revision.structured_content_is_any_json
-        return must_be_object and self._can_be_wrapped
+        return self._can_be_wrapped and revision.structured_results and not revision.structured_content_is_any_json
 
     def tool_for(self, revision: Revision) -> Tool:
         if not self.wraps_result(revision):
@@ -170,8 +169,9 @@ class Tools:
         return registered.headers if registered is not None else {}
 
     async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListToolsResult:
+        revision = context.revision
         page, next_cursor = self._registry.page(params.cursor, context)
-        return ListToolsResult([registered.tool_for(context.revision) for registered in page], next_cursor)
+        return ListToolsResult([registered.tool_for(revision) for registered in page], next_cursor)
 
     def call(self, params: CallToolRequestParams, context: RequestContext) -> Awaitable[object]:
         """Run a tool, as a task if the request or the tool wants one."""
