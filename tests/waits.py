@@ -747,7 +747,7 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("transports/streamable_http/durable_store.py", "DurableEventStore.wait_stored", "ended.wait()"):
         "It has the time limit `OPENING_SECONDS`.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore._release_returned",
-     "self._thread.run(partial(self.release, saved), is_urgent=True)"):
+     "self._thread.run(partial(self.release, saved))"):
         "The author's store ends it in a thread, or `flush` cancels the task.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore.flush",
      "self._thread.run(partial(self.release, self.leases.end_all()), is_urgent=True)"):
@@ -802,7 +802,7 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("transports/streamable_http/session_table.py", "SessionTable._open", "self._begin_serving(session)"):
         "The author's lifespan ends it; `SessionTable.close` cancels it after `CLOSE_SECONDS`.",
     ("transports/streamable_http/handover.py", "Handover.refuse", "given_back.wait()"):
-        "`_release_returned` sets it after the next `save`, and `flush` at the end of the process.",
+        "It has the time limit `REFUSE_SECONDS`.",
     ("transports/streamable_http/session_table.py", "SessionTable.find", "asyncio.wait([session.restoration])"):
         "See `repeat_requests`.",
     ("transports/streamable_http/restoration.py", "repeat_requests", "asyncio.shield(session.initialized)"):

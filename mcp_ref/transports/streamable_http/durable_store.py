@@ -197,6 +197,7 @@ class DurableEventStore(MemoryEventStore):
         log.warning("another process has taken over a session of this process, which ends its copy")
         self._save_states.pop(session, None)
         self._changed.pop(session, None)
+        self._note_returned(session)
         super().delete_session(session)
         self.on_lost(session)
 
@@ -208,7 +209,8 @@ class DurableEventStore(MemoryEventStore):
         self._note_change(session)
 
     async def wait_stored(self, session: str) -> None:
-        if self.leases is None or self._has_failed:
+        state = self._save_states.get(session)
+        if self.leases is None or self._has_failed or state is None or state.unsaved_opening is None:
             return
         ended = self._openings[session] = asyncio.Event()
         try:
@@ -316,12 +318,17 @@ class DurableEventStore(MemoryEventStore):
         """End the leases of the sessions to give back whose changes are saved."""
         if saved := [session for session in self._returned if session not in self._changed]:
             with suppress(StoreFailed):  # the leases end later by themselves
-                await self._thread.run(partial(self.release, saved), is_urgent=True)
+                await self._thread.run(partial(self.release, saved))  # after a `renew` that waits
             for session in saved:
                 leases.end(session)
                 self._save_states.pop(session, None)  # None: another process has taken it over
+                self._changed.pop(session, None)  # an event dropped meanwhile, which would delete the session there
                 super().delete_session(session)
-                self._returned.pop(session).set()
+                self._note_returned(session)
+
+    def _note_returned(self, session: str) -> None:
+        if (returned := self._returned.pop(session, None)) is not None:
+            returned.set()
 
     def _note_change(self, session: str) -> None:
         self._changed[session] = None
@@ -422,8 +429,8 @@ class DurableEventStore(MemoryEventStore):
             with suppress(StoreFailed, TimeoutError):  # the leases end later by themselves
                 async with asyncio.timeout(seconds):
                     await self._thread.run(partial(self.release, self.leases.end_all()), is_urgent=True)
-            for returned in self._returned.values():
-                returned.set()
+            for session in tuple(self._returned):
+                self._note_returned(session)
 
 
 class _DaemonThread:

@@ -15,12 +15,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import NoReturn
+from contextlib import suppress
+from typing import Final, NoReturn
 
 from .checks import HttpRefusal
 from .event_store import MemoryEventStore
 from .posted_session import RETRY_LATER
 from .session import HttpSession
+
+REFUSE_SECONDS: Final = 1.0
+"""Maximum time for which the refusal of a request waits until another process can have the session, in seconds."""
 
 
 class Handover:
@@ -47,7 +51,6 @@ class Handover:
             session.at_next_use.append(self._look_again_soon)
         else:
             self._given_back[session.id] = self._store.give_back(session.id)
-            session.refusal = shutting_down
             self._end(session)
 
     def _look_again_soon(self, session: HttpSession) -> None:
@@ -57,10 +60,18 @@ class Handover:
     async def refuse(self, id: str) -> NoReturn:
         """Raise HttpRefusal 503 for a request of a session, as soon as another process can have the session."""
         if (given_back := self._given_back.get(id)) is not None:
-            await given_back.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(REFUSE_SECONDS):
+                    await given_back.wait()
         raise shutting_down()
 
 
 def shutting_down() -> HttpRefusal:
     """Return the refusal of a request that comes, or still waits, while the server drains or stops."""
     return HttpRefusal(503, "the server is shutting down", RETRY_LATER)
+
+
+def interrupted() -> HttpRefusal:
+    """Return the refusal of a request that was in flight when its session ended here, and may have had effects."""
+    # not 503, after which a load balancer sends the request to another process, so that a tool could run twice
+    return HttpRefusal(500, "the server stopped serving the request, which may have had effects already")

@@ -35,7 +35,7 @@ from ...lib.shares import ShareExceeded, Shares, memory_of
 from ..base import Begin, Trace, finish
 from .checks import HttpRefusal, unknown_session
 from .event_store import MemoryEventStore, SessionOwned, StoreFailed
-from .handover import Handover, shutting_down
+from .handover import Handover, interrupted, shutting_down
 from .idle_order import IdleOrder
 from .posted_session import RETRY_LATER, SESSION_COST, EndpointLimits
 from .restoration import repeat_requests, served_elsewhere
@@ -199,7 +199,7 @@ class SessionTable:
     def _lose(self, id: str) -> None:
         """End the copy of a session that another process has taken over."""
         if (session := self.by_id.get(id)) is not None:
-            session.refusal, session.store = served_elsewhere, None
+            session.refusal, session.store = interrupted, None
             self.end(session)
 
     def _remove(self, session: HttpSession) -> None:
@@ -238,7 +238,7 @@ class SessionTable:
         """End all sessions, though a durable store keeps them for the next process."""
         self.is_closing = True
         for session in tuple(self.by_id.values()):
-            session.refusal = shutting_down
+            session.refusal = interrupted if session.initialized.done() else shutting_down
             session.end()
         await finish(*self._tasks, timeout=CLOSE_SECONDS)
         await finish(*self._tasks, cancel=True, timeout=CLOSE_SECONDS)

@@ -204,6 +204,59 @@ async def test_process_that_drains_serves_a_session_until_none_of_its_requests_i
         await draining
 
 
+async def test_session_that_is_given_back_stays_in_the_storage_although_the_memory_drops_its_events_meanwhile() -> None:
+    rows: dict[str, Row] = {}
+    store, releasing, gate = Shared("a", rows, lease=20.0), threading.Event(), threading.Event()
+    release, store._max_bytes = store.release, 3000
+    for session in ("given back", "other"):
+        store.add_session(session, b"{}", None)
+        store.append(session, "s", b"1" * 500)
+    await asyncio.wait([store._start_saving()])
+
+    def release_late(sessions: Sequence[str]) -> None:
+        releasing.set()
+        gate.wait(PATIENCE)
+        release(sessions)
+
+    store.release = release_late  # type: ignore[method-assign]  # a slow storage
+    given_back = store.give_back("given back")
+    await asyncio.to_thread(releasing.wait, PATIENCE)
+    for _ in range(10):
+        store.append("other", "s", b"2" * 500)
+    gate.set()
+    await given_back.wait()
+    await store.flush(PATIENCE)
+    assert "given back" in rows and rows["given back"].lease_end == 0.0
+
+
+async def test_session_that_is_given_back_and_lost_meanwhile_is_nothing_to_wait_for() -> None:
+    rows: dict[str, Row] = {}
+    store = Shared("a", rows, lease=20.0)
+    store.add_session("s", b"{}", None)
+    await asyncio.wait([store._start_saving()])
+    await asyncio.wait_for(store.wait_stored("s"), 0.1)  # at once, because it is stored already
+    store.is_away = True
+    given_back = store.give_back("s")
+    assert store.leases is not None
+    store.leases.extend([], 0.0, ["s"])
+    assert given_back.is_set()
+    store.is_away = False
+    await store.flush(PATIENCE)
+    assert not store._returned and "s" in rows
+
+
+async def test_call_in_flight_of_a_session_that_another_process_takes_over_is_500_so_that_nobody_repeats_it() -> None:
+    async with node("a", {}, lease=20.0) as owner:
+        id = await begun(owner)
+        owner.server.tool("wait")(asyncio.Event().wait)
+        calling = asyncio.create_task(owner.talk(id).post(request("tools/call", {"name": "wait"}, id=9)))
+        await eventually(lambda: owner.server.stats().legacy_in_flight)
+        assert owner.store.leases is not None
+        owner.store.leases.extend([], 0.0, [id])
+        reply = await calling
+        assert (reply.status, reply.why[:34]) == (500, "the server stopped serving the req")
+
+
 async def test_request_for_a_session_that_has_moved_waits_only_once() -> None:
     rows: dict[str, Row] = {}
     async with node("a", rows, lease=20.0) as owner, node("b", rows, lease=20.0) as other:

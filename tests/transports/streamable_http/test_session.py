@@ -204,7 +204,7 @@ async def test_post_that_waits_when_its_session_ends_is_refused(
         raise OSError("no memory")
 
     monkeypatch.setattr("mcp_ref.server.session.FINISH_SECONDS", 0.01)
-    held, expected = Held(), (503, "the server is shutting down")
+    held, expected = Held(), (500, "the server stopped serving the request, which may have had effects already")
     async with http_session(held.server) as talk:
         if how == "it cannot begin":
             monkeypatch.setattr(talk.web.site._endpoint.table, "_begin_serving", fail)
