@@ -108,7 +108,7 @@ class HttpClient:
             HttpError: The connection failed, or the response is invalid. HttpTimeout if the server was too slow.
             ValueError: The URL, the method or a header is invalid.
         """
-        return _Exchange(self, method, url, headers or {}, body, extra, redirects, may_connect)
+        return _RequestContext(self, method, url, headers or {}, body, extra, redirects, may_connect)
 
     async def _send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes, extra: bool,
@@ -199,12 +199,13 @@ class HttpClient:
     async def _connect(self, origin: Origin, may_connect: MayConnect | None) -> ClientConnection:
         proxy = self._proxy_for(origin)
         host, port = (proxy.hostname or "", proxy.port or 80) if proxy else (origin.host, origin.port)
-        loop, connection, transport = asyncio.get_running_loop(), ClientConnection(origin, self._limits), None
+        connection, transport = ClientConnection(origin, self._limits), None
         try:
             async with asyncio.timeout(self._limits.connect):
                 context = self._tls_context() if origin.scheme == "https" else None
+                # TLS begins later, if a proxy must open a tunnel first, or if `may_connect` must see the address first.
                 tls = context if proxy is None and may_connect is None else None
-                transport, _ = await loop.create_connection(
+                transport, _ = await asyncio.get_running_loop().create_connection(
                     lambda: connection, host, port, ssl=tls, ssl_shutdown_timeout=1.0 if tls else None
                 )
                 if proxy is not None and context is not None:
@@ -281,7 +282,7 @@ def _is_allowed(address: str | None, may_connect: MayConnect | None) -> bool:
     return address is None or may_connect is None or may_connect(address)
 
 
-class _Exchange:
+class _RequestContext:
     """The context manager of one request, which follows redirects, and releases the connection at the end."""
 
     __slots__ = ("_body", "_client", "_extra", "_headers", "_may_connect", "_method", "_redirects", "_response", "_url")

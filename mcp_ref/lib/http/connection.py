@@ -82,7 +82,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._connections, self.head_writer = connections, connections.head_writer
         self._transport: asyncio.Transport
         self._client: tuple[str, int] | None = None
-        self._reading_paused = self.client_disconnected = self._buffer_counts = False
+        self._reading_paused = self.client_disconnected = False
+        self._buffer_is_counted = False  # in `Connections.bodies`
         self._phase, self._deadline = IDLE, math.inf
         self.parser = RequestParser(connections.limits, connections.parse_head)
         self.keep_alive, self._stopping = True, False  # _stopping: True while the server stops
@@ -132,7 +133,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _count_buffer(self) -> None:
         """Count a large buffer, which waits for the rest of a head or for the end of a handler."""
         if self._phase is not BODY:  # in BODY, `_read_body` counts it
-            self._buffer_counts = True
+            self._buffer_is_counted = True
             self._connections.bodies.update(self.parser, len(self.parser.buffer), self._refuse_buffer)
 
     def _refuse_buffer(self, error: BodyError) -> None:
@@ -147,8 +148,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._body.exception()  # marks it as read, because not every handler asks for the body
 
     def _forget_buffer(self) -> None:
-        if self._buffer_counts:
-            self._buffer_counts = False
+        if self._buffer_is_counted:
+            self._buffer_is_counted = False
             self._connections.bodies.remove(self.parser)
 
     def _read(self) -> None:
@@ -210,11 +211,10 @@ class HttpConnection(asyncio.BufferedProtocol):
         exchange = self._exchange = HttpExchange(request, self, head, body)
         self._phase, self._deadline = RESPONSE, math.inf
         self._handler_returned = False
-        # If the last response was large, the next one probably is too.
-        was_large, self._response_size = self._response_size > LARGE_MESSAGE, 0
-        # A copy of the context, so that a handler's context variables do not leak into the next request.
         connections = self._connections
-        context = connections.context.copy()
+        context = connections.context.copy()  # so that a handler's context variables do not leak into the next request
+        was_large = self._response_size > LARGE_MESSAGE  # then the next response probably is large too
+        self._response_size = 0
         if was_large and connections.turns.is_crowded and not (body is not None and connections.is_urgent(body)):
             rest: Rest = self._wait_and_handle(exchange)
         else:
@@ -300,11 +300,11 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _end_handler(self, exchange: HttpExchange) -> None:
         """Continue with the next request, now or when the response has ended."""
         self._task = None  # or the task would keep the handler's context variables in memory
-        is_late = exchange.on_cancel is not None
-        if not exchange.responded and not is_late:
+        responds_later = exchange.on_cancel is not None
+        if not exchange.responded and not responds_later:
             self._respond_to_silence(exchange)
         self._handler_returned = True
-        if is_late:
+        if responds_later:
             return
         if self.response is None or self.response.has_ended:
             self.continue_after_response()

@@ -30,15 +30,17 @@ from .parser import MAX_SHARED_HEADS, parse_request_head
 log = logging.getLogger(__name__)
 
 ADDRESS_SHARE: Final = 3 / 4
-"""The part of all connections that one public IPv4 address, or one IPv6 network of 64 bits, can have. More get 503."""
+"""The part of all connections that one public IPv4 address, or one IPv6 network of 64 bits, may have before its further
+connections get status 503."""
 
 MAX_UNCOUNTED: Final = 16 * 1024
-"""Size up to which a client's unread data do not count, in bytes (16 KiB). With TLS, asyncio keeps 64 KiB more."""
+"""Size up to which a client's unread data do not count for `unread_size`, in bytes (16 KiB). With TLS, asyncio keeps
+64 KiB more."""
 
-FULL_WRITE_SECONDS: Final = 1.0
-"""Seconds in which a client must read a part of its data if all clients together have over `unread_size` unread."""
+CROWDED_READ_SECONDS: Final = 1.0
+"""Seconds in which a client must read a part of its data while all clients together have over `unread_size` unread."""
 
-FULL_READ_SHARE: Final = 1 / 16
+CROWDED_READ_SHARE: Final = 1 / 16
 """The part of its unread data that a client must read in this time, so that slow readers cannot keep the memory."""
 
 
@@ -63,7 +65,7 @@ class SlowReader:
         self.drained: asyncio.Future[None] = connections.loop.create_future()
         """Done when the client has read most of the data, or has disconnected."""
         self._written = 0  # bytes, since this object exists
-        self._last_read = (-math.inf, 0.0)  # number of bytes read so far, and the time when that last grew
+        self._read_bytes, self._progress_at = -math.inf, 0.0  # number of bytes read so far, and when that last grew
 
     def note_written(self, size: int) -> None:
         self._written += size
@@ -74,12 +76,12 @@ class SlowReader:
         limits, unread = self._connections.limits, self._transport.get_write_buffer_size()
         seconds, least = limits.write_time, 1.0  # it must read at least one byte in that time
         if self._connections.unread_bytes >= limits.unread_size:
-            seconds, least = min(seconds, FULL_WRITE_SECONDS), unread * FULL_READ_SHARE
+            seconds, least = min(seconds, CROWDED_READ_SECONDS), unread * CROWDED_READ_SHARE
         self._connections.count_unread(self, unread)
-        read, (read_before, changed_at) = self._written - unread, self._last_read
-        if read - read_before >= least:
-            self._last_read = (read, now)
-        elif now >= changed_at + seconds:
+        read_bytes = self._written - unread
+        if read_bytes - self._read_bytes >= least:
+            self._read_bytes, self._progress_at = read_bytes, now
+        elif now >= self._progress_at + seconds:
             log.info("disconnected %s, which read less than %d bytes in %s s", self._client, least, seconds)
             self._transport.abort()
 
@@ -100,10 +102,10 @@ class Connections:
         """Number of unread bytes of all `slow` readers."""
         self.slow: dict[SlowReader, int] = {}
         """The number of unread bytes of each slow reader."""
-        self.context = contextvars.copy_context()  # those at the start, of which each handler gets a copy
+        self.context = contextvars.copy_context()  # the variables at the server's start, of which a handler gets a copy
         self.context.run(current_turns.set, self.turns)
         self.received = memoryview(bytearray(MAX_RECEIVED_BYTES))
-        """The bytes of the latest `recv`, for each of which asyncio would allocate 256 KiB, in 15 microseconds."""
+        """The buffer of each `recv`, because asyncio would allocate 256 KiB for it, which takes 15 microseconds."""
         self.parse_head = functools.lru_cache(maxsize=MAX_SHARED_HEADS)(parse_request_head)
         self.head_writer, self.bodies = ResponseHeadWriter(), BodyMemory(limits.bodies_size)
         self.open: dict[OpenConnection, str] = {}
@@ -111,7 +113,7 @@ class Connections:
         self._networks: dict[str, int] = {}
         """The number of open connections of each network."""
         self.refused: deque[OpenConnection] = deque()
-        """The latest connections over the limit."""
+        """The latest connections that got status 503, while their clients read it."""
         self._all_closed = asyncio.Event()
 
     def has_room(self) -> bool:

@@ -119,9 +119,9 @@ class HttpLimits(CheckedFields):
     body_size: int = 4 * 1024 * 1024
     """Maximum size of a body without its chunk sizes, in bytes. A larger body gets status 413."""
     bodies_size: int = 64 * 1024 * 1024
-    """Maximum total size of unfinished heads, large bodies, and requests that wait, in bytes (64 MiB). A connection
-    with less than 4 KiB of them does not count. If more arrives, the largest unfinished body gets status 503, or if the
-    largest part is not a body, its connection ends."""
+    """Maximum total size of unfinished heads, large bodies, and requests that wait, in bytes (64 MiB), without the
+    connections that have less than 4 KiB of them. If more arrives, the largest unfinished one is refused: a body gets
+    status 503, and for anything else the connection ends."""
     head_time: float = 10.0
     """Seconds for a head to arrive, else status 408. After this time, a new connection without any byte is closed."""
     body_time: float = 60.0
@@ -239,27 +239,34 @@ class BodyMemory:
 
     def __init__(self, limit: int) -> None:
         self._limit, self._used = limit, 0  # bytes
-        self._bodies: dict[object, tuple[int, Callable[[BodyError], None] | None]] = {}
+        self._sizes: dict[object, int] = {}  # by owner, in bytes
+        self._refusals: dict[object, Callable[[BodyError], None]] = {}  # by owner, of the unfinished bodies
 
     def update(self, owner: object, size: int, refuse: Callable[[BodyError], None] | None) -> None:
-        """Set the size of the owner's body, in bytes. `refuse` ends it if it is unfinished; None if it is complete."""
+        """Set the size of the owner's body, in bytes. Refuse the largest unfinished body if the limit is exceeded.
+
+        Args:
+            owner: The connection or exchange that receives the body.
+            size: The size of the part that has arrived, in bytes.
+            refuse: A function that refuses the body; None if the body is complete.
+        """
         if size < MIN_COUNTED_SIZE:
             return
         self.remove(owner)
-        self._bodies[owner] = size, refuse
+        self._sizes[owner] = size
         self._used += size
-        if self._used <= self._limit:
-            return
-        unfinished = [(size, each, refuse) for each, (size, refuse) in self._bodies.items() if refuse is not None]
-        if unfinished:
-            _, largest, refuse_largest = max(unfinished, key=lambda each: each[0])
+        if refuse is not None:
+            self._refusals[owner] = refuse
+        if self._used > self._limit and self._refusals:
+            largest = max(self._refusals, key=self._sizes.__getitem__)
+            refuse_largest = self._refusals[largest]
             self.remove(largest)
             refuse_largest(BodyError(503, "the server receives too many large bodies; try again later"))
 
     def remove(self, owner: object) -> None:
         """Forget the owner's body, because its request is served, or its handler has freed it."""
-        size, _ = self._bodies.pop(owner, (0, None))
-        self._used -= size
+        self._used -= self._sizes.pop(owner, 0)
+        self._refusals.pop(owner, None)
 
 
 Rest: TypeAlias = Coroutine[object, object, None] | None

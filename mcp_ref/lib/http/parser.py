@@ -1,8 +1,8 @@
 """The server's parser, which turns the bytes of one connection into requests, without a socket.
 
-This module strictly checks every line of a request's head (framing.py describes the attacks), and thereby reads the
-headers. The request line itself is parsed by the standard library's `http.server`, which alone would be too lenient,
-because it accepts LF as a line end.
+This module checks every line of a request's head strictly, because of the attacks that framing.py describes. Only then
+does the standard library's `http.server` parse the request line. It alone would be too lenient, because it accepts LF
+as a line end.
 
 An HTTP/1.1 request must have exactly one Host header, and a request target that is a URL must have the same host.
 Otherwise a proxy and the handler could choose a website by two different host names.
@@ -130,16 +130,17 @@ class RequestParser:
             del buffer[:2]  # [RFC 9112 2.2] a server SHOULD ignore empty lines before the request line
             self._search_from = 0
         end = buffer.find(b"\r\n\r\n", self._search_from)
+        size = len(buffer) if end < 0 else end + 4
         # [RFC 9112 2.2] a recipient MAY accept LF as a line end, but we refuse it, because some proxies do not see it.
         if end < 0 and buffer.count(b"\n") != buffer.count(b"\r\n"):
             raise BadMessage(400, "a line of the head ends in LF without CR")
-        if (len(buffer) if end < 0 else end + 4) > self._limits.head_size:
+        if size > self._limits.head_size:
             raise BadMessage(431, f"the head is larger than {self._limits.head_size} bytes")
         if end < 0:
-            self._search_from = max(0, len(buffer) - 3)
+            self._search_from = max(0, size - 3)
             return None
-        raw = bytes(buffer[: end + 4])
-        del buffer[: end + 4]
+        raw = bytes(buffer[:size])
+        del buffer[:size]
         if len(raw) > MAX_CACHED_HEAD_SIZE:
             return parse_request_head(raw, self._limits.header_count)
         head = self._parse_small(raw, self._limits.header_count)

@@ -37,7 +37,7 @@ class StaleConnection(HttpError):
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits(CheckedFields):
-    """Limits on the time and the memory that a server can cost a client, besides that of `HttpResponse.read`."""
+    """Limits on the time and the memory that a server can cost a client, except `limit` of `HttpResponse.read`."""
 
     connect: float = 10.0
     """Seconds to connect, including the proxy and TLS."""
@@ -197,18 +197,18 @@ class ClientConnection(asyncio.Protocol):
 
     def _take_head(self) -> ResponseHead | None:
         """Remove a head from `received`. Return None if it is incomplete."""
-        if not self.received:  # as before each wait for the response to a new request
+        if not self.received:  # usual, because the request has just been sent
             return None
         last = self._last_head
         if last is not None and self.received.startswith(last.received):
             del self.received[: len(last.received)]
             return last
-        most = self.limits.head_size + len(_END_OF_HEAD)
-        end = self.received.find(_END_OF_HEAD, 0, most)
+        max_size = self.limits.head_size + len(_END_OF_HEAD)
+        end = self.received.find(_END_OF_HEAD, 0, max_size)
         if end >= 0:
             head = self._last_head = ResponseHead(self.take(end + len(_END_OF_HEAD)), self.limits.header_count)
             return head
-        if len(self.received) >= most:
+        if len(self.received) >= max_size:
             raise HttpError(f"the head of the response is larger than {self.limits.head_size} bytes")
         return None
 
@@ -233,7 +233,7 @@ class HttpResponse:
 
     Attributes:
         url: The URL of the response, after redirects.
-        connection: The connection that the rest of the body comes on.
+        connection: The connection on which the rest of the body arrives.
         body: The whole body, after `read`; else b"".
         is_complete: True if the body was read to its end.
     """
@@ -244,7 +244,7 @@ class HttpResponse:
         self.body = b""
         length = self._length = 0 if method == "HEAD" else head.length  # None: the body ends with the connection
         self.is_complete = length == 0
-        self._left = MAX_RECEIVED_BYTES if length is None else length
+        self._left = MAX_RECEIVED_BYTES if length is None else length  # maximum size of the next piece, in bytes
         self._chunk_decoder = ChunkDecoder(connection.received) if length == CHUNKED else None
 
     @property
@@ -269,7 +269,7 @@ class HttpResponse:
         if self._length is not None and self._length > limit:
             raise HttpError(f"the response has {self._length} bytes, more than the limit of {limit}")
         body: bytes | bytearray = b"" if self.is_complete else self._take_piece()
-        if not self.is_complete:  # most bodies arrive whole, with their head
+        if not self.is_complete:  # rare, because most bodies arrive whole, with their head
             body = bytearray(body)
         while not self.is_complete and len(body) <= limit:
             body += await self._read_piece()

@@ -40,7 +40,7 @@ MAX_QUEUED_CONNECTIONS: Final = 1024
 """Maximum number of connections that the operating system holds until the server accepts them."""
 
 MAX_STARTING: Final = 8
-"""Number of connections in the making above which the server lets other work run before it accepts more."""
+"""Number of connections that are being set up above which the server lets other work run before it accepts more."""
 
 ACCEPT_RETRY_SECONDS: Final = 0.1
 """Seconds until the server tries again to accept a connection if no file descriptor is free."""
@@ -54,9 +54,10 @@ class HttpServer:
 
     def __init__(self, connections: Connections, sockets: list[socket], tls: SSLContext | None) -> None:
         self._connections, self._sockets, self._tls = connections, sockets, tls
-        self._starting: set[asyncio.Task[None]] = set()  # most end soon, but a TLS handshake takes time
+        self._starting: set[asyncio.Task[None]] = set()  # set up connections: at once, or after a TLS handshake
         self._quiet_until = 0.0  # no log line about failures to accept until this time
-        self._tasks = [asyncio.create_task(each) for each in (self._check_times(), *map(self._accept, sockets))]
+        self._time_check = asyncio.create_task(self._check_times())
+        self._accepting = [asyncio.create_task(self._accept(listening)) for listening in sockets]
 
     @property
     def address(self) -> tuple[str, int]:
@@ -82,8 +83,7 @@ class HttpServer:
         if not self._sockets:
             return
         sockets, self._sockets = self._sockets, []
-        time_check, *accepting = self._tasks
-        await end_tasks(accepting)
+        await end_tasks(self._accepting)
         for listening in sockets:
             if last_requests:
                 self._accept_queued(listening)
@@ -104,7 +104,7 @@ class HttpServer:
             for task in running:
                 log.error("a handler still runs %g s after it was cancelled: %r", CANCEL_SECONDS, task)
         await self._connections.wait_closed(1.0)
-        await end_tasks([time_check])
+        await end_tasks([self._time_check])
 
     async def __aenter__(self) -> Self:
         return self
@@ -117,13 +117,12 @@ class HttpServer:
         while True:
             descriptors = len(connections.open) + len(self._starting)
             if descriptors >= connections.max_open + MAX_REFUSED + MAX_STARTING:
-                # These are unfinished TLS handshakes, because other connections above `max_open` are refused. Without
-                # this limit, they would use up the file descriptors that the server keeps free.
+                # Connections above `max_open` are refused, but not before the end of their TLS handshakes. Without this
+                # limit, unfinished handshakes would use up the file descriptors that the server keeps free.
                 await asyncio.sleep(ACCEPT_RETRY_SECONDS)
                 continue
             if len(self._starting) >= MAX_STARTING:
-                # The next line never waits while clients queue, so without this one the connections could not run.
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # or they could not run while clients queue, because `accept` never waits then
             try:
                 accepted = await self._next_accepted(listening)
             except ConnectionAbortedError:
@@ -139,8 +138,8 @@ class HttpServer:
     async def _next_accepted(self, listening: socket) -> socket:
         """Wait for a client, and return the socket of its connection.
 
-        Where the event loop can report a client before it is accepted, nothing is awaited after `accept`, so a
-        cancellation at the end of the server loses no connection. `sock_accept` would lose one that it has accepted.
+        Nothing is awaited after `accept`, so when the server closes, the cancellation of this function loses no
+        connection. `sock_accept` could lose one, but Windows offers nothing else.
         """
         loop = self._connections.loop
         if sys.platform == "win32":
@@ -234,15 +233,15 @@ def allowed_connections(wanted: int) -> int:
         return wanted
     import resource  # lazy: Windows has no such module
 
-    files, max_files = resource.getrlimit(resource.RLIMIT_NOFILE)  # both are negative if there is not a limit
+    files, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)  # a negative number means no limit
     # Connections may use three quarters of the files, so 4/3 of their number is needed, rounded up.
     needed_files = (wanted + MAX_REFUSED + MAX_STARTING) * 4 // 3 + 1
     if 0 <= files < needed_files:
-        raised = min(needed_files, max_files) if max_files >= 0 else needed_files
+        raised = min(needed_files, hard_limit) if hard_limit >= 0 else needed_files
         with contextlib.suppress(ValueError, OSError):  # the system may allow less than its hard limit says
-            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, max_files))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard_limit))
             files = raised
-    if not 0 <= files < needed_files:
+    if files < 0 or files >= needed_files:
         return wanted
     allowed = max(1, files * 3 // 4 - MAX_REFUSED - MAX_STARTING)
     log.warning("only %d connections are possible, because this process can open only %d files: raise `ulimit -n`",

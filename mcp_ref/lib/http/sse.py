@@ -39,7 +39,7 @@ class Event:
     """One event. If it has no id of its own, `id` is the latest one before it in the stream, or ""."""
 
     data: bytes
-    """The data lines, joined by line feeds, as UTF-8, in which the reader of the text replaces invalid bytes."""
+    """The data lines, joined by line feeds: UTF-8, unless the server has sent invalid bytes."""
     event: str = "message"
     id: str = ""
 
@@ -126,8 +126,8 @@ class EventParser:
             self._data = None
         self._size, self._event = 0, ""
 
-    def _check_size(self, more: int) -> None:
-        if self._size + more > self._max_event:
+    def _check_size(self, new_bytes: int) -> None:
+        if self._size + new_bytes > self._max_event:
             raise EventTooLarge(f"a server-sent event has more than {self._max_event} bytes")
 
 

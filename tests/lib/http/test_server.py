@@ -876,7 +876,7 @@ async def test_response_to_a_client_that_stops_reading_is_cut_after_write_time()
 async def test_client_that_reads_nothing_is_cut_early_if_all_clients_have_unread_size_unread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connections_module, "FULL_WRITE_SECONDS", 0.1)
+    monkeypatch.setattr(connections_module, "CROWDED_READ_SECONDS", 0.1)
 
     async def send(exchange: Exchange) -> None:
         exchange.respond(200, OK, b"x" * 20_000_000)
@@ -1171,7 +1171,7 @@ async def test_bodies_in_progress_share_bodies_size_and_the_largest_is_refused()
             assert (await client.answer()).status == 200
         await late.send(b"x" * LARGE)
         assert (await late.answer()).status == 200
-        assert (b.server._connections.bodies._used, b.server._connections.bodies._bodies) == (0, {})
+        assert (b.server._connections.bodies._used, b.server._connections.bodies._sizes) == (0, {})
 
 
 async def test_bodies_of_running_handlers_count_for_bodies_size() -> None:
@@ -1245,8 +1245,8 @@ async def test_heads_and_later_requests_share_bodies_size_and_the_largest_connec
         memory, clients = b.server._connections.bodies, [await b.client() for _ in range(6)]
         for number, client in enumerate(clients):
             await client.send(first + GET[:-2] + b"X: " + b"x" * (22_000 if number == 1 else 17_000))
-            await eventually(lambda count=number + 1: len(memory._bodies) == min(count, 5))  # type: ignore[misc]
-        assert memory._used <= 100_000 and len(memory._bodies) == 5
+            await eventually(lambda count=number + 1: len(memory._sizes) == min(count, 5))  # type: ignore[misc]
+        assert memory._used <= 100_000 and len(memory._sizes) == 5
         async with asyncio.timeout(PATIENCE):
             assert await clients[1].reader.read() == b""
         go.set()
@@ -1254,7 +1254,7 @@ async def test_heads_and_later_requests_share_bodies_size_and_the_largest_connec
             await client.send(b"\r\n\r\n")
             for _ in range(2 if first else 1):
                 assert (await client.answer()).status == 200
-        await eventually(lambda: len(memory._bodies) == 3)
+        await eventually(lambda: len(memory._sizes) == 3)
     assert memory._used == 0
 
 
