@@ -321,7 +321,8 @@ class ListenRequest:
                 self._pause = MIN_RETRY_PAUSE  # the connection had worked for some time before it was lost
             self._state = ListenState.RECONNECTING
             self._attempts += 1
-            pause, self._pause = self._pause, min(2 * self._pause, MAX_RETRY_PAUSE)
+            pause = self._pause
+            self._pause = min(2 * pause, MAX_RETRY_PAUSE)
             await self._client.connector.pause(pause)
 
     async def _listen_once(self) -> None:

@@ -181,8 +181,8 @@ class Host(HostOptions):
         """Return tools or prompts with their model names, sorted by full name."""
         definitions = {(server, each.name): each for server, each in found}
         listed = [
-            Listed(server, definitions[server, own], name, self._hosted[server].status.state is ServerState.READY)
-            for name, (server, own) in model_names(definitions).items()
+            Listed(server, definitions[server, local], name, self._hosted[server].status.state is ServerState.READY)
+            for name, (server, local) in model_names(definitions).items()
         ]
         return sorted(listed, key=lambda each: each.full_name)
 
@@ -243,8 +243,8 @@ class Host(HostOptions):
             ConnectionClosed: If the server died during the call, so that nobody knows if the tool ran.
             Refused: If the policy does not allow the call.
         """
-        server, own = self._split(name)
-        result = await self._server(server).call_tool(own, arguments, origin, wait, options)
+        server, local_name = self._split(name)
+        result = await self._server(server).call_tool(local_name, arguments, origin, wait, options)
         return result if returns is None else ToolCalls.read(name, result, returns)
 
     async def read_resource(
@@ -279,10 +279,11 @@ class Host(HostOptions):
         """
         if "." not in name:
             name = {each.model_name: each.full_name for each in await self.list_prompts()}.get(name, name)
-        server, _, own = name.partition(".")
+        server, _, local_name = name.partition(".")
         return await self._server(server).fetch(
-            "prompt", own, arguments, origin, wait,
-            lambda client, own, edited: client.get_prompt(own, cast("dict[str, str] | None", edited), timeout=timeout),
+            "prompt", local_name, arguments, origin, wait,
+            lambda client, prompt, edited: client.get_prompt(
+                prompt, cast("dict[str, str] | None", edited), timeout=timeout),
             cut_prompt,
         )  # fmt: skip
 
@@ -313,9 +314,9 @@ class Host(HostOptions):
 
     def _split(self, name: str) -> tuple[str, str]:
         """Return (server name, the tool's name on its server) for a full name or a model name."""
-        server, dot, own = name.partition(".")
+        server, dot, local_name = name.partition(".")
         if dot:
-            return server, own
+            return server, local_name
         server = name.partition("__")[0]
         found = self._hosted[server].tools.by_model_name.get(name) if server in self._hosted else None
         if found is None:

@@ -367,10 +367,12 @@ class HostedServer(Supervisor):
             if left < math.inf:
                 # Reserve the seconds that the call may take, so that no other call gets them. With a `max_timeout`,
                 # which the caller gives if progress restarts the `timeout`, the call may take that long.
-                reserved = options["timeout"] = min(left, options.get("timeout") or client.timeout or left)
+                reserved = min(left, options.get("timeout") or client.timeout or left)
+                options["timeout"] = reserved
                 max_timeout = options.get("max_timeout")
                 if max_timeout is not None:
-                    reserved = options["max_timeout"] = min(left, max_timeout)
+                    reserved = min(left, max_timeout)
+                    options["max_timeout"] = reserved
                 self._account.add("seconds", reserved)
             with self.masking():
                 result = await client.call_tool(name, arguments, **options)

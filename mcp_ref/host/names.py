@@ -120,14 +120,14 @@ class Listed(Generic[D]):
     @property
     def full_name(self) -> str:
         """The server name, a dot, and the name, URI or URI template."""
-        of = self.definition
-        if isinstance(of, ResourceTemplate):
-            return full_name(self.server, of.uri_template)
-        return full_name(self.server, of.uri if isinstance(of, Resource) else of.name)
+        defined = self.definition
+        if isinstance(defined, ResourceTemplate):
+            return full_name(self.server, defined.uri_template)
+        return full_name(self.server, defined.uri if isinstance(defined, Resource) else defined.name)
 
     @property
     def display_name(self) -> str:
         """The name for people, with the server name, because a server can choose any title."""
-        of = self.definition
-        name = of.display_name if isinstance(of, Tool) else of.title or of.name
+        defined = self.definition
+        name = defined.display_name if isinstance(defined, Tool) else defined.title or defined.name
         return f"{name} ({self.server})"

@@ -243,9 +243,9 @@ class Account:
         self._times: deque[float] = deque(maxlen=self.budget.calls_per_minute or 0)  # of the latest tool calls
         both = [self] if host_account is None else [self, host_account]
         self._limited: dict[str, list[Account]] = {}
-        """The accounts in which a limit counts, by limit. A limit of one call is that of the server alone."""
+        """The accounts in which a limit counts, by limit. A limit of one call counts only in the server's account."""
         for limit in vars(self.budget):
-            accounts = both[:1] if limit.endswith("_per_call") else both
+            accounts = [self] if limit.endswith("_per_call") else both
             self._limited[limit] = [each for each in accounts if getattr(each.budget, limit) is not None]
 
     def left(self, limit: str) -> float:
@@ -261,10 +261,10 @@ class Account:
         """Use a part of a limit. Raise BudgetExceeded, and use nothing, if nothing or less than `amount` is left."""
         accounts = self._limited[limit]
         for each in accounts:
-            most = getattr(each.budget, limit)
-            if most - each._used[limit] < max(amount, 0.001):  # because a timer may be 1 ms early
+            maximum = getattr(each.budget, limit)
+            if maximum - each._used[limit] < max(amount, 0.001):  # because a timer may be 1 ms early
                 owner = f"the server {each._server}" if each._server else "the host"
-                text = f"the budget {limit}={most} of {owner} is used up"
+                text = f"the budget {limit}={maximum} of {owner} is used up"
                 self._policy.record("budget", self._server, reason=text)
                 raise BudgetExceeded(text)
         for each in accounts:
@@ -296,7 +296,7 @@ class Account:
 
 
 def definition_hash(tool: Tool) -> str:
-    """Return the SHA-256 of all of a tool but its `_meta`, because names and defaults can mislead a model too."""
+    """Return the SHA-256 of a whole tool without its `_meta`, because names and defaults can mislead a model too."""
     return digest_of({name: value for name, value in asdict(tool).items() if name != "meta"})
 
 

@@ -38,7 +38,6 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from itertools import islice
 from typing import Final, Protocol
 
 from ..jsonrpc.messages import JSON
@@ -82,7 +81,7 @@ class Broadcast(Protocol):
 
         Args:
             receive: Call it on the event loop, with each message, also with those of this process.
-            gap: Call it whenever listening has begun, also after a lost connection: messages before it were missed.
+            gap: Call it whenever listening has begun, also after a lost connection, because messages were missed.
         """
 
 
@@ -124,9 +123,8 @@ class Broadcaster:
     @property
     def lag(self) -> float:
         """Age of the oldest change that is not published yet, in seconds; 0.0 without one."""
-        times = [*islice(self._queue.values(), 1)]  # the queue's first change is its oldest
-        if self._all_since is not None:
-            times.append(self._all_since)
+        oldest = next(iter(self._queue.values()), None)
+        times = [since for since in (oldest, self._all_since) if since is not None]
         return time.monotonic() - min(times) if times else 0.0
 
     def start(self) -> None:
@@ -192,7 +190,7 @@ class Broadcaster:
                     self._published.set()
 
     def _take_changes(self) -> tuple[dict[Change, float], float | None]:
-        """Take the changes of one message out of the queue. If everything may have changed, return the time of this."""
+        """Take the changes of one message out of the queue, or return since when anything may have changed."""
         all_since, self._all_since = self._all_since, None
         taken: dict[Change, float] = {}
         size = len(json.dumps({"from": self._name, "changes": []}))

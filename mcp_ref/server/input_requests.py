@@ -226,8 +226,8 @@ class InputRequests(RequestContext):
         fault = sampling.tool_use_fault(params.messages)
         if fault is not None:
             raise ValueError(fault)
-        result = sampling.CreateMessageResult
-        return await self._request("sampling/createMessage", params, result, timeout, key, as_task)
+        result_type = sampling.CreateMessageResult
+        return await self._request("sampling/createMessage", params, result_type, timeout, key, as_task)
 
     async def list_roots(self, *, timeout: float | None = 60.0, key: str | None = None) -> list[Root]:
         """Return the roots, which are the directories and files that this server may use.
@@ -272,20 +272,20 @@ class InputRequests(RequestContext):
         custom_methods.extension_of(method, None)
         if self.revision.era == "modern":
             raise NotInRevision(f"{method} was not sent: in revision {self.revision}, servers send no requests")
-        result = custom_methods.CustomData
-        data = await self._request(method, custom_methods.data_of(params), result, timeout, None, False)
+        result_type = custom_methods.CustomData
+        data = await self._request(method, custom_methods.data_of(params), result_type, timeout, None, False)
         try:
             return custom_methods.read_result(method, data, returns)
         except InvalidMessage as error:
             raise error.show_to_peer()  # noqa: B904 - the same exception
 
     async def _request(
-        self, method: str, params: object, result: type[T], timeout: float | None, key: str | None, as_task: bool
+        self, method: str, params: object, result_type: type[T], timeout: float | None, key: str | None, as_task: bool
     ) -> T:
         if as_task and self.revision.tasks_are_core and self.client_can(f"tasks.requests.{method.replace('/', '.')}"):
             add_task_field(params, timeout)
         try:
-            return await self.channel.request_input(method, params, result, timeout, self.request_id, key)
+            return await self.channel.request_input(method, params, result_type, timeout, self.request_id, key)
         except McpError as error:
             raise error.show_to_peer()  # noqa: B904 - the same exception
 

@@ -56,7 +56,7 @@ def run_http_program(
 def run_program(
     serve: Callable[[], Coroutine[object, object, None]], service: Service, alternative: str, drain_seconds: float = 0.0
 ) -> None:
-    """Run `serve` until its end, or until SIGINT or SIGTERM. Then exit, also if a tool still runs in a worker thread.
+    """Run `serve` until its end, or until SIGINT or SIGTERM. Then exit, even if a tool still runs in a worker thread.
 
     After SIGTERM, the requests in flight have `drain_seconds` to finish (`Service.drain`), unless SIGINT or a second
     SIGTERM ends them at once.
@@ -74,7 +74,8 @@ def run_program(
     handler = signal.getsignal(signal.SIGTERM)  # None if Python did not set it, so that Python cannot restore it
 
     async def until_terminated() -> None:
-        task, draining = asyncio.current_task(), list[asyncio.Task[None]]()
+        task = asyncio.current_task()
+        draining = list[asyncio.Task[None]]()  # after the first SIGTERM, the task that drains
         assert task is not None
 
         async def drain() -> None:

@@ -17,7 +17,7 @@ waiting for the response.
 A failed tool call is a result with `is_error`. For `subscriptions/listen`, `proceed` returns when the subscription
 ends; for a tool call that becomes a task, when the task has begun. In 2026-07-28, a handler that needs input ends with
 the exception `HandlerNeedsInput`, which `except Exception` does not catch. The client then repeats the request with the
-input, and the middleware sees this one too.
+input, and the middleware sees that request too.
 """
 
 from __future__ import annotations

@@ -86,10 +86,12 @@ async def call_route(handler: RouteHandler, request: HttpRequest, executor: Exec
 def _encoded(response: RouteResponse) -> tuple[int, HeaderList, bytes]:
     if not 200 <= response.status <= 599:
         raise ValueError(f"the status of a response must be between 200 and 599, not {response.status}")
+    body, media_type = response.body, "application/octet-stream"
+    if isinstance(body, str):
+        body, media_type = body.encode(), "text/plain; charset=utf-8"
     headers = [*response.headers.items()]
-    kind = "text/plain; charset=utf-8" if isinstance(response.body, str) else "application/octet-stream"
-    if response.body and "content-type" not in {name.lower() for name, _ in headers}:
-        headers.append(("Content-Type", kind))
+    if body and "content-type" not in {name.lower() for name, _ in headers}:
+        headers.append(("Content-Type", media_type))
     headers.append(("X-Content-Type-Options", "nosniff"))  # a browser must not run a text as a web page
     encode_head([], headers, RESERVED_HEADERS)  # check the headers here, because ASGI servers do not check them
-    return response.status, headers, response.body.encode() if isinstance(response.body, str) else response.body
+    return response.status, headers, body

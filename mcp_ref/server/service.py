@@ -35,7 +35,7 @@ WORKER_END_SECONDS: Final = 0.2
 _NODE: Final = re.compile(r"[A-Za-z0-9-]{1,32}")
 
 DRAIN_INTERVAL: Final = 0.01
-"""Minimum time between two looks for requests in flight before the server stops, in seconds."""
+"""Time between two checks for requests in flight before the server stops, in seconds."""
 
 RETRY_SECONDS: Final = 1.0
 """Time after an attempt to enter the lifespan until an HTTP application may try again, in seconds."""
@@ -43,12 +43,12 @@ RETRY_SECONDS: Final = 1.0
 
 @dataclass(slots=True)
 class ServerStats:
-    """The numbers of a server at one moment, of this process: `Server.stats()`."""
+    """The numbers of a server in this process at one moment, from `Server.stats()`."""
 
     sessions: int = 0
     """Number of open sessions, which only the legacy era has."""
     streams: int = 0
-    """Number of open event streams: subscriptions of the modern era, and streams of sessions that a client reads."""
+    """Number of open event streams: modern subscriptions, and streams of sessions that a client is reading."""
     legacy_in_flight: int = 0
     """Number of requests of sessions that have no response yet."""
     legacy_served: int = 0
@@ -72,7 +72,7 @@ class Member(Protocol):
         """Add the member's numbers to those of the server."""
 
     async def finish_requests(self, seconds: float) -> None:
-        """Begin nothing that lasts, and wait at most `seconds` until the requests in flight have ended."""
+        """Begin no more sessions and subscriptions, and wait at most `seconds` for the requests in flight to end."""
 
     async def close(self) -> None:
         """End the session, or all sessions and subscriptions of the application."""
@@ -201,7 +201,7 @@ class Service:
             left = max(0.0, end - time.monotonic())
             await asyncio.gather(*(member.finish_requests(left) for member in tuple(self.members)))
             stats = self.stats()
-            # Sessions go on meanwhile, so a request can have begun in one while another one was waited for.
+            # Sessions still serve requests, so one may have begun in a session while we waited for another session.
             if not (stats.legacy_in_flight or stats.modern_in_flight) or time.monotonic() >= end:
                 return
             await asyncio.sleep(DRAIN_INTERVAL)
@@ -222,14 +222,14 @@ class Service:
 
 
 class Membership:
-    """An HTTP application's part in the service. It begins with the application, and again after a failed lifespan.
+    """The membership of an HTTP application in the service, which it can begin again after a failed lifespan.
 
     `reopen` (see `Service.add`) sets `is_active` to False if the application can begin again.
     """
 
     def __init__(self, service: Service, member: Member, reopen: Callable[[], None]) -> None:
         self.is_active = False
-        """True from the begin of the membership until `reopen`."""
+        """True from `begin` until `reopen`."""
         self._service, self._member, self._reopen = service, member, reopen
         self._beginning: asyncio.Task[None] | None = None  # the only attempt, for which all requests wait
         self._next_attempt = 0.0  # time (`time.monotonic`) from which `try_to_begin` tries again
@@ -251,11 +251,11 @@ class Membership:
     async def try_to_begin(self) -> bool:
         """Join the service for a request. Return False if the lifespan fails, or failed in the last `RETRY_SECONDS`."""
         starts_attempt = self._beginning is None  # other requests wait for the attempt that has begun
-        is_too_early = starts_attempt and time.monotonic() < self._next_attempt
-        if not self.is_active and not is_too_early:
-            try:
-                await self.begin()
-            except RuntimeError as error:
-                if starts_attempt:  # so that each attempt is logged once
-                    log.error("requests get status 503, because the server cannot begin", exc_info=error)
+        if self.is_active or (starts_attempt and time.monotonic() < self._next_attempt):
+            return self.is_active
+        try:
+            await self.begin()
+        except RuntimeError as error:
+            if starts_attempt:  # so that each attempt is logged once
+                log.error("requests get status 503, because the server cannot begin", exc_info=error)
         return self.is_active

@@ -28,7 +28,7 @@ WORKER_NAME_PREFIX: Final = "mcp-worker"
 P = ParamSpec("P")
 T = TypeVar("T")
 _Session: TypeAlias = tuple[str, str | None]  # the caller and the id of its session
-_Calls: TypeAlias = dict[Future[Any], Callable[[], object]]
+_Calls: TypeAlias = dict[Future[Any], Callable[[], object]]  # the function of each waiting call, by its future
 
 
 class Workers(ThreadPoolExecutor):
@@ -86,20 +86,20 @@ class Workers(ThreadPoolExecutor):
         started = []
         with self._lock:
             self._count(session, -1)
-            while self._waiting and (found := next(filter(self._has_share, self._waiting), None)) is not None:
-                calls = self._waiting.pop(found)
+            while (next_session := next(filter(self._has_share, self._waiting), None)) is not None:
+                calls = self._waiting.pop(next_session)
                 waiting = next(iter(calls))
                 function = calls.pop(waiting)
                 if calls:
-                    self._waiting[found] = calls  # the session goes to the end of the line
+                    self._waiting[next_session] = calls  # the session goes to the end of the line
                 try:
-                    started.append((found, super().submit(_run, waiting, function)))
+                    started.append((next_session, super().submit(_run, waiting, function)))
                 except RuntimeError:  # Python ends, so no thread starts any more
                     waiting.cancel()
                 else:
-                    self._count(found, 1)
-        for found, future in started:
-            future.add_done_callback(partial(self._end, found))
+                    self._count(next_session, 1)
+        for started_session, future in started:
+            future.add_done_callback(partial(self._end, started_session))
 
     def _forget(self, session: _Session, future: Future[Any]) -> None:
         """Remove a call that is cancelled while it waits."""
