@@ -139,11 +139,13 @@ class Completions:
         """
         while self._unchecked:
             target, argument = self._unchecked[-1]
-            found = self._arguments_of(PromptReference(target)), self._arguments_of(ResourceTemplateReference(target))
-            known = [name for names in found for name in names or ()]
+            of_prompt = self._arguments_of(PromptReference(target))
+            of_template = self._arguments_of(ResourceTemplateReference(target))
+            known = [*(of_prompt or ()), *(of_template or ())]
             if argument not in known:
-                has = f"has no such argument; its arguments are {', '.join(known) or 'none'}"
-                fault = has if any(names is not None for names in found) else "is neither a prompt nor a template"
+                fault = f"has no such argument; its arguments are {', '.join(known) or 'none'}"
+                if of_prompt is None and of_template is None:
+                    fault = "is neither a prompt nor a template"
                 raise ValueError(f"a completion is for {argument!r} of {target!r}, but {target!r} {fault}")
             self._unchecked.pop()
 

@@ -143,14 +143,14 @@ def read_result(method: str, result: CustomData, returns: type[T]) -> T:
         raise InvalidMessage(f"the result of {method} is not of the type {type_name(returns)}: {error}") from None
 
 
-def check_sendable(method: str, extension: str | None, revision: Revision, ours: Object, servers: Object) -> None:
-    """Raise CapabilityError if the client or the server did not declare the extension of a method (2026-07-28)."""
+def check_sendable(method: str, extension: str | None, revision: Revision, client: Object, server: Object) -> None:
+    """Raise CapabilityError if the capabilities of the client or the server lack a method's extension (2026-07-28)."""
     name = extension_of(method, extension)
     if revision.era == "legacy":
         return
     # [2026-07-28 basic/versioning#extension-negotiation] both sides MUST support an extension
-    if not declares(servers, f"extensions.{name}"):
+    if not declares(server, f"extensions.{name}"):
         raise CapabilityError(f"the server did not declare the extension {name}, so {method} was not sent")
-    if not declares(ours, f"extensions.{name}"):
+    if not declares(client, f"extensions.{name}"):
         advice = f"create the client with extensions={{{name!r}: {{}}}}"
         raise CapabilityError(f"the client did not declare the extension {name}, so {method} was not sent; {advice}")

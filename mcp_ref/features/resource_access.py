@@ -72,6 +72,7 @@ class Template(Protocol):
 
 MAX_KINDS: Final = 3
 """Maximum number of variables of a protected template that are filled in with all combinations of texts and numbers."""
+# The values of variables that `_respelled_templates` finds again in a URI, because no author would write them.
 _TEXT_MARK: Final = "zq7~"
 _NUMBER_MARK: Final = 7_310_965_000
 
@@ -152,19 +153,23 @@ class ResourceAccess(Generic[R, T]):
         """
         if not (self.templates.scopes or self.resources.scopes) or len(uri) > MAX_URI_LENGTH:
             return frozenset()
-        if (key := canonical_template(uri)) is None:
+        key = canonical_template(uri)
+        if key is None:
             return frozenset()
-        if (template := self.templates.get(key)) is None:
+        template = self.templates.get(key)
+        if template is None:
             return self._scopes_of_uri(key)
         shortest, longest = (self._scopes_of_uri(uri) for uri in _samples(template.matcher))
         needed = self.templates.scopes.get(key, frozenset()) | (shortest & longest)
-        if params is not None and (filled := _filled(template.matcher, params)) is not None:
+        filled = _filled(template.matcher, params) if params is not None else None
+        if filled is not None:
             needed |= self._scopes_of_uri(filled)
         return needed
 
     def _scopes_of_uri(self, uri: str) -> frozenset[str]:
         index = self._current_index()
-        if (known := index.latest.get(uri)) is not None:
+        known = index.latest.get(uri)
+        if known is not None:
             return known
         uris = {uri, *self._expansions_of(uri)}
         found = {reading for each in uris for reading in readings(each)}
@@ -255,8 +260,10 @@ def _samples(template: UriTemplate) -> tuple[str, str]:
     long: dict[str, Value] = {}
     for operator, variables in (part for part in template.parts if isinstance(part, Expression)):
         for variable in variables:
-            several: Value = ["~"] * 9 if variable.explode else "~"
-            long[variable.name] = "~/" * 9 if operator.keeps_reserved and not variable.explode else several
+            if variable.explode:
+                long[variable.name] = ["~"] * 9
+            else:
+                long[variable.name] = "~/" * 9 if operator.keeps_reserved else "~"
     return template.expand(_shortest(template)), template.expand(long)
 
 
@@ -363,8 +370,11 @@ def _converts(template: Template) -> bool:
 
 
 def _respelled_templates(protected: UriTemplate, converting: Iterable[Template]) -> set[str]:
-    """Return a protected template as other templates write its literals: for `a/1.0/{p}`, if `n` is a number of
-    `a/{n}/{p}`, return `a/1/{+p}`. Fill in each variable with a text, or with a number, which both are found again."""
+    """Return a protected template as other templates write its literals.
+
+    For `a/1.0/{p}`, if `n` is a number of `a/{n}/{p}`, return `a/1/{+p}`. To find the variables again in the URIs that
+    the other templates make, fill in each of them with a mark, once as a text and once as a number.
+    """
     names = [*protected.variables]
     kinds = itertools.product((False, True), repeat=len(names)) if len(names) <= MAX_KINDS else [(False,) * len(names)]
     found = set[str]()

@@ -32,7 +32,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Final, Protocol, TextIO, TypeGuard, Unpack
 
 from ..basic.versioning import PROTOCOL_VERSION
-from ..jsonrpc.messages import JSON
+from ..jsonrpc.messages import JSON, Object
 from ..lib.text import escape_hidden
 from .base import Direction, Trace
 
@@ -52,7 +52,7 @@ _HARMLESS_NAMES = (  # "token" in them means no secret
     "token_endpoint_auth_method", "token_endpoint_auth_methods_supported",
 )  # fmt: skip
 _SCHEMAS = ("inputSchema", "outputSchema", "requestedSchema")
-"""The members that hold a JSON Schema. A schema describes a secret under its name, and holds none but as an example."""
+"""The members that hold a JSON Schema, which only describes a secret, and contains one at most as an example."""
 _SCHEMAS_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _SCHEMA_VALUES = ("default", "const", "enum", "examples")
 _NAME_MEMBERS, _VALUE_MEMBERS = (
@@ -146,12 +146,13 @@ def redact(value: JSON) -> JSON:
     if not isinstance(value, dict):
         return value
     names_secret = any(name.lower() in _NAME_MEMBERS and suggests_secret(member) for name, member in value.items())
-    return {
-        name: "***"
-        if _is_secret(name, member) or (names_secret and name.lower() in _VALUE_MEMBERS)
-        else _redact_member(name, member)
-        for name, member in value.items()
-    }
+    shown: Object = {}
+    for name, member in value.items():
+        if _is_secret(name, member) or (names_secret and name.lower() in _VALUE_MEMBERS):
+            shown[name] = "***"
+        else:
+            shown[name] = _redact_schema(member, False) if name in _SCHEMAS else redact(member)
+    return shown
 
 
 def _redact_text(text: str) -> str:
@@ -166,10 +167,6 @@ def _redact_text(text: str) -> str:
     if "=" not in text:
         return text
     return _ASSIGNMENT.sub(lambda found: f"{found[1]}=***" if suggests_secret(found[1]) else found[0], text)
-
-
-def _redact_member(name: str, member: JSON) -> JSON:
-    return _redact_schema(member, False) if name in _SCHEMAS else redact(member)
 
 
 def redact_query(text: str) -> str:

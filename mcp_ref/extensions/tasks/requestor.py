@@ -120,6 +120,7 @@ class RunningTask(Generic[T]):
             task = self.task
             assert task is not None
             longest = MAX_RESULT_SECONDS - MAX_POLL_SECONDS
+            # Take the minimum before the division, because a huge `ttl` has no float.
             lifetime = longest if task.ttl is None else min(task.ttl, longest * 1000) / 1000
             seconds = lifetime + MAX_POLL_SECONDS if timeout is None else timeout
             try:
@@ -173,13 +174,13 @@ class RunningTask(Generic[T]):
                 self._responding[key] = asyncio.create_task(self._respond(task.task_id, key, request))
         if len(self._responding) > MAX_INPUT_REQUESTS:
             raise InvalidMessage(f"task {self.id} has more than {MAX_INPUT_REQUESTS} input requests")
-        open_ = [each for each in self._responding.values() if not each.done()]
-        if open_:
-            await asyncio.wait(open_, timeout=_interval(task), return_when=asyncio.FIRST_COMPLETED)
+        running = [each for each in self._responding.values() if not each.done()]
+        if running:
+            await asyncio.wait(running, timeout=_interval(task), return_when=asyncio.FIRST_COMPLETED)
         for key, each in self._responding.items():
             if each.done() and each.exception() is not None:
                 return await self._responding.pop(key)  # raises the exception
-        if not open_:
+        if not running:
             await asyncio.sleep(_interval(task))
 
     async def _respond(self, id: str, key: str, request: InputRequest) -> None:

@@ -37,7 +37,7 @@ MAX_TASK_BYTES: Final = 256 * 1024 * 1024
 """Default maximum memory of all results, errors, input requests and status messages, in bytes (256 MiB)."""
 
 MAX_TASK_BYTES_PER_CALLER: Final = 64 * 1024 * 1024
-"""Default maximum memory of those of the tasks of one caller, in bytes (64 MiB)."""
+"""The same maximum for the tasks of one caller, in bytes (64 MiB)."""
 
 PAGE_SIZE: Final = 100
 """Maximum number of tasks in one page of `tasks/list`."""
@@ -114,7 +114,7 @@ class MemoryTaskStore(TaskStore):
         max_tasks_per_caller: maximum number of tasks of one caller (see `MAX_TASKS_PER_CALLER`).
         max_bytes: maximum memory of all results, errors, input requests and status messages, in bytes, as estimated by
             `memory_of`.
-        max_bytes_per_caller: maximum memory of those of one caller, in bytes.
+        max_bytes_per_caller: the same maximum for the tasks of one caller, in bytes.
         clock: function that returns the time, in seconds since the epoch.
     """
 
@@ -135,17 +135,17 @@ class MemoryTaskStore(TaskStore):
         else:
             access = current_access.get()
             caller = access.caller if access is not None else owner
-            self._make_place(caller)
+            self._free_place(caller)
             self._serial += 1
             serial, size_before = self._serial, 0
         contents = [task.input_requests, task.result, task.error, task.status_message]
         size = memory_of(json.dumps(contents, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-        self._make_room(size - size_before, self._max_bytes_per_caller, caller)
-        self._make_room(size - size_before, self._max_bytes)
+        self._free_bytes(size - size_before, self._max_bytes_per_caller, caller)
+        self._free_bytes(size - size_before, self._max_bytes)
         self._tasks[task.task_id] = _KeptTask(task, owner, caller, expires_at, size, serial)
         self._bytes += size - size_before
 
-    def _make_place(self, caller: str) -> None:
+    def _free_place(self, caller: str) -> None:
         """Remove expired tasks, and an ended task if a new task of the caller needs its place.
 
         Raise ProtocolError if the place is needed and no task has ended.
@@ -161,7 +161,7 @@ class MemoryTaskStore(TaskStore):
         elif len(self._tasks) >= self._max_tasks and not self._remove_ended():
             raise ProtocolError(INTERNAL_ERROR, f"the store of tasks is full ({self._max_tasks} tasks); retry later")
 
-    def _make_room(self, growth: int, limit: int, caller: str | None = None) -> None:
+    def _free_bytes(self, growth: int, limit: int, caller: str | None = None) -> None:
         """Remove ended tasks, of one caller or of all, until `growth` more bytes fit, or raise ProtocolError."""
         used = self._bytes
         if caller is not None:
@@ -186,8 +186,9 @@ class MemoryTaskStore(TaskStore):
         if not ended:
             return False
         needed: Counter[str] = Counter()
-        for kept in ended:  # a task without a result needs memory too
-            needed[kept.caller] += kept.size + self._max_bytes // self._max_tasks
+        average = self._max_bytes // self._max_tasks
+        for kept in ended:
+            needed[kept.caller] += kept.size + average  # because a task without a result needs a place too
         largest = needed.most_common(1)[0][0]
         self.remove(next(kept.task.task_id for kept in ended if kept.caller == largest))
         return True

@@ -266,7 +266,7 @@ class DurableEventStore(MemoryEventStore):
                         raise
                 await asyncio.sleep(HANDOVER_PAUSE)
         finally:
-            self._loads -= Counter((caller,))  # without zeros
+            self._loads -= Counter((caller,))  # which also forgets a caller whose count is 0
 
     def _note_away(self, session: str) -> None:
         self._away.pop(session, None)
@@ -379,6 +379,7 @@ class DurableEventStore(MemoryEventStore):
             return SessionChange(session, is_deleted=True)
         state.is_stored = True
         events, last_saved = self._sessions[session].events, state.last_number
+        # From the newest on, because the other events are saved, and can be many.
         newest_first = [*takewhile(lambda event: event[2] > last_saved, reversed(events))]
         unsaved = newest_first[::-1]
         first_number = events[0][2] if events else self._number + 1
@@ -473,6 +474,11 @@ class _DaemonThread:
 
 def _call(function: Callable[[], T], future: asyncio.Future[T]) -> None:
     """Call a function in this thread, and report its outcome to the event loop of the future."""
+
+    def set_outcome() -> None:
+        if not future.done():
+            report()
+
     if future.cancelled():
         return  # the caller no longer waits
     try:
@@ -482,4 +488,4 @@ def _call(function: Callable[[], T], future: asyncio.Future[T]) -> None:
         failure.__cause__ = error
         report = partial(future.set_exception, failure)
     with suppress(RuntimeError):  # the event loop is closed
-        future.get_loop().call_soon_threadsafe(lambda: None if future.done() else report())
+        future.get_loop().call_soon_threadsafe(set_outcome)

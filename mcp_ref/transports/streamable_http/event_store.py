@@ -124,9 +124,8 @@ class SessionEvents:
 class CallerEvents:
     """The events of one caller."""
 
-    by_age: OrderedDict[str, SessionEvents] = field(
-        default_factory=OrderedDict
-    )  # the session of the latest event is last
+    by_age: OrderedDict[str, SessionEvents] = field(default_factory=OrderedDict)
+    """The sessions with events, by id. The session of the latest event is last."""
     size: int = 0
 
 
@@ -219,7 +218,7 @@ class MemoryEventStore:
         ):
             self._drop_oldest(session, stored)
         if self._size > self._max_bytes:
-            share = self._max_bytes / len(self._by_caller)  # somebody has more, because all have more than max_bytes
+            share = self._max_bytes / len(self._by_caller)  # a caller has more, because all together exceed max_bytes
             greedy = [each for each in self._by_caller.values() if each.size > share]
             for each in sorted(greedy, key=lambda each: each.size, reverse=True):
                 while self._size > self._max_bytes and each.size > share:

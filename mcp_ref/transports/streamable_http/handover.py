@@ -42,9 +42,9 @@ class Handover:
         self._store, self._end = store, end
         self._given_back: dict[str, asyncio.Event] = {}  # session -> set when another process can have it
         for session in sessions:
-            self._give_back_if_served(session)
+            self._give_back_when_idle(session)
 
-    def _give_back_if_served(self, session: HttpSession) -> None:
+    def _give_back_when_idle(self, session: HttpSession) -> None:
         if session.has_ended:
             return
         if session.streams_by_request or session.restoration is not None or not session.initialized.done():
@@ -55,7 +55,7 @@ class Handover:
 
     def _look_again_soon(self, session: HttpSession) -> None:
         # not now, because the end of the last request notes this use before it removes the request
-        asyncio.get_running_loop().call_soon(self._give_back_if_served, session)
+        asyncio.get_running_loop().call_soon(self._give_back_when_idle, session)
 
     async def refuse(self, id: str) -> NoReturn:
         """Raise HttpRefusal 503 for a request of a session, as soon as another process can have the session."""

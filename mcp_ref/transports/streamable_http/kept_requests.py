@@ -85,7 +85,7 @@ def name_with_id(name: str, ids: Sequence[RequestId]) -> str:
 
 def request_of(stream: str) -> RequestId | None:
     """Return the id of the request that a stream has in its name, or None."""
-    _, _, id = stream.partition("-")[2].partition("-")
+    id = stream.partition("-")[2].partition("-")[2]  # of prefix-number-id
     if not id:
         return None
     return urlsafe_b64decode(id[1:]).decode() if id.startswith("s") else int(id)

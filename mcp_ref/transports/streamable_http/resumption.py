@@ -77,18 +77,18 @@ async def _read_events(
     response: HttpResponse, parser: EventParser, read: ReadMessage, unanswered: set[RequestId] | None
 ) -> bool:
     """Read events until the response ends, or until `unanswered` is empty. Return True if there was a message."""
-    found = False
+    had_message = False
     try:
         async for piece in response:
             for event in parser.feed(piece):
                 if event.data and event.event == "message":  # an event without data only gives an id
-                    found = True
+                    had_message = True
                     await read(event.data)
             if unanswered is not None and not unanswered:
                 break
     except HttpError as error:
         log.debug("a stream broke: %s", error)
-    return found
+    return had_message
 
 
 async def listen(
@@ -101,25 +101,26 @@ async def listen(
     parser, loop, attempts, idle = EventParser(MAX_RESPONSE), asyncio.get_running_loop(), 0, 0
     listened_session = None  # id of the latest session in which the server opened the stream
     while True:
-        began, last, current = loop.time(), parser.last_event_id, session_id()
+        began, last_id, session = loop.time(), parser.last_event_id, session_id()
         parser = parser.resumed()
         session_has_ended = False
         try:
             async with get(resume_header(parser)) as response:
                 if _is_stream(response):
-                    listened_session = current
+                    listened_session = session
                     had_message = await _read_events(response, parser, read, None)
                     idle = 0 if had_message else idle + 1
-                elif response.status == 404 and current is not None and listened_session == current:
+                elif response.status == 404 and session is not None and listened_session == session:
                     session_has_ended = True
-                elif 400 <= response.status < 500 and (last or session_id() != current):
-                    parser = EventParser(MAX_RESPONSE)  # the missed events are lost: listen without an event id
+                elif 400 <= response.status < 500 and (last_id or session_id() != session):
+                    # The missed events are lost, or a request has begun a new session: listen without an event id.
+                    parser = EventParser(MAX_RESPONSE)
                 elif response.status < 500:
                     # [2025-11-25 basic/transports#listening-for-messages-from-the-server] 405: no stream is offered
                     return
             if session_has_ended:
                 parser = EventParser(MAX_RESPONSE)
-                await renew(current)
+                await renew(session)
         except McpError:
             return  # no new session began; the next request tries again
         except (HttpError, EventTooLarge) as error:
@@ -127,7 +128,7 @@ async def listen(
         if loop.time() > began + MAX_RETRY / 2:
             attempts = idle = 0
         else:
-            attempts = 0 if parser.last_event_id != last else attempts + 1
+            attempts = 0 if parser.last_event_id != last_id else attempts + 1
         await asyncio.sleep(retry_seconds(parser, attempts, idle))
 
 
