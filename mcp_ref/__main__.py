@@ -339,12 +339,12 @@ def suggested_server(words: list[str]) -> str:
 
 def missing_server(words: list[str], surplus: list[str]) -> str:
     """Return the error for a command without a server. `surplus` are the words that the parser did not understand."""
-    advice, example = "add its URL, or two dashes and its command", ["python3", "server.py"]
-    asked = [word for word in words if word not in surplus]
+    advice, server = "add its URL, or two dashes and its command", surplus or ["python3", "server.py"]
     if words[0] in ACCOUNT_COMMANDS:
-        advice, example, surplus = "add its URL", ["https://mcp.example/mcp"], []
-    example = [*asked, suggested_server(surplus or example)]
-    return f"the server is missing: {advice}, for example\n  {PROGRAM} {' '.join(example)}"
+        advice, server = "add its URL", ["https://mcp.example/mcp"]
+    understood = [word for word in words if word not in surplus]
+    example = " ".join([*understood, suggested_server(server)])
+    return f"the server is missing: {advice}, for example\n  {PROGRAM} {example}"
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -6,8 +6,8 @@ this MCP server, for a limited time, with the scopes that the user agreed to. Au
 HTTP that has it SHOULD follow these pages, but one over stdio SHOULD NOT, because it takes credentials from its
 environment. [2026-07-28 basic/authorization/index#protocol-requirements]
 
-`python3 examples/protected_client.py --alone` prints the whole flow, in more detail than below. Under each exchange
-stands which side checks the messages, and which attack the check stops.
+`python3 examples/protected_client.py --alone` prints the whole flow, in more detail than below. The text under each
+exchange says which side checks the messages, and which attack the check stops.
 
 1   POST /notes                                              client to mcp.example, without a token
     401  WWW-Authenticate: Bearer scope="notes:read",

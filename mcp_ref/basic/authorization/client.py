@@ -136,7 +136,8 @@ class Authorizer(CheckedFields):
         """Forget the refresh token of a grant that the server refuses. By default, do nothing."""
 
     def choose_scopes(self, need: Need, resource: ResourceMetadata, server: ServerMetadata) -> tuple[str, ...]:
-        """Return the earlier scopes and those of the challenge (the MCP server's without both), and the program's."""
+        """Return the scopes to ask for: the earlier ones, the challenge's (without both, all of the MCP server's), and
+        those of the program."""
         # [2026-07-28 basic/authorization/index#scope-selection-strategy] the challenge's, else all of the metadata's
         demanded = need.challenge.scopes or (() if need.scopes else resource.scopes_supported)
         # [2026-07-28 basic/authorization/index#step-up-authorization-flow] the union with the earlier scopes

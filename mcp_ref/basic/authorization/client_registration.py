@@ -92,7 +92,7 @@ class Clients:
     ) -> tuple[OAuthClient, Receiver]:
         """Return the client for an authorization server, and a receiver at its redirect URI, which `stack` closes."""
         # [2026-07-28 basic/authorization/client-registration] pre-registered, metadata document, dynamic, else an error
-        client, known = None, tuple[str, ...]()
+        client, registered_scopes = None, tuple[str, ...]()
         if self.client_id is not None:
             method = choose_auth_method(metadata, self.client_secret != "")
             client = OAuthClient(self.client_id, self.client_secret, method)
@@ -100,15 +100,15 @@ class Clients:
             client = OAuthClient(self.metadata_url)
         elif (stored := await self._registered(metadata.issuer)) is not None:
             [uri] = stored.redirect_uris
-            known, scopes = split_scopes([stored.scope]), tuple(scopes)
-            is_enough = not known or set(scopes) <= set(known)
-            if is_enough and stored.is_usable() and _fits(uri, self.redirect_uri):
+            registered_scopes, scopes = split_scopes([stored.scope]), tuple(scopes)
+            has_scopes = not registered_scopes or set(scopes) <= set(registered_scopes)
+            if has_scopes and stored.is_usable() and _fits(uri, self.redirect_uri):
                 with contextlib.suppress(OSError):  # if another program uses the port, register another one
                     return stored, await stack.enter_async_context(receive(uri))
         receiver = await stack.enter_async_context(receive(self.redirect_uri))
         if client is None:
             # With the old scopes too, or two MCP servers with one authorization server would take turns to register.
-            wanted = dict.fromkeys((*known, *scopes))
+            wanted = dict.fromkeys((*registered_scopes, *scopes))
             client = await register(peers, metadata, self.client_name, receiver.redirect_uri, wanted)
             await self.store.put(f"client|{metadata.issuer}", client.to_json())
         return client, receiver

@@ -127,7 +127,7 @@ class Protection:
         self.hide_forbidden, self._dpop, self._remembers = hide_forbidden, dpop, isinstance(verify, Verifier)
         # Credentials (not decisions) by head, because the HTTP server reuses the Headers object of an equal head.
         self._parsed: WeakKeyDictionary[Headers, tuple[str, str, bytes]] = WeakKeyDictionary()
-        # With the end of the entry, on the monotonic clock, and the end of the token, in seconds since 1970.
+        # By the token's hash: its rights, the end of the entry (monotonic clock), the end of the token (since 1970).
         self._remembered: dict[bytes, tuple[TokenAccess, float, float]] = {}
         self._schemes: Sequence[Literal["Bearer", "DPoP"]] = ("Bearer", "DPoP") if dpop is not None else ("Bearer",)
         if dpop is not None and dpop.is_required:

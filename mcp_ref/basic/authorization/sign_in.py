@@ -42,9 +42,11 @@ OpenBrowser: TypeAlias = Callable[[str], Awaitable[None]]
 
 @dataclass(repr=False, eq=False)
 class AuthorizationCode(Authorizer):
-    """Lets a user sign in with a browser on this machine, with the options of `Authorizer`, such as `store`, as well.
+    """The way to get tokens by which a user signs in with a browser on this machine.
 
-    async with Client(url, authorization=AuthorizationCode(store=FileStore())) as client: ...
+        async with Client(url, authorization=AuthorizationCode(store=FileStore())) as client: ...
+
+    It has the options of `Authorizer` too, such as `store`.
 
     Raises:
         ValueError: An option is not usable.

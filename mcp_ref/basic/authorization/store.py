@@ -191,10 +191,12 @@ class FileStore(MemoryStore):
                 data = file.read(MAX_FILE + 1)
         finally:
             os.close(handle)
+        content = None
         with contextlib.suppress(ValueError):  # the exception contains a part of the file
-            match parse_json(data) if len(data) <= MAX_FILE else None:
-                case {"version": version, "values": dict(values)} if version == _VERSION:
-                    return values
+            content = parse_json(data) if len(data) <= MAX_FILE else None
+        match content:
+            case {"version": version, "values": dict(values)} if version == _VERSION:
+                return values
         raise self._refusal(f"it is not a credentials file of version {_VERSION}")
 
     def _refusal(self, why: str) -> AuthorizationError:

@@ -149,8 +149,10 @@ async def _post(
         proof = {} if prover is None else prover.headers("POST", url)
         try:
             response = await peers.send("POST", url, {**headers, **proof}, urlencode({**form, **parameters}).encode())
-        except HttpError as error:
-            raise TokenRefused(issuer, 0, advice=f"{peer_text(str(error))}; try again later") from None
-        if prover is None or not prover.learn(url, response.headers, parse_oauth_error(response.body)[0]) or is_last:
+        except HttpError as fault:
+            raise TokenRefused(issuer, 0, advice=f"{peer_text(str(fault))}; try again later") from None
+        error, _ = parse_oauth_error(response.body)
+        demands_proof = prover is not None and prover.learn(url, response.headers, error)
+        if is_last or not demands_proof:
             break
     return response
