@@ -8,8 +8,8 @@
     Reply(b"ok")  # TypeError: Reply.status must be int, not b'ok'; did you mean body=b'ok'?
 
 Python does not check annotations, so a wrong type would fail later, in another function, with an error that does not
-name the mistake. Objects that authors build once, such as limits, are therefore checked when they are built. Messages
-are not, because the codec checks them when it writes them, so that those that it reads cost nothing.
+name the mistake. Objects that authors build once, such as limits, are therefore checked when they are built. A message
+is checked only when the codec writes it, so that the many messages that the codec reads cost no check.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def fits(hint: object, value: object) -> bool:
     kind = origin or hint
     if not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
         return True  # for example a type variable, or a Protocol that has no check at run time
-    if kind in (int, float):
+    if kind in (int, float):  # an int fits float too
         return isinstance(value, (int, kind)) and not isinstance(value, bool)
     if is_typeddict(kind):
         return isinstance(value, Mapping)
@@ -145,9 +145,9 @@ def _items_fit(kind: object, args: tuple[object, ...], value: object) -> bool:
 
 
 def usual_types(hint: object) -> tuple[object, ...]:
-    """Return Python types whose values need no call of `fits`, because they are exact. Nearly all values have one.
+    """Return the types of nearly all values that fit an annotation, so that the caller need not call the slow `fits`.
 
-    For a list of dataclasses it is `list`: `fits` would check the items, and so does the function that writes them.
+    For a list of dataclasses it is `list`, because the function that writes the items checks them.
     """
     inner = without_none(hint)
     if get_origin(inner) is list and dataclasses_of(get_args(inner)[0]):

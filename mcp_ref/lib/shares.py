@@ -128,7 +128,7 @@ class CountedQueue(dict[tuple[str, "str | None"], None]):
         return oldest
 
     def _has_share(self, change: tuple[str, str | None]) -> bool:
-        """Count the memory of a change, and return True, unless a limit is exceeded. Few changes have no text."""
+        """Count the memory of a change, if it has a text. Return False, and count nothing, if a limit is exceeded."""
         if change[1] is not None:
             try:
                 self._shares.take(self._caller, QUEUED_COST + len(change[1]))

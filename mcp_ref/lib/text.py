@@ -71,12 +71,12 @@ def fold(line: str, columns: int | None) -> str:
         return shown
     pieces, width = list[str](), 0
     for character in shown:
-        columns_of_it = 1 if character.isascii() else 2
-        if width + columns_of_it > columns:
+        character_width = 1 if character.isascii() else 2
+        if width + character_width > columns:
             pieces.append(f"\n{_CONTINUED}")
             width = len(_CONTINUED)
         pieces.append(character)
-        width += columns_of_it
+        width += character_width
     return "".join(pieces)
 
 

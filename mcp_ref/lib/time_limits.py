@@ -27,10 +27,10 @@ class TimeLimit:
 
     __slots__ = ("_before", "_limits", "_task", "deadline", "end", "has_ended", "seconds", "stopped_since")
 
-    def __init__(self, limits: TimeLimits, seconds: float | None, most: float | None) -> None:
+    def __init__(self, limits: TimeLimits, seconds: float | None, max_seconds: float | None) -> None:
         now = asyncio.get_running_loop().time()
         self._limits, self.seconds, self.has_ended = limits, seconds, False
-        self.deadline = math.inf if most is None else now + most
+        self.deadline = math.inf if max_seconds is None else now + max_seconds
         """The latest end that `restart` can set, on the event loop's clock."""
         self.end = self.deadline if seconds is None or now + seconds > self.deadline else now + seconds
         """The end on the event loop's clock; infinity without a limit."""
@@ -88,14 +88,14 @@ class TimeLimits:
         self.next_check = math.inf
         """The time of that call, on the event loop's clock; infinity without a timer."""
 
-    def timeout(self, seconds: float | None, most: float | None = None) -> TimeLimit:
-        """Return a context manager that raises TimeoutError at the end of the time. It can be restarted up to `most`.
+    def timeout(self, seconds: float | None, max_seconds: float | None = None) -> TimeLimit:
+        """Return a context manager that raises TimeoutError at the end of the time.
 
         Args:
             seconds: The time; None for no limit.
-            most: The total time with all restarts, in seconds; None if it cannot be restarted.
+            max_seconds: The total time with all restarts, in seconds; None if the time cannot be restarted.
         """
-        return TimeLimit(self, seconds, most)
+        return TimeLimit(self, seconds, max_seconds)
 
     def watch(self, end: float) -> None:
         """Call `_check` at this time, unless it is called earlier anyway."""

@@ -6,7 +6,7 @@ iterations of the loop, and other work goes on in between. Small messages never 
 
 When a few results wait already, requests wait too, before their handlers run, because all their results would fill the
 memory. At each turn the newest request starts, so that the queue of one client does not delay the others. While clients
-have too much unread, results wait, but requests go on starting until `MAX_WAITING_FULL` results wait.
+have too much unread data, results wait, but requests go on starting until `MAX_WAITING_FULL` results wait.
 
     async def respond(result):
         if (turn := turn_for(result)) is not None:
@@ -37,17 +37,17 @@ MAX_WAITING: Final = 4
 """Number of waiting messages from which requests wait too, before their handlers run."""
 
 MAX_WAITING_FULL: Final = 64
-"""Number of waiting messages from which a request starts only every `FULL_SECONDS`, if clients have too much unread."""
+"""Number of waiting messages from which a request starts only every `FULL_SECONDS`, while unread data is too much."""
 
 FULL_SECONDS: Final = 0.05
-"""Pause between two calls of `has_room` while clients have too much unread, in seconds."""
+"""Pause between two calls of `has_room` while clients have too much unread data, in seconds."""
 
 
 class Turns:
     """The large messages of one server, which wait for their turns.
 
     Args:
-        has_room: A function that returns False while clients have too much unread. Large messages then wait.
+        has_room: A function that returns False while clients have too much unread data. Large messages then wait.
     """
 
     def __init__(self, has_room: Callable[[], bool] = lambda: True) -> None:
@@ -88,6 +88,7 @@ class Turns:
             raise
 
     def _pass_later(self, iterations: int) -> None:
+        """Call `_pass_on` after this number of iterations of the event loop."""
         step = partial(self._pass_later, iterations - 1) if iterations > 1 else self._pass_on
         asyncio.get_running_loop().call_soon(step)
 

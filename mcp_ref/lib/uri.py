@@ -157,9 +157,9 @@ def includes_uri(parent: str, uri: str) -> bool:
 
 
 def respelled(uri: str, parent: str, spelling: str) -> str:
-    """Return a URI as somebody expects it who writes `spelling` for `parent`, which is this URI or above it.
+    """Return a canonical URI in the spelling of a client that writes `spelling` for `parent`.
 
-    `uri` and `parent` are canonical.
+    `parent` is the canonical form of this URI, or of one above it.
     """
     rest = uri[len(parent) :]
     needs_slash = rest and parent.endswith("/") and not spelling.endswith("/")  # "a:/b/." is a spelling of "a:/b/"

@@ -266,7 +266,7 @@ def _expand_variable(variable: Variable, value: Value, operator: Operator) -> li
     """Return the texts of a variable: none if undefined, one for each member of a variable with `*`, else one."""
     keeps = operator.keeps_reserved
     if value is None or (isinstance(value, (Sequence, Mapping)) and not isinstance(value, str) and not value):
-        return []
+        return []  # undefined (section 2.3)
     if isinstance(value, (str, int, float)):
         return [_with_name(variable.name, _encode(str(value)[: variable.prefix], keeps), operator)]
     if variable.prefix:  # section 2.4.1
@@ -360,9 +360,10 @@ def _read_named(expression: Expression, text: str) -> list[tuple[Variable, Match
             values[known.name] = _decode(value)
         else:
             named = values.setdefault(exploded[0].name, {}) if exploded else None
-            if not isinstance(named, dict) or _decode(encoded) in named:
-                return None
-            named[_decode(encoded)] = _decode(value)
+            name = _decode(encoded)
+            if not isinstance(named, dict) or name in named:
+                return None  # nothing gets this pair, or the pairs before it have no names or the same name
+            named[name] = _decode(value)
     return [(variables[name], value) for name, value in values.items()]
 
 

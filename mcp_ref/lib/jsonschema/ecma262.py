@@ -107,7 +107,8 @@ class Parser:
         if found[2] is None:
             least, most = {"*": (0, None), "+": (1, None), "?": (0, 1)}[found[1]]
         else:
-            least, upper = int(found[2]), found[2] if found[3] is None else found[4]
+            least = int(found[2])
+            upper = found[2] if found[3] is None else found[4]  # `{2}` means `{2,2}`
             most = int(upper) if upper else None  # `{2,}` has no upper bound
         if most is not None and most < least:
             raise self._error("the bounds of {} are in the wrong order")

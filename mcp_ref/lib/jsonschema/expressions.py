@@ -142,12 +142,12 @@ class Repeat:
 
     def add_to(self, automaton: Automaton, following: int) -> int:
         if self.most is None:
-            loop = automaton.add(None)
+            loop = automaton.add(None)  # the state before each repetition, which leads into the body or past it
             automaton.targets[loop] = [self.body.add_to(automaton, loop), following]
             following = loop
         else:
             end = following
-            for _ in range(self.most - self.least):
+            for _ in range(self.most - self.least):  # the optional repetitions, the last one first
                 following = automaton.add(None, self.body.add_to(automaton, following), end)
         for _ in range(self.least):
             following = self.body.add_to(automaton, following)

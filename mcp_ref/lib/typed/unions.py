@@ -47,7 +47,7 @@ def _merge_enums(schemas: list[Schema]) -> Schema | None:
         return None
     values = [value for schema in schemas for value in _as_list(schema.get("enum", [None]))]
     different: list[JSON] = []
-    for value in values:
+    for value in values:  # in Python, True equals 1, but not in JSON
         if not any(value == known and (type(value) is bool) is (type(known) is bool) for known in different):
             different.append(value)
     return {"type": type_keyword(_types(schemas)), "enum": different}
@@ -64,7 +64,7 @@ def _merge_types(schemas: list[Schema]) -> Schema | None:
             return None
         types.remove("integer")  # every integer is a number
     if detailed and len(types) < sum(len(_types([schema])) for schema in schemas):
-        return None
+        return None  # a type occurs twice, so the keywords of one schema would also limit the values of the other
     return {**(detailed[0] if detailed else {}), "type": type_keyword(types)}
 
 
