@@ -350,7 +350,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The response, the time limit in `RunningTask.result` or of the request, or the end of the "
         "connection ends it.",
     ("extensions/tasks/requestor.py", "RunningTask._respond_and_wait",
-     "asyncio.wait(open_, timeout=_interval(task), return_when=asyncio.FIRST_COMPLETED)"):
+     "asyncio.wait(running, timeout=_interval(task), return_when=asyncio.FIRST_COMPLETED)"):
         "It has the time limit `_interval(task)`.",
     ("extensions/tasks/requestor.py", "RunningTask._respond_and_wait", "self._responding.pop(key)"):
         "The task is done.",
@@ -524,8 +524,8 @@ WAITS: dict[tuple[str, str, str], str] = {
      "loop.start_tls(transport, connection, context, server_hostname=name)"):
         "It has the time limit `connect` in `HttpClient._connect`.",
     ("lib/http/client.py", "HttpClient._connect",
-     "loop.create_connection(lambda: connection, host, port, ssl=tls, ssl_shutdown_timeout=1.0 if tls "
-     "else None)"):
+     "asyncio.get_running_loop().create_connection(lambda: connection, host, port, ssl=tls, ssl_shutdown_timeout=1.0 if "
+     "tls else None)"):
         "It has the time limit `connect`.",
     ("lib/http/client.py", "HttpClient._send", "connection.send_request(request)"):
         "See `ClientConnection.read_head`.",

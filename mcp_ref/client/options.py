@@ -50,7 +50,7 @@ class ClientOptions(TypedDict, total=False):
     elicitation_url: bool
     """True if the `elicitation` function can also ask the user to visit a URL. [False]"""
     roots: Iterable[Root | str | os.PathLike[str]] | Callable[[], RootPaths | Awaitable[RootPaths]] | None
-    """Paths, `file://` URIs or `Root`s that the server can use, or a function, also an async one, that returns them
+    """Paths, `file://` URIs or `Root`s that the server can use, or a function, async or not, that returns them
     for each request of the server. Even an empty list declares `roots`. [none]"""
     tasks: bool
     """True if `sampling` and `elicitation` can run as tasks, whose results the server fetches later (only in

@@ -219,7 +219,7 @@ def check_request(
 
 
 def checked_result(request: ElicitRequestFormParams | ElicitRequestURLParams, result: ElicitResult) -> ElicitResult:
-    """Add the defaults to an accepted form. Remove the content of another result. Raise ValueError for a bad value."""
+    """Return an accepted form with its defaults, or another result without content. Raise ValueError for bad values."""
     if result.action != "accept" or isinstance(request, ElicitRequestURLParams):
         # [2025-11-25 client/elicitation#response-actions] only an accepted form has content
         return ElicitResult(result.action, None, result.meta)

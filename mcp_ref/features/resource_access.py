@@ -5,7 +5,7 @@ the scope, whichever function serves it. Such a function gets decoded values: fo
 `r%26d` from `r&d`, and if it opens a file, it cannot tell `a//b` from `a/b`. So this module compares all `readings` of
 a URI (lib/uri.py), and adds the scopes of everything that one of them matches. It never takes a scope away:
 
-- A protected resource `docs://report?v=1` includes all URIs with this path and with `v=1` in the query, also if they
+- A protected resource `docs://report?v=1` includes all URIs with this path and with `v=1` in the query, even if they
   have other parts or a fragment. A protected `docs://report{?v}` includes `docs://report` with any query.
 - The types of a template's parameters choose the function, but do not limit the scopes: if `items://{id}` is protected,
   `items://x` needs its scopes too, although `id` is an integer.
@@ -70,7 +70,7 @@ class Template(Protocol):
         """Return the function's arguments for a URI, or None if the template or a parameter's type does not match."""
 
 
-MAX_KINDS: Final = 3
+MAX_COMBINED_VARIABLES: Final = 3
 """Maximum number of variables of a protected template that are filled in with all combinations of texts and numbers."""
 # The values of variables that `_respelled_templates` finds again in a URI, because no author would write them.
 _TEXT_MARK: Final = "zq7~"
@@ -293,11 +293,11 @@ def _filled(template: UriTemplate, params: Object) -> str | None:
 
 def _guarded_readings(uri: str, templates: Iterable[Template]) -> set[Reading]:
     """Return the readings by which a URI is recognized as a protected resource."""
-    # not the third: if `v` is 1 by default, `report?v=1` is still not about `report?v=2`
+    # Not the third expansion, or a resource `report?v=1` would also protect `report?v=2` if `v` is 1 by default.
     uris = {uri, *(expansion for template in templates for expansion in expansions(template, uri)[:2])}
     found = set[Reading]()
     for each in uris:
-        as_sent, _, as_path = readings(each)  # without the second: `what%3F` is not about `what`
+        as_sent, _, as_path = readings(each)  # by the second reading, `what%3F` would also protect `what`
         found |= {as_sent, as_path}
     return found
 
@@ -359,6 +359,7 @@ def _protected(key: str, matcher: UriTemplate, scopes: frozenset[str]) -> _Prote
     query = re.search(r"[?#]|\{[?#&]", key)
     path, rest = (key[: query.start()], key[query.start() :]) if query else (key, "")
     path_matcher = UriTemplate(_path_reading(path), absolute_paths=True)
+    # In the query, replace an expression that is a part of its own by `&`, and a variable inside a part by `{}`.
     literal = re.sub(r"\{([?#&]?)[^}]*\}", lambda found: "&" if found[1] else "{}", rest)
     required = frozenset(part for part in parts_of_query(literal) if "{}" not in part)
     return _ProtectedTemplate(matcher, path_matcher, required, scopes)
@@ -376,9 +377,11 @@ def _respelled_templates(protected: UriTemplate, converting: Iterable[Template])
     the other templates make, fill in each of them with a mark, once as a text and once as a number.
     """
     names = [*protected.variables]
-    kinds = itertools.product((False, True), repeat=len(names)) if len(names) <= MAX_KINDS else [(False,) * len(names)]
+    combinations: Iterable[tuple[bool, ...]] = [(False,) * len(names)]
+    if len(names) <= MAX_COMBINED_VARIABLES:
+        combinations = itertools.product((False, True), repeat=len(names))
     found = set[str]()
-    for are_numbers in kinds:
+    for are_numbers in combinations:
         marks = {
             name: f"{_NUMBER_MARK + place}" if is_number else f"{_TEXT_MARK}{place}~"
             for place, (name, is_number) in enumerate(zip(names, are_numbers, strict=True))

@@ -114,7 +114,7 @@ class _MessageFields:
 
     @property
     def blocks(self) -> list[SamplingBlock]:
-        """The content as a list, also if it is one block."""
+        """The content as a list, even if it is one block."""
         return self.content if isinstance(self.content, list) else [self.content]
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:

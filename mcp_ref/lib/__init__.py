@@ -1,4 +1,8 @@
-"""Implementations of standards other than MCP. These modules do not use MCP and import no other part of `mcp_ref`.
+"""Standards other than MCP, such as HTTP, JSON Schema and signed tokens, which Python's own library has only in part.
+
+MCP builds on them: HTTP carries its messages, JSON Schema describes the arguments of tools, URIs name resources, and
+tokens protect a server. These modules do not use MCP and import no other part of `mcp_ref`, so other programs can use
+them too.
 
 uri.py          makes one canonical form of all spellings of a URI (RFC 3986)
 uritemplate.py  expands URI templates (RFC 6570), and matches URIs against them

@@ -110,7 +110,7 @@ def hints_of(cls: type) -> dict[str, object]:
 
 
 def fits(hint: object, value: object) -> bool:
-    """Return True if a value has the type of an annotation, also its items. Unknown kinds of types fit every value."""
+    """Return True if a value and its items have the types of an annotation. Every value fits a type of unknown kind."""
     if type(value) is hint or hint in (object, Any):
         return True
     origin, args = get_origin(hint), get_args(hint)

@@ -37,7 +37,7 @@ _PRESENTATION_SELECTORS: Final = "\ufe0e\ufe0f"
 
 
 def is_hidden(character: str) -> bool:
-    """Return True for a character that a person does not see by itself, also for a line break and a tab."""
+    """Return True for a character that a person does not see by itself, such as a line break or a tab."""
     return unicodedata.category(character) in _CATEGORIES or _IGNORABLE.match(character) is not None
 
 

@@ -14,7 +14,7 @@ does not define matching (section 1.4), so this module has its own rules, for a 
   the end of the URI: `{x}.md` finds "a.md" in "a.md.md". In `{x}{y}`, `x` gets as much text as possible; in `{x,y}`,
   `y` gets all texts after the first comma. `{x*,y}` does not match "a,b", because "b" could belong to `x` or to `y`.
   Matching never backtracks, so its time is linear in the length of the URI.
-- **A value stays in its directory**, also on Windows. The rules are for the decoded value, so an encoded character
+- **A value stays in its directory**, even on Windows. The rules are for the decoded value, so an encoded character
   changes nothing. A value of `{x}`, `{.x}`, `{/x}` or `{;x}` has no slash, no backslash and no colon, because
   `C:secret` is a file on another drive, and `a.txt:x` is a hidden stream of a file. Values of `{+x}`, `{#x}`, `{?x}`
   and `{&x}` can have them, but cannot be an absolute path or begin with a drive (`/etc`, `C:x`). An author who wants

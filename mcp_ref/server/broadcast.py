@@ -80,7 +80,7 @@ class Broadcast(Protocol):
         """Listen until the task is cancelled, or raise an exception. It is then called again after a second.
 
         Args:
-            receive: Call it on the event loop, with each message, also with those of this process.
+            receive: Call it on the event loop, with each message, including those of this process.
             gap: Call it whenever listening has begun, also after a lost connection, because messages were missed.
         """
 
@@ -151,7 +151,7 @@ class Broadcaster:
         self._tasks.clear()
 
     def publish(self, change: Change) -> None:
-        """Queue a change for the other processes. Any thread can call this. Do nothing if nothing is served."""
+        """Queue a change for the other processes, from any thread. Do nothing while nothing is served."""
         if self._loop is not None and not _is_reloading.get():
             with contextlib.suppress(RuntimeError):  # the event loop is closed
                 self._loop.call_soon_threadsafe(self._put, change)
@@ -272,7 +272,6 @@ class Broadcaster:
             self.note_task(id)
 
     async def _reload(self, feature: str) -> None:
-        """Call the functions of `@server.on_change` for a list."""
         for function in self._reloads.get(feature, ()):
             token = _is_reloading.set(True)
             try:

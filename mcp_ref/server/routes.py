@@ -5,7 +5,7 @@
 
     server.run_http(routes={"/health": health})
 
-The server checks `Host` and `Origin` of every request, also for a route, so a load balancer that sends another `Host`
+The server checks `Host` and `Origin` of every request, even for a route, so a load balancer that sends another `Host`
 needs `allowed_hosts=`. But it never authenticates the caller of a route, not even with `authorization=`. If a handler
 needs to know its caller, it must check the request itself.
 """

@@ -57,7 +57,7 @@ class Workers(ThreadPoolExecutor):
                 return waiting
             future = super().submit(function, *args, **kwargs)
             self._count(session, 1)
-        future.add_done_callback(partial(self._end, session))
+        future.add_done_callback(partial(self._call_ended, session))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -81,7 +81,7 @@ class Workers(ThreadPoolExecutor):
             if not running[caller]:
                 del running[caller]
 
-    def _end(self, session: _Session, _: object) -> None:
+    def _call_ended(self, session: _Session, _: object) -> None:
         """Count a call that has ended, and start waiting calls, one of each session in turn."""
         started = []
         with self._lock:
@@ -99,7 +99,7 @@ class Workers(ThreadPoolExecutor):
                 else:
                     self._count(next_session, 1)
         for started_session, future in started:
-            future.add_done_callback(partial(self._end, started_session))
+            future.add_done_callback(partial(self._call_ended, started_session))
 
     def _forget(self, session: _Session, future: Future[Any]) -> None:
         """Remove a call that is cancelled while it waits."""
@@ -111,7 +111,6 @@ class Workers(ThreadPoolExecutor):
 
 
 def _run(future: Future[Any], function: Callable[[], object]) -> None:
-    """Run a function that has waited, and set its result."""
     if future.set_running_or_notify_cancel():
         try:
             future.set_result(function())

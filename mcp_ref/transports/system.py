@@ -184,7 +184,6 @@ class Windows(Posix):
 
 
 def _names(path: str) -> list[str]:
-    """Return the names in a path, from the root on."""
     return [name for name in path.split(os.sep) if name]
 
 

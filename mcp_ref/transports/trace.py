@@ -136,7 +136,7 @@ def tracer(out: TextIO | None = None, color: bool | None = None) -> Tracer:
 
 
 def redact(value: JSON) -> JSON:
-    """Return a copy with "***" instead of each value whose name suggests a secret, also in pairs of name and value."""
+    """Return a copy with "***" for each value whose name suggests a secret, including in pairs of name and value."""
     if isinstance(value, str):
         return _redact_text(value)
     if isinstance(value, list):

@@ -93,7 +93,7 @@ async def receive(redirect_uri: str) -> AsyncIterator[Receiver]:
     """
     check_receivable(redirect_uri)
     parts = urlsplit(redirect_uri)
-    # [RFC 8252 8.3] the literal address, also for `localhost`: the name could lead to another interface
+    # [RFC 8252 8.3] the literal address, even for `localhost`, because the name could lead to another interface
     address = "::1" if parts.hostname == "::1" else "127.0.0.1"
     receiver, listening = Receiver(redirect_uri), socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
     try:

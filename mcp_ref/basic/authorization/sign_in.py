@@ -151,7 +151,6 @@ class AuthorizationCode(Authorizer):
         return grant
 
     async def _sign_in(self, need: Need, resource: ResourceMetadata, server: ServerMetadata) -> Grant:
-        """Let the user sign in, and exchange the code for tokens."""
         peers, scopes = need.peers, self.choose_scopes(need, resource, server)
         target = resource.resource if self.resource_parameter else ""
         async with contextlib.AsyncExitStack() as stack:

@@ -171,7 +171,6 @@ class FileStore(MemoryStore):
             raise AuthorizationError(f"{self.path} is not used: other users can replace it; choose a private folder")
 
     def _read(self) -> Object:
-        """Return the values in the file. A missing file has none."""
         try:
             handle = os.open(self.path, os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0))
         except FileNotFoundError:

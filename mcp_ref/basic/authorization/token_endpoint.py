@@ -32,7 +32,7 @@ from .errors import TokenRefused, peer_text
 from .metadata import MAX_LIFETIME, JsonObject, TokenResponse, parse_oauth_error
 
 EXPIRY_MARGIN: Final = 30.0
-"""Time before the end of an access token from which on it is renewed, in seconds; at most half of its lifetime."""
+"""Time before its end at which an access token is renewed, in seconds; at most half of its lifetime."""
 
 Form: TypeAlias = dict[str, str]
 """The parameters of a token request."""
@@ -143,7 +143,7 @@ async def revoke(
 async def _post(
     peers: PeerRequests, issuer: str, url: str, authenticate: ClientAuthentication, form: Form, prover: Prover | None
 ) -> HttpResponse:
-    for is_last in (False, True):  # once more if the server demands another proof
+    for is_last in (False, True):  # a second time if the server demands another proof
         headers, parameters = authenticate(issuer)
         headers = {"Content-Type": "application/x-www-form-urlencoded", **headers}
         proof = {} if prover is None else prover.headers("POST", url)

@@ -72,7 +72,7 @@ class _Fetched(Generic[T]):
         self._fetching: asyncio.Task[None] | None = None
 
     async def get(self, renew: bool = False) -> T:
-        """Return the value. Fetch it if it is old, or if `renew` is True. Raise VerificationUnavailable without one."""
+        """Return the value, fetched if it is old or `renew` is True. Raise VerificationUnavailable without one."""
         now = time.monotonic()
         if renew or self._value is None or now >= self._fetched_at + FRESH_SECONDS:
             if self._fetching is None or now >= self._asked_at + RETRY_SECONDS:
@@ -94,7 +94,7 @@ class _Fetched(Generic[T]):
 
 
 async def _fetch_body(method: str, url: str, limit: int, headers: Mapping[str, str], body: bytes = b"") -> bytes:
-    """Return the body of a response with status 200. Raise HttpError for another status. Follow no redirect."""
+    """Return the body of a response with status 200, following no redirect. Raise HttpError for another status."""
     headers = {"Accept": "application/json", **headers}
     async with HttpClient() as http:
         found = await fetch(http, method, url, headers, body, limit=limit, seconds=FETCH_SECONDS)
@@ -130,7 +130,6 @@ async def _fetch_introspection_endpoint(issuer: str, resource: str) -> str:
 
 
 def _principal_of(claims: dict[str, JSON], issuer: str) -> Principal:
-    """Return the principal of a genuine token."""
     # Authorization servers name client and scopes in different ways.
     clients = [claims.get(name) for name in ("client_id", "azp", "appid")]
     client = next((value for value in clients if isinstance(value, str)), "")

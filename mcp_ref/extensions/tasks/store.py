@@ -37,7 +37,7 @@ MAX_TASK_BYTES: Final = 256 * 1024 * 1024
 """Default maximum memory of all results, errors, input requests and status messages, in bytes (256 MiB)."""
 
 MAX_TASK_BYTES_PER_CALLER: Final = 64 * 1024 * 1024
-"""The same maximum for the tasks of one caller, in bytes (64 MiB)."""
+"""Default maximum memory of one caller's results, errors, input requests and status messages, in bytes (64 MiB)."""
 
 PAGE_SIZE: Final = 100
 """Maximum number of tasks in one page of `tasks/list`."""
@@ -114,7 +114,7 @@ class MemoryTaskStore(TaskStore):
         max_tasks_per_caller: maximum number of tasks of one caller (see `MAX_TASKS_PER_CALLER`).
         max_bytes: maximum memory of all results, errors, input requests and status messages, in bytes, as estimated by
             `memory_of`.
-        max_bytes_per_caller: the same maximum for the tasks of one caller, in bytes.
+        max_bytes_per_caller: maximum memory of one caller's results, errors, input requests and status messages, in bytes.
         clock: function that returns the time, in seconds since the epoch.
     """
 

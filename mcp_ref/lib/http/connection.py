@@ -76,7 +76,11 @@ IDLE, HEAD, BODY, RESPONSE, CLOSING, CLOSED = Phase  # globals, because `Phase.I
 
 
 class HttpConnection(asyncio.BufferedProtocol):
-    """The server's side of one TCP connection."""
+    """The server's side of one TCP connection.
+
+    A request is over when its handler has returned (`_end_handler`) and its response has ended
+    (`continue_after_response`), in either order. Only then does the next request begin.
+    """
 
     def __init__(self, connections: Connections) -> None:
         self._connections, self.head_writer = connections, connections.head_writer
@@ -281,7 +285,6 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._connections.remove(self)
 
     async def _serve(self, exchange: HttpExchange, rest: Coroutine[object, object, None]) -> None:
-        """Run the rest of a handler that has to wait."""
         try:
             try:
                 await rest

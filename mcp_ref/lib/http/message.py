@@ -181,7 +181,7 @@ class StreamingResponse(Protocol):
 
 
 class Exchange(Protocol):
-    """One request and its response. A handler calls `respond` or `stream` once. A second call raises RuntimeError.
+    """One request and its response. A handler calls `respond` or `stream` once, or a second call raises RuntimeError.
 
     The server itself writes Content-Length, Transfer-Encoding, Connection and Date, and raises ValueError if a handler
     sends one of these, or a header with a line break. If the client disconnects, the handler continues, but its

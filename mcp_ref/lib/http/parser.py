@@ -92,7 +92,7 @@ class RequestParser:
         self._body.clear()
 
     def next_body(self) -> bytes | None:
-        """Remove the current request's body from the buffer. Return None if incomplete. Raise BadMessage if invalid."""
+        """Take the current request's body from the buffer. Return None if it is incomplete. Raise BadMessage."""
         assert self.head is not None
         length, buffer = self.head.length, self.buffer
         if length == CHUNKED:
@@ -108,7 +108,7 @@ class RequestParser:
         return body
 
     def next_head(self) -> RequestHead | None:
-        """Remove a head from the buffer. Return None if incomplete. Raise BadMessage if invalid."""
+        """Take a head from the buffer. Return None if it is incomplete. Raise BadMessage if it is invalid."""
         head: RequestHead | None
         for raw in self.cached_heads:
             if self.buffer.startswith(raw):  # faster than to search for the end of the head

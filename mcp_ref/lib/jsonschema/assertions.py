@@ -205,7 +205,7 @@ def dependent_names(keyword: str) -> VocabularyRow:
 
 
 def format_(reader: SchemaReader) -> Keyword | None:
-    """Build `format` (Validation 7). Unknown formats are ignored. If `asserts_formats` is False, all are ignored."""
+    """Build `format` (Validation 7), ignoring unknown formats, or all formats if `asserts_formats` is False."""
     name = reader.string("format")
     is_valid = FORMATS.get(name)
     if is_valid is None or not reader.asserts_formats:

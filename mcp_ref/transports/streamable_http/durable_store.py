@@ -64,9 +64,9 @@ HANDOVER_PAUSE: Final = 0.1
 OPENING_SECONDS: Final = 1.0
 """Maximum time for which the response to `initialize` waits until a shared storage has the session, in seconds."""
 AWAY_SECONDS: Final = 60.0
-"""Time after a wait in vain in which no request waits for this session again, in seconds."""
+"""Time after a fruitless wait for a session in which no request waits for it again, in seconds."""
 MAX_AWAY: Final = 1000
-"""Maximum number of sessions for which a wait in vain is remembered."""
+"""Maximum number of sessions for which a fruitless wait is remembered."""
 EVENTS_PER_SAVE: Final = 1000
 """Number of sessions and events after which one `save` gets no further session. One session can have more events."""
 MAX_WAITING_CALLS: Final = 10_000
@@ -113,7 +113,7 @@ class DurableEventStore(MemoryEventStore):
     several processes share, set `lease_seconds`, and override `renew` and `release` too.
 
     Args:
-        process_number: Number of earlier processes that used the storage, also if they saved nothing. It makes the ids
+        process_number: Number of earlier processes that used the storage, even if they saved nothing. It makes the ids
             of events unique.
         limits: The limits in `StoreLimits`.
     """

@@ -85,7 +85,7 @@ class StoredSession(CheckedFields):
     principal: str | None
     events: Sequence[StoredEvent] = ()
     last_number: int = 0
-    """Number of the latest event, also if it is not among the `events` any more. 0 if the storage does not know it."""
+    """Number of the latest event, even if it is no longer among the `events`; 0 if the storage does not know it."""
     kept: bytes = b""
     """The requests to handle again, as `SessionChange.kept` had them; b"" without any."""
 

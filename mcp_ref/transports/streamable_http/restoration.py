@@ -99,7 +99,6 @@ async def _repeat(session: HttpSession, request: Request) -> None:
 
 
 def _announce(session: HttpSession, uri: object) -> None:
-    """Announce an update of a resource, because one can have been missed while no process had the session."""
     if isinstance(uri, str) and session.served is not None and not session.has_ended:
         cast(_Announcer, session.served).announce("notifications/resources/updated", canonical_uri(uri) or uri)
 
