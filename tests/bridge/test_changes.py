@@ -21,11 +21,7 @@ LATEST = "2026-07-28"
 @pytest.mark.parametrize("front", ["2025-11-25", LATEST])
 async def test_subscription_is_opened_again_after_a_lost_connection(front: str) -> None:
     server = make_back("2025-11-25")
-    async with (
-        linked(server, front) as (client, bridge),
-        asyncio.timeout(10),
-        client.subscribe("note://1") as updates,
-    ):
+    async with linked(server, front) as (client, bridge), asyncio.timeout(10), client.subscribe("note://1") as updates:
         for each in tuple(bridge.backs["back"].clients):
             if each._notifications.subscriptions:
                 await cast(Any, each.transport).close()

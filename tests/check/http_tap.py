@@ -11,16 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mcp_ref.check.conversation import Conversation
-from mcp_ref.check.recording import (
-    Event,
-    Head,
-    HttpBody,
-    HttpEnd,
-    HttpEvent,
-    HttpRequest,
-    HttpResponse,
-    content,
-)
+from mcp_ref.check.recording import Event, Head, HttpBody, HttpEnd, HttpEvent, HttpRequest, HttpResponse, content
 from mcp_ref.check.rules import ADVICE, Finding
 from mcp_ref.lib.http.message import Exchange, Rest
 

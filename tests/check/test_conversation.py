@@ -123,12 +123,7 @@ def test_clients_without_a_session_are_not_mixed_up() -> None:
 
 
 def test_server_is_not_judged_by_a_revision_that_it_never_offered() -> None:
-    probe = [
-        m(1, "server/discover"),
-        s(1, **error(-32001)),
-        m(2, "tools/list"),
-        s(2, result={"tools": []}),
-    ]
+    probe = [m(1, "server/discover"), s(1, **error(-32001)), m(2, "tools/list"), s(2, result={"tools": []})]
     assert broken(frames([*probe, *handshake(), *listed(TOOL, id=3)])) == []
     modern = [m(1, "tools/list"), page(1, tools=[]), m(2, "tools/list"), s(2, result={"tools": []})]
     assert broken(frames(modern)) == ["hints", "result_type"]

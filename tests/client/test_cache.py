@@ -50,14 +50,12 @@ async def asks(wire: Wire, call: Awaitable[object], method: str, result: Object,
     asked = await asked_for(wire, method)
     hints: Object = {"resultType": "complete", "ttlMs": round(ttl * 1000), "cacheScope": "public"}
     await wire.send(answer(asked, {**hints, **result}))
-    async with asyncio.timeout(PATIENCE):
-        return await calling
+    return await calling
 
 
 async def asks_nothing(wire: Wire, call: Awaitable[object]) -> object:
     """Make a call that is served from the cache."""
-    async with asyncio.timeout(PATIENCE):
-        found = await call
+    found = await call
     assert wire.frames.empty()
     return found
 
@@ -114,8 +112,7 @@ async def test_a_result_without_time_is_asked_for_each_time(which: str, hints: O
         for _ in range(3):
             calling = asyncio.ensure_future(call(client))
             await wire.send(answer(await asked_for(wire, method), {**result, "cacheScope": "public", **hints}))
-            async with asyncio.timeout(PATIENCE):
-                await calling
+            await calling
 
 
 @pytest.mark.parametrize("which", KEPT)
@@ -136,8 +133,7 @@ async def test_cache_keeps_nothing_in_the_legacy_era() -> None:
             listing = asyncio.create_task(client.list_tools())
             asked = await wire.receive_object()
             await wire.send(answer(asked, {"tools": [], "ttlMs": 60_000, "cacheScope": "public"}))
-            async with asyncio.timeout(PATIENCE):
-                await listing
+            await listing
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#cache-key-1")
@@ -200,8 +196,7 @@ async def test_cached_result_is_requested_again_after_a_notification_of_a_change
         wanted = params_of(asked)["notifications"]
         told: Object = {"_meta": meta, "notifications": wanted}
         await wire.send(notification("notifications/subscriptions/acknowledged", told))
-        async with asyncio.timeout(PATIENCE):
-            await connecting
+        await connecting
         for which, call, result in KEPT.values():
             await asks(wire, call(client), which, result)
         await wire.send(notification(method, {**params, "_meta": meta}))
@@ -220,8 +215,7 @@ async def test_a_result_that_was_under_way_when_it_changed_is_not_kept() -> None
         await wire.send(notification("notifications/tools/list_changed"))
         old: Object = {"resultType": "complete", "tools": [], "ttlMs": 60_000, "cacheScope": "public"}
         await wire.send(answer(asked, old))
-        async with asyncio.timeout(PATIENCE):
-            assert await listing == []
+        assert await listing == []
         tools: Object = {"tools": [{"name": "new", "inputSchema": {"type": "object"}}]}
         await asks(wire, client.list_tools(), "tools/list", tools)
 
@@ -243,8 +237,7 @@ async def test_subscription_update_makes_read_resource_ask_the_server_again() ->
         texts.pop(0)
         assert await read() == "one"  # as the server allows
         server.resource_updated("test://a")
-        async with asyncio.timeout(PATIENCE):
-            assert await anext(updates) == "test://a"
+        assert await anext(updates) == "test://a"
         assert await read() == "two"
 
 
@@ -387,8 +380,7 @@ async def test_cache_keeps_neither_the_result_of_a_retry_nor_input_required() ->
             assert "inputResponses" in params_of(again)
             done: Object = {"resultType": "complete", "contents": [], "ttlMs": 60_000, "cacheScope": "public"}
             await wire.send(answer(again, done))
-            async with asyncio.timeout(PATIENCE):
-                await reading
+            await reading
         assert not client.cache._results
 
 
@@ -406,15 +398,13 @@ async def test_each_page_is_kept_for_itself_and_one_that_is_over_is_asked_for_by
         listing = asyncio.create_task(client.list_tools())
         await asks(wire, asyncio.sleep(0), "tools/list", tools("a", cursor="2"), ttl=60)
         await asks(wire, asyncio.sleep(0), "tools/list", tools("b"), ttl=10)
-        async with asyncio.timeout(PATIENCE):
-            assert [tool.name for tool in await listing] == ["a", "b"]
+        assert [tool.name for tool in await listing] == ["a", "b"]
         clock.now += 20
         listing = asyncio.create_task(client.list_tools())
         asked = await asked_for(wire, "tools/list")
         assert params_of(asked)["cursor"] == "2"  # the first page still counts
         await wire.send(answer(asked, {**tools("c"), "resultType": "complete", "ttlMs": 0, "cacheScope": "public"}))
-        async with asyncio.timeout(PATIENCE):
-            assert [tool.name for tool in await listing] == ["a", "c"]
+        assert [tool.name for tool in await listing] == ["a", "c"]
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#interaction-with-pagination-3")
@@ -425,8 +415,7 @@ async def test_cached_cursor_that_is_invalid_by_now_makes_the_client_list_all_pa
         listing = asyncio.create_task(client.list_tools())
         await asks(wire, asyncio.sleep(0), "tools/list", tools("a", cursor="2"), ttl=60)
         await asks(wire, asyncio.sleep(0), "tools/list", tools("b"), ttl=10)
-        async with asyncio.timeout(PATIENCE):
-            await listing
+        await listing
         clock.now += 20
         listing = asyncio.create_task(client.list_tools())
         await wire.send(refusal(await asked_for(wire, "tools/list"), -32602, "no such cursor"))
@@ -434,8 +423,7 @@ async def test_cached_cursor_that_is_invalid_by_now_makes_the_client_list_all_pa
         assert "cursor" not in params_of(asked)
         page: Object = {**tools("c"), "resultType": "complete", "ttlMs": 60_000, "cacheScope": "public"}
         await wire.send(answer(asked, page))
-        async with asyncio.timeout(PATIENCE):
-            assert [tool.name for tool in await listing] == ["c"]
+        assert [tool.name for tool in await listing] == ["c"]
         assert [tool.name for tool in await client.list_tools()] == ["c"] and wire.frames.empty()
 
 

@@ -384,7 +384,7 @@ def fail(*anything: object) -> NoReturn:
     raise OSError("the display is gone")
 
 
-def test_callbacks_that_raise_are_logged_and_harm_nothing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_callbacks_that_raise_are_logged_and_harm_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async def user(question: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
         return ElicitResult("accept")
 
@@ -408,38 +408,31 @@ def test_callbacks_that_raise_are_logged_and_harm_nothing(caplog: pytest.LogCapt
             on_elicitation_complete=fail,
         )
 
-    async def test() -> None:
-        async with raw_server(client_of) as (client, wire):
-            await handshake(client, wire)
-            visit: Object = {"mode": "url", "message": "m", "url": "https://a.example/", "elicitationId": "e"}
-            assert (await wire.ask("elicitation/create", visit))["result"] == {"action": "accept"}
-            for each in wanted:
-                await wire.send(each)
-            await wire.send(notification("notifications/prompts/list_changed"))
-            await asyncio.wait_for(heard.wait(), PATIENCE)
-            await wire.nothing_more()
-
-    with caplog.at_level(logging.ERROR):
-        run(test())
+    async with raw_server(client_of) as (client, wire):
+        await handshake(client, wire)
+        visit: Object = {"mode": "url", "message": "m", "url": "https://a.example/", "elicitationId": "e"}
+        assert (await wire.ask("elicitation/create", visit))["result"] == {"action": "accept"}
+        for each in wanted:
+            await wire.send(each)
+        await wire.send(notification("notifications/prompts/list_changed"))
+        await asyncio.wait_for(heard.wait(), PATIENCE)
+        await wire.nothing_more()
     assert [record.getMessage() for record in caplog.records] == [
         f"the handler of {each['method']} failed" for each in wanted
     ]
 
 
-def test_a_user_interface_that_fails_tells_the_server_nothing_of_why(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_user_interface_that_fails_tells_the_server_nothing_of_why(caplog: pytest.LogCaptureFixture) -> None:
     async def user(question: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
         raise OSError("secret")
 
-    async def test() -> None:
-        async with raw_server(lambda transport: Client(transport, elicitation=user)) as (client, wire):
-            await handshake(client, wire)
-            question: Object = {"message": "m", "requestedSchema": {"type": "object", "properties": {}}}
-            answer = await wire.ask("elicitation/create", question)
-            assert answer["error"] == {"code": INTERNAL_ERROR, "message": "Internal error"}
-            await wire.nothing_more()
-
-    with caplog.at_level(logging.CRITICAL):
-        run(test())
+    caplog.set_level(logging.CRITICAL)
+    async with raw_server(lambda transport: Client(transport, elicitation=user)) as (client, wire):
+        await handshake(client, wire)
+        question: Object = {"message": "m", "requestedSchema": {"type": "object", "properties": {}}}
+        answer = await wire.ask("elicitation/create", question)
+        assert answer["error"] == {"code": INTERNAL_ERROR, "message": "Internal error"}
+        await wire.nothing_more()
 
 
 async def test_server_info_and_capabilities_are_known_after_connect() -> None:

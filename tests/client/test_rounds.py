@@ -36,7 +36,7 @@ from tests.messages import request
 from tests.raw_peers import handshake, raw_server
 from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
 from tests.scripted_http_server import JSON_HEADERS, Step, frame, scripted
-from tests.settings import PATIENCE, run
+from tests.settings import PATIENCE
 
 OFFERS: Object = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
 DONE: Object = {"resultType": "complete", "content": [{"type": "text", "text": "done"}]}
@@ -96,8 +96,7 @@ def asks(state: JSON = None, **questions: JSON) -> Object:
 
 
 async def call(client: Client, name: str = "t", **arguments: object) -> str:
-    async with asyncio.timeout(PATIENCE):
-        return (await client.call_tool(name, arguments)).text
+    return (await client.call_tool(name, arguments)).text
 
 
 # ------------------------------------------------------------------------------------------------ one round
@@ -212,8 +211,7 @@ async def test_the_three_requests_that_may_ask_are_retried(which: str) -> None:
         again = await asked_for(wire, method)
         assert params_of(again)["inputResponses"]
         await wire.send(answer(again, result))
-        async with asyncio.timeout(PATIENCE):
-            await calling
+        await calling
 
 
 async def test_the_same_callback_answers_in_both_eras() -> None:
@@ -406,23 +404,19 @@ async def test_a_result_without_a_type_is_complete() -> None:
 
 
 @pytest.mark.spec("2026-07-28/basic/transports/stdio#sending-messages-1")
-def test_a_request_from_the_server_is_not_answered_in_this_era(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        person = Person()
-        async with raw_server(offering(person)) as (client, wire):
-            await meet(client, wire, OFFERS)
-            params = ask_user()["params"]
-            assert isinstance(params, dict)
-            await wire.send(request("elicitation/create", params, 1))
-            await wire.send(request("ping", None, 2))
-            await wire.send(b'[{"jsonrpc":"2.0","id":3,"method":"ping"}]')
-            await wire.send(b'{"jsonrpc":"2.0","id":4,"method":5}')
-            calling = asyncio.create_task(call(client))
-            await wire.send(answer(await asked_for(wire, "tools/call"), DONE))  # the next frame of all
-            assert await calling == "done" and person.asked == []
-
-    with caplog.at_level(logging.WARNING):
-        run(test())
+async def test_a_request_from_the_server_is_not_answered_in_this_era(caplog: pytest.LogCaptureFixture) -> None:
+    person = Person()
+    async with raw_server(offering(person)) as (client, wire):
+        await meet(client, wire, OFFERS)
+        params = ask_user()["params"]
+        assert isinstance(params, dict)
+        await wire.send(request("elicitation/create", params, 1))
+        await wire.send(request("ping", None, 2))
+        await wire.send(b'[{"jsonrpc":"2.0","id":3,"method":"ping"}]')
+        await wire.send(b'{"jsonrpc":"2.0","id":4,"method":5}')
+        calling = asyncio.create_task(call(client))
+        await wire.send(answer(await asked_for(wire, "tools/call"), DONE))  # the next frame of all
+        assert await calling == "done" and person.asked == []
     assert "must not send" in caplog.text
 
 
@@ -495,9 +489,8 @@ async def test_call_ends_although_an_input_request_handler_ignores_its_cancellat
         calling = asyncio.create_task(call(client))
         result = asks(q=ask_user("stubborn"), r=ask_user("quick"))
         await wire.send(answer(await asked_for(wire, "tools/call"), result))
-        async with asyncio.timeout(PATIENCE):
-            with pytest.raises(ValueError, match="not today"):
-                await calling
+        with pytest.raises(ValueError, match="not today"):
+            await calling
         assert "1 handlers of input requests ignore their cancellation" in caplog.text
         go.set()
 
@@ -510,9 +503,8 @@ async def test_call_cancelled_during_an_elicitation_leaves_nothing_behind() -> N
         await meet(client, wire, OFFERS)
         calling = asyncio.create_task(client.call_tool("t"))
         await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=ask_user())))
-        async with asyncio.timeout(PATIENCE):
-            while not person.asked:
-                await asyncio.sleep(0)
+        while not person.asked:
+            await asyncio.sleep(0)
         calling.cancel()
         await asyncio.wait([calling], timeout=PATIENCE)
         assert calling.cancelled() and person.left == ["who?"]
@@ -534,8 +526,7 @@ async def test_call_cancelled_during_a_retry_cancels_the_retry(how: str) -> None
         if how == "leaves":
             calling.cancel()
         with pytest.raises(RequestTimeout if how == "time is up" else asyncio.CancelledError):
-            async with asyncio.timeout(PATIENCE):
-                await calling
+            await calling
         cancelled = await wire.receive_object()
         assert cancelled["method"] == "notifications/cancelled"
         assert params_of(cancelled)["requestId"] == again["id"]
@@ -576,9 +567,8 @@ async def test_a_server_that_is_lost_while_the_user_is_asked_fails_the_call() ->
         calling = asyncio.create_task(call(client))
         person.gates["who?"] = asyncio.Event()
         await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=ask_user())))
-        async with asyncio.timeout(PATIENCE):
-            while not person.asked:
-                await asyncio.sleep(0)
+        while not person.asked:
+            await asyncio.sleep(0)
         await client.close()
         person.gates["who?"].set()
         with pytest.raises(ConnectionClosed):
@@ -683,18 +673,14 @@ WRONG: dict[str, Object] = {
     "2026-07-28/server/tools#x-mcp-header-8,9,10",
 )
 @pytest.mark.parametrize("what", WRONG)
-def test_a_tool_that_asks_for_headers_wrongly_is_left_out_over_http_with_a_warning(
+async def test_a_tool_that_asks_for_headers_wrongly_is_left_out_over_http_with_a_warning(
     what: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("server/discover", meets)
-            site.on("tools/list", lists(tool("good", "Where"), WRONG[what], tool("plain")))
-            async with Client(site.url, timeout=PATIENCE) as client:
-                assert [tool.name for tool in await client.list_tools()] == ["good", "plain"]
-
-    with caplog.at_level(logging.WARNING):
-        run(test())
+    async with scripted() as site:
+        site.on("server/discover", meets)
+        site.on("tools/list", lists(tool("good", "Where"), WRONG[what], tool("plain")))
+        async with Client(site.url, timeout=PATIENCE) as client:
+            assert [tool.name for tool in await client.list_tools()] == ["good", "plain"]
     (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert "'bad'" in record.message and "x-mcp-header" in record.message
 
@@ -706,8 +692,7 @@ async def test_tool_with_invalid_x_mcp_header_is_listed_on_stdio(what: str) -> N
         listing = asyncio.create_task(client.list_tools())
         result: Object = {"resultType": "complete", "tools": [WRONG[what]], "ttlMs": 0, "cacheScope": "public"}
         await wire.send(answer(await asked_for(wire, "tools/list"), result))
-        async with asyncio.timeout(PATIENCE):
-            assert [tool.name for tool in await listing] == ["bad"]
+        assert [tool.name for tool in await listing] == ["bad"]
         calling = asyncio.create_task(call(client, "bad"))
         await wire.send(refusal(await asked_for(wire, "tools/call"), -32020, "odd"))
         with pytest.raises(McpError, match="odd"):
@@ -724,9 +709,8 @@ async def test_call_cancelled_after_its_response_came_sends_no_cancelled(revisio
         asked = await wire.receive_object()
         pending = client.session.dispatcher.pending[asked["id"]]  # type: ignore[index]
         await wire.send(answer(asked, DONE))
-        async with asyncio.timeout(PATIENCE):
-            while pending.outcome is None:
-                await asyncio.sleep(0)
+        while pending.outcome is None:
+            await asyncio.sleep(0)
         calling.cancel()  # before it could go on
         await asyncio.wait([calling], timeout=PATIENCE)
         await client.close()

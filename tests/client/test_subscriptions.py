@@ -29,8 +29,9 @@ from tests.messages import notification
 from tests.raw_peers import Wire, raw_server
 from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
 from tests.scripted_http_server import JSON_HEADERS, SSE, Scripted, Step, frame, scripted
-from tests.settings import PATIENCE, eventually, run
+from tests.settings import PATIENCE, eventually
 
+SECONDS = 60.0
 ERAS = ["2025-11-25", MODERN]
 WATCHED: Object = {"resources": {"subscribe": True, "listChanged": True}, "tools": {"listChanged": True}}
 
@@ -134,8 +135,7 @@ async def test_a_new_tool_is_told_of_to_who_asked_for_that(revision: str, transp
 
     async with watching(transport, revision, on_tools_changed=changed) as client:
         await client.call_tool("grow", {"name": "new"})
-        async with asyncio.timeout(PATIENCE):
-            await heard.wait()
+        await heard.wait()
         assert "new" in [tool.name for tool in await client.list_tools()]
 
 
@@ -177,9 +177,8 @@ async def test_subscription_ends_with_connection_closed(revision: str) -> None:
         await touch(client, "test://a")
         await client.close()
         with pytest.raises(ConnectionClosed, match="subscription to test://a"):
-            async with asyncio.timeout(PATIENCE):
-                async for _ in updates:
-                    pass
+            async for _ in updates:
+                pass
         await updates.__aexit__()
 
 
@@ -288,15 +287,12 @@ async def test_subscription_without_async_with_raises_instead_of_waiting(revisio
             await asyncio.wait_for(anext(client.subscribe("test://a")), PATIENCE)
 
 
-def test_subscription_that_cannot_be_sent_raises_on_entry() -> None:
-    async def test() -> None:
-        async with raw_server(of(timeout=None)) as (client, wire):
-            await meet(client, wire, WATCHED)
-            with pytest.raises(ValueError, match="surrogate"):
-                await asyncio.wait_for(client.subscribe("test://\ud800").__aenter__(), PATIENCE)
-            assert not client.session.listeners and wire.frames.empty()
-
-    run(test(), 2 * PATIENCE)
+async def test_subscription_that_cannot_be_sent_raises_on_entry() -> None:
+    async with raw_server(of(timeout=None)) as (client, wire):
+        await meet(client, wire, WATCHED)
+        with pytest.raises(ValueError, match="surrogate"):
+            await asyncio.wait_for(client.subscribe("test://\ud800").__aenter__(), PATIENCE)
+        assert not client.session.listeners and wire.frames.empty()
 
 
 @pytest.mark.spec(
@@ -328,9 +324,8 @@ async def test_a_subscription_that_the_server_ends_in_good_order_ends_after_what
             await wire.send(answer(asked, {"resultType": "complete", "_meta": {f"{META}subscriptionId": asked["id"]}}))
         else:
             await wire.send(notification("notifications/cancelled", {"requestId": asked["id"]}))
-        async with asyncio.timeout(PATIENCE):
-            assert [uri async for uri in updates] == ["test://a"]
-            assert [uri async for uri in updates] == []
+        assert [uri async for uri in updates] == ["test://a"]
+        assert [uri async for uri in updates] == []
         await updates.__aexit__()
         await client.close()
         assert wire.frames.empty()  # nothing is cancelled that has ended
@@ -370,8 +365,7 @@ async def test_a_subscription_that_does_not_come_about_is_an_error_and_watches_n
             entering.cancel()
             expected = asyncio.CancelledError
         with pytest.raises(expected):
-            async with asyncio.timeout(PATIENCE):
-                await entering
+            await entering
         if how in ("silence", "leaving"):
             assert (await wire.receive_object())["method"] == "notifications/cancelled"
         assert wire.frames.empty() and not client.session.listeners
@@ -395,50 +389,39 @@ async def test_a_client_asks_to_be_told_of_what_it_has_functions_for_and_the_ser
         wanted = {"toolsListChanged": True, "resourcesListChanged": True}  # it has no prompts
         assert params_of(asked)["notifications"] == wanted
         await wire.send(acknowledged(asked, toolsListChanged=True))  # a part of it is enough
-        async with asyncio.timeout(PATIENCE):
-            await connecting
+        await connecting
         await wire.send(told(asked["id"], "notifications/tools/list_changed"))
         await eventually(lambda: heard == ["tools"])
 
 
 @pytest.mark.parametrize("how", ["silence", "an error", "nothing honored"])
-def test_a_server_that_will_not_tell_of_changes_is_spoken_to_all_the_same(
+async def test_a_server_that_will_not_tell_of_changes_is_spoken_to_all_the_same(
     how: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscriptions, "ACKNOWLEDGE_SECONDS", 0.05)
 
-    async def test() -> None:
-        async with raw_server(of(on_tools_changed=lambda: None)) as (client, wire):
-            connecting = asyncio.create_task(client.connect())
-            await wire.send(answer(await asked_for(wire, "server/discover"), discovered(capabilities=WATCHED)))
-            asked = await asked_for(wire, "subscriptions/listen")
-            if how == "an error":
-                await wire.send(refusal(asked, -32601))
-            elif how == "nothing honored":
-                await wire.send(acknowledged(asked))
-            async with asyncio.timeout(PATIENCE):
-                await connecting
-            assert client.revision.era == "modern"
-
-    with caplog.at_level(logging.WARNING):
-        run(test())
+    async with raw_server(of(on_tools_changed=lambda: None)) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        await wire.send(answer(await asked_for(wire, "server/discover"), discovered(capabilities=WATCHED)))
+        asked = await asked_for(wire, "subscriptions/listen")
+        if how == "an error":
+            await wire.send(refusal(asked, -32601))
+        elif how == "nothing honored":
+            await wire.send(acknowledged(asked))
+        await connecting
+        assert client.revision.era == "modern"
     assert "does not report changes" in caplog.text
 
 
-def test_a_server_that_stops_telling_of_changes_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        async with raw_server(of(on_tools_changed=lambda: None)) as (client, wire):
-            connecting = asyncio.create_task(client.connect())
-            await wire.send(answer(await asked_for(wire, "server/discover"), discovered(capabilities=WATCHED)))
-            asked = await asked_for(wire, "subscriptions/listen")
-            await wire.send(acknowledged(asked, toolsListChanged=True))
-            async with asyncio.timeout(PATIENCE):
-                await connecting
-            await wire.send(answer(asked, {"resultType": "complete"}))
-            await eventually(lambda: "no longer reports changes" in caplog.text)
-
-    with caplog.at_level(logging.WARNING):
-        run(test())
+async def test_a_server_that_stops_telling_of_changes_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    async with raw_server(of(on_tools_changed=lambda: None)) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        await wire.send(answer(await asked_for(wire, "server/discover"), discovered(capabilities=WATCHED)))
+        asked = await asked_for(wire, "subscriptions/listen")
+        await wire.send(acknowledged(asked, toolsListChanged=True))
+        await connecting
+        await wire.send(answer(asked, {"resultType": "complete"}))
+        await eventually(lambda: "no longer reports changes" in caplog.text)
 
 
 # ------------------------------------------------------------------------------------------------ a stream that breaks
@@ -507,22 +490,19 @@ async def test_a_stream_of_changes_that_breaks_is_asked_for_again_and_counts_as_
             await eventually(lambda: sorted(heard) == ["resources", "tools"])
 
 
-def test_a_function_that_fails_keeps_no_change_from_the_others(
+async def test_a_function_that_fails_keeps_no_change_from_the_others(
     no_pauses: None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test() -> None:
-        heard: list[str] = []
+    heard: list[str] = []
 
-        def fail() -> None:
-            heard.append("tools")
-            raise ValueError("the function's own fault")
+    def fail() -> None:
+        heard.append("tools")
+        raise ValueError("the function's own fault")
 
-        async with scripted() as site:
-            site.on("subscriptions/listen", listens(), listens(then="hold"))
-            async with met(site, on_tools_changed=fail, on_resources_changed=lambda: heard.append("resources")):
-                await eventually(lambda: sorted(heard) == ["resources", "tools"])
-
-    run(test())
+    async with scripted() as site:
+        site.on("subscriptions/listen", listens(), listens(then="hold"))
+        async with met(site, on_tools_changed=fail, on_resources_changed=lambda: heard.append("resources")):
+            await eventually(lambda: sorted(heard) == ["resources", "tools"])
     assert "the function's own fault" in caplog.text
 
 
@@ -543,33 +523,29 @@ async def test_a_stream_that_is_not_acknowledged_when_it_is_asked_for_again_ends
         await eventually(lambda: site.under_way == 0)
 
 
-def test_a_client_that_is_closed_does_not_wait_until_a_broken_stream_is_asked_for_again(
+async def test_a_client_that_is_closed_does_not_wait_until_a_broken_stream_is_asked_for_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(subscriptions, "MIN_RETRY_PAUSE", 2 * PATIENCE)
 
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("subscriptions/listen", listens())
-            async with met(site) as client:
-                updates = await client.subscribe("test://a").__aenter__()
-                reading = asyncio.create_task(anext(updates))
-                await eventually(lambda: "requested again" in caplog.text)
-                await client.close()
-                with pytest.raises(ConnectionClosed):
-                    await asyncio.wait_for(reading, PATIENCE)
-                await updates.__aexit__()
-
-    with caplog.at_level(logging.INFO):
-        run(test(), 3 * PATIENCE)
+    caplog.set_level(logging.INFO)
+    async with scripted() as site:
+        site.on("subscriptions/listen", listens())
+        async with met(site) as client:
+            updates = await client.subscribe("test://a").__aenter__()
+            reading = asyncio.create_task(anext(updates))
+            await eventually(lambda: "requested again" in caplog.text)
+            await client.close()
+            with pytest.raises(ConnectionClosed):
+                await asyncio.wait_for(reading, PATIENCE)
+            await updates.__aexit__()
 
 
 async def test_a_stream_that_ends_in_good_order_is_not_asked_for_again(no_pauses: None) -> None:
     async with scripted() as site:
         site.on("subscriptions/listen", listens("test://a", then="end"))
         async with met(site) as client, client.subscribe("test://a") as updates:
-            async with asyncio.timeout(PATIENCE):
-                assert [uri async for uri in updates] == ["test://a"]
+            assert [uri async for uri in updates] == ["test://a"]
         assert site.keys.count("subscriptions/listen") == 1
 
 
@@ -645,30 +621,24 @@ def kill(client: Client) -> None:
     "2026-07-28/basic/patterns/subscriptions#graceful-closure-2",
     "2026-07-28/basic/index#statelessness-5",
 )
-def test_server_process_that_ends_is_started_again_and_subscriptions_continue(
+async def test_server_process_that_ends_is_started_again_and_subscriptions_continue(
     tmp_path: Path, no_pauses: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = tmp_path / "starts"
 
-    async def test() -> None:
-        changes: list[str] = []
-        async with Client(
-            starts(log, ""), timeout=PATIENCE, on_tools_changed=lambda: changes.append("tools")
-        ) as client:
-            assert client.revision.era == "modern"
-            async with client.subscribe("test://a") as updates:
-                for number in range(1, 6):  # more often than MAX_RESTARTS, but it has answered in between
-                    with pytest.raises(ConnectionClosed, match="exited with code 3"):
-                        await client.call_tool("leave")  # requests in flight fail
-                    await client.ping()
-                    assert count(log) == number + 1
-                    assert await following(updates) == "test://a"  # it may have changed
-                    await touch(client, "test://a")
-                    assert await following(updates) == "test://a"
-                    await eventually(lambda number=number: len(changes) == number)  # type: ignore[misc]
-
-    with caplog.at_level(logging.WARNING):
-        run(test(), 60.0)
+    changes: list[str] = []
+    async with Client(starts(log, ""), timeout=PATIENCE, on_tools_changed=lambda: changes.append("tools")) as client:
+        assert client.revision.era == "modern"
+        async with client.subscribe("test://a") as updates:
+            for number in range(1, 6):  # more often than MAX_RESTARTS, but it has answered in between
+                with pytest.raises(ConnectionClosed, match="exited with code 3"):
+                    await client.call_tool("leave")  # requests in flight fail
+                await client.ping()
+                assert count(log) == number + 1
+                assert await following(updates) == "test://a"  # it may have changed
+                await touch(client, "test://a")
+                assert await following(updates) == "test://a"
+                await eventually(lambda number=number: len(changes) == number)  # type: ignore[misc]
     assert caplog.text.count("started again") == 5
 
 
@@ -688,40 +658,34 @@ async def test_requests_in_flight_fail_and_those_that_come_meanwhile_are_served_
         assert count(log) == 2
 
 
-def test_subscription_lives_as_long_as_the_process_is_started_again(tmp_path: Path, no_pauses: None) -> None:
-    async def test() -> None:
-        made = Client(starts(tmp_path / "starts", ""), timeout=PATIENCE)
-        async with made as client, client.subscribe("test://a") as updates:
-            for _ in range(MAX_RESTARTS):  # nothing else is asked in between
-                kill(client)
-                assert await following(updates) == "test://a"
+async def test_subscription_lives_as_long_as_the_process_is_started_again(tmp_path: Path, no_pauses: None) -> None:
+    made = Client(starts(tmp_path / "starts", ""), timeout=PATIENCE)
+    async with made as client, client.subscribe("test://a") as updates:
+        for _ in range(MAX_RESTARTS):  # nothing else is asked in between
             kill(client)
-            with pytest.raises(ConnectionClosed, match="SIGKILL"):
-                await following(updates)
+            assert await following(updates) == "test://a"
+        kill(client)
+        with pytest.raises(ConnectionClosed, match="SIGKILL"):
+            await following(updates)
 
-    run(test(), 60.0)
 
-
-def test_restart_count_is_not_reset_by_a_result_from_the_cache(tmp_path: Path) -> None:
+async def test_restart_count_is_not_reset_by_a_result_from_the_cache(tmp_path: Path) -> None:
     log = tmp_path / "starts"
 
-    async def test() -> None:
-        body = "if started > 1: sys.exit('broken')\nfrom mcp_ref import Server\nserver = Server('s', cache_ttl=60.0)\n"
-        async with Client(starts(log, body + "server.tool(name='t')(lambda: 'x')"), timeout=PATIENCE) as client:
+    body = "if started > 1: sys.exit('broken')\nfrom mcp_ref import Server\nserver = Server('s', cache_ttl=60.0)\n"
+    async with Client(starts(log, body + "server.tool(name='t')(lambda: 'x')"), timeout=PATIENCE) as client:
+        assert len(await client.list_tools()) == 1
+        kill(client)
+        for _ in range(2 * MAX_RESTARTS):
+            await asyncio.wait_for((await client.connector.ready()).ended, PATIENCE)
             assert len(await client.list_tools()) == 1
-            kill(client)
-            for _ in range(2 * MAX_RESTARTS):
-                await asyncio.wait_for((await client.connector.ready()).ended, PATIENCE)
-                assert len(await client.list_tools()) == 1
-            with pytest.raises(ConnectionClosed):
-                await client.call_tool("t")
-            assert count(log) == 1 + MAX_RESTARTS
-
-    run(test(), 60.0)
+        with pytest.raises(ConnectionClosed):
+            await client.call_tool("t")
+        assert count(log) == 1 + MAX_RESTARTS
 
 
 @pytest.mark.parametrize("how", ["before it reads", "when it is asked", "it is not there any more"])
-def test_server_process_that_keeps_ending_is_started_again_max_restarts_times(
+async def test_server_process_that_keeps_ending_is_started_again_max_restarts_times(
     how: str, tmp_path: Path, no_pauses: None
 ) -> None:
     log, gone = tmp_path / "starts", tmp_path / "gone"
@@ -731,45 +695,38 @@ def test_server_process_that_keeps_ending_is_started_again_max_restarts_times(
         "it is not there any more": "",
     }[how]
 
-    async def test() -> None:
-        program = starts(log, body)
-        if how == "it is not there any more":
-            gone.write_text(f'#!/bin/sh\nexec "{program[0]}" "$@"\n')
-            gone.chmod(0o755)
-            program[0] = str(gone)
-        async with Client(program, timeout=PATIENCE) as client:
-            async with client.subscribe("test://a") as updates:
-                if how == "it is not there any more":
-                    gone.unlink()
-                kill(client)
-                with pytest.raises(ConnectionClosed):
-                    while True:
-                        await following(updates)
-                for _ in range(3):
-                    with pytest.raises(ConnectionClosed):
-                        await client.ping()
-            assert count(log) == 1 + (0 if how == "it is not there any more" else MAX_RESTARTS)
-
-    run(test(), 60.0)
-
-
-def test_client_closed_during_a_restart_leaves_nothing(tmp_path: Path) -> None:
-    async def test() -> None:
-        for turns in (0, 1, 5, 50):
-            client = Client(starts(tmp_path / "starts", ""), timeout=PATIENCE)
-            await client.connect()
-            updates = await client.subscribe("test://a").__aenter__()
+    program = starts(log, body)
+    if how == "it is not there any more":
+        gone.write_text(f'#!/bin/sh\nexec "{program[0]}" "$@"\n')
+        gone.chmod(0o755)
+        program[0] = str(gone)
+    async with Client(program, timeout=PATIENCE) as client:
+        async with client.subscribe("test://a") as updates:
+            if how == "it is not there any more":
+                gone.unlink()
             kill(client)
-            async with asyncio.timeout(PATIENCE):
-                await client.session.ended
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            await client.close()
-            await updates.__aexit__()
             with pytest.raises(ConnectionClosed):
-                await client.ping()
+                while True:
+                    await following(updates)
+            for _ in range(3):
+                with pytest.raises(ConnectionClosed):
+                    await client.ping()
+        assert count(log) == 1 + (0 if how == "it is not there any more" else MAX_RESTARTS)
 
-    run(test(), 60.0)
+
+async def test_client_closed_during_a_restart_leaves_nothing(tmp_path: Path) -> None:
+    for turns in (0, 1, 5, 50):
+        client = Client(starts(tmp_path / "starts", ""), timeout=PATIENCE)
+        await client.connect()
+        updates = await client.subscribe("test://a").__aenter__()
+        kill(client)
+        await client.session.ended
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await client.close()
+        await updates.__aexit__()
+        with pytest.raises(ConnectionClosed):
+            await client.ping()
 
 
 async def test_server_process_that_ends_is_not_started_again_in_the_legacy_era(tmp_path: Path) -> None:

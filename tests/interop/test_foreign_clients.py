@@ -133,15 +133,7 @@ def served(peers: Path, server: Recorded, transport: str, *options: str) -> Iter
         with server.listening(command, r"everything: (http://[^/\n]+)/mcp\n") as ready:
             yield [ready[1] + TRANSPORTS[transport]]
     else:
-        command = [
-            str(peers / "asgi/bin/python"),
-            "-m",
-            "uvicorn",
-            "--port",
-            "0",
-            "--timeout-graceful-shutdown",
-            "1",
-        ]
+        command = [str(peers / "asgi/bin/python"), "-m", "uvicorn", "--port", "0", "--timeout-graceful-shutdown", "1"]
         command += ["--app-dir", str(SCRIPTS), "mounted:app"]
         with server.listening(command, r"running on (http://\S+)", {"PYTHONPATH": str(ROOT)}) as ready:
             yield [ready[1] + MOUNTED[transport]]

@@ -213,11 +213,7 @@ async def test_structured_results_are_held_against_the_listed_schema(everything:
     async with Client(everything) as client:
         await client.list_tools()
         result = await client.call_tool("get-structured-content", {"location": "Chicago"})
-        assert result.structured_content == {
-            "temperature": 36,
-            "conditions": "Light rain / drizzle",
-            "humidity": 82,
-        }
+        assert result.structured_content == {"temperature": 36, "conditions": "Light rain / drizzle", "humidity": 82}
         assert json.loads(result.text) == result.structured_content
 
 

@@ -10,15 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from mcp_ref import (
-    AuthorizationCode,
-    Client,
-    ClientCredentials,
-    DpopCheck,
-    DpopKey,
-    HttpClient,
-    Introspection,
-)
+from mcp_ref import AuthorizationCode, Client, ClientCredentials, DpopCheck, DpopKey, HttpClient, Introspection
 from mcp_ref.lib.http.client import fetch
 from mcp_ref.lib.jose.keys import make_private_key
 from tests.interop.browser import Browser

@@ -8,12 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref import (
-    PromptReference,
-    RemoteError,
-    RequestTimeout,
-    TextContent,
-)
+from mcp_ref import PromptReference, RemoteError, RequestTimeout, TextContent
 from tests.interop.recorded import Recorded
 from tests.interop.test_foreign_servers import SCRIPTS, Host, Where, left_clean
 

@@ -19,7 +19,6 @@ from mcp_ref.lib.turns import (
     note_size,
     turn_for,
 )
-from tests.settings import PATIENCE
 
 LARGE = "x" * LARGE_MESSAGE
 
@@ -62,8 +61,7 @@ async def test_small_messages_overtake_large_messages_which_keep_their_order() -
     large = [asyncio.create_task(site.encode(f"{number}", LARGE + "x")) for number in range(5)]
     await asyncio.sleep(0)
     await site.encode("small", "x")
-    async with asyncio.timeout(PATIENCE):
-        await asyncio.gather(*large)
+    await asyncio.gather(*large)
     assert site.encoded == ["0", "small", "1", "2", "3", "4"]
 
 
@@ -80,9 +78,8 @@ async def test_large_messages_wait_for_some_iterations_of_the_event_loop_each() 
     await asyncio.gather(*(site.encode("large", LARGE + "x") for _ in range(20)))
     counting.cancel()
     assert iterations >= 19 * ITERATIONS_PER_TURN
-    async with asyncio.timeout(PATIENCE):
-        while site.turns.is_taken:
-            await asyncio.sleep(0)
+    while site.turns.is_taken:
+        await asyncio.sleep(0)
     await site.encode("alone", LARGE + "x")  # at once
 
 
@@ -91,8 +88,7 @@ async def test_cancelled_message_loses_its_turn() -> None:
     large = [asyncio.create_task(site.encode(f"{number}", LARGE + "x")) for number in range(4)]
     await asyncio.sleep(0)
     large[1].cancel()
-    async with asyncio.timeout(PATIENCE):
-        await asyncio.wait(large)
+    await asyncio.wait(large)
     assert site.encoded == ["0", "2", "3"]
 
 
@@ -103,8 +99,7 @@ async def test_large_messages_wait_while_the_receivers_have_no_room() -> None:
     await site.encode("small", "x")
     assert not (await asyncio.wait([second], timeout=0.1))[0]
     site.room = True
-    async with asyncio.timeout(PATIENCE):
-        await second
+    await second
     assert site.encoded == ["first", "small", "second"]
 
 
@@ -115,10 +110,9 @@ async def test_newest_waiting_request_starts_with_each_iteration() -> None:
     assert site.turns.is_crowded
     older = [asyncio.create_task(site.turns.wait_to_start()) for _ in range(100)]
     await asyncio.sleep(0)
-    async with asyncio.timeout(PATIENCE):
-        await site.turns.wait_to_start()
-        assert len(site.encoded) < 10 and sum(each.done() for each in older) < 10
-        await asyncio.gather(*large, *older)
+    await site.turns.wait_to_start()
+    assert len(site.encoded) < 10 and sum(each.done() for each in older) < 10
+    await asyncio.gather(*large, *older)
 
 
 async def test_oldest_and_newest_waiting_request_start_by_turns() -> None:
@@ -129,8 +123,7 @@ async def test_oldest_and_newest_waiting_request_start_by_turns() -> None:
         await turns.wait_to_start()
         started.append(number)
 
-    async with asyncio.timeout(PATIENCE):
-        await asyncio.gather(*(start(number) for number in range(6)))
+    await asyncio.gather(*(start(number) for number in range(6)))
     assert started == [0, 5, 1, 4, 2, 3]
 
 
@@ -144,11 +137,10 @@ async def test_requests_wait_to_start_while_many_large_messages_wait() -> None:
         most = max(most, len(site.turns._waiting) + 1)
         await site.encode("large", LARGE + "x")
 
-    async with asyncio.timeout(PATIENCE):
-        await asyncio.gather(*(serve() for _ in range(50)))
-        assert len(site.encoded) == 50 and most <= MAX_WAITING + 3
-        while site.turns.is_taken:
-            await asyncio.sleep(0)
+    await asyncio.gather(*(serve() for _ in range(50)))
+    assert len(site.encoded) == 50 and most <= MAX_WAITING + 3
+    while site.turns.is_taken:
+        await asyncio.sleep(0)
     assert not site.turns.is_crowded
 
 
@@ -176,9 +168,8 @@ async def test_wait_ends_although_the_last_turn_ended_before_it_began(
     turns = Turns()
     turns.take()
     task = asyncio.create_task(wait(turns))  # runs after the turn has ended
-    async with asyncio.timeout(PATIENCE):
-        await task
-        await wait(turns)  # nobody has taken a turn
+    await task
+    await wait(turns)  # nobody has taken a turn
 
 
 @pytest.mark.parametrize("wait", [Turns.wait, Turns.wait_to_start])

@@ -6,15 +6,7 @@ from collections import Counter
 
 from mcp_ref.check.recording import Frame, content
 from mcp_ref.jsonrpc.messages import JSON, MAX_DEPTH, Object
-from mcp_ref.recorder.exchanges import (
-    MAX_IN_FLIGHT,
-    MAX_UNKNOWN,
-    Cassette,
-    Sent,
-    messages_of,
-    requests_of,
-    signature,
-)
+from mcp_ref.recorder.exchanges import MAX_IN_FLIGHT, MAX_UNKNOWN, Cassette, Sent, messages_of, requests_of, signature
 
 
 def test_requests_of_looks_at_each_request_until_its_response_only() -> None:

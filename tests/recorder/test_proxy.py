@@ -17,16 +17,7 @@ from pathlib import Path
 import pytest
 
 from mcp_ref import Client
-from mcp_ref.check.recording import (
-    Content,
-    Event,
-    Gap,
-    HttpBody,
-    HttpEnd,
-    HttpEvent,
-    HttpRequest,
-    HttpResponse,
-)
+from mcp_ref.check.recording import Content, Event, Gap, HttpBody, HttpEnd, HttpEvent, HttpRequest, HttpResponse
 from mcp_ref.recorder.http_stream import MAX_PIPELINED, HttpStream
 from mcp_ref.recorder.proxy import HostReplacer, record_http
 from mcp_ref.recorder.tape import TapeOptions

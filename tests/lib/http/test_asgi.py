@@ -44,10 +44,9 @@ class Call:
 
     async def until(self, count: int) -> None:
         """Wait until the application has sent this many messages."""
-        async with asyncio.timeout(PATIENCE):
-            while len(self.sent) < count:
-                self.changed.clear()
-                await self.changed.wait()
+        while len(self.sent) < count:
+            self.changed.clear()
+            await self.changed.wait()
 
     @property
     def body(self) -> bytes:
@@ -256,8 +255,7 @@ async def test_asgi_stream_notices_a_disconnect_after_on_disconnect_was_called(l
         else:
             await stream.ended
 
-    async with asyncio.timeout(PATIENCE):
-        await calling(handler, call)
+    await calling(handler, call)
     assert call.body == (b"all" if leaves == "not" else b"")
 
 
@@ -305,8 +303,7 @@ async def test_asgi_stream_that_is_kept_open_lasts_longer_than_its_handler(end: 
         call.inbox.put_nowait(GONE)
     else:
         request.cancel()  # for example by a time limit of a middleware
-    async with asyncio.timeout(PATIENCE):
-        await asyncio.wait([request])
+    await asyncio.wait([request])
     assert ended == streams and call.body == b"later" and request.cancelled() == (end == "cancel")
     assert (call.sent[-1].get("more_body", False)) == (end != "close")
 
@@ -360,8 +357,7 @@ async def test_asgi_stream_to_a_slow_client_waits_and_ends_at_max_queued(monkeyp
         assert not stream.ended.done()
         stream.write(b"01")
         assert stream.ended.done()
-        async with asyncio.timeout(PATIENCE):
-            await draining
+        await draining
         call.may_send.set()
 
     await calling(handler, call)
@@ -380,8 +376,7 @@ async def test_asgi_stream_to_a_client_that_never_reads_lets_the_handler_end(mon
 
     client = Call(body())
 
-    async with asyncio.timeout(PATIENCE):
-        await calling(handler, client)
+    await calling(handler, client)
 
 
 @pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError])

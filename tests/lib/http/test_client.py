@@ -19,7 +19,7 @@ import pytest
 from mcp_ref.lib.http.client import ForbiddenAddress, HttpClient, fetch
 from mcp_ref.lib.http.framing import MAX_RECEIVED_BYTES
 from mcp_ref.lib.http.response import ClientConnection, ClientLimits, HttpError, HttpTimeout, StaleConnection
-from tests.settings import PATIENCE, eventually, run
+from tests.settings import PATIENCE, eventually
 
 PEM = Path(__file__).parent / "localhost.pem"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
@@ -1149,28 +1149,25 @@ async def test_redirect_from_http_to_https_on_the_same_host_is_followed() -> Non
 # ------------------------------------------------------------------------------------ secrets
 
 
-def test_credentials_appear_in_no_error_and_no_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        told = []
-        headers = {"Authorization": "Bearer s3cret"}
-        bad: list[Step] = [b"no\r\n\r\n", hang_up, answer("Content-Length: x"), chunked(b"x\r\n"), hold]
-        async with scripted(*([step] for step in bad)) as server, client(ClientLimits(head_time=0.05)) as http:
-            for _ in bad:
-                with pytest.raises(HttpError) as caught:
-                    await get(http, server.url("/?key=s3cret"), "POST", b"s3cret", **headers)
-                told.append(caught.value)
-            for url, more in [
-                (server.url(), {"X": "s3cret\n"}),
-                ("http://user:s3cret@127.0.0.1/", {}),
-                ("ftp://user:s3cret@127.0.0.1/", {}),
-                ("http://user:s3cret@127.0.0.1:x/", {}),
-            ]:
-                with pytest.raises(ValueError) as refused:
-                    await get(http, url, **{**headers, **more})
-                told.append(refused.value)  # type: ignore[arg-type]
-        for error in told:
-            assert "s3cret" not in f"{error!r} {error.__cause__!r}", error
-
-    with caplog.at_level(logging.DEBUG):
-        run(test())
+async def test_credentials_appear_in_no_error_and_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    told = []
+    headers = {"Authorization": "Bearer s3cret"}
+    bad: list[Step] = [b"no\r\n\r\n", hang_up, answer("Content-Length: x"), chunked(b"x\r\n"), hold]
+    async with scripted(*([step] for step in bad)) as server, client(ClientLimits(head_time=0.05)) as http:
+        for _ in bad:
+            with pytest.raises(HttpError) as caught:
+                await get(http, server.url("/?key=s3cret"), "POST", b"s3cret", **headers)
+            told.append(caught.value)
+        for url, more in [
+            (server.url(), {"X": "s3cret\n"}),
+            ("http://user:s3cret@127.0.0.1/", {}),
+            ("ftp://user:s3cret@127.0.0.1/", {}),
+            ("http://user:s3cret@127.0.0.1:x/", {}),
+        ]:
+            with pytest.raises(ValueError) as refused:
+                await get(http, url, **{**headers, **more})
+            told.append(refused.value)  # type: ignore[arg-type]
+    for error in told:
+        assert "s3cret" not in f"{error!r} {error.__cause__!r}", error
     assert "s3cret" not in caplog.text

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -50,7 +49,7 @@ from tests.scripted_http_server import (
     silence,
     status,
 )
-from tests.settings import PATIENCE, eventually, run
+from tests.settings import PATIENCE, eventually
 
 LATEST = "2025-11-25"
 STREAMABLE = ["2025-03-26", "2025-06-18", LATEST]
@@ -69,8 +68,7 @@ class Talk:
         self.lost: list[McpError | None] = []
 
     async def next(self) -> Incoming:
-        async with asyncio.timeout(PATIENCE):
-            return await self.received.get()
+        return await self.received.get()
 
     def send(self, message: Outgoing) -> None:
         self.transport.send(message)
@@ -99,8 +97,7 @@ class Talk:
         await self.drained()
 
     async def drained(self) -> None:
-        async with asyncio.timeout(PATIENCE):
-            await self.transport.drain()
+        await self.transport.drain()
 
 
 @contextlib.asynccontextmanager
@@ -113,8 +110,7 @@ async def talk(url: str, revision: str = LATEST, greeted: bool = True, **headers
             await made.handshake()
         yield made
     finally:
-        async with asyncio.timeout(PATIENCE):
-            await transport.close()
+        await transport.close()
 
 
 @pytest.fixture
@@ -357,33 +353,25 @@ async def test_notifications_are_accepted_in_order() -> None:
 
 
 @pytest.mark.parametrize("code", [400, 401, 500])
-def test_a_notification_that_is_refused_is_in_the_log_and_the_next_message_works(
+async def test_a_notification_that_is_refused_is_in_the_log_and_the_next_message_works(
     code: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test() -> None:
-        async with scripted() as site, talk(site.url) as client:
-            site.on("notifications/progress", status(code))
-            client.send(Notification("notifications/progress"))
-            assert await client.ask() == Response(1, {})
-
-    with caplog.at_level(logging.WARNING):
-        run(test())
+    async with scripted() as site, talk(site.url) as client:
+        site.on("notifications/progress", status(code))
+        client.send(Notification("notifications/progress"))
+        assert await client.ask() == Response(1, {})
     assert f"HTTP {code}" in caplog.text
 
 
-def test_a_notification_that_is_not_accepted_in_time_holds_nothing_up_for_longer(
+async def test_a_notification_that_is_not_accepted_in_time_holds_nothing_up_for_longer(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test() -> None:
-        async with scripted() as site, talk(site.url) as client:
-            monkeypatch.setattr(streamable_http_client, "ACCEPT_SECONDS", 0.05)
-            site.on("notifications/progress", silence)
-            client.send(Notification("notifications/progress"))
-            assert await client.ask() == Response(1, {})
-            await eventually(lambda: not client.transport._posts)
-
-    with caplog.at_level(logging.WARNING):
-        run(test())
+    async with scripted() as site, talk(site.url) as client:
+        monkeypatch.setattr(streamable_http_client, "ACCEPT_SECONDS", 0.05)
+        site.on("notifications/progress", silence)
+        client.send(Notification("notifications/progress"))
+        assert await client.ask() == Response(1, {})
+        await eventually(lambda: not client.transport._posts)
     assert "did not accept a message within 0.05 s" in caplog.text
 
 
@@ -981,26 +969,22 @@ async def test_over_http_sse_messages_are_posted_one_after_the_other() -> None:
             assert site.keys[-3:] == ["notifications/progress", "ping", "reply"]
 
 
-def test_over_http_sse_a_refused_request_fails_and_the_next_one_works(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            older(site)
-            async with talk(site.url, "2024-11-05") as client:
-                site.steps["ping"][:0] = [status(400), status(500)]
-                site.on("notifications/progress", status(413))
-                assert "HTTP 400" in await client.fails(1)
-                assert "HTTP 500" in await client.fails(2)
-                client.send(Notification("notifications/progress"))
-                assert await client.ask(3) == Response(3, {})
-                monkey = pytest.MonkeyPatch()
-                with monkey.context() as patch:
-                    patch.setattr(http_sse_client, "POST_SECONDS", 0.05)
-                    site.steps["ping"][:0] = [silence]
-                    assert "0.05 s" in await client.fails(4)
-                assert await client.ask(5) == Response(5, {})
-
-    with caplog.at_level(logging.WARNING):
-        run(test())
+async def test_over_http_sse_a_refused_request_fails_and_the_next_one_works(caplog: pytest.LogCaptureFixture) -> None:
+    async with scripted() as site:
+        older(site)
+        async with talk(site.url, "2024-11-05") as client:
+            site.steps["ping"][:0] = [status(400), status(500)]
+            site.on("notifications/progress", status(413))
+            assert "HTTP 400" in await client.fails(1)
+            assert "HTTP 500" in await client.fails(2)
+            client.send(Notification("notifications/progress"))
+            assert await client.ask(3) == Response(3, {})
+            monkey = pytest.MonkeyPatch()
+            with monkey.context() as patch:
+                patch.setattr(http_sse_client, "POST_SECONDS", 0.05)
+                site.steps["ping"][:0] = [silence]
+                assert "0.05 s" in await client.fails(4)
+            assert await client.ask(5) == Response(5, {})
     assert "HTTP 413" in caplog.text
 
 
@@ -1016,8 +1000,7 @@ async def test_http_sse_connection_ends_with_its_stream(how: str, monkeypatch: p
             await eventually(lambda: "ping" in site.keys)
             said.put_nowait(b"" if how == "ends" else b"x" * 2000)
             with pytest.raises(ConnectionClosed):
-                async with asyncio.timeout(PATIENCE):
-                    await call
+                await call
             with pytest.raises(ConnectionClosed):
                 await client.ping()
 

@@ -19,7 +19,7 @@ from mcp_ref.transports.streamable_http import durable_store, session_table
 from mcp_ref.transports.streamable_http.event_store import EVENT_COST, Event, MemoryEventStore, StoreFailed
 from tests.messages import initialize, request
 from tests.raw_http_client import Held, Talk, answered, call, http_session, said, served_over_http
-from tests.settings import TASK_FACTORIES, eventually, run
+from tests.settings import TASK_FACTORIES, eventually
 
 
 class Storage(DurableEventStore):
@@ -100,51 +100,45 @@ async def test_durable_store_deletes_from_the_storage_what_the_memory_drops() ->
     assert store.data("s") == [b"2", b"3"]
 
 
-def test_durable_store_saves_after_a_failure_what_the_memory_still_has(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        store = Storage(max_events=3)
-        store.add_session("s", b"{}", None)
-        ids = [store.append("s", "a", b"1"), store.append("s", "a", b"2")]
-        await store.flush(5.0)
-        store.obstacle = fail
-        ids += [store.append("s", "a", b"3")]
-        await eventually(lambda: "the disk is full" in caplog.text)
-        store.obstacle = lambda session: None
-        await store.flush(5.0)
-        assert store.data("s") == [b"1", b"2", b"3"]  # without a gap
-        store.obstacle = fail
-        ids += [store.append("s", "a", b"%d" % number) for number in range(4, 9)]
-        assert store.events_after("s", ids[4]) == [Event(ids[n], b"%d" % (n + 1)) for n in (5, 6, 7)]
-        await eventually(lambda: caplog.text.count("has failed") == 2)
-        store.obstacle = lambda session: None
-        await store.flush(5.0)
-        assert store.data("s") == [b"6", b"7", b"8"]  # the events before the gap are gone too
-        again = Storage(1)
-        again.restore_session("s", store.table["s"])
-        assert [again.events_after("s", id) is None for id in ids] == [True] * 5 + [False] * 3
-        await again.flush(5.0)
-
-    run(test())
+async def test_durable_store_saves_after_a_failure_what_the_memory_still_has(caplog: pytest.LogCaptureFixture) -> None:
+    store = Storage(max_events=3)
+    store.add_session("s", b"{}", None)
+    ids = [store.append("s", "a", b"1"), store.append("s", "a", b"2")]
+    await store.flush(5.0)
+    store.obstacle = fail
+    ids += [store.append("s", "a", b"3")]
+    await eventually(lambda: "the disk is full" in caplog.text)
+    store.obstacle = lambda session: None
+    await store.flush(5.0)
+    assert store.data("s") == [b"1", b"2", b"3"]  # without a gap
+    store.obstacle = fail
+    ids += [store.append("s", "a", b"%d" % number) for number in range(4, 9)]
+    assert store.events_after("s", ids[4]) == [Event(ids[n], b"%d" % (n + 1)) for n in (5, 6, 7)]
+    await eventually(lambda: caplog.text.count("has failed") == 2)
+    store.obstacle = lambda session: None
+    await store.flush(5.0)
+    assert store.data("s") == [b"6", b"7", b"8"]  # the events before the gap are gone too
+    again = Storage(1)
+    again.restore_session("s", store.table["s"])
+    assert [again.events_after("s", id) is None for id in ids] == [True] * 5 + [False] * 3
+    await again.flush(5.0)
     assert caplog.text.count("has failed") == caplog.text.count("works again") == 2  # not for each attempt
 
 
-def test_durable_store_saves_other_sessions_while_one_cannot_be_saved(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        store = Storage()
+async def test_durable_store_saves_other_sessions_while_one_cannot_be_saved(caplog: pytest.LogCaptureFixture) -> None:
+    store = Storage()
 
-        def refuse(session: str) -> None:
-            if session == "bad":
-                raise SystemExit("no such principal")
+    def refuse(session: str) -> None:
+        if session == "bad":
+            raise SystemExit("no such principal")
 
-        store.obstacle = refuse
-        for session in ("a", "bad", *map(str, range(50))):
-            store.add_session(session, b"{}", None)
-        await eventually(lambda: len(store.table) == 51)
-        store.delete_session("bad")
-        store.obstacle = lambda session: None
-        await store.flush(5.0)
-
-    run(test())
+    store.obstacle = refuse
+    for session in ("a", "bad", *map(str, range(50))):
+        store.add_session(session, b"{}", None)
+    await eventually(lambda: len(store.table) == 51)
+    store.delete_session("bad")
+    store.obstacle = lambda session: None
+    await store.flush(5.0)
     assert "no such principal" in caplog.text
 
 
@@ -188,21 +182,18 @@ async def test_durable_store_never_returns_a_session_whose_deletion_is_not_saved
     assert await store.find_session("s", None) is None
 
 
-def test_durable_store_flush_ends_although_save_blocks(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        store, gate = Storage(), threading.Event()
-        store.obstacle = lambda session: gate.wait(5.0)
-        store.add_session("s", b"{}", None)
-        try:
-            await store.flush(0.01)
-            assert not store.table
-        finally:
-            gate.set()
-        store.append("s", "a", b"1")  # the next change saves the earlier ones too
-        await store.flush(5.0)
-        assert store.data("s") == [b"1"]
-
-    run(test())
+async def test_durable_store_flush_ends_although_save_blocks(caplog: pytest.LogCaptureFixture) -> None:
+    store, gate = Storage(), threading.Event()
+    store.obstacle = lambda session: gate.wait(5.0)
+    store.add_session("s", b"{}", None)
+    try:
+        await store.flush(0.01)
+        assert not store.table
+    finally:
+        gate.set()
+    store.append("s", "a", b"1")  # the next change saves the earlier ones too
+    await store.flush(5.0)
+    assert store.data("s") == [b"1"]
     assert "the changes of 1 sessions were not saved within 0.01 s" in caplog.text
 
 
@@ -216,29 +207,26 @@ async def test_durable_store_keeps_the_sessions_when_the_program_closes_the_serv
 
 
 @pytest.mark.parametrize("obstacle", ["fails", "blocks"])
-def test_sessions_work_and_the_server_ends_while_the_store_fails(
+async def test_sessions_work_and_the_server_ends_while_the_store_fails(
     caplog: pytest.LogCaptureFixture, obstacle: str
 ) -> None:
-    async def test() -> None:
-        held, store, gate = Held(), Storage(), threading.Event()
-        store.obstacle = fail if obstacle == "fails" else lambda session: gate.wait(5.0)
-        try:
-            async with asyncio.timeout(5.0):
-                async with http_session(held.server, store=store) as talk:
-                    events = await (await talk.post(call("count", to=2))).events()
-                    resumed = await talk.get(events[0]["id"])
-                    assert await resumed.messages() == [said(0), said(1), answered("counted")]
-                    await talk.post(call("hold", name="x", say=True))
-                    await held.has_begun()
-                    other = Talk(talk.web)
-                    await other.handshake()
-                    assert (await other.delete()).status == 204
-                    assert list(talk.web.site._endpoint.sessions) == [talk.id]
-        finally:
-            gate.set()
-        assert held.ended  # the handler in flight was cancelled
-
-    run(test())
+    held, store, gate = Held(), Storage(), threading.Event()
+    store.obstacle = fail if obstacle == "fails" else lambda session: gate.wait(5.0)
+    try:
+        async with asyncio.timeout(5.0):
+            async with http_session(held.server, store=store) as talk:
+                events = await (await talk.post(call("count", to=2))).events()
+                resumed = await talk.get(events[0]["id"])
+                assert await resumed.messages() == [said(0), said(1), answered("counted")]
+                await talk.post(call("hold", name="x", say=True))
+                await held.has_begun()
+                other = Talk(talk.web)
+                await other.handshake()
+                assert (await other.delete()).status == 204
+                assert list(talk.web.site._endpoint.sessions) == [talk.id]
+    finally:
+        gate.set()
+    assert held.ended  # the handler in flight was cancelled
     assert caplog.text.count("the store of sessions and events has failed") == 1
 
 
@@ -253,43 +241,37 @@ class Rubbish(Storage):
 
 
 @pytest.mark.parametrize("obstacle", ["fails", "blocks", "rubbish"])
-def test_session_that_the_store_cannot_load_is_503(
+async def test_session_that_the_store_cannot_load_is_503(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, obstacle: str
 ) -> None:
     if obstacle == "blocks":
         monkeypatch.setattr(durable_store, "LOAD_SECONDS", 0.02)
 
-    async def test() -> None:
-        store, gate = Rubbish(), threading.Event()
-        store.obstacle = {"fails": fail, "blocks": lambda session: gate.wait(5.0)}.get(obstacle, lambda session: None)
-        store.result = (b"{}", None)
-        async with served_over_http(Held().server, store=store) as web:
-            talk = Talk(web, "earlier")
-            try:
-                for _ in range(3):
-                    reply = await talk.post(request("ping"))
-                    assert (reply.status, reply.headers["retry-after"]) == (503, "5")
-                    assert reply.why == "the server cannot read its stored sessions now; try again later"
-            finally:
-                gate.set()
-            store.obstacle, store.result = lambda session: None, None
-            monkeypatch.setattr(durable_store, "LOAD_SECONDS", 5.0)
-            assert (await talk.post(request("ping"))).status == 404
-            assert not web.site._endpoint.sessions and not store._sessions
-
-    run(test())
+    store, gate = Rubbish(), threading.Event()
+    store.obstacle = {"fails": fail, "blocks": lambda session: gate.wait(5.0)}.get(obstacle, lambda session: None)
+    store.result = (b"{}", None)
+    async with served_over_http(Held().server, store=store) as web:
+        talk = Talk(web, "earlier")
+        try:
+            for _ in range(3):
+                reply = await talk.post(request("ping"))
+                assert (reply.status, reply.headers["retry-after"]) == (503, "5")
+                assert reply.why == "the server cannot read its stored sessions now; try again later"
+        finally:
+            gate.set()
+        store.obstacle, store.result = lambda session: None, None
+        monkeypatch.setattr(durable_store, "LOAD_SECONDS", 5.0)
+        assert (await talk.post(request("ping"))).status == 404
+        assert not web.site._endpoint.sessions and not store._sessions
     assert caplog.text.count("the store of sessions and events has failed") == 1
 
 
-def test_session_that_was_loaded_with_rubbish_leaves_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        store = Storage()
-        store.table["earlier"] = StoredSession(b"\xff", None)
-        async with served_over_http(Held().server, store=store) as web:
-            assert (await Talk(web, "earlier").post(request("ping"))).status in (404, 500)
-            assert not web.site._endpoint.sessions and not store._sessions
-
-    run(test())
+async def test_session_that_was_loaded_with_rubbish_leaves_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    store = Storage()
+    store.table["earlier"] = StoredSession(b"\xff", None)
+    async with served_over_http(Held().server, store=store) as web:
+        assert (await Talk(web, "earlier").post(request("ping"))).status in (404, 500)
+        assert not web.site._endpoint.sessions and not store._sessions
 
 
 @pytest.mark.parametrize("turns", range(6))
@@ -408,22 +390,19 @@ async def test_durable_store_forgets_sessions_that_began_and_ended_while_the_sto
     assert not store.table
 
 
-def test_durable_store_deletes_a_session_that_a_failed_save_has_written(caplog: pytest.LogCaptureFixture) -> None:
+async def test_durable_store_deletes_a_session_that_a_failed_save_has_written(caplog: pytest.LogCaptureFixture) -> None:
     class Partial(Storage):
         def save(self, changes: Sequence[SessionChange]) -> None:
             super().save(changes)
             if not any(change.is_deleted for change in changes):
                 raise OSError("the connection broke before the database had confirmed the changes")
 
-    async def test() -> None:
-        store = Partial()
-        store.add_session("s", b"{}", None)
-        await eventually(lambda: "the connection broke" in caplog.text)
-        store.delete_session("s")
-        await store.flush(5.0)
-        assert not store.table
-
-    run(test())
+    store = Partial()
+    store.add_session("s", b"{}", None)
+    await eventually(lambda: "the connection broke" in caplog.text)
+    store.delete_session("s")
+    await store.flush(5.0)
+    assert not store.table
 
 
 async def test_session_whose_restoration_is_refused_for_now_is_404_and_stays_in_the_store() -> None:

@@ -58,31 +58,27 @@ class Raw:
         fields = usual | {name.replace("_", "-"): value for name, value in headers.items()}
         lines = [f"{method} {path} HTTP/1.1", *(f"{n}: {v}" for n, v in fields.items() if v is not None), "", ""]
         self.writer.write("\r\n".join(lines).encode("latin-1") + data)
-        async with asyncio.timeout(PATIENCE):
-            await self.writer.drain()
+        await self.writer.drain()
 
     async def head(self) -> int:
         """Return the status of the next response, and keep its headers."""
-        async with asyncio.timeout(PATIENCE):
-            status, *lines = (await self.reader.readuntil(b"\r\n\r\n"))[:-4].decode("latin-1").split("\r\n")
+        status, *lines = (await self.reader.readuntil(b"\r\n\r\n"))[:-4].decode("latin-1").split("\r\n")
         self.status = int(status.split()[1])
         self.headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
         return self.status
 
     async def body(self) -> bytes:
         """Return a body that has a length."""
-        async with asyncio.timeout(PATIENCE):
-            return await self.reader.readexactly(int(self.headers.get("content-length", 0)))
+        return await self.reader.readexactly(int(self.headers.get("content-length", 0)))
 
     async def event(self) -> tuple[str, str]:
         """Return the id and data of the next event that has data; both empty at the end of the stream."""
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                size = int(await self.reader.readuntil(b"\r\n"), 16)
-                chunk = (await self.reader.readexactly(size + 2))[:-2].decode()
-                fields = dict(line.partition(": ")[::2] for line in chunk.splitlines() if line)
-                if not size or fields.get("data"):
-                    return fields.get("id", ""), fields.get("data", "")
+        while True:
+            size = int(await self.reader.readuntil(b"\r\n"), 16)
+            chunk = (await self.reader.readexactly(size + 2))[:-2].decode()
+            fields = dict(line.partition(": ")[::2] for line in chunk.splitlines() if line)
+            if not size or fields.get("data"):
+                return fields.get("id", ""), fields.get("data", "")
 
     async def message(self) -> Object:
         """Return the message in the next event."""
@@ -711,8 +707,7 @@ async def test_a_hostile_body_is_400_with_the_json_rpc_error_and_its_session_goe
         raw = await b.raw()
         for id in (None, await begin(raw)):
             for name, body in HOSTILE.items():
-                async with asyncio.timeout(PATIENCE):
-                    answer = await raw.ask("POST", "/mcp", body, Mcp_Session_Id=id)
+                answer = await raw.ask("POST", "/mcp", body, Mcp_Session_Id=id)
                 assert raw.status == 400 and raw.headers["content-type"] == "application/json", name
                 error = answer["error"]
                 assert isinstance(error, dict) and error["code"] in (-32700, -32600), (name, answer)
@@ -760,8 +755,7 @@ def test_signal_ends_a_server_with_streams_open_and_a_tool_running(tool: str, tm
             else:
                 assert said == b""
             for client in (idle, asking, listening, older, poster):
-                async with asyncio.timeout(PATIENCE):
-                    await client.reader.read()  # every connection has come to its end
+                await client.reader.read()  # every connection has come to its end
 
     async def both(terminated: Program, interrupted: Program) -> None:
         await asyncio.gather(test(terminated, signal.SIGTERM), test(interrupted, signal.SIGINT))

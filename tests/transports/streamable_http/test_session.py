@@ -43,7 +43,7 @@ from tests.raw_http_client import (
     said,
     served_over_http,
 )
-from tests.settings import TASK_FACTORIES, eventually, run
+from tests.settings import TASK_FACTORIES, eventually
 
 every_revision = pytest.mark.parametrize("revision", STREAMABLE)
 GONE = "unknown session, or it has ended: begin a new one with an initialize request"
@@ -176,20 +176,17 @@ async def test_session_id_unknown_is_404(id: str) -> None:
             assert (reply.status, reply.why) == (404, GONE)
 
 
-def test_delete_lets_requests_in_flight_finish_and_keeps_no_events(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        held, store = Held(), MemoryEventStore()
-        async with http_session(held.server, store=store) as talk:
-            posted = await talk.post(call("hold", name="x", say=True))
-            await held.has_begun()
-            assert (await talk.delete()).status == 204
-            held.announce()
-            held.go.set()
-            assert await posted.messages() == [said("x begins"), said("x goes on"), answered("x")]
-            assert not store._sessions
-            await eventually(lambda: not held.server.catalog.announcers)
-
-    run(test())
+async def test_delete_lets_requests_in_flight_finish_and_keeps_no_events(caplog: pytest.LogCaptureFixture) -> None:
+    held, store = Held(), MemoryEventStore()
+    async with http_session(held.server, store=store) as talk:
+        posted = await talk.post(call("hold", name="x", say=True))
+        await held.has_begun()
+        assert (await talk.delete()).status == 204
+        held.announce()
+        held.go.set()
+        assert await posted.messages() == [said("x begins"), said("x goes on"), answered("x")]
+        assert not store._sessions
+        await eventually(lambda: not held.server.catalog.announcers)
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
@@ -386,16 +383,13 @@ async def test_a_session_is_its_owners_and_does_not_exist_for_others() -> None:
         assert (await mine.post(request("ping"))).json == PONG
 
 
-def test_authenticate_that_raises_fails_its_request_only(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        async with served_over_http(Server("s"), authenticate=by_token) as web:
-            mine = Talk(web, authorization="Bearer me")
-            await mine.handshake()
-            reply = await mine.post(request("ping"), Authorization="Bearer trouble")
-            assert reply.status == 500 and b"directory" not in reply.body
-            assert (await mine.post(request("ping"))).json == PONG
-
-    run(test())
+async def test_authenticate_that_raises_fails_its_request_only(caplog: pytest.LogCaptureFixture) -> None:
+    async with served_over_http(Server("s"), authenticate=by_token) as web:
+        mine = Talk(web, authorization="Bearer me")
+        await mine.handshake()
+        reply = await mine.post(request("ping"), Authorization="Bearer trouble")
+        assert reply.status == 500 and b"directory" not in reply.body
+        assert (await mine.post(request("ping"))).json == PONG
     assert "the directory of users is down" in caplog.text
 
 

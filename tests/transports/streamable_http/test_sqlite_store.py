@@ -16,7 +16,7 @@ from mcp_ref.transports.streamable_http.durable_store import SessionChange
 from mcp_ref.transports.streamable_http.event_store import EVENT_COST, Event, StoredSession
 from mcp_ref.transports.streamable_http.sqlite_store import SqliteEventStore
 from tests.raw_http_client import Held, Talk, call, http_session
-from tests.settings import eventually, run
+from tests.settings import eventually
 
 
 @pytest.fixture(autouse=True)
@@ -287,62 +287,56 @@ def moved(path: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("fault", ["locked", "full", "moved"])
-def test_file_gets_after_a_fault_all_that_happened_meanwhile(
+async def test_file_gets_after_a_fault_all_that_happened_meanwhile(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str
 ) -> None:
     reason = {"locked": "database is locked", "full": "disk is full", "moved": "No such file"}[fault]
 
-    async def test() -> None:
-        async with opened(tmp_path) as store, http_session(Held().server, store=store) as talk:
-            await store.flush(5.0)
-            broken = {"locked": lambda: locked(tmp_path), "full": lambda: full(store)}
-            with broken.get(fault, lambda: moved(tmp_path))():
-                last = [await (await talk.post(call("count", to=20))).events() for _ in range(20)][-1]
-                gone = Talk(talk.web)
-                await gone.handshake()
-                assert (await gone.delete()).status == 204
-                await eventually(lambda: reason in caplog.text)
-            await store.flush(5.0)
-            id = talk.id
-        async with opened(tmp_path) as store:
-            assert id is not None and gone.id is not None
-            assert await store.find_session(gone.id, None) is None
-            assert await continued(store, id) is not None
-            later = store.events_after(id, last[0]["id"])
-            assert later is not None and [event.id for event in later] == [event["id"] for event in last[1:]]
-
-    run(test())
+    async with opened(tmp_path) as store, http_session(Held().server, store=store) as talk:
+        await store.flush(5.0)
+        broken = {"locked": lambda: locked(tmp_path), "full": lambda: full(store)}
+        with broken.get(fault, lambda: moved(tmp_path))():
+            last = [await (await talk.post(call("count", to=20))).events() for _ in range(20)][-1]
+            gone = Talk(talk.web)
+            await gone.handshake()
+            assert (await gone.delete()).status == 204
+            await eventually(lambda: reason in caplog.text)
+        await store.flush(5.0)
+        id = talk.id
+    async with opened(tmp_path) as store:
+        assert id is not None and gone.id is not None
+        assert await store.find_session(gone.id, None) is None
+        assert await continued(store, id) is not None
+        later = store.events_after(id, last[0]["id"])
+        assert later is not None and [event.id for event in later] == [event["id"] for event in last[1:]]
     assert caplog.text.count("has failed") == caplog.text.count("works again") == 1
 
 
 @pytest.mark.parametrize("fault", ["locked", "full"])
-def test_file_that_lacks_events_of_the_last_process_replays_none(
+async def test_file_that_lacks_events_of_the_last_process_replays_none(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str
 ) -> None:
-    async def test() -> None:
-        first = SqliteEventStore(str(tmp_path / "events.db"))
-        first.add_session("s", b"{}", None)
-        saved = first.append("s", "get", b"1")
-        await first.flush(5.0)
-        with contextlib.ExitStack() as faults:
-            if fault == "locked":
-                faults.enter_context(locked(tmp_path))
-            else:
-                fill(first)
-            first.append("s", "get", b"2" * 100_000)
-            await eventually(lambda: "has failed" in caplog.text)
-            await first.flush(0.01)
-            first.close()
-        async with opened(tmp_path) as store:
-            assert await continued(store, "s") == StoredSession(b"{}", None, [])
-            assert store.events_after("s", saved) is None
-            saved = store.append("s", "get", b"3")
-        async with opened(tmp_path) as store:
-            assert await continued(store, "s") is not None
-            assert store.events_after("s", saved) == []
-        assert not (tmp_path / "events.db-unsaved").exists()
-
-    run(test())
+    first = SqliteEventStore(str(tmp_path / "events.db"))
+    first.add_session("s", b"{}", None)
+    saved = first.append("s", "get", b"1")
+    await first.flush(5.0)
+    with contextlib.ExitStack() as faults:
+        if fault == "locked":
+            faults.enter_context(locked(tmp_path))
+        else:
+            fill(first)
+        first.append("s", "get", b"2" * 100_000)
+        await eventually(lambda: "has failed" in caplog.text)
+        await first.flush(0.01)
+        first.close()
+    async with opened(tmp_path) as store:
+        assert await continued(store, "s") == StoredSession(b"{}", None, [])
+        assert store.events_after("s", saved) is None
+        saved = store.append("s", "get", b"3")
+    async with opened(tmp_path) as store:
+        assert await continued(store, "s") is not None
+        assert store.events_after("s", saved) == []
+    assert not (tmp_path / "events.db-unsaved").exists()
 
 
 def test_file_lacks_events_until_all_sessions_of_failed_writes_are_saved(tmp_path: Path) -> None:
@@ -356,33 +350,27 @@ def test_file_lacks_events_until_all_sessions_of_failed_writes_are_saved(tmp_pat
         assert not (tmp_path / "events.db-unsaved").exists()
 
 
-def test_file_that_was_replaced_is_an_error_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        store = SqliteEventStore(str(tmp_path / "events.db"))
-        try:
-            (tmp_path / "events.db").unlink()
-            (tmp_path / "events.db").write_bytes(b"")
-            store.add_session("s", b"{}", None)
-            await eventually(lambda: "was replaced; restart the server" in caplog.text)
-        finally:
-            store.close()
-
-    run(test())
+async def test_file_that_was_replaced_is_an_error_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = SqliteEventStore(str(tmp_path / "events.db"))
+    try:
+        (tmp_path / "events.db").unlink()
+        (tmp_path / "events.db").write_bytes(b"")
+        store.add_session("s", b"{}", None)
+        await eventually(lambda: "was replaced; restart the server" in caplog.text)
+    finally:
+        store.close()
 
 
-def test_sessions_of_a_damaged_file_are_unknown(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        async with opened(tmp_path) as store:
-            store.add_session("s", b"{}", None)
-        async with opened(tmp_path) as store:
-            store._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            size = (tmp_path / "events.db").stat().st_size
-            with open(tmp_path / "events.db", "r+b") as file:
-                file.seek(4096)
-                file.write(b"\xff" * (size - 4096))
-            assert await store.find_session("s", None) is None
-
-    run(test())
+async def test_sessions_of_a_damaged_file_are_unknown(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with opened(tmp_path) as store:
+        store.add_session("s", b"{}", None)
+    async with opened(tmp_path) as store:
+        store._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        size = (tmp_path / "events.db").stat().st_size
+        with open(tmp_path / "events.db", "r+b") as file:
+            file.seek(4096)
+            file.write(b"\xff" * (size - 4096))
+        assert await store.find_session("s", None) is None
     assert "DatabaseError: database disk image is malformed" in caplog.text
 
 
@@ -397,28 +385,25 @@ def test_file_that_is_not_sqlite_is_an_error_and_unchanged(tmp_path: Path) -> No
         SqliteEventStore(str(tmp_path / "missing" / "events.db"))
 
 
-def test_write_ahead_log_is_limited_while_another_program_reads(
+async def test_write_ahead_log_is_limited_while_another_program_reads(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_store, "MAX_LOG_BYTES", 200_000)
 
-    async def test() -> None:
-        async with opened(tmp_path) as store:
-            store.add_session("s", b"{}", None)
-            await store.flush(5.0)
-            with contextlib.closing(sqlite3.connect(tmp_path / "events.db", isolation_level=None)) as reader:
-                reader.execute("BEGIN")
-                reader.execute("SELECT * FROM sessions").fetchall()
-                while "end the program that reads" not in caplog.text:
-                    last = store.append("s", "a", b"x" * 10_000)
-                    await eventually(lambda: not (store._changed or store._saving) or "end the program" in caplog.text)
-                assert (tmp_path / "events.db-wal").stat().st_size < 300_000
-            await store.flush(5.0)
-        async with opened(tmp_path) as store:
-            assert await continued(store, "s") is not None
-            assert store.events_after("s", last) == []
-
-    run(test())
+    async with opened(tmp_path) as store:
+        store.add_session("s", b"{}", None)
+        await store.flush(5.0)
+        with contextlib.closing(sqlite3.connect(tmp_path / "events.db", isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM sessions").fetchall()
+            while "end the program that reads" not in caplog.text:
+                last = store.append("s", "a", b"x" * 10_000)
+                await eventually(lambda: not (store._changed or store._saving) or "end the program" in caplog.text)
+            assert (tmp_path / "events.db-wal").stat().st_size < 300_000
+        await store.flush(5.0)
+    async with opened(tmp_path) as store:
+        assert await continued(store, "s") is not None
+        assert store.events_after("s", last) == []
     assert "end the program that reads" in caplog.text
 
 

@@ -310,31 +310,28 @@ async def test_batch_in_a_session_serves_no_stateless_request() -> None:
     "2026-07-28/basic/transports/streamable-http#cancellation-1,2,3",
     "2026-07-28/basic/patterns/cancellation#transport-specific-cancellation-1",
 )
-def test_a_client_that_leaves_has_cancelled(
+async def test_a_client_that_leaves_has_cancelled(
     speaks: list[str], say: bool, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test() -> None:
-        held = Site(speaks)
-        async with served_over_http(held.server) as web:
-            talk = Talk(web)
-            one, other = await talk.send(call("hold", name="a", say=say)), await talk.send(call("hold", name="b"))
-            assert {await held.has_begun(), await held.has_begun()} == {"a", "b"}
-            if say:
-                assert await (await web.take(one)).message() == said("a begins")
-            if how == "reset":
-                await one.cut()
-            elif how == "close":
-                one.writer.close()
-            else:  # which looks the same
-                one.writer.write_eof()
-            await eventually(lambda: held.ended == ["a was cancelled"])
-            if how == "half" and not say:
-                assert await asyncio.wait_for(one.reader.read(), PATIENCE) == b""
-            held.go.set()
-            assert (await web.take(other)).json == answered("b")
-            assert held.ended == ["a was cancelled", "b came to its end"]
-
-    run(test())
+    held = Site(speaks)
+    async with served_over_http(held.server) as web:
+        talk = Talk(web)
+        one, other = await talk.send(call("hold", name="a", say=say)), await talk.send(call("hold", name="b"))
+        assert {await held.has_begun(), await held.has_begun()} == {"a", "b"}
+        if say:
+            assert await (await web.take(one)).message() == said("a begins")
+        if how == "reset":
+            await one.cut()
+        elif how == "close":
+            one.writer.close()
+        else:  # which looks the same
+            one.writer.write_eof()
+        await eventually(lambda: held.ended == ["a was cancelled"])
+        if how == "half" and not say:
+            assert await asyncio.wait_for(one.reader.read(), PATIENCE) == b""
+        held.go.set()
+        assert (await web.take(other)).json == answered("b")
+        assert held.ended == ["a was cancelled", "b came to its end"]
     assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]  # nothing is wrong
 
 
