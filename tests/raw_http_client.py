@@ -9,11 +9,13 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Unpack
 
 from mcp_ref import Context, Server, TextContent
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.lib.http.server import start_server
+from mcp_ref.lib.http.message import HttpLimits
+from mcp_ref.lib.http.server import HttpServer, start_server
 from mcp_ref.revisions import REVISIONS, Revision
 from mcp_ref.server.http import HttpApp, HttpOptions
 from tests.http_wire import mirrored_headers
@@ -131,6 +133,11 @@ class Web:
     site: HttpApp
     address: tuple[str, int]
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
+    http: HttpServer = field(init=False)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.address[1]}{self.site.path}"
 
     async def send(self, method: str, path: str, body: bytes = b"", *lines: str, host: str = "127.0.0.1") -> Reply:
         """Send a request on a new connection, without reading the response. `lines` are headers."""
@@ -219,11 +226,14 @@ class Talk:
 
 
 @contextlib.asynccontextmanager
-async def served_over_http(server: Server, **options: Unpack[HttpOptions]) -> AsyncIterator[Web]:
+async def served_over_http(
+    server: Server, http_limits: HttpLimits | None = None, **options: Unpack[HttpOptions]
+) -> AsyncIterator[Web]:
     """Serve over HTTP, and give access to the application and raw connections."""
     site = HttpApp(server.catalog, trace=server.trace, **options)
-    listening = await start_server(site.handle)
+    listening = await start_server(site.handle, limits=http_limits)
     web = Web(site, listening.address)
+    web.http = listening
     try:
         yield web
     finally:
@@ -243,6 +253,49 @@ async def http_session(
         talk = Talk(web)
         await talk.handshake(revision, capabilities)
         yield talk
+
+
+def web_at(url: str) -> Web:
+    """Return the raw connections to a server in another process."""
+    return Web(SimpleNamespace(path="/mcp"), ("127.0.0.1", int(url.split(":")[2].split("/")[0])))  # type: ignore[arg-type]
+
+
+@dataclass
+class SseTalk:
+    """The session of one client over HTTP+SSE."""
+
+    web: Web
+    stream: Reply
+    endpoint: str
+    lines: tuple[str, ...]
+
+    async def post(self, message: JSON | bytes) -> Reply:
+        body = message if isinstance(message, bytes) else json.dumps(message).encode()
+        return await self.web.ask("POST", self.endpoint, body, f"Content-Type: {JSON_TYPE}", *self.lines)
+
+    async def say(self, message: JSON | bytes) -> None:
+        """POST a message that is accepted."""
+        reply = await self.post(message)
+        assert (reply.status, reply.body) == (202, b"")
+
+    async def ask(self, message: JSON) -> Object:
+        """POST a request, and return the next message on the stream."""
+        await self.say(message)
+        return await self.stream.object()
+
+    async def handshake(self, revision: str = "2024-11-05", capabilities: Object | None = None) -> None:
+        answer = await self.ask(initialize(revision, capabilities))
+        assert isinstance(answer["result"], dict) and answer["result"]["protocolVersion"] == revision
+        await self.say(notification("notifications/initialized"))
+
+
+async def sse_talk(web: Web, *lines: str, path: str = "/sse") -> SseTalk:
+    """Open the stream of a session over HTTP+SSE. `lines` are the headers of all its requests."""
+    stream = await web.ask("GET", path, b"", f"Accept: {SSE_TYPE}", *lines)
+    assert (stream.status, stream.kind) == (200, SSE_TYPE)
+    event = await stream.event()
+    assert event is not None and event.keys() == {"event", "data"} and event["event"] == "endpoint"
+    return SseTalk(web, stream, event["data"], lines)
 
 
 class Held:

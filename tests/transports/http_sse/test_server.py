@@ -5,60 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import pytest
 
 from mcp_ref import Context, Server
-from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.jsonrpc.messages import JSON
 from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.lib.turns import LARGE_MESSAGE, current_turns
 from mcp_ref.transports.base import Direction
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
-from tests.messages import error_of, initialize, notification, request, stateless_request
-from tests.raw_http_client import CHANGED, JSON_TYPE, SSE_TYPE, Held, Reply, Web, answered, call, said, served_over_http
+from tests.messages import error_of, initialize, request, stateless_request
+from tests.raw_http_client import CHANGED, JSON_TYPE, SSE_TYPE, Held, answered, call, said, served_over_http, sse_talk
 from tests.settings import MODERN, eventually
 
 OLD = "2024-11-05"
 NO_SESSION = "unknown session: GET the stream first, then POST to the URL in its endpoint event"
-
-
-@dataclass
-class Old:
-    """A client of the older transport."""
-
-    web: Web
-    stream: Reply
-    endpoint: str
-    lines: tuple[str, ...]
-
-    async def post(self, message: JSON | bytes) -> Reply:
-        body = message if isinstance(message, bytes) else json.dumps(message).encode()
-        return await self.web.ask("POST", self.endpoint, body, f"Content-Type: {JSON_TYPE}", *self.lines)
-
-    async def say(self, message: JSON | bytes) -> None:
-        """POST what is accepted."""
-        reply = await self.post(message)
-        assert (reply.status, reply.body) == (202, b"")
-
-    async def ask(self, message: JSON) -> Object:
-        """POST a request; the next message on the stream."""
-        await self.say(message)
-        return await self.stream.object()
-
-    async def handshake(self, revision: str = OLD, capabilities: Object | None = None) -> None:
-        answer = await self.ask(initialize(revision, capabilities))
-        assert isinstance(answer["result"], dict) and answer["result"]["protocolVersion"] == revision
-        await self.say(notification("notifications/initialized"))
-
-
-async def connected(web: Web, *lines: str, path: str = "/sse") -> Old:
-    """Return a client that has its stream."""
-    stream = await web.ask("GET", path, b"", f"Accept: {SSE_TYPE}", *lines)
-    assert (stream.status, stream.kind) == (200, SSE_TYPE)
-    event = await stream.event()
-    assert event is not None and event.keys() == {"event", "data"} and event["event"] == "endpoint"
-    return Old(web, stream, event["data"], lines)
 
 
 @pytest.mark.spec("2024-11-05/basic/transports#security-warning-4,5,6,7")
@@ -66,7 +27,7 @@ async def connected(web: Web, *lines: str, path: str = "/sse") -> Old:
 async def test_the_stream_names_the_endpoint_and_brings_all_that_the_server_says(revision: str) -> None:
     held = Held()
     async with served_over_http(held.server) as web:
-        client = await connected(web)
+        client = await sse_talk(web)
         assert client.endpoint.startswith("/messages?session=")
         assert client.stream.headers["cache-control"] == "no-cache, no-transform"
         assert client.stream.headers["x-accel-buffering"] == "no"
@@ -84,7 +45,7 @@ async def test_the_stream_names_the_endpoint_and_brings_all_that_the_server_says
 async def test_trace_has_the_messages_of_both_directions() -> None:
     frames: list[tuple[str, bytes]] = []
     async with served_over_http(Server("s", trace=lambda way, frame: frames.append((way, frame)))) as web:
-        client = await connected(web)
+        client = await sse_talk(web)
         await client.handshake()
         await client.ask(request("ping"))
     shown = [(way, json.loads(frame)) for way, frame in frames if frame.startswith(b"{")]
@@ -102,7 +63,7 @@ async def test_tool_waits_while_its_client_does_not_read_the_stream() -> None:
             sent += 1
 
     async with served_over_http(server) as web:
-        slow, other = await connected(web), await connected(web)
+        slow, other = await sse_talk(web), await sse_talk(web)
         await slow.handshake()
         await other.handshake()
         slow.stream.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -125,7 +86,7 @@ async def test_http_sse_large_message_takes_a_turn() -> None:
     server = Server("s", trace=trace)
     server.tool("large")(lambda: "x" * LARGE_MESSAGE)
     async with served_over_http(server) as web:
-        client = await connected(web)
+        client = await sse_talk(web)
         await client.handshake()
         await client.ask(call("large"))
     assert taken == [True]
@@ -134,7 +95,7 @@ async def test_http_sse_large_message_takes_a_turn() -> None:
 async def test_every_client_has_an_endpoint_and_answers_of_its_own() -> None:
     held = Held()
     async with served_over_http(held.server) as web:
-        one, two = await connected(web), await connected(web)
+        one, two = await sse_talk(web), await sse_talk(web)
         assert one.endpoint != two.endpoint
         await one.handshake()
         await two.handshake()
@@ -151,7 +112,7 @@ async def test_every_client_has_an_endpoint_and_answers_of_its_own() -> None:
 )
 async def test_post_of_an_invalid_message_gets_its_error_on_the_stream(body: bytes, code: int) -> None:
     async with served_over_http(Server("s")) as web:
-        client = await connected(web)
+        client = await sse_talk(web)
         await client.handshake()
         await client.say(body)
         answer = await client.stream.object()
@@ -161,7 +122,7 @@ async def test_post_of_an_invalid_message_gets_its_error_on_the_stream(body: byt
 
 async def test_initialize_that_is_too_large_is_413() -> None:
     async with served_over_http(Server("s"), limits=EndpointLimits(initialize=1000)) as web:
-        client = await connected(web)
+        client = await sse_talk(web)
         reply = await client.post(initialize(OLD, {"experimental": {"x": {"y": "z" * 1000}}}))
         assert (reply.status, reply.why) == (413, "an initialize message must have at most 1000 bytes")
         await client.handshake()
@@ -169,7 +130,7 @@ async def test_initialize_that_is_too_large_is_413() -> None:
 
 async def test_a_batch_of_the_revision_that_has_them_is_answered_by_one_event() -> None:
     async with served_over_http(Server("s")) as web:
-        client = await connected(web)
+        client = await sse_talk(web)
         await client.handshake("2025-03-26")
         await client.say([request("ping", id=1), request("ping", id=2)])
         assert await client.stream.message() == [{"jsonrpc": "2.0", "id": id, "result": {}} for id in (1, 2)]
@@ -181,7 +142,7 @@ async def test_a_batch_of_the_revision_that_has_them_is_answered_by_one_event() 
 )
 async def test_post_without_the_callers_own_session_is_404(query: str) -> None:
     async with served_over_http(Server("s")) as web:
-        client = await connected(web)
+        client = await sse_talk(web)
         await client.handshake()
         own = client.endpoint
         client.endpoint = "/messages" + query.replace("SAME", own.partition("=")[2])
@@ -194,7 +155,7 @@ async def test_post_without_the_callers_own_session_is_404(query: str) -> None:
 async def test_http_sse_session_ends_with_its_stream() -> None:
     held = Held()
     async with served_over_http(held.server) as web:
-        client = await connected(web)
+        client = await sse_talk(web)
         await client.handshake()
         await client.say(call("hold", name="x"))
         await held.has_begun()
@@ -206,13 +167,13 @@ async def test_http_sse_session_ends_with_its_stream() -> None:
         assert (reply.status, reply.why) == (404, NO_SESSION)
         held.go.set()
         await eventually(lambda: not held.server.catalog.announcers)
-        assert (await connected(web)).endpoint != client.endpoint
+        assert (await sse_talk(web)).endpoint != client.endpoint
 
 
 async def test_the_stream_ends_with_the_server() -> None:
     held = Held()
     async with served_over_http(held.server) as web:
-        client = await connected(web)
+        client = await sse_talk(web)
         await client.handshake()
         await client.say(call("hold", name="x"))
         await held.has_begun()
@@ -237,7 +198,7 @@ async def test_http_sse_close_waits_until_the_handlers_have_ended() -> None:
             ended.set()
 
     async with served_over_http(server) as web:
-        client = await connected(web)
+        client = await sse_talk(web)
         await client.handshake()
         await client.say(call("hold"))
         await begun.wait()
@@ -248,7 +209,7 @@ async def test_http_sse_close_waits_until_the_handlers_have_ended() -> None:
 @pytest.mark.attack("session-memory")
 async def test_initialize_that_waits_while_its_session_ends_is_404_and_counts_for_nothing() -> None:
     async with served_over_http(Server("s")) as web:
-        client, endpoint = await connected(web), web.site._http_sse
+        client, endpoint = await sse_talk(web), web.site._http_sse
         assert endpoint is not None
         (session,) = endpoint.sessions.values()
         session.pause_reading()
@@ -263,7 +224,7 @@ async def test_initialize_that_waits_while_its_session_ends_is_404_and_counts_fo
 @pytest.mark.parametrize("limits", [EndpointLimits(sessions=1), EndpointLimits(sessions_per_caller=1)])
 async def test_there_is_a_bounded_number_of_sessions(limits: EndpointLimits) -> None:
     async with served_over_http(Server("s"), limits=limits) as web:
-        first = await connected(web)
+        first = await sse_talk(web)
         refused = await web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}")
         assert (refused.status, refused.why) == (503, "no session can begin now; try again later")
         assert refused.headers["retry-after"].isdigit()
@@ -272,18 +233,18 @@ async def test_there_is_a_bounded_number_of_sessions(limits: EndpointLimits) -> 
         endpoint = web.site._http_sse
         assert endpoint is not None
         await eventually(lambda: not endpoint.sessions and not endpoint._callers)
-        await (await connected(web)).handshake()
+        await (await sse_talk(web)).handshake()
 
 
 async def test_sessions_of_one_caller_have_a_limit_in_bytes() -> None:
     limits = EndpointLimits(session_bytes_per_caller=60_000)
     async with served_over_http(Server("s"), limits=limits) as web:
-        client = await connected(web)
+        client = await sse_talk(web)
         large = initialize("2024-11-05", {"experimental": {f"n{each}": {} for each in range(200)}})
         refused = await client.post(large)
         assert (refused.status, "your sessions need more than 60000 bytes" in refused.why) == (503, True)
         await client.handshake()
-        second, third = await connected(web), await connected(web)
+        second, third = await sse_talk(web), await sse_talk(web)
         refused = await web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}")
         assert (refused.status, "your sessions need more than 60000 bytes" in refused.why) == (503, True)
         for each in (client, second, third):
@@ -326,7 +287,7 @@ async def test_http_sse_parallel_requests_for_a_stream_do_not_exceed_the_number_
 
 async def test_the_stream_is_shown_to_be_alive() -> None:
     async with served_over_http(Server("s"), limits=EndpointLimits(keep_alive=0.01)) as web:
-        client = await connected(web)
+        client = await sse_talk(web)
         assert await client.stream.block() == ": "
         await client.handshake()
 
@@ -336,7 +297,7 @@ async def test_a_session_is_its_owners() -> None:
         return request.headers.get("authorization")
 
     async with served_over_http(Server("s"), authenticate=by_name) as web:
-        client = await connected(web, "Authorization: me")
+        client = await sse_talk(web, "Authorization: me")
         await client.handshake()
         client.lines = ("Authorization: other",)
         reply = await client.post(request("ping"))
@@ -345,7 +306,7 @@ async def test_a_session_is_its_owners() -> None:
 
 async def test_both_endpoints_are_beside_the_newer_one() -> None:
     async with served_over_http(Server("s"), path="/a/b") as web:
-        client = await connected(web, path="/a/sse")
+        client = await sse_talk(web, path="/a/sse")
         assert client.endpoint.startswith("/a/messages?")
         await client.handshake()
         assert (await web.ask("GET", "/sse")).status == 404
@@ -360,7 +321,7 @@ async def test_a_server_may_do_without_the_older_transport() -> None:
 async def test_stateless_request_is_refused_as_by_an_older_server_and_the_handshake_goes_on() -> None:
     held = Held()
     async with served_over_http(held.server) as web:
-        old = await connected(web)
+        old = await sse_talk(web)
         error = error_of(await old.ask(stateless_request("server/discover")), -32600)
         assert MODERN not in str(error)
         await old.handshake()

@@ -577,7 +577,7 @@ async def test_an_event_that_is_unknown_or_gone_or_of_another_session_brings_not
         theirs = await (await other.post(call("count", to=1))).events()
         mine = await (await talk.post(call("count", to=8))).events()
         stream, _, number = mine[-1]["id"].rpartition(".")
-        wrong = [mine[0]["id"], theirs[0]["id"], theirs[-1]["id"], "", "x", "get.1", f"get.{number}"]
+        wrong = [mine[0]["id"], theirs[0]["id"], theirs[-1]["id"], "", "x", ".", "get.1", f"get.{number}", "get.-1"]
         for id in (*wrong, f"{stream}.{int(number) + 1}", f"{stream}.0"):
             reply = await talk.get(id)
             assert (reply.status, reply.kind) == (400, JSON_TYPE)
