@@ -45,12 +45,6 @@ def ends(call: Callable[[], object]) -> bool:
     return not thread.is_alive()
 
 
-def test_a_program_without_asyncio_calls_a_tool() -> None:
-    with SyncClient(Client(chatty_server())) as client:
-        assert [tool.name for tool in client.list_tools()] == ["greet"]
-        assert client.call_tool("greet", {"name": "Ada"}).text == "Hello, Ada!"
-
-
 def test_a_call_before_the_connection_is_open_or_after_it_was_closed_says_what_to_write() -> None:
     client = SyncClient(Client(chatty_server()))
     errors: list[BaseException] = []

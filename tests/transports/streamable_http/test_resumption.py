@@ -8,15 +8,14 @@ import itertools
 import json
 import sqlite3
 from collections.abc import AsyncIterator, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from mcp_ref import Client, ConnectionClosed, Context, Server, SyncClient
-from mcp_ref.jsonrpc.errors import McpError, RemoteError
+from mcp_ref import Client, ConnectionClosed, Context, Server
+from mcp_ref.jsonrpc.errors import RemoteError
 from mcp_ref.lib.http.sse import EventParser
 from mcp_ref.transports.streamable_http import resumption
 from mcp_ref.transports.streamable_http.client import StreamableHttpClientTransport
@@ -26,8 +25,9 @@ from mcp_ref.transports.streamable_http.sqlite_store import SqliteEventStore
 from tests.messages import error_of
 from tests.raw_http_client import Held, Talk, call, served_over_http
 from tests.server_programs import serving
-from tests.settings import PATIENCE, eventually, run
+from tests.settings import PATIENCE, eventually
 
+SECONDS = 60.0
 LATEST = "2025-11-25"
 STREAMABLE = ["2025-03-26", "2025-06-18", LATEST]
 STEPS = 6
@@ -193,25 +193,22 @@ async def counting(patient: list[Seen]) -> AsyncIterator[int]:
 @pytest.mark.parametrize("revision", STREAMABLE)
 @pytest.mark.parametrize("pace", ["all at once", "step by step"])
 @pytest.mark.parametrize("more", [0, 20], ids=["after it", "in the middle of the next one"])
-def test_a_call_that_loses_its_connection_after_any_event_sees_every_message_once_and_in_order(
+async def test_a_call_that_loses_its_connection_after_any_event_sees_every_message_once_and_in_order(
     revision: str, pace: str, more: int
 ) -> None:
-    async def test() -> None:
-        events = STEPS + (2 if revision == LATEST else 1)  # the answer; and the one that primes
-        patient: list[Seen] = []
-        async with counting(patient) as port:
-            for cut in range(1, events + 1):
-                seen = Seen()
-                patient[:] = [seen] if pace == "step by step" else []
-                cutter = Cutter(port, iter([cut, *[None] * 9]), more)
-                async with through(cutter) as url, Client(url, revision=revision, trace=seen) as client:
-                    assert (await client.call_tool("count", on_progress=ignore)).text == "counted"
-                assert seen.progress == list(range(1, STEPS + 1)), cut
-                assert seen.answers == 1 and seen.sent.count("tools/call") == 1
-                # the first connection brought so many, and the second one the rest
-                assert cutter.passed == ([cut, events - cut] if cut < events else [cut])
-
-    run(test(), 60.0)
+    events = STEPS + (2 if revision == LATEST else 1)  # the answer; and the one that primes
+    patient: list[Seen] = []
+    async with counting(patient) as port:
+        for cut in range(1, events + 1):
+            seen = Seen()
+            patient[:] = [seen] if pace == "step by step" else []
+            cutter = Cutter(port, iter([cut, *[None] * 9]), more)
+            async with through(cutter) as url, Client(url, revision=revision, trace=seen) as client:
+                assert (await client.call_tool("count", on_progress=ignore)).text == "counted"
+            assert seen.progress == list(range(1, STEPS + 1)), cut
+            assert seen.answers == 1 and seen.sent.count("tools/call") == 1
+            # the first connection brought so many, and the second one the rest
+            assert cutter.passed == ([cut, events - cut] if cut < events else [cut])
 
 
 @pytest.mark.parametrize("revision", STREAMABLE)
@@ -319,10 +316,6 @@ async def count_and_wait(to: int, context: Context) -> str:
         await context.report_progress(step)
     await asyncio.Event().wait()
     return "never"
-
-@server.tool()
-def add(a: int, b: int) -> int:
-    return a + b
 """
 
 
@@ -348,45 +341,40 @@ def of_call(seen: Seen) -> list[bytes]:
 
 @pytest.mark.parametrize("revision", STREAMABLE)
 @pytest.mark.parametrize("finished", [True, False], ids=["that has finished", "that has not"])
-def test_a_server_killed_in_mid_stream_and_started_again_has_kept_all_that_it_stored_and_the_session(
+async def test_a_server_killed_in_mid_stream_and_started_again_has_kept_all_that_it_stored_and_the_session(
     program: Path, tmp_path: Path, revision: str, finished: bool
 ) -> None:
     store = tmp_path / "events.sqlite"
     steps = 20
 
-    async def test() -> None:
-        seen = Seen()
-        with serving(program, "--store", str(store), is_forked=False) as first:
-            port = first.url.split(":")[2].split("/")[0]
-            cutter = Cutter(int(port), iter([3, *[None] * 99]), holds=True)
-            async with through(cutter) as url, Client(url, revision=revision, trace=seen) as client:
-                transport = client.session.transport
-                assert isinstance(transport, StreamableHttpClientTransport)
-                session = transport._session
-                tool = "count" if finished else "count_and_wait"
-                call = asyncio.create_task(client.call_tool(tool, {"to": steps}, on_progress=ignore))
-                # all is stored, and the client has a part of it
-                await eventually(lambda: store.exists() and len(stored(store)) == steps + finished)
-                await eventually(lambda: cutter.passed == [3] and len(of_call(seen)) == 3 - (revision == LATEST))
-                first.process.kill()
-                first.process.wait(PATIENCE)
-                with serving(program, "--store", str(store), port=port, is_forked=False) as second:
-                    assert second.url == first.url
-                    if finished:
-                        assert (await call).text == "counted"
-                    else:
-                        with pytest.raises(RemoteError, match="the process that served the request has ended"):
-                            await call
-                    assert seen.progress == list(range(1, steps + 1))
-                    assert of_call(seen) == stored(store)[: steps + finished]  # without the error
-                    result = await client.call_tool("add", {"a": 1, "b": 2})
-                    assert result.text == "3"
-                    result = await client.call_tool("count", {"to": 3}, on_progress=ignore)
-                    assert result.text == "counted" and seen.progress[steps:] == [1, 2, 3]
-                    assert transport._session == session and seen.sent.count("initialize") == 1
-                    await client.close()
-
-    run(test(), 60.0)
+    seen = Seen()
+    with serving(program, "--store", str(store), is_forked=False) as first:
+        port = first.url.split(":")[2].split("/")[0]
+        cutter = Cutter(int(port), iter([3, *[None] * 99]), holds=True)
+        async with through(cutter) as url, Client(url, revision=revision, trace=seen) as client:
+            transport = client.session.transport
+            assert isinstance(transport, StreamableHttpClientTransport)
+            session = transport._session
+            tool = "count" if finished else "count_and_wait"
+            call = asyncio.create_task(client.call_tool(tool, {"to": steps}, on_progress=ignore))
+            # all is stored, and the client has a part of it
+            await eventually(lambda: store.exists() and len(stored(store)) == steps + finished)
+            await eventually(lambda: cutter.passed == [3] and len(of_call(seen)) == 3 - (revision == LATEST))
+            first.process.kill()
+            first.process.wait(PATIENCE)
+            with serving(program, "--store", str(store), port=port, is_forked=False) as second:
+                assert second.url == first.url
+                if finished:
+                    assert (await call).text == "counted"
+                else:
+                    with pytest.raises(RemoteError, match="the process that served the request has ended"):
+                        await call
+                assert seen.progress == list(range(1, steps + 1))
+                assert of_call(seen) == stored(store)[: steps + finished]  # without the error
+                result = await client.call_tool("count", {"to": 3}, on_progress=ignore)
+                assert result.text == "counted" and seen.progress[steps:] == [1, 2, 3]
+                assert transport._session == session and seen.sent.count("initialize") == 1
+                await client.close()
 
 
 @pytest.mark.parametrize("revision", STREAMABLE)
@@ -395,12 +383,9 @@ async def test_last_event_id_of_a_request_that_was_lost_with_its_server_gets_an_
 ) -> None:
     held, path = Held(), str(tmp_path / "events.sqlite")
     with contextlib.closing(SqliteEventStore(path)) as store, contextlib.closing(SqliteEventStore(path)) as next_store:
-        async with (
+        async with (  # as after SIGKILL, because the first server deletes nothing
             served_over_http(held.server, store=store) as web,
-            served_over_http(
-                held.server,
-                store=next_store,  # as after SIGKILL, because the first server deletes nothing
-            ) as next_web,
+            served_over_http(held.server, store=next_store) as next_web,
         ):
             talk = Talk(web)
             await talk.handshake(revision)
@@ -416,74 +401,6 @@ async def test_last_event_id_of_a_request_that_was_lost_with_its_server_gets_an_
             refused = await next_talk.get(lost["id"])
             assert refused.status == 400 and "lost when the server restarted" in refused.why
             held.go.set()
-
-
-def test_a_server_killed_again_and_again_is_found_again_by_clients_with_nothing_under_way(
-    program: Path, tmp_path: Path
-) -> None:
-    store = str(tmp_path / "events.sqlite")
-
-    async def test() -> None:
-        seen = Seen()
-        port, client = "0", None
-        for _ in range(3):
-            with serving(program, "--store", store, port=port, is_forked=False) as running:
-                port = running.url.split(":")[2].split("/")[0]
-                if client is None:
-                    client = Client(running.url, revision=LATEST, trace=seen)
-                    await client.connect()
-                for n in range(3):
-                    assert (await client.call_tool("add", {"a": n, "b": 1})).text == str(n + 1)
-                running.process.kill()
-                running.process.wait(PATIENCE)
-            with pytest.raises(ConnectionClosed, match=r"cannot be reached|connection"):
-                await client.call_tool("add", {"a": 1, "b": 1})
-        assert client is not None and seen.sent.count("initialize") == 1
-        await client.close()
-
-    run(test(), 60.0)
-
-
-def test_without_a_store_a_server_started_again_gives_its_clients_a_new_session(program: Path) -> None:
-    async def test() -> None:
-        seen = Seen()
-        with serving(program, is_forked=False) as first:
-            port = first.url.split(":")[2].split("/")[0]
-            client = Client(first.url, revision=LATEST, trace=seen)
-            await client.connect()
-            first.process.kill()
-            first.process.wait(PATIENCE)
-        with serving(program, port=port, is_forked=False):
-            results = await asyncio.gather(*(client.call_tool("add", {"a": n, "b": 1}) for n in range(10)))
-            assert [result.text for result in results] == [str(n + 1) for n in range(10)]
-            assert seen.sent.count("initialize") == 2
-            await client.close()
-
-    run(test(), 60.0)
-
-
-# ------------------------------------------------------------------------------------------------ without asyncio
-
-
-@pytest.mark.parametrize("path", ["/mcp", "/sse"])
-def test_a_program_without_asyncio_uses_a_server_by_its_url_from_any_thread(program: Path, path: str) -> None:
-    with serving(program) as running:
-        url = running.url.replace("/mcp", path)
-        with SyncClient(Client(url)) as client, ThreadPoolExecutor(8) as pool:
-            assert client.server_info.name == "counting"
-            assert [tool.name for tool in client.list_tools()] == ["count", "count_and_wait", "add"]
-            results = list(pool.map(lambda n: client.call_tool("add", {"a": n, "b": 1}).text, range(50)))
-            assert results == [str(n + 1) for n in range(50)]
-
-
-def test_a_program_without_asyncio_is_told_when_its_server_is_not_there_or_no_more(program: Path) -> None:
-    with pytest.raises(ConnectionClosed, match="cannot be reached"), SyncClient(Client("http://127.0.0.1:1/mcp")):
-        pass
-    with serving(program, is_forked=False) as running, SyncClient(Client(running.url)) as client:
-        running.process.kill()
-        running.process.wait(PATIENCE)
-        with pytest.raises(McpError):
-            client.ping()
 
 
 @pytest.mark.parametrize(("length", "is_repeated"), [(4096, True), (4097, False)])
