@@ -13,10 +13,11 @@ from mcp_ref.basic.versioning import UNSUPPORTED_PROTOCOL_VERSION
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METHOD_NOT_FOUND, PARSE_ERROR, Object
 from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
-from tests.messages import complete, error_of, initialize, notification, request, result_of, stateless_request
+from tests.messages import complete, error_of, notification, request, result_of, stateless_request
 from tests.raw_http_client import BOTH, JSON_TYPE, SSE_TYPE, Held, Reply, Talk, messages, said, served_over_http
-from tests.settings import META, MODERN, PATIENCE, eventually, run
+from tests.settings import META, MODERN, PATIENCE, eventually
 
+SECONDS = 60.0
 SPEAKS = pytest.mark.parametrize("speaks", [["2025-11-25", MODERN], [MODERN]], ids=["both eras", "modern alone"])
 
 
@@ -73,24 +74,12 @@ async def test_an_answer_that_something_comes_before_is_a_stream_that_ends_with_
         assert all("id" not in event and "retry" not in event for event in events)  # nothing to come back for
 
 
-async def test_notifications_are_sent_at_once() -> None:
-    held = Site()
-    async with served_over_http(held.server) as web:
-        reply = await opened(await Talk(web).post(call("hold", name="a", say=True)))
-        assert await reply.message() == said("a begins")
-        held.go.set()
-        assert await reply.messages() == [said("a goes on"), answered("a")]
-
-
-async def test_post_accepting_only_json_gets_one_json_response() -> None:
-    async with served_over_http(Site().server) as web:
-        reply = await Talk(web, accept=JSON_TYPE).post(call("count", to=3))
-        assert (reply.status, reply.kind, reply.json) == (200, JSON_TYPE, answered("counted"))
-
-
-async def test_a_server_that_answers_by_json_alone_does_so_here_too() -> None:
-    async with served_over_http(Site().server, json_responses=True) as web:
-        reply = await Talk(web).post(call("count", to=3))
+@pytest.mark.parametrize(("accept", "json_responses"), [(JSON_TYPE, False), (BOTH, True)], ids=["accept", "option"])
+async def test_one_json_response_is_for_a_client_that_accepts_no_other_and_for_a_server_that_sends_no_other(
+    accept: str, json_responses: bool
+) -> None:
+    async with served_over_http(Site().server, json_responses=json_responses) as web:
+        reply = await Talk(web, accept=accept).post(call("count", to=3))
         assert (reply.status, reply.kind, reply.json) == (200, JSON_TYPE, answered("counted"))
 
 
@@ -338,47 +327,44 @@ async def test_a_client_that_leaves_has_cancelled(
 @pytest.mark.parametrize("how", ["reset", "half"])
 @pytest.mark.parametrize("say", [False, True], ids=["before an answer in JSON", "in the middle of a stream"])
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#cancellation-3")
-def test_a_function_that_will_not_be_cancelled_comes_to_its_end_and_nobody_is_told(
+async def test_a_function_that_will_not_be_cancelled_comes_to_its_end_and_nobody_is_told(
     how: str, say: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test() -> None:
-        server, go = Server("s"), asyncio.Event()
-        steps: asyncio.Queue[str] = asyncio.Queue()
+    server, go = Server("s"), asyncio.Event()
+    steps: asyncio.Queue[str] = asyncio.Queue()
 
-        async def next_step() -> str:
-            return await asyncio.wait_for(steps.get(), PATIENCE)
+    async def next_step() -> str:
+        return await asyncio.wait_for(steps.get(), PATIENCE)
 
-        @server.tool()
-        async def insists(context: Context) -> str:
-            if say:
-                await context.log("info", "it begins")
-            try:
-                steps.put_nowait("it has begun")
-                await go.wait()
-            except asyncio.CancelledError:
-                steps.put_nowait("it was cancelled")
-                await go.wait()
-            await context.log("info", "it goes on")
-            steps.put_nowait("it is done")
-            return "its result"
+    @server.tool()
+    async def insists(context: Context) -> str:
+        if say:
+            await context.log("info", "it begins")
+        try:
+            steps.put_nowait("it has begun")
+            await go.wait()
+        except asyncio.CancelledError:
+            steps.put_nowait("it was cancelled")
+            await go.wait()
+        await context.log("info", "it goes on")
+        steps.put_nowait("it is done")
+        return "its result"
 
-        async with served_over_http(server) as web:
-            reply = await Talk(web).send(call("insists"))
-            assert await next_step() == "it has begun"
-            if say:
-                assert await (await web.take(reply)).message() == said("it begins")
-            if how == "reset":
-                await reply.cut()
-            else:
-                reply.writer.write_eof()
-            assert await next_step() == "it was cancelled"
-            go.set()
-            assert await next_step() == "it is done"
-            if how == "half":
-                assert await asyncio.wait_for(reply.reader.read(), PATIENCE) == b""
-            await eventually(lambda: not web.site._endpoint.requests)
-
-    run(test())
+    async with served_over_http(server) as web:
+        reply = await Talk(web).send(call("insists"))
+        assert await next_step() == "it has begun"
+        if say:
+            assert await (await web.take(reply)).message() == said("it begins")
+        if how == "reset":
+            await reply.cut()
+        else:
+            reply.writer.write_eof()
+        assert await next_step() == "it was cancelled"
+        go.set()
+        assert await next_step() == "it is done"
+        if how == "half":
+            assert await asyncio.wait_for(reply.reader.read(), PATIENCE) == b""
+        await eventually(lambda: not web.site._endpoint.requests)
     assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
 
 
@@ -438,33 +424,30 @@ async def test_a_silent_stream_is_shown_to_be_alive(speaks: list[str]) -> None:
         assert (await streams[0].messages())[-1] == answered("a")
 
 
-def test_a_client_that_does_not_read_makes_its_tool_wait_and_no_other() -> None:
-    async def test() -> None:
-        server, number, size, sent = Server("s"), 400, 64 * 1024, 0
+async def test_a_client_that_does_not_read_makes_its_tool_wait_and_no_other() -> None:
+    server, number, size, sent = Server("s"), 400, 64 * 1024, 0
 
-        @server.tool()
-        async def talk_on(context: Context) -> None:
-            nonlocal sent
-            for _ in range(number):
-                await context.log("info", "x" * size)
-                sent += 1
+    @server.tool()
+    async def talk_on(context: Context) -> None:
+        nonlocal sent
+        for _ in range(number):
+            await context.log("info", "x" * size)
+            sent += 1
 
-        @server.tool()
-        async def add(a: int, b: int) -> TextContent:
-            return TextContent(str(a + b))
+    @server.tool()
+    async def add(a: int, b: int) -> TextContent:
+        return TextContent(str(a + b))
 
-        async with served_over_http(server) as web:
-            talk = Talk(web)
-            slow = await talk.post(call("talk_on"))
-            slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
-            for _ in range(100):
-                assert (await talk.post(call("add", a=1, b=2))).json == answered("3")
-            assert sent < number * 3 / 4  # only the buffers of the sockets
-            slow.writer.transport.resume_reading()  # type: ignore[attr-defined]
-            came = await slow.messages()
-            assert len(came) == number + 1 and result_of(came[-1])["content"] == []
-
-    run(test(), 60)
+    async with served_over_http(server) as web:
+        talk = Talk(web)
+        slow = await talk.post(call("talk_on"))
+        slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        for _ in range(100):
+            assert (await talk.post(call("add", a=1, b=2))).json == answered("3")
+        assert sent < number * 3 / 4  # only the buffers of the sockets
+        slow.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        came = await slow.messages()
+        assert len(came) == number + 1 and result_of(came[-1])["content"] == []
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/logging#per-request-log-level-2")
@@ -668,17 +651,6 @@ async def test_a_page_may_send_the_headers_that_a_request_needs() -> None:
 
 @SPEAKS
 async def test_stateless_request_without_a_principal_is_401(speaks: list[str]) -> None:
-    async def authenticate(request: HttpRequest) -> str | None:
-        return request.headers.get("authorization")
-
-    async with served_over_http(Site(speaks).server, authenticate=authenticate) as web:
+    async with served_over_http(Site(speaks).server, authenticate=named) as web:
         assert (await Talk(web).post(call("add", a=1, b=2))).status == 401
         assert (await Talk(web, authorization="ada").post(call("add", a=1, b=2))).json == answered("3")
-
-
-async def test_a_handshake_and_a_request_alone_share_the_endpoint() -> None:
-    async with served_over_http(Site().server) as web:
-        kept = await web.ask("POST", "/mcp", json.dumps(initialize()).encode(), *Talk(web).lines())
-        assert "mcp-session-id" in kept.headers
-        assert (await Talk(web).post(call("add", a=1, b=2))).json == answered("3")
-        assert len(web.site._endpoint.sessions) == 1
