@@ -14,7 +14,6 @@ import pytest
 from mcp_ref import Client, ConnectionClosed, HttpClient, RemoteError, RequestTimeout, Server, UnsupportedRevision
 from mcp_ref.client import negotiation as opening
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.lib.http.message import Exchange
 from mcp_ref.revisions import LEGACY, REVISIONS, Era
 from mcp_ref.transports.memory import MemoryTransport
 from tests.forked_python import quick_python
@@ -42,8 +41,17 @@ async def greeted(wire: Wire, asked: Object, revision: str = LATEST) -> None:
     assert (await wire.receive_object())["method"] == "notifications/initialized"
 
 
-async def done(connecting: asyncio.Task[None]) -> None:
-    await connecting
+async def refused(make: object, said: Object, expected: type[Exception], match: str) -> str:
+    """Respond to the probe so that the client gives up, without asking anything else. Return its error message."""
+    async with raw_server(make) as (client, wire):  # type: ignore[arg-type]
+        connecting = asyncio.create_task(client.connect())
+        asked = await asked_for(wire, "server/discover")
+        await wire.send({"jsonrpc": "2.0", **said, "id": asked["id"]})
+        with pytest.raises(expected, match=match) as found:
+            await connecting
+        await asyncio.wait_for(wire.closed.wait(), PATIENCE)
+        assert wire.frames.empty()
+        return str(found.value)
 
 
 # ------------------------------------------------------------------------------------------------ a modern server
@@ -63,40 +71,36 @@ async def test_the_first_thing_that_a_server_is_asked_is_who_it_is(make: object)
         assert meta_of(asked)[f"{META}clientInfo"] == {"name": "mcp_ref", "version": client._info.version}
         members: Object = {"instructions": "be kind"}
         await wire.send(answer(asked, discovered(MODERN, capabilities={"tools": {}}, **members)))
-        await done(connecting)
+        await connecting
         assert wire.frames.empty()  # nothing else is said before something is wanted
         assert str(client.revision) == MODERN and client.server_can("tools") and client.instructions == "be kind"
         assert (client.server_info.name, client.server_info.version) == ("raw", "1")
 
 
-@pytest.mark.spec("2026-07-28/server/discover#discoverresult-2")
-@pytest.mark.parametrize("meta", [{}, {f"{META}serverInfo": 5}, {f"{META}serverInfo": {"name": "x"}}])
-async def test_a_server_need_not_say_who_it_is(meta: Object) -> None:
+@pytest.mark.spec(
+    "2026-07-28/server/discover#discoverresult-2",
+    "2026-07-28/basic/index#resulttype-3",
+    "2026-07-28/changelog#major-changes-5",
+)
+@pytest.mark.parametrize(
+    ("result", "name"),
+    [
+        (discovered(_meta={}), ""),
+        (discovered(_meta={f"{META}serverInfo": 5}), ""),
+        (discovered(_meta={f"{META}serverInfo": {"name": "x"}}), ""),
+        (discovered(_meta={}, serverInfo={"name": "draft", "version": "1"}), "draft"),
+        ({"supportedVersions": ["1999-01-01", MODERN], "capabilities": {}}, ""),
+    ],
+    ids=["no name", "a number", "no version", "as in a draft", "no type and no hints"],
+)
+async def test_a_server_need_not_say_who_it_is_and_of_what_type_its_discover_result_is(
+    result: Object, name: str
+) -> None:
     async with raw_server(of) as (client, wire):
         connecting = asyncio.create_task(client.connect())
-        asked = await asked_for(wire, "server/discover")
-        await wire.send(answer(asked, discovered(_meta=meta)))
-        await done(connecting)
-        assert client.revision.era == "modern" and client.server_info.name == ""
-
-
-async def test_server_info_of_a_draft_is_in_the_result_itself() -> None:
-    async with raw_server(of) as (client, wire):
-        connecting = asyncio.create_task(client.connect())
-        asked = await asked_for(wire, "server/discover")
-        await wire.send(answer(asked, discovered(_meta={}, serverInfo={"name": "draft", "version": "1"})))
-        await done(connecting)
-        assert client.server_info.name == "draft"
-
-
-@pytest.mark.spec("2026-07-28/basic/index#resulttype-3", "2026-07-28/changelog#major-changes-5")
-async def test_a_discover_result_without_a_type_and_without_hints_is_one() -> None:
-    async with raw_server(of) as (client, wire):
-        connecting = asyncio.create_task(client.connect())
-        asked = await asked_for(wire, "server/discover")
-        await wire.send(answer(asked, {"supportedVersions": ["1999-01-01", MODERN], "capabilities": {}}))
-        await done(connecting)
-        assert str(client.revision) == MODERN
+        await wire.send(answer(await asked_for(wire, "server/discover"), result))
+        await connecting
+        assert str(client.revision) == MODERN and client.server_info.name == name
 
 
 async def test_a_server_of_both_eras_that_names_only_earlier_revisions_is_shaken_hands_with() -> None:
@@ -104,7 +108,7 @@ async def test_a_server_of_both_eras_that_names_only_earlier_revisions_is_shaken
         connecting = asyncio.create_task(client.connect())
         await wire.send(answer(await asked_for(wire, "server/discover"), discovered(LATEST, "2025-06-18")))
         await greeted(wire, await wire.receive_object(), "2025-06-18")
-        await done(connecting)
+        await connecting
         assert str(client.revision) == "2025-06-18"
 
 
@@ -115,20 +119,13 @@ async def test_a_server_of_both_eras_that_names_only_earlier_revisions_is_shaken
 async def test_a_server_of_other_revisions_is_an_error_that_names_them(
     versions: list[str], how: str, make: object
 ) -> None:
-    async with raw_server(make) as (client, wire):  # type: ignore[arg-type]
-        connecting = asyncio.create_task(client.connect())
-        asked = await asked_for(wire, "server/discover")
-        supported: list[JSON] = [*versions]
-        if how == "result":
-            await wire.send(answer(asked, discovered() | {"supportedVersions": supported}))
-        else:
-            data: Object = {"supported": supported, "requested": MODERN}
-            await wire.send(refusal(asked, -32022, "Unsupported protocol version", data))
-        with pytest.raises(UnsupportedRevision, match=versions[0] if versions else "speaks other revisions") as found:
-            await done(connecting)
-        assert MODERN in str(found.value)
-        await asyncio.wait_for(wire.closed.wait(), PATIENCE)
-        assert wire.frames.empty()  # no initialize: the server is modern
+    supported: list[JSON] = [*versions]
+    if how == "result":
+        said: Object = {"result": discovered() | {"supportedVersions": supported}}
+    else:
+        said = refusal({"id": 1}, -32022, "Unsupported protocol version", {"supported": supported, "requested": MODERN})
+    match = versions[0] if versions else "speaks other revisions"
+    assert MODERN in await refused(make, said, UnsupportedRevision, match)
 
 
 @pytest.mark.spec("2026-07-28/basic/versioning#protocol-version-negotiation-2")
@@ -144,9 +141,9 @@ async def test_server_discover_is_repeated_once_for_a_server_that_refuses_the_re
             await wire.send(refusal(await asked_for(wire, "server/discover"), -32022, "no", data))
         if times == 1:
             await wire.send(answer(await asked_for(wire, "server/discover"), discovered()))
-            return await done(connecting)
+            return await connecting
         with pytest.raises(UnsupportedRevision, match=MODERN):
-            await done(connecting)
+            await connecting
         await asyncio.wait_for(wire.closed.wait(), PATIENCE)
         assert wire.frames.empty()
 
@@ -157,28 +154,18 @@ async def test_a_refused_revision_with_earlier_ones_in_the_list_is_followed_by_t
         data: Object = {"supported": [LATEST, "2024-11-05"], "requested": MODERN}
         await wire.send(refusal(await asked_for(wire, "server/discover"), -32022, "no", data))
         await greeted(wire, await wire.receive_object())
-        await done(connecting)
+        await connecting
 
 
 @pytest.mark.parametrize("data", [None, 5, "x", [], {"supported": MODERN}, {"supported": [5, None, {}, [], True]}])
 async def test_server_discover_error_without_a_list_of_revisions_is_only_an_error(data: JSON) -> None:
-    async with raw_server(of) as (client, wire):
-        connecting = asyncio.create_task(client.connect())
-        await wire.send(refusal(await asked_for(wire, "server/discover"), -32022, "no", data))
-        with pytest.raises(UnsupportedRevision):
-            await done(connecting)
+    await refused(of, refusal({"id": 1}, -32022, "no", data), UnsupportedRevision, MODERN)
 
 
 @pytest.mark.parametrize("code", [-32020, -32021])
 @pytest.mark.parametrize("make", [of, alone], ids=["both eras", "modern alone"])
 async def test_modern_error_to_the_probe_is_raised_without_a_handshake(code: int, make: object) -> None:
-    async with raw_server(make) as (client, wire):  # type: ignore[arg-type]
-        connecting = asyncio.create_task(client.connect())
-        await wire.send(refusal(await asked_for(wire, "server/discover"), code, "fix that"))
-        with pytest.raises(RemoteError, match="fix that"):
-            await done(connecting)
-        await asyncio.wait_for(wire.closed.wait(), PATIENCE)
-        assert wire.frames.empty()
+    await refused(make, refusal({"id": 1}, code, "fix that"), RemoteError, "fix that")
 
 
 # ------------------------------------------------------------------------------------------------ an earlier server
@@ -205,13 +192,13 @@ async def test_any_other_answer_is_of_an_earlier_server_which_is_shaken_hands_wi
         asked = await asked_for(wire, "server/discover")
         await wire.send({"jsonrpc": "2.0", **said, "id": asked["id"]})
         await greeted(wire, await wire.receive_object())
-        await done(connecting)
+        await connecting
         assert str(client.revision) == LATEST
         ping = asyncio.create_task(client.ping())
         asked = await wire.receive_object()
         assert asked["method"] == "ping" and "_meta" not in asked.get("params", {})  # type: ignore[operator]
         await wire.send(answer(asked, {}))
-        await done(ping)
+        await ping
 
 
 @pytest.mark.spec(
@@ -219,14 +206,7 @@ async def test_any_other_answer_is_of_an_earlier_server_which_is_shaken_hands_wi
 )
 @pytest.mark.parametrize("said", NOT_MODERN, ids=json.dumps)
 async def test_modern_only_client_says_how_to_speak_to_a_legacy_server(said: Object) -> None:
-    async with raw_server(alone) as (client, wire):
-        connecting = asyncio.create_task(client.connect())
-        asked = await asked_for(wire, "server/discover")
-        await wire.send({"jsonrpc": "2.0", **said, "id": asked["id"]})
-        with pytest.raises(UnsupportedRevision, match="leave `revision` out"):
-            await done(connecting)
-        await asyncio.wait_for(wire.closed.wait(), PATIENCE)
-        assert wire.frames.empty()
+    await refused(alone, said, UnsupportedRevision, "leave `revision` out")
 
 
 @pytest.mark.spec("2026-07-28/basic/transports/stdio#backward-compatibility-1")
@@ -237,7 +217,7 @@ async def test_a_server_that_says_nothing_is_also_offered_the_handshake(monkeypa
         connecting = asyncio.create_task(client.connect())
         await asked_for(wire, "server/discover")
         await greeted(wire, await wire.receive_object())
-        await done(connecting)
+        await connecting
         assert client.revision.era == "legacy"
 
 
@@ -255,7 +235,7 @@ async def test_a_server_that_takes_its_time_may_still_say_that_it_is_modern(
         if how != "at once":
             await wire.send(refusal(greeting, -32601))
         await wire.send(answer(asked, discovered(capabilities={"tools": {}})))
-        await done(connecting)
+        await connecting
         assert client.revision.era == "modern" and client.server_can("tools")
         listing = asyncio.create_task(client.list_tools())
         result: Object = {"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "public"}
@@ -272,13 +252,13 @@ async def test_an_answer_to_the_first_question_that_comes_after_the_handshake_ch
         connecting = asyncio.create_task(client.connect())
         asked = await asked_for(wire, "server/discover")
         await greeted(wire, await wire.receive_object())
-        await done(connecting)
+        await connecting
         await wire.send(answer(asked, discovered()))
         ping = asyncio.create_task(client.ping())
         asked = await wire.receive_object()
         assert asked["method"] == "ping"
         await wire.send(answer(asked, {}))
-        await done(ping)
+        await ping
         assert str(client.revision) == LATEST
 
 
@@ -302,7 +282,7 @@ async def test_negotiation_with_both_requests_ends_at_the_time_limit_of_one() ->
         await asked_for(wire, "server/discover")
         begun = asyncio.get_running_loop().time()
         await greeted(wire, await wire.receive_object())
-        await done(connecting)
+        await connecting
         assert asyncio.get_running_loop().time() - begun < 0.9
 
 
@@ -314,7 +294,7 @@ async def test_legacy_only_client_begins_with_initialize(revisions: list[str]) -
     async with raw_server(lambda t: Client(t, revisions=revisions)) as (client, wire):
         connecting = asyncio.create_task(client.connect())
         await greeted(wire, await wire.receive_object())
-        await done(connecting)
+        await connecting
 
 
 async def test_a_handshake_that_is_refused_with_a_list_of_revisions_is_an_error_that_names_them() -> None:
@@ -324,7 +304,7 @@ async def test_a_handshake_that_is_refused_with_a_list_of_revisions_is_an_error_
         data: Object = {"supported": [MODERN], "requested": LATEST}
         await wire.send(refusal(asked, -32022, "Unsupported protocol version", data))
         with pytest.raises(UnsupportedRevision, match=f"the server speaks {MODERN}; this client speaks {LATEST}"):
-            await done(connecting)
+            await connecting
 
 
 # ------------------------------------------------------------------------------------------------ server processes
@@ -404,15 +384,16 @@ async def test_eras_are_remembered_by_server_and_probed_again_if_wrong(transport
         assert eras == {name: speaks}
 
 
-async def says_who(exchange: Exchange, message: Object) -> None:
-    exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered())))
+async def discovers(exchange: object, message: Object) -> None:
+    """Respond as a modern server."""
+    exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered())))  # type: ignore[attr-defined]
 
 
 async def test_http_client_is_still_open_for_the_fallback_to_the_other_era() -> None:
     async with scripted() as site:
         refused = frame({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no"}})
         site.on("initialize", status(400, refused))
-        site.on("server/discover", says_who)
+        site.on("server/discover", discovers)
         eras: dict[str, Era] = {site.url: "legacy"}
         async with Client(site.url, http=HttpClient(), eras=eras, timeout=PATIENCE) as client:
             assert client.revision.era == "modern"
@@ -502,11 +483,6 @@ async def test_every_client_with_every_server_ends_as_the_specs_matrix_says(
 
 
 # ------------------------------------------------------------------------------------------------ HTTP
-
-
-async def discovers(exchange: object, message: Object) -> None:
-    """Respond as a modern server."""
-    exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered())))  # type: ignore[attr-defined]
 
 
 FALLS_BACK: dict[str, Step] = {
