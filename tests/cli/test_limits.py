@@ -48,7 +48,8 @@ def test_limits_are_positive_numbers() -> None:
 
 def test_limits_command_prints_tables_and_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["limits"]) == 0
-    assert "MAX_BATCH  1,000" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "MAX_BATCH  1,000" in printed and "CANCEL_SECONDS  0.5" in printed
     assert main(["limits", "--json"]) == 0
     assert {"jsonrpc/messages.py"} <= {entry["module"] for entry in json.loads(capsys.readouterr().out)}
 
