@@ -659,3 +659,87 @@ WEB_PAIRS: dict[str, tuple[str, Case]] = {
     "missing_session_is_400": (
         "session_header", web(_post(PING, headers={"Mcp-Session-Id": None}, status=404), _post(PING, headers={"Mcp-Session-Id": None}, status=400))),
 }  # fmt: skip
+
+
+def _session(*messages: Any, **capabilities: Any) -> tuple[Sequence[Event], Head]:
+    return frames([*handshake(**capabilities), *messages]), STARTED
+
+
+def _modern(*messages: Any) -> tuple[Sequence[Event], Head]:
+    return new([*messages], [])[0], STARTED
+
+
+def _http(web: Web) -> tuple[Sequence[Event], Head]:
+    return web.events, HTTP
+
+
+def _progress(token: Any) -> Any:
+    return s(None, "notifications/progress", {"progressToken": token, "progress": 1})
+
+
+TOKEN: dict[str, Any] = {"_meta": {"progressToken": 1}}
+TRACKED = c(5, "ping", TOKEN)[1]
+TRACKED_TASK: Messages = [*listed(TASKS), c(2, "tools/call", {"name": "t", "task": {}, **TOKEN}), s(2, result={"task": TASK})]  # fmt: skip
+ILLEGAL_URI = {"type": "resource", "resource": {"uri": "a b", "text": "", "mimeType": "text/plain"}}
+TEXT_ONLY = {**said("assistant", *TEXT), "model": "m", "stopReason": "endTurn"}
+ANSWERED = sample([said("user", *TEXT), said("assistant", USE), said("user", USED)])
+STATELESS_RETRY = {"name": "t", "inputResponses": RETRY["inputResponses"]}
+
+
+def _acknowledged(has_prompts: bool) -> Any:
+    notifications = {"promptsListChanged": has_prompts, "toolsListChanged": True}
+    return s(None, "notifications/subscriptions/acknowledged", {"notifications": notifications, **SUB})
+
+
+FURTHER: list[tuple[str, tuple[Sequence[Event], Head]]] = [
+    ("json_rpc", _session(c(1, "ping", [1]), s(1, **error(-32602)))),
+    ("json_rpc", _session(("client", {"jsonrpc": "2.0", "id": 1, "method": 5}), s(1, **error(-32600)))),
+    ("json_rpc", _session(("client", {"jsonrpc": "2.0", "id": 1}))),
+    ("response_id", _session(c(result={}))),
+    ("result_or_error", _session(c(1, "ping"), s(1, result="x"))),
+    ("id_used_once response_id", _session(c(1, "ping"), c(1, "ping"), *[s(1, result={})] * 3)),
+    ("no_batch", _session(("client", []), revision="2025-03-26")),
+    ("", _modern(m(1, "tools/call", {"name": "t"}, capabilities={"extensions": {"a.b/c": {}}}), done(1, resultType="odd"))),
+    ("", _modern(m(1, "x", capabilities={"extensions": {PREFIX + "x": {}}}), s(1, **error(-32601)))),
+    ("capability_members", _modern(m(1, "x", capabilities={"extensions": {"a.b/c": 5}}), s(1, **error(-32601)))),
+    ("capability_members", _session(client={"experimental": {"x": 5}})),
+    ("", _modern(m(1, "x", revision="2025-11-25"), s(1, **error(-32022, data={"supported": [MODERN, "2025-11-25"], "requested": "2025-11-25"})))),
+    ("supported_is_listed", _modern(m(1, "x"), s(1, **error(-32022, data={"supported": [MODERN], "requested": MODERN})))),
+    ("discover_is_served", (frames([m(1, "server/discover"), s(1, **error(-32601)), m(2, "tools/list"), page(2, tools=[])]), STARTED)),
+    ("own_request", _session(s(7, "ping"), c(None, "notifications/cancelled", {"requestId": 7}), c(7, result={}))),
+    ("", _http(_post(TRACKED, stream=[{"sse": None, "id": "1"}, _progress(1)[1], PONG]))),
+    ("", _http(Web().open(session=None).post(TRACKED, stream=[{"sse": None, "id": "1"}, _progress(1)[1], PONG]))),
+    ("known_token", _http(_post(TRACKED, stream=[{"sse": None, "id": "1"}, _progress(2)[1], PONG]))),
+    ("known_token", _http(Web().open(session=None).post(TRACKED, stream=[{"sse": None, "id": "1"}, _progress(2)[1], PONG]))),
+    ("", _http(_post(TRACKED, reply=PONG).get(stream=[_progress(1)[1]]))),
+    ("", _http(Web().open().post(TRACKED, status=503).post({**TRACKED, "id": 6}, reply=s(6, result={})[1]))),
+    ("", _session(*TRACKED_TASK, _progress(1))),
+    ("", _session(*TRACKED_TASK[:-1], s(2, **error(-32603)), _progress(1))),
+    ("after_response", _session(*TRACKED_TASK, *got(3, "completed"), _progress(1))),
+    ("terminal_status", _session(*BEGIN, s(None, "notifications/tasks/status", {**TASK, "status": "completed"}), *got(3, "working"))),
+    ("result_fits", _session(*BEGIN, c(3, "tasks/get", {"taskId": "T"}), s(3, result={**TASK, "status": 5}))),
+    ("task_is_declared", _session(*BEGIN[:-1], s(2, result={"content": []}), server={"tools": {}, "tasks": {"list": {}}})),
+    ("", _http(_post(c(5, "tasks/get", {"taskId": "X"})[1], reply=s(5, **error(-32603))[1]))),
+    ("embedded_resource", _session(c(1, "prompts/get", {"name": "p"}), s(1, result={"messages": [said("user", ILLEGAL_URI)]}))),
+    ("flat_schema", _session(s(1, "elicitation/create", form({"type": "array"})), c(1, result={"action": "decline"}))),
+    ("flat_schema", _session(s(1, "elicitation/create", form({"type": "object", "properties": {"n": {"type": "text"}}})), c(1, result={"action": "accept", "content": {"n": "x"}}))),
+    ("capability_of_receiver", _session(s(1, "elicitation/create", form(FLAT)), c(1, **error(-32601)), client={})),
+    ("params_fit", _session(*asks({"messages": 5, "maxTokens": 9}))),
+    ("tool_choice", _session(s(1, "sampling/createMessage", {**HELLO, "toolChoice": {"mode": "required"}}), c(1, result=TEXT_ONLY))),
+    ("", _session(s(1, "sampling/createMessage", {**HELLO, "toolChoice": {"mode": "required"}}), c(1, result={**TEXT_ONLY, "stopReason": "maxTokens"}))),
+    ("", _session(s(1, "sampling/createMessage", {**ANSWERED, "toolChoice": {"mode": "required"}}), c(1, result=TEXT_ONLY))),
+    ("state_is_returned", _modern(CALL, needs(ROOTS), m(2, "tools/call", STATELESS_RETRY), CALLED)),
+    ("", _modern(CALL, done(1, resultType="input_required", inputRequests=ROOTS), m(2, "tools/call", STATELESS_RETRY), CALLED)),
+    ("only_requested", _modern(*LISTEN, _acknowledged(True))),
+    ("", _modern(*LISTEN, _acknowledged(False))),
+    ("", _http(Web().get(target=OAUTH_SERVER, reply=b"<html>"))),
+    ("pkce", _http(_token("grant_type=authorization_code&resource=https://a/"))),
+    ("pkce", _http(_auth(AUTHORIZE.replace("code_challenge=y&", "")))),
+    ("pkce", _http(_auth(AUTHORIZE.replace("&code_challenge_method=S256", "")))),
+    ("ended_session", _http(Web(session="abc").open())),
+    ("ended_session", _http(_post(PING, status=404).post(c(6, "ping")[1], status=404))),
+    ("negotiated_header", _http(Web().open("2025-06-18").post(PING, headers={"MCP-Protocol-Version": "2030-01-01"}, reply=PONG))),
+    ("response_type", _http(_post(PING, reply=b""))),
+    ("", _http(Web().open().get(stream=[{"sse": s(None, "x")[1], "id": "1"}]).get(stream=[{"sse": s(None, "x")[1], "id": "1"}]))),
+]  # fmt: skip
+"""The rules that a conversation breaks, where a case above has not its form, and the conversation."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from mcp_ref.check.recording import Event, Head
 from mcp_ref.check.rules import RULES
-from tests.check.cases import CASES, PAIRS, WEB_CASES, WEB_PAIRS
+from tests.check.cases import CASES, FURTHER, PAIRS, WEB_CASES, WEB_PAIRS
 from tests.check.talk import broken
 
 ALONE = {**CASES, **WEB_CASES}
@@ -28,6 +31,13 @@ def test_rule_about_the_response_to_a_wrong_message_is_broken_beside_the_rule_of
     cause, (wrong, clean, head) = BESIDE[name]
     assert broken(wrong, head) == sorted([cause, name])
     assert broken(clean, head) == [cause]
+
+
+@pytest.mark.parametrize(("rules", "case"), FURTHER)
+def test_rules_are_broken_in_another_form_and_by_no_legal_neighbor(
+    rules: str, case: tuple[Sequence[Event], Head]
+) -> None:
+    assert broken(*case) == rules.split()
 
 
 def test_each_rule_has_a_case() -> None:
