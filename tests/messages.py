@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 from mcp_ref.codec import members_of
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import Revision
@@ -17,18 +19,21 @@ CACHEABLE = (
 )
 """The methods whose results have caching hints."""
 
+Received: TypeAlias = dict[str, Any]
+"""A message from the package, or a part of one. A test reads its members without first checking their types."""
 
-def request(method: str, params: Object | None = None, id: JSON = 1) -> Object:
+
+def request(method: str, params: Object | None = None, id: JSON = 1) -> Received:
     """Return a request as on the wire."""
     return {"jsonrpc": "2.0", "id": id, "method": method, **({"params": params} if params is not None else {})}
 
 
-def notification(method: str, params: Object | None = None) -> Object:
+def notification(method: str, params: Object | None = None) -> Received:
     """Return a notification as on the wire."""
     return {"jsonrpc": "2.0", "method": method, **({"params": params} if params is not None else {})}
 
 
-def initialize(revision: str = "2025-11-25", capabilities: Object | None = None, id: JSON = "init") -> Object:
+def initialize(revision: str = "2025-11-25", capabilities: Object | None = None, id: JSON = "init") -> Received:
     """Return the first request of a session."""
     info: Object = {"name": "raw", "version": "1"}
     params: Object = {"protocolVersion": revision, "capabilities": capabilities or {}, "clientInfo": info}
@@ -37,7 +42,7 @@ def initialize(revision: str = "2025-11-25", capabilities: Object | None = None,
 
 def stateless_request(
     method: str, params: Object | None = None, id: JSON = 1, capabilities: Object | None = None, **meta: JSON
-) -> Object:
+) -> Received:
     """Return a stateless request.
 
     Args:
@@ -70,17 +75,26 @@ def complete(id: JSON = 1, **result: JSON) -> Object:
     return {"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete", "_meta": server_info_meta(), **result}}
 
 
-def result_of(answer: JSON) -> Object:
+def result_of(answer: JSON) -> Received:
     """Return the result in a response."""
-    assert isinstance(answer, dict) and isinstance(answer.get("result"), dict), answer
+    assert isinstance(answer, dict) and "result" in answer, answer
     result = answer["result"]
-    assert isinstance(result, dict)
+    assert isinstance(result, dict), answer
     return result
 
 
-def error_of(answer: JSON, code: int, id: JSON = 1) -> Object:
+def text_of(answer: JSON) -> str:
+    """Return the only text in the response to a tools/call, in any revision."""
+    result = result_of(answer)
+    if "toolResult" in result:
+        return str(result["toolResult"])
+    (block,) = result["content"]
+    return str(block["text"])
+
+
+def error_of(answer: JSON, code: int, id: JSON = 1) -> Received:
     """Return the error in a response. Fail if its code or id is another."""
-    assert isinstance(answer, dict) and isinstance(answer.get("error"), dict), answer
+    assert isinstance(answer, dict) and "error" in answer, answer
     error = answer["error"]
     assert isinstance(error, dict) and error["code"] == code and answer["id"] == id, answer
     assert isinstance(error["message"], str) and error["message"]

@@ -10,7 +10,7 @@ import struct
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Unpack
+from typing import Any, Unpack
 
 from mcp_ref import Context, Server, TextContent
 from mcp_ref.jsonrpc.messages import JSON, Object
@@ -19,7 +19,7 @@ from mcp_ref.lib.http.server import HttpServer, start_server
 from mcp_ref.revisions import REVISIONS, Revision
 from mcp_ref.server.http import HttpApp, HttpOptions
 from tests.http_wire import mirrored_headers
-from tests.messages import initialize, notification, request
+from tests.messages import Received, initialize, notification, request
 from tests.settings import PATIENCE
 
 JSON_TYPE, SSE_TYPE = "application/json", "text/event-stream"
@@ -46,19 +46,17 @@ class Reply:
         return self.headers.get("content-type")
 
     @property
-    def json(self) -> JSON:
+    def json(self) -> Any:
         assert self.kind == JSON_TYPE, (self.status, self.headers, self.body)
-        value: JSON = json.loads(self.body)
-        return value
+        return json.loads(self.body)
 
     @property
     def why(self) -> str:
         """The message of the JSON-RPC error without an id that explains a refusal."""
         value = self.json
-        assert isinstance(value, dict) and value.keys() == {"jsonrpc", "error"}, value
-        error = value["error"]
-        assert isinstance(error, dict) and value["jsonrpc"] == "2.0" and error["code"] == -32600
-        return str(error["message"])
+        assert value.keys() == {"jsonrpc", "error"}, value
+        assert value["jsonrpc"] == "2.0" and value["error"]["code"] == -32600
+        return str(value["error"]["message"])
 
     async def block(self) -> str | None:
         """Return the next block of an event stream, without its empty line; None at the end."""
@@ -90,21 +88,20 @@ class Reply:
             found.append(event)
         return found
 
-    async def message(self) -> JSON:
+    async def message(self) -> Any:
         """Return the message of the next event that has one."""
         while (event := await self.event()) is not None:
             if event["data"]:
-                value: JSON = json.loads(event["data"])
-                return value
+                return json.loads(event["data"])
         raise AssertionError("the stream has ended")
 
-    async def object(self) -> Object:
+    async def object(self) -> Received:
         """Return the message of the next event. Fail if it is not an object."""
         value = await self.message()
         assert isinstance(value, dict), value
         return value
 
-    async def messages(self) -> list[JSON]:
+    async def messages(self) -> list[Any]:
         """Return all messages until the response ends."""
         return messages(await self.events())
 
@@ -115,7 +112,7 @@ class Reply:
         await _close(self.writer)
 
 
-def messages(events: list[dict[str, str]]) -> list[JSON]:
+def messages(events: list[dict[str, str]]) -> list[Any]:
     """Return the messages in events."""
     return [json.loads(event["data"]) for event in events if event["data"]]
 
@@ -214,15 +211,14 @@ class Talk:
         """End the session."""
         return await self.web.ask("DELETE", self.web.site.path, b"", *self.lines(Content_Type=None, **headers))
 
-    async def handshake(self, revision: str = POLLED, capabilities: Object | None = None) -> Object:
+    async def handshake(self, revision: str = POLLED, capabilities: Object | None = None) -> Received:
         """Make the handshake, and return the InitializeResult."""
         reply = await self.post(initialize(revision, capabilities))
         self.id = reply.headers["mcp-session-id"]
-        answer = reply.json if reply.kind == JSON_TYPE else await reply.object()
-        assert isinstance(answer, dict) and isinstance(answer["result"], dict), answer
-        assert answer["result"]["protocolVersion"] == revision
+        result: Received = (reply.json if reply.kind == JSON_TYPE else await reply.object())["result"]
+        assert result["protocolVersion"] == revision
         assert (await self.post(notification("notifications/initialized"))).status == 202
-        return answer["result"]
+        return result
 
 
 @contextlib.asynccontextmanager
@@ -357,17 +353,17 @@ def _nothing() -> None:
     """Do nothing."""
 
 
-def call(tool: str, id: JSON = 1, /, **arguments: JSON) -> Object:
+def call(tool: str, id: JSON = 1, /, **arguments: JSON) -> Received:
     """Return a request that calls a tool."""
     return request("tools/call", {"name": tool, "arguments": arguments}, id)
 
 
-def said(data: JSON) -> Object:
+def said(data: JSON) -> Received:
     """Return the notification that `Context.log` sends."""
     return notification("notifications/message", {"level": "info", "data": data})
 
 
-def answered(text: str, id: JSON = 1) -> Object:
+def answered(text: str, id: JSON = 1) -> Received:
     """Return the response to a call."""
     return {"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}}
 

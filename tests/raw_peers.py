@@ -6,15 +6,18 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 from mcp_ref import Client, Server
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.transports.memory import MemoryTransport, memory_pair
 from mcp_ref.transports.stdio.server import StdioServerTransport
 from tests.http_wire import http_wire
-from tests.messages import CACHEABLE, initialize, notification, request, result_of, stateless_request
+from tests.messages import CACHEABLE, Received, initialize, notification, request, result_of, stateless_request
 from tests.settings import META, MODERN, PATIENCE
+
+T = TypeVar("T")
 
 
 class Wire:
@@ -29,13 +32,12 @@ class Wire:
         """Send one frame: bytes as they are (without the newline), other values as JSON."""
         await self._write(frame if isinstance(frame, bytes) else json.dumps(frame).encode())
 
-    async def receive(self) -> JSON:
+    async def receive(self) -> Any:
         """Return the next frame, as JSON."""
         async with asyncio.timeout(PATIENCE):
-            value: JSON = json.loads(await self.frames.get())
-        return value
+            return json.loads(await self.frames.get())
 
-    async def receive_object(self) -> Object:
+    async def receive_object(self) -> Received:
         """Return the next frame. Fail if it is not an object."""
         value = await self.receive()
         assert isinstance(value, dict), value
@@ -43,12 +45,12 @@ class Wire:
 
     async def ask_stateless(
         self, method: str, params: Object | None = None, id: JSON = 1, capabilities: Object | None = None, **meta: JSON
-    ) -> Object:
+    ) -> Received:
         """Send a stateless request and return its response. Fail if another frame comes first."""
         await self.send(stateless_request(method, params, id, capabilities, **meta))
         return await self.receive_object()
 
-    async def ask(self, method: str, params: Object | None = None, id: JSON = "q") -> Object:
+    async def ask(self, method: str, params: Object | None = None, id: JSON = "q") -> Received:
         """Send a request and return its response. Fail if another frame comes first."""
         await self.send(request(method, params, id))
         return await self.receive_object()
@@ -80,21 +82,16 @@ class StatelessWire(Wire):
     async def send(self, frame: JSON | bytes) -> None:
         """Send one frame. Add the required `_meta` to a request."""
         if isinstance(frame, dict) and "method" in frame and "id" in frame:
-            params = frame.get("params", {})
-            assert isinstance(params, dict) and isinstance(frame["method"], str)
-            meta = params.get("_meta", {})
-            assert isinstance(meta, dict)
+            asked: Received = {"params": {}, **frame}
+            method, params, id = asked["method"], asked["params"], asked["id"]
             # earlier revisions send all log messages unless they are told otherwise
-            stamped = stateless_request(frame["method"], params, frame["id"], self._capabilities, logLevel="debug")[
-                "params"
-            ]
-            assert isinstance(stamped, dict) and isinstance(stamped["_meta"], dict)
-            frame = {**frame, "params": {**stamped, "_meta": {**stamped["_meta"], **meta}}}
-            change = self._cacheable.add if frame["method"] in CACHEABLE else self._cacheable.discard
-            change(json.dumps(frame["id"]))
+            frame = stamped = stateless_request(method, params, id, self._capabilities, logLevel="debug")
+            stamped["params"]["_meta"] |= params.get("_meta", {})
+            change = self._cacheable.add if method in CACHEABLE else self._cacheable.discard
+            change(json.dumps(id))
         await super().send(frame)
 
-    async def receive(self) -> JSON:
+    async def receive(self) -> Any:
         """Return the next frame, without the members that every result has."""
         frame = await super().receive()
         if not isinstance(frame, dict) or "result" not in frame:
@@ -237,7 +234,7 @@ async def raw_server(client: Callable[[MemoryTransport], Client]) -> AsyncIterat
         await made.close()
 
 
-async def legacy_initialize(wire: Wire) -> Object:
+async def legacy_initialize(wire: Wire) -> Received:
     """Return the client's `initialize`. Refuse `server/discover` first, as a server of the legacy era does."""
     asked = await wire.receive_object()
     if asked["method"] == "server/discover":
@@ -248,19 +245,27 @@ async def legacy_initialize(wire: Wire) -> Object:
     return asked
 
 
-async def answer(wire: Wire, method: str, result: Object) -> Object:
+async def answer(wire: Wire, method: str, result: Object) -> Received:
     """Respond to the client's next request, and return its params."""
     asked = await wire.receive_object()
     assert asked["method"] == method, asked
     await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
-    params = asked.get("params", {})
-    assert isinstance(params, dict)
+    params: Received = asked.get("params", {})
     return params
+
+
+async def served(calling: Coroutine[object, object, T], wire: Wire, result: JSON) -> tuple[T, Received]:
+    """Serve the next request, which a client's call sends. Return the outcome of the call, and the request."""
+    task = asyncio.create_task(calling)
+    asked = await wire.receive_object()
+    await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+    async with asyncio.timeout(PATIENCE):
+        return await task, asked
 
 
 async def handshake(
     client: Client, wire: Wire, revision: str = "2025-11-25", capabilities: Object | None = None
-) -> Object:
+) -> Received:
     """Connect a client to a raw server, in any revision. Return the params of the client's first request."""
     if revision == MODERN:
         return await meet(client, wire, capabilities or {})
@@ -272,12 +277,11 @@ async def handshake(
     async with asyncio.timeout(PATIENCE):
         await connecting
     assert (await wire.receive_object())["method"] == "notifications/initialized"
-    params = asked["params"]
-    assert isinstance(params, dict)
+    params: Received = asked["params"]
     return params
 
 
-async def meet(client: Client, wire: Wire, capabilities: Object | None = None) -> Object:
+async def meet(client: Client, wire: Wire, capabilities: Object | None = None) -> Received:
     """Connect a client to a raw server of 2026-07-28. Return the params of the client's first request."""
     connecting = asyncio.create_task(client.connect())
     declared: Object = capabilities if capabilities is not None else {"tools": {"listChanged": True}}
@@ -288,7 +292,7 @@ async def meet(client: Client, wire: Wire, capabilities: Object | None = None) -
     return params
 
 
-async def reply(wire: Wire, method: str, result: Object) -> Object:
+async def reply(wire: Wire, method: str, result: Object) -> Received:
     """Respond to the client's next request as a server of 2026-07-28, and return its params."""
     return await answer(wire, method, {"resultType": "complete", **result})
 

@@ -6,6 +6,7 @@ import asyncio
 
 from mcp_ref import Client
 from mcp_ref.jsonrpc.messages import JSON, Object
+from tests.messages import Received
 from tests.raw_peers import Wire
 from tests.settings import PATIENCE
 
@@ -38,22 +39,21 @@ def refusal(asked: Object, code: int, message: str = "no", data: JSON = None) ->
     return {"jsonrpc": "2.0", "id": asked["id"], "error": error}
 
 
-def params_of(asked: Object) -> Object:
+def params_of(asked: Received) -> Received:
     """Return the params of a request."""
-    params = asked["params"]
-    assert isinstance(params, dict)
+    params: Received = asked["params"]
     return params
 
 
-def meta_of(asked: Object) -> Object:
+def meta_of(asked: Received) -> Received:
     """Return the `_meta` of a stateless request. Fail if a required member is missing."""
-    meta = params_of(asked)["_meta"]
-    assert isinstance(meta, dict) and meta[f"{META}protocolVersion"] == MODERN, asked
+    meta: Received = asked["params"]["_meta"]
+    assert meta[f"{META}protocolVersion"] == MODERN, asked
     assert isinstance(meta[f"{META}clientCapabilities"], dict) and isinstance(meta[f"{META}clientInfo"], dict), asked
     return meta
 
 
-async def asked_for(wire: Wire, method: str) -> Object:
+async def asked_for(wire: Wire, method: str) -> Received:
     """Return the next frame, which must be a stateless request of that method."""
     asked = await wire.receive_object()
     assert asked["method"] == method, asked

@@ -707,7 +707,7 @@ async def test_call_cancelled_after_its_response_came_sends_no_cancelled(revisio
         await (meet(client, wire, OFFERS) if revision == MODERN else handshake(client, wire, revision, OFFERS))
         calling = asyncio.create_task(client.call_tool("t"))
         asked = await wire.receive_object()
-        pending = client.session.dispatcher.pending[asked["id"]]  # type: ignore[index]
+        pending = client.session.dispatcher.pending[asked["id"]]
         await wire.send(answer(asked, DONE))
         while pending.outcome is None:
             await asyncio.sleep(0)

@@ -58,16 +58,16 @@ async def said(talk: Talk, updated_first: bool = False) -> list[JSON]:
     found: list[JSON] = []
     if updated_first:
         first = await listening.object()
-        found.append(first["params"]["uri"])  # type: ignore[index, call-overload]
+        found.append(first["params"]["uri"])
     reply = await talk.post(request("tools/call", {"name": "work"}))
     for message in await reply.messages() if reply.kind == "text/event-stream" else []:
         if isinstance(message, dict) and message.get("method") == "notifications/message":
-            found.append(message["params"]["data"])  # type: ignore[index, call-overload]
+            found.append(message["params"]["data"])
     await talk.post(request("resources/subscribe", {"uri": "notes://end"}))
     talk.web.site._catalog.announcers.announce("notifications/resources/updated", "notes://end")
     while True:
         message = await listening.object()
-        uri = message["params"]["uri"]  # type: ignore[index, call-overload]
+        uri = message["params"]["uri"]
         if uri == "notes://end":
             return found
         found.append(uri)

@@ -431,7 +431,7 @@ async def test_a_batch_is_answered_by_one_array() -> None:
         assert sorted(map(str, reply.json)) == sorted(map(str, [answered("3", 1), answered("7", 2)]))
         mixed = (await talk.post([bare, spoiled, call("add", 3, a=1, b=2), "x"])).json
         assert isinstance(mixed, list) and len(mixed) == 4
-        codes = [m["error"]["code"] for m in mixed if isinstance(m, dict) and isinstance(m.get("error"), dict)]  # type: ignore[call-overload,index]
+        codes = [m["error"]["code"] for m in mixed if isinstance(m, dict) and isinstance(m.get("error"), dict)]
         assert codes == [-32600] * 3 and answered("3", 3) in mixed
         nobody_waits: list[JSON] = [{"jsonrpc": "2.0", "id": 9, "result": {}}, error(8, 1, "no")]
         silences: list[list[JSON]] = [[silent], [silent, silent], nobody_waits]
