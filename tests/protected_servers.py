@@ -19,10 +19,10 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import Unpack
+from typing import Any, Unpack
 from urllib.parse import parse_qs, parse_qsl, unquote_plus, urlencode
 
-from mcp_ref import HttpClient, Server
+from mcp_ref import AuthorizationCode, HttpClient, Server
 from mcp_ref.basic.authorization.challenges import write_challenge
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange, HeaderList
@@ -292,6 +292,10 @@ class World:
             if location is not None:
                 async with http.request("GET", location) as response:
                     await response.read(100_000)
+
+    def login(self, **options: Any) -> AuthorizationCode:
+        """Return an authorizer that signs in with this browser."""
+        return AuthorizationCode(open_browser=self.browse, **options)
 
     def asked_scopes(self) -> list[str]:
         """Return the scopes of each authorization request."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from mcp_ref import Context, Principal, Protection, Server, TextContent
 from mcp_ref.basic.authorization.challenges import Challenge, parse_challenges
-from mcp_ref.jsonrpc.messages import JSON, Object
-from tests.messages import request, stateless_request
+from mcp_ref.jsonrpc.messages import JSON
+from tests.messages import Received, request, stateless_request
 from tests.raw_http_client import Reply, Talk, Web, call
 
 RESOURCE = "https://mcp.example/mcp"
@@ -18,11 +19,18 @@ WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
 class Tokens:
-    """A verifier. A token is a name; `grant` adds one."""
+    """A verifier. A token is a name; `grant` adds one.
 
-    def __init__(self) -> None:
+    Args:
+        names: Tokens without scopes.
+        scoped: Tokens with their scopes.
+    """
+
+    def __init__(self, *names: str, **scoped: Sequence[str]) -> None:
         self.known: dict[str, Principal] = {}
         self.asked: list[str] = []
+        for token, scopes in {**dict.fromkeys(names, ()), **scoped}.items():
+            self.grant(token, *scopes)
 
     def grant(self, token: str, *scopes: str, subject: str = "alice", **changes: object) -> str:
         """Add a token for one hour, and return it."""
@@ -114,16 +122,16 @@ def challenge(reply: Reply) -> Challenge:
     return found
 
 
-def modern_call(tool: str, **arguments: JSON) -> Object:
+def modern_call(tool: str, **arguments: JSON) -> Received:
     """Return a stateless request that calls a tool."""
     return stateless_request("tools/call", {"name": tool, "arguments": arguments})
 
 
-def legacy_call(tool: str, **arguments: JSON) -> Object:
+def legacy_call(tool: str, **arguments: JSON) -> Received:
     """Return a request of a session that calls a tool."""
     return call(tool, 1, **arguments)
 
 
-def read(uri: str) -> Object:
+def read(uri: str) -> Received:
     """Return a request that reads a resource."""
     return request("resources/read", {"uri": uri})

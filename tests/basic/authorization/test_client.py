@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
@@ -57,7 +58,7 @@ async def connected(
 ) -> AsyncIterator[tuple[Client, World]]:
     """Connect a client to a protected server. Without `authorizer`, sign in."""
     async with protected(**options) as world:
-        authorizer = authorizer or AuthorizationCode(open_browser=world.browse)
+        authorizer = authorizer or world.login()
         async with Client(world.url, revision=revision, authorization=authorizer, timeout=20) as client:
             yield client, world
 
@@ -120,7 +121,7 @@ async def test_token_is_in_the_header_of_every_request_of_both_eras(revision: st
 async def test_token_is_in_every_request_over_http_sse() -> None:
     async with protected() as world:
         world.mcp.always("/mcp", status(404))
-        url, login = f"{world.mcp.base}/sse", AuthorizationCode(open_browser=world.browse)
+        url, login = f"{world.mcp.base}/sse", world.login()
         metadata = {**(world.mcp.metadata or {}), "resource": url}
         world.mcp.always(f"{PRM_PATH}/mcp", status(404))
         world.mcp.always(f"{PRM_PATH}/sse", status(200, metadata))
@@ -150,13 +151,13 @@ async def test_first_scopes_are_the_challenge_else_the_metadata_else_none(
     async with protected() as world:
         world.mcp.scope = challenged
         world.mcp.metadata = {**(world.mcp.metadata or {}), "scopes_supported": [*published] if published else None}
-        await call(world, AuthorizationCode(open_browser=world.browse, scopes=extra))
+        await call(world, world.login(scopes=extra))
         assert world.asked_scopes() == [asked]
 
 
 async def test_resource_parameter_false_leaves_resource_out_of_all_requests() -> None:
     async with protected() as world:
-        login = AuthorizationCode(open_browser=world.browse, resource_parameter=False)
+        login = world.login(resource_parameter=False)
         await call(world, login)
         world.auth.tokens.clear()
         await call(world, login)
@@ -167,7 +168,7 @@ async def test_resource_parameter_false_leaves_resource_out_of_all_requests() ->
 async def test_offline_access_is_asked_with_consent_if_the_authorization_server_lists_it() -> None:
     async with protected() as world:
         world.auth.metadata["scopes_supported"] = ["offline_access"]
-        await call(world, AuthorizationCode(open_browser=world.browse))
+        await call(world, world.login())
         [seen] = world.auth.requests("/authorize")
         assert (seen.values["scope"], seen.values["prompt"]) == ("read offline_access", "consent")
 
@@ -194,7 +195,7 @@ async def test_insufficient_scope_asks_for_the_old_and_the_new_scopes(revision: 
 async def test_registration_for_some_scopes_is_renewed_for_others(registration: Object, expected: list[str]) -> None:
     async with protected() as world:
         world.auth.registration = registration
-        authorization = AuthorizationCode(open_browser=world.browse)
+        authorization = world.login()
         async with Client(world.url, authorization=authorization) as client:
             world.mcp.needs["write"] = "write"
             assert (await client.call_tool("write")).text == "written"
@@ -289,7 +290,7 @@ async def test_calls_with_401_without_end_cause_two_sign_ins_and_no_more_for_som
     async with protected() as world:
         issuers, world.mcp.issuers = world.mcp.issuers, []  # no token is good
         world.mcp.is_open = lambda method: method != "tools/call"
-        login = AuthorizationCode(open_browser=world.browse)
+        login = world.login()
         async with Client(world.url, revision=MODERN, authorization=login, timeout=20) as client:
             for _ in range(4):
                 calls = [client.call_tool("read") for _ in range(at_once)]
@@ -320,7 +321,7 @@ async def test_refusal_never_decides_the_era(code: int) -> None:
 
 async def test_ended_token_is_refreshed_before_the_request() -> None:
     async with protected() as world:
-        login = AuthorizationCode(open_browser=world.browse)
+        login = world.login()
         world.auth.token_response["expires_in"] = 0
         async with Client(world.url, revision=MODERN, authorization=login) as client:
             world.auth.token_response["expires_in"] = "3600"
@@ -376,31 +377,24 @@ async def test_failed_refresh_forgets_nothing(failure: object) -> None:
 
 
 @pytest.mark.attack("A9")
-async def test_refused_refresh_token_leads_to_a_sign_in() -> None:
+@pytest.mark.parametrize(("error", "registrations"), [("invalid_grant", 1), ("invalid_client", 2)])
+async def test_refused_refresh_token_leads_to_a_sign_in_of_a_known_client(error: str, registrations: int) -> None:
     async with connected() as (client, world):
         world.auth.tokens.clear()
-        world.auth.refresh_tokens.clear()
+        world.auth.instead("/token", status(400 if error == "invalid_grant" else 401, {"error": error}))
         await client.call_tool("read")
-        assert len(world.opened) == 2 and len(world.auth.requests("/register")) == 1
-
-
-async def test_unknown_client_registers_once_more() -> None:
-    async with connected() as (client, world):
-        world.auth.tokens.clear()
-        world.auth.instead("/token", status(401, {"error": "invalid_client"}))
-        await client.call_tool("read")
-        assert len(world.opened) == 2 and len(world.auth.requests("/register")) == 2
+        assert len(world.opened) == 2 and len(world.auth.requests("/register")) == registrations
 
 
 async def test_store_saves_the_sign_in_of_the_next_program() -> None:
     async with protected() as world:
         store = MemoryStore()
-        await call(world, AuthorizationCode(open_browser=world.browse, store=store))
+        await call(world, world.login(store=store))
         before = len(world.auth.seen)
-        await call(world, AuthorizationCode(open_browser=world.browse, store=store))
+        await call(world, world.login(store=store))
         assert len(world.auth.seen) == before
         world.auth.tokens.clear()
-        await call(world, AuthorizationCode(open_browser=world.browse, store=store))
+        await call(world, world.login(store=store))
         assert len(world.opened) == 1
 
 
@@ -408,7 +402,7 @@ async def test_store_saves_the_sign_in_of_the_next_program() -> None:
 async def test_programs_with_one_store_refresh_once(tmp_path: Path) -> None:
     async with protected() as world:
         path = tmp_path / "credentials.json"
-        logins = [AuthorizationCode(open_browser=world.browse, store=FileStore(path)) for _ in range(4)]
+        logins = [world.login(store=FileStore(path)) for _ in range(4)]
         world.auth.token_response["expires_in"] = 0
         async with Client(world.url, revision=MODERN, authorization=logins[0]):
             world.auth.token_response["expires_in"] = 3600
@@ -421,11 +415,10 @@ async def test_expired_stored_token_is_refreshed_without_discovery() -> None:
     async with protected() as world:
         store = MemoryStore()
         world.auth.token_response["expires_in"] = 0
-        async with Client(world.url, revision=MODERN, authorization=AuthorizationCode(
-            open_browser=world.browse, store=store)):  # fmt: skip
+        async with Client(world.url, revision=MODERN, authorization=world.login(store=store)):
             world.auth.token_response["expires_in"] = 3600
         seen = len(world.mcp.requests(f"{PRM_PATH}/mcp"))
-        await call(world, AuthorizationCode(open_browser=world.browse, store=store))
+        await call(world, world.login(store=store))
         assert len(world.opened) == 1 and len(world.mcp.requests(f"{PRM_PATH}/mcp")) == seen
 
 
@@ -454,10 +447,10 @@ async def test_new_authorization_server_gets_no_credentials_of_the_old_one() -> 
 async def test_stored_tokens_of_another_issuer_are_not_used() -> None:
     async with protected() as world:
         store = MemoryStore()
-        await call(world, AuthorizationCode(store=store, open_browser=world.browse))
+        await call(world, world.login(store=store))
         before = len(world.mcp.requests_with_tokens)
         with pytest.raises(DiscoveryFailed, match="is configured for"):
-            await call(world, AuthorizationCode(store=store, issuer="https://auth.example", open_browser=world.browse))
+            await call(world, world.login(store=store, issuer="https://auth.example"))
         assert len(world.mcp.requests_with_tokens) == before
 
 
@@ -465,17 +458,15 @@ async def test_stored_tokens_of_another_issuer_are_not_used() -> None:
 async def test_stored_tokens_of_another_client_id_are_not_used() -> None:
     async with protected() as world:
         store = MemoryStore()
-        await call(world, AuthorizationCode(store=store, open_browser=world.browse))
-        await call(
-            world, AuthorizationCode(store=store, client_id="own", issuer=world.auth.base, open_browser=world.browse)
-        )
+        await call(world, world.login(store=store))
+        await call(world, world.login(store=store, client_id="own", issuer=world.auth.base))
         assert [seen.values["client_id"] for seen in world.auth.requests("/token")] == ["client-1", "own"]
 
 
 @pytest.mark.attack("A8")
 async def test_refresh_token_that_another_process_got_elsewhere_is_not_sent_to_the_old_issuer() -> None:
     async with protected() as world:
-        login, elsewhere = AuthorizationCode(open_browser=world.browse), "https://auth.example"
+        login, elsewhere = world.login(), "https://auth.example"
         async with Client(world.url, revision=MODERN, authorization=login, timeout=20) as client:
             await client.call_tool("read")
             grant = await login.stored(world.url)
@@ -497,7 +488,7 @@ async def change_registration(login: AuthorizationCode, world: World, **members:
 @pytest.mark.attack("A8")
 async def test_refresh_token_is_used_by_the_client_id_that_got_it_only() -> None:
     async with protected() as world:
-        login = AuthorizationCode(open_browser=world.browse)
+        login = world.login()
         async with Client(world.url, revision=MODERN, authorization=login, timeout=20) as client:
             await client.call_tool("read")
             await change_registration(login, world, client_id="another")
@@ -508,7 +499,7 @@ async def test_refresh_token_is_used_by_the_client_id_that_got_it_only() -> None
 
 async def test_client_with_an_ended_secret_registers_again() -> None:
     async with protected() as world:
-        login = AuthorizationCode(open_browser=world.browse)
+        login = world.login()
         async with Client(world.url, revision=MODERN, authorization=login, timeout=20) as client:
             await client.call_tool("read")
             await change_registration(login, world, client_secret_expires_at=1)
@@ -531,7 +522,7 @@ async def test_token_does_not_go_to_another_origin() -> None:
 @pytest.mark.attack("A10")
 async def test_client_does_not_sign_in_to_end_a_session() -> None:
     async with protected() as world, HttpClient() as http:
-        requests = AuthorizationCode(open_browser=world.browse).wrap(http, world.url, [])
+        requests = world.login().wrap(http, world.url, [])
         async with requests.request("DELETE", world.url) as response:
             assert response.status == 401
         assert world.auth.seen == []
@@ -551,11 +542,8 @@ async def test_known_authorization_server_is_preferred_among_several() -> None:
 async def test_configured_client_is_not_used_at_another_authorization_server() -> None:
     async with protected() as world, authorization_server() as other:
         world.mcp.metadata = {**(world.mcp.metadata or {}), "authorization_servers": [other.base]}
-        login = AuthorizationCode(
-            client_id="id", client_secret="marker", issuer=world.auth.base, open_browser=world.browse
-        )
         with pytest.raises(DiscoveryFailed, match="is configured for"):
-            await call(world, login)
+            await call(world, world.login(client_id="id", client_secret="marker", issuer=world.auth.base))
         assert other.seen == [] and world.auth.seen == []
 
 
@@ -568,10 +556,8 @@ async def test_configured_client_is_not_used_at_another_authorization_server() -
 async def test_configured_client_is_used_before_every_registration() -> None:
     async with protected() as world:
         world.auth.metadata["client_id_metadata_document_supported"] = True
-        login = AuthorizationCode(
-            client_id="an:id", client_secret="a secret", issuer=world.auth.base, open_browser=world.browse,
-            client_metadata_url="https://client.example/metadata.json")  # fmt: skip
-        await call(world, login)
+        registered = {"client_id": "an:id", "client_secret": "a secret", "issuer": world.auth.base}
+        await call(world, world.login(**registered, client_metadata_url="https://client.example/metadata.json"))
         assert world.auth.paths == [AS_PATH, "/authorize", "/token"]
         assert basic_credentials(world.auth.seen[-1]) == ("an:id", "a secret")
 
@@ -589,7 +575,7 @@ async def test_client_metadata_url_is_the_client_id_where_it_is_supported(suppor
     async with protected() as world:
         world.auth.metadata["client_id_metadata_document_supported"] = supported
         url = "https://client.example/metadata.json"
-        await call(world, AuthorizationCode(client_metadata_url=url, open_browser=world.browse))
+        await call(world, world.login(client_metadata_url=url))
         assert ("/register" in world.auth.paths) is not supported
         assert world.auth.requests("/authorize")[0].values["client_id"] == (url if supported else "client-1")
 
@@ -601,7 +587,7 @@ async def test_refused_registration_tells_the_reason_and_the_way_out() -> None:
         refusal: Object = {"error": "invalid_redirect_uri", "error_description": "no\x1b[31m loopback"}
         world.auth.always("/register", status(400, refusal))
         with pytest.raises(RegistrationFailed, match="by hand") as caught:
-            await call(world, AuthorizationCode(open_browser=world.browse))
+            await call(world, world.login())
         assert caught.value.error == "invalid_redirect_uri" and "\x1b" not in str(caught.value)
 
 
@@ -624,7 +610,7 @@ async def test_untrusted_response_never_reaches_the_token_endpoint(callback: dic
     async with protected() as world:
         world.auth.callback = callback
         with pytest.raises(SignInRefused):
-            await call(world, AuthorizationCode(open_browser=world.browse))
+            await call(world, world.login())
         assert world.auth.requests("/token") == []
 
 
@@ -642,7 +628,7 @@ async def test_hostile_authorization_endpoint_is_never_opened(endpoint: JSON) ->
     async with protected() as world:
         world.auth.metadata["authorization_endpoint"] = endpoint
         with pytest.raises(AuthorizationError):
-            await call(world, AuthorizationCode(open_browser=world.browse))
+            await call(world, world.login())
         assert world.opened == []
 
 
@@ -651,7 +637,7 @@ async def test_opened_url_has_no_character_that_a_shell_knows() -> None:
     async with protected() as world:
         world.auth.metadata["authorization_endpoint"] = f"{world.auth.base}/a\"`$(x)|&;'?own=$(y)"
         with pytest.raises(AuthorizationError):
-            await call(world, AuthorizationCode(open_browser=world.browse, timeout=0.2))
+            await call(world, world.login(timeout=0.2))
         [url] = world.opened
         assert not set(url) & set("\"`$()|;' <>\\") and "own=" in url
 
@@ -678,14 +664,14 @@ async def test_redirect_of_an_authorization_request_is_never_followed(code: int,
         server = world.mcp if path.startswith(PRM_PATH) else world.auth
         server.always(path, status(code, b"", ("Location", f"{target.base}{path}")))
         with pytest.raises(AuthorizationError):
-            await call(world, AuthorizationCode(open_browser=world.browse))
+            await call(world, world.login())
         assert target.seen == []
 
 
 @pytest.mark.attack("A18")
 async def test_headers_of_the_caller_go_to_the_mcp_url_only() -> None:
     async with protected() as world:
-        login = AuthorizationCode(open_browser=world.browse)
+        login = world.login()
         async with Client(world.url, authorization=login, headers={"X-Key": "marker", "Cookie": "marker"}) as client:
             await client.call_tool("read")
         assert all("marker" in str(seen) for seen in world.mcp.requests("/mcp"))
@@ -712,14 +698,33 @@ async def test_time_limits_stand_still_while_a_user_signs_in(monkeypatch: pytest
                 await client.call_tool("read")
 
 
-@pytest.mark.attack("A17")
-async def test_user_who_does_not_sign_in_ends_the_request() -> None:
-    async def ignore(url: str) -> None:
-        return None
+async def ignore(url: str) -> None:
+    """Leave the browser, as a user who does not sign in."""
 
+
+async def hang(url: str) -> None:
+    await asyncio.Event().wait()
+
+
+async def fail(url: str) -> None:
+    raise RuntimeError("no browser")
+
+
+@pytest.mark.attack("A17")
+@pytest.mark.parametrize(
+    ("open_browser", "error", "message"),
+    [
+        (ignore, SignInRefused, r"within 0\.1 s"),
+        (hang, SignInRefused, r"within 0\.1 s"),
+        (fail, AuthorizationError, "no browser"),
+    ],
+)
+async def test_browser_that_brings_no_sign_in_ends_the_request(
+    open_browser: Callable[[str], Awaitable[None]], error: type[Exception], message: str
+) -> None:
     async with protected() as world:
-        with pytest.raises(SignInRefused, match=r"within 0\.1 s"):
-            await call(world, AuthorizationCode(open_browser=ignore, timeout=0.1))
+        with pytest.raises(error, match=message):
+            await call(world, AuthorizationCode(open_browser=open_browser, timeout=0.1))
 
 
 @pytest.mark.parametrize("how", ["cancel", "close"])
@@ -742,9 +747,8 @@ async def test_abandoned_sign_in_frees_its_port_within_a_second(how: str) -> Non
         else:
             await client.close()
         await asyncio.wait([connecting], timeout=5)
-        assert (
-            connecting.done() and (connecting.cancelled() or connecting.exception()) and time.monotonic() < before + 1
-        )
+        assert connecting.done() and (connecting.cancelled() or connecting.exception())
+        assert time.monotonic() < before + 1
         await client.close()
         with pytest.raises(Exception, match="reached"):
             async with HttpClient(limits=ClientLimits(connect=1)) as http, http.request("GET", uri):
@@ -752,19 +756,9 @@ async def test_abandoned_sign_in_frees_its_port_within_a_second(how: str) -> Non
         assert [task for task in asyncio.all_tasks() if "_run" in repr(task.get_coro())] == []
 
 
-@pytest.mark.attack("A17")
-async def test_browser_function_that_hangs_ends_with_the_time_of_the_user() -> None:
-    async def hang(url: str) -> None:
-        await asyncio.Event().wait()
-
-    async with protected() as world:
-        with pytest.raises(SignInRefused, match=r"within 0\.1 s"):
-            await call(world, AuthorizationCode(open_browser=hang, timeout=0.1))
-
-
 async def test_failed_sign_in_leads_to_a_new_registration() -> None:
     async with protected() as world:
-        login = AuthorizationCode(open_browser=world.browse)
+        login = world.login()
         world.auth.callback = {"error": "invalid_scope", "code": ""}
         with pytest.raises(SignInRefused, match="invalid_scope"):
             await call(world, login)
@@ -777,19 +771,19 @@ async def test_moved_token_endpoint_is_found_again() -> None:
     async with protected() as world:
         store = MemoryStore()
         world.auth.token_response["expires_in"] = 0
-        login = AuthorizationCode(open_browser=world.browse, store=store)
+        login = world.login(store=store)
         async with Client(world.url, revision=MODERN, authorization=login):
             world.auth.token_response["expires_in"] = 3600
         world.auth.metadata["token_endpoint"] = f"{world.auth.base}/token2"
         world.auth.instead("/token", status(404))
         world.auth.always("/token2", status(200, world.auth.issue(set())))
-        await call(world, AuthorizationCode(open_browser=world.browse, store=store))
+        await call(world, world.login(store=store))
         assert len(world.opened) == 1
 
 
 async def test_sign_out_revokes_and_forgets_the_tokens() -> None:
     async with protected() as world, HttpClient() as http:
-        login = AuthorizationCode(open_browser=world.browse)
+        login = world.login()
         await call(world, login)
         grant = await login.stored(world.url)
         assert grant is not None and grant.issuer == world.auth.base and grant.scopes == ("read",)
@@ -822,15 +816,6 @@ def test_sync_client_signs_in_too() -> None:
     finally:
         done.set()
         thread.join(20)
-
-
-async def test_failing_browser_function_is_an_error_of_the_request() -> None:
-    async def fail(url: str) -> None:
-        raise RuntimeError("no browser")
-
-    async with protected() as world:
-        with pytest.raises(AuthorizationError, match="no browser"):
-            await call(world, AuthorizationCode(open_browser=fail))
 
 
 @pytest.mark.parametrize("revision", [MODERN, LEGACY])
@@ -890,7 +875,7 @@ async def test_private_results_of_two_users_are_kept_apart() -> None:
     async with protected() as world:
         cache, users = ResponseCache(), []
         for _ in range(2):
-            login = AuthorizationCode(open_browser=world.browse)
+            login = world.login()
             async with Client(world.url, revision=MODERN, authorization=login, cache=cache) as client:
                 users.append(client.connector.target.cache_key)
                 world.auth.tokens.clear()
@@ -902,26 +887,18 @@ async def test_private_results_of_two_users_are_kept_apart() -> None:
 @pytest.mark.spec("2026-07-28/basic/authorization/index#refresh-tokens-1")
 @pytest.mark.attack("A14")
 async def test_secrets_are_in_no_error_repr_or_trace() -> None:
-    lines: list[str] = []
-
-    class Out:
-        def write(self, text: str) -> int:
-            lines.append(text)
-            return len(text)
-
-        def isatty(self) -> bool:
-            return False
-
+    out = io.StringIO()
     async with protected() as world:
         store = MemoryStore()
-        login = AuthorizationCode(open_browser=world.browse, store=store)
-        async with Client(world.url, authorization=login, trace=tracer(Out())) as client:  # type: ignore[arg-type]
+        login = world.login(store=store)
+        async with Client(world.url, authorization=login, trace=tracer(out)) as client:
             await client.call_tool("read")
             world.auth.tokens.clear()
             world.auth.always("/token", status(400, {"error": "server_error", "error_description": "x"}))
             with pytest.raises(TokenRefused) as caught:
                 await client.call_tool("read")
         grant = login.server(world.url).grant
-        shown = "".join([*lines, str(caught.value), repr(caught.value), repr(grant), repr(login), repr(store)])
+        shown = "".join([out.getvalue(), str(caught.value), *map(repr, (caught.value, grant, login, store))])
+        assert "tools/call" in shown
         for secret in ("access-", "refresh-3", "code-2", world.auth.requests("/token")[0].values["code_verifier"]):
             assert secret not in shown

@@ -37,7 +37,6 @@ def soon() -> float:
 
 def result(reply: Reply) -> Object:
     """Return the result in a JSON response."""
-    assert isinstance(reply.json, dict), reply.json
     return cast(Object, reply.json["result"])
 
 
@@ -92,7 +91,7 @@ async def test_task_belongs_to_its_principal_and_survives_a_new_token() -> None:
         for token, is_known in (("ann-1", True), ("ann-2", True), ("bob", False), ("ann-elsewhere", False)):
             for method in ("tasks/get", "tasks/result"):
                 reply = await talks[token].post(request(method, {"taskId": id}))
-                assert isinstance(reply.json, dict) and ("result" in reply.json) == is_known
+                assert ("result" in reply.json) == is_known
         listed = result(await talks["bob"].post(request("tasks/list")))
         assert listed["tasks"] == []
     assert seen == ["ann"]
@@ -115,7 +114,7 @@ async def test_request_state_belongs_to_its_principal_and_survives_a_new_token()
         params |= {"inputResponses": {"1": answer}, "requestState": asked["requestState"]}
         for token in ("bob", "ann-elsewhere"):
             reply = await bearer(web, token).post(stateless_request("tools/call", params, 2, ABLE))
-            assert isinstance(reply.json, dict) and "error" in reply.json
+            assert "error" in reply.json
         reply = await bearer(web, "ann-2").post(stateless_request("tools/call", params, 3, ABLE))
         assert "ann: {'name': 'Ann'}" in str(result(reply))
 

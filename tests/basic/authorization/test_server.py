@@ -33,14 +33,14 @@ from tests.basic.authorization.protected_server import (
     read,
 )
 from tests.http_wire import under_asgi
-from tests.messages import initialize, notification, request, stateless_request
+from tests.messages import Received, initialize, notification, request, stateless_request
 from tests.raw_http_client import JSON_TYPE, SSE_TYPE, Reply, Talk, call, served_over_http
 from tests.settings import HOME
 
 BOTH_ERAS = pytest.mark.parametrize("make_call", [modern_call, legacy_call], ids=["modern", "legacy"])
 
 
-async def begun(talk: Talk, make_call: Callable[..., Object]) -> Talk:
+async def begun(talk: Talk, make_call: Callable[..., Received]) -> Talk:
     """Make the handshake if the call belongs to a session."""
     if make_call is legacy_call:
         await talk.handshake()
@@ -49,9 +49,7 @@ async def begun(talk: Talk, make_call: Callable[..., Object]) -> Talk:
 
 def text_of(reply: Reply) -> str:
     """Return the text of the result of a tool."""
-    answer = reply.json
-    assert isinstance(answer, dict), answer
-    return json.dumps(answer["result"])
+    return json.dumps(reply.json["result"])
 
 
 # ------------------------------------------------------------------------------------------------ the decision
@@ -95,8 +93,7 @@ async def test_request_without_a_token_is_401_with_the_metadata_and_without_erro
 )
 @pytest.mark.attack("A1")
 async def test_malformed_authorization_is_400_invalid_request(authorization: str) -> None:
-    tokens = Tokens()
-    tokens.grant("good")
+    tokens = Tokens("good")
     async with served_over_http(notes()[0], authorization=protection(tokens)) as web:
         reply = await Talk(web, authorization=authorization).post(modern_call("whoami"))
         assert (reply.status, challenge(reply).parameters["error"]) == (400, "invalid_request")
@@ -106,8 +103,7 @@ async def test_malformed_authorization_is_400_invalid_request(authorization: str
 
 @pytest.mark.attack("A1")
 async def test_two_authorization_headers_are_400() -> None:
-    tokens = Tokens()
-    tokens.grant("good")
+    tokens = Tokens("good")
     async with served_over_http(notes()[0], authorization=protection(tokens)) as web:
         lines = ["Authorization: Bearer good", "authorization: Bearer good"]
         assert (await web.ask("POST", "/mcp", b"{}", *lines)).status == 400
@@ -163,9 +159,7 @@ async def test_token_that_is_not_for_this_server_is_401_with_one_body_for_all_re
 
 @pytest.mark.attack("A1")
 async def test_token_with_the_scheme_dpop_is_401() -> None:
-    tokens = Tokens()
-    tokens.grant("good")
-    async with served_over_http(notes()[0], authorization=protection(tokens)) as web:
+    async with served_over_http(notes()[0], authorization=protection(Tokens("good"))) as web:
         reply = await Talk(web, authorization="DPoP good").post(modern_call("whoami"))
         assert (reply.status, challenge(reply).parameters["error"]) == (401, "invalid_token")
 
@@ -194,8 +188,7 @@ async def test_refusal_of_a_request_is_not_remembered_with_its_token() -> None:
         def for_server(self, resource: str, issuers: Sequence[str]) -> Verify:
             return tokens
 
-    tokens = Tokens()
-    tokens.grant("good")
+    tokens = Tokens("good")
     protected = Protection(RESOURCE, [ISSUER], Remembered())
     async with served_over_http(notes()[0], authorization=protected) as web:
         for call_tool in (modern_call("remove", number=1), modern_call("whoami")) * 2:
@@ -205,8 +198,7 @@ async def test_refusal_of_a_request_is_not_remembered_with_its_token() -> None:
 
 
 async def test_authorization_is_decided_again_for_each_request() -> None:
-    tokens = Tokens()
-    tokens.grant("good")
+    tokens = Tokens("good")
     async with served_over_http(notes()[0], authorization=protection(tokens)) as web:
         talk = bearer(web, "good")
         assert (await talk.post(modern_call("whoami"))).status == 200
@@ -239,9 +231,7 @@ async def test_every_way_in_is_guarded_and_preflight_and_metadata_are_open(
     mount: str, authorization: str | None
 ) -> None:
     server, calls = notes()
-    tokens = Tokens()
-    tokens.grant("few", "other")
-    protected = protection(tokens, "notes:read")
+    protected = protection(Tokens(few=["other"]), "notes:read")
     async with served_over_http(server, authorization=protected) as web:
         if mount == "asgi":
             listening = await start_server(under_asgi(server.asgi(authorization=protected)))
@@ -351,11 +341,9 @@ async def test_page_of_an_allowed_origin_can_read_the_challenge() -> None:
     "2026-07-28/basic/authorization/index#runtime-insufficient-scope-errors-1,2,3,4",
     "2025-11-25/basic/authorization#runtime-insufficient-scope-errors-1,2,3",
 )
-async def test_tool_with_scopes_is_403_with_all_scopes_of_the_operation(make_call: Callable[..., Object]) -> None:
+async def test_tool_with_scopes_is_403_with_all_scopes_of_the_operation(make_call: Callable[..., Received]) -> None:
     server, calls = notes()
-    tokens = Tokens()
-    tokens.grant("reader", "notes:read")
-    tokens.grant("writer", "notes:read", "notes:write", "notes:call")
+    tokens = Tokens(reader=["notes:read"], writer=["notes:read", "notes:write", "notes:call"])
     protected = protection(tokens, "notes:read", needs={"tools/call": {"notes:call"}})
     async with served_over_http(server, authorization=protected) as web:
         reply = await (await begun(bearer(web, "reader"), make_call)).post(make_call("add"))
@@ -369,9 +357,8 @@ async def test_tool_with_scopes_is_403_with_all_scopes_of_the_operation(make_cal
 
 async def test_tool_with_scopes_is_403_over_http_sse() -> None:
     server, calls = notes()
-    tokens = Tokens()
-    tokens.grant("reader", "notes:read")
-    async with served_over_http(server, authorization=protection(tokens, "notes:read")) as web:
+    protected = protection(Tokens(reader=["notes:read"]), "notes:read")
+    async with served_over_http(server, authorization=protected) as web:
         token = "Authorization: Bearer reader"
         stream = await web.ask("GET", "/sse", b"", "Accept: text/event-stream", token)
         endpoint = await stream.event()
@@ -382,6 +369,10 @@ async def test_tool_with_scopes_is_403_over_http_sse() -> None:
     assert not calls
 
 
+def completion(ref: Object) -> Received:
+    return request("completion/complete", {"ref": ref, "argument": {}})
+
+
 @pytest.mark.parametrize(
     ("message", "scope"),
     [
@@ -389,31 +380,17 @@ async def test_tool_with_scopes_is_403_over_http_sse() -> None:
         (read("notes://team/blue"), "notes:team"),
         (request("resources/subscribe", {"uri": "notes://secret"}), "notes:secret"),
         (request("prompts/get", {"name": "plan", "arguments": {"topic": "x"}}), "notes:prompt"),
-        (
-            request("completion/complete", {"ref": {"type": "ref/prompt", "name": "plan"}, "argument": {}}),
-            "notes:prompt",
-        ),
-        (
-            request(
-                "completion/complete",
-                {"ref": {"type": "ref/resource", "uri": "notes://team/{name}", "name": "none"}, "argument": {}},
-            ),
-            "notes:team",
-        ),
+        (completion({"type": "ref/prompt", "name": "plan"}), "notes:prompt"),
+        (completion({"type": "ref/resource", "uri": "notes://team/{name}", "name": "none"}), "notes:team"),
     ],
     ids=lambda value: str(value.get("method")) if isinstance(value, dict) else value,
 )
-async def test_resource_template_and_prompt_have_scopes(message: Object, scope: str) -> None:
+async def test_resource_template_and_prompt_have_scopes(message: Received, scope: str) -> None:
     server, calls = notes()
-    tokens = Tokens()
-    tokens.grant("none")
-    tokens.grant("some", scope)
-    async with served_over_http(server, authorization=protection(tokens)) as web:
-        params = message["params"]
-        assert isinstance(params, dict)
+    async with served_over_http(server, authorization=protection(Tokens("none", some=[scope]))) as web:
         talk = bearer(web, "none")
         await talk.handshake()
-        for form in (message, stateless_request(str(message["method"]), params)):
+        for form in (message, stateless_request(message["method"], message["params"])):
             reply = await talk.post(form, Mcp_Session_Id=talk.id if form is message else None)
             assert (reply.status, challenge(reply).scopes) == (403, (scope,))
         assert not calls
@@ -425,11 +402,9 @@ async def test_resource_template_and_prompt_have_scopes(message: Object, scope: 
 @pytest.mark.attack("A20")
 async def test_batch_needs_the_scopes_of_all_its_members() -> None:
     server, calls = notes()
-    tokens = Tokens()
-    tokens.grant("reader")
-    tokens.grant("all", "notes:write", "notes:secret")
+    protected = protection(Tokens("reader", all=["notes:write", "notes:secret"]))
     batch: list[JSON] = [call("whoami", 1), call("add", 2), {**read("notes://secret"), "id": 3}]
-    async with served_over_http(server, authorization=protection(tokens)) as web:
+    async with served_over_http(server, authorization=protected) as web:
         talk = bearer(web, "reader")
         await talk.handshake("2025-03-26")
         reply = await talk.post(batch)
@@ -442,22 +417,19 @@ async def test_batch_needs_the_scopes_of_all_its_members() -> None:
 
 @pytest.mark.attack("A20")
 async def test_handshake_without_the_scopes_begins_no_session() -> None:
-    tokens = Tokens()
-    tokens.grant("few")
-    async with served_over_http(notes()[0], authorization=protection(tokens, needs={"initialize": {"mcp"}})) as web:
+    protected = protection(Tokens("few"), needs={"initialize": {"mcp"}})
+    async with served_over_http(notes()[0], authorization=protected) as web:
         assert (await bearer(web, "few").post(initialize())).status == 403
         assert not web.site._endpoint.sessions
 
 
 @BOTH_ERAS
 @pytest.mark.parametrize("tool", ["remove", "remove_in_thread"])
-async def test_require_in_a_handler_is_403_if_nothing_was_sent(make_call: Callable[..., Object], tool: str) -> None:
+async def test_require_in_a_handler_is_403_if_nothing_was_sent(make_call: Callable[..., Received], tool: str) -> None:
     server, calls = notes()
-    tokens = Tokens()
-    tokens.grant("reader", "notes:read")
-    tokens.grant("admin", "notes:read", "notes:admin")
+    protected = protection(Tokens(reader=["notes:read"], admin=["notes:read", "notes:admin"]), "notes:read")
     arguments: Object = {"number": 1} if tool == "remove" else {}
-    async with served_over_http(server, authorization=protection(tokens, "notes:read")) as web:
+    async with served_over_http(server, authorization=protected) as web:
         talk = await begun(bearer(web, "reader"), make_call)
         reply = await talk.post(make_call(tool, **arguments))
         assert (reply.status, challenge(reply).scopes) == (403, ("notes:admin", "notes:read"))
@@ -469,55 +441,45 @@ async def test_require_in_a_handler_is_403_if_nothing_was_sent(make_call: Callab
 
 
 @BOTH_ERAS
-async def test_require_after_a_notification_is_a_tool_error_with_the_scopes(make_call: Callable[..., Object]) -> None:
+async def test_require_after_a_notification_is_a_tool_error_with_the_scopes(make_call: Callable[..., Received]) -> None:
     server, calls = notes()
-    tokens = Tokens()
-    tokens.grant("reader")
-    async with served_over_http(server, authorization=protection(tokens)) as web:
+    async with served_over_http(server, authorization=protection(Tokens("reader"))) as web:
         talk = await begun(bearer(web, "reader"), make_call)
         message = make_call("remove", number=-1)
         if make_call is modern_call:
-            message["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = "info"  # type: ignore[index,call-overload]
+            message["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = "info"
         reply = await talk.post(message)
         assert (reply.status, reply.kind) == (200, SSE_TYPE)
         assert (await reply.object())["method"] == "notifications/message"
         result = (await reply.object())["result"]
-        assert isinstance(result, dict) and result["isError"] is True and "notes:admin" in json.dumps(result)
+        assert result["isError"] is True and "notes:admin" in json.dumps(result)
     assert not calls
 
 
 async def test_require_in_a_batch_fails_one_member() -> None:
-    tokens = Tokens()
-    tokens.grant("reader")
-    async with served_over_http(notes()[0], authorization=protection(tokens)) as web:
+    async with served_over_http(notes()[0], authorization=protection(Tokens("reader"))) as web:
         talk = bearer(web, "reader")
         await talk.handshake("2025-03-26")
         reply = await talk.post([call("whoami", 1), call("remove", 2, number=1)])
         assert reply.status == 200 and isinstance(reply.json, list)
-        found = {answer["id"]: answer["result"].get("isError") for answer in reply.json}  # type: ignore[index,union-attr,call-overload]
+        found = {answer["id"]: answer["result"].get("isError") for answer in reply.json}
         assert found == {1: None, 2: True}
 
 
 @pytest.mark.parametrize("kind", ["resource", "prompt"])
 async def test_require_in_a_resource_or_prompt_is_403(kind: str) -> None:
-    server, tokens = Server("s"), Tokens()
-    tokens.grant("reader")
-
-    @server.resource("a://b")
-    async def resource(context: Context) -> str:
+    async def needs_a(context: Context) -> str:
         context.require("a")
         return ""
 
-    @server.prompt()
-    async def prompt(context: Context) -> str:
-        context.require("a")
-        return ""
-
+    server = Server("s")
+    server.resources.add("a://b", needs_a)
+    server.prompts.add(needs_a, "prompt")
     messages = {
         "resource": stateless_request("resources/read", {"uri": "a://b"}),
         "prompt": stateless_request("prompts/get", {"name": "prompt"}),
     }
-    async with served_over_http(server, authorization=protection(tokens)) as web:
+    async with served_over_http(server, authorization=protection(Tokens("reader"))) as web:
         reply = await bearer(web, "reader").post(messages[kind])
         assert (reply.status, challenge(reply).scopes) == (403, ("a",))
 
@@ -526,10 +488,7 @@ async def test_require_in_a_resource_or_prompt_is_403(kind: str) -> None:
 @pytest.mark.parametrize("as_function", [False, True])
 async def test_broader_scope_implies_the_narrower_ones(as_function: bool) -> None:
     table = {"admin": {"notes:write"}, "notes:write": {"notes:read"}, "a": {"b"}, "b": {"a"}}
-    server, tokens = notes()[0], Tokens()
-    tokens.grant("admin", "admin")
-    tokens.grant("writer", "notes:write")
-    tokens.grant("loop", "a")
+    server, tokens = notes()[0], Tokens(admin=["admin"], writer=["notes:write"], loop=["a"])
 
     def implies(held: frozenset[str], needed: str) -> bool:
         return "admin" in held or ("notes:write" in held and needed == "notes:read")
@@ -551,24 +510,18 @@ async def test_lists_hide_forbidden_items_only_if_asked(hide: bool) -> None:
     seen: dict[str, set[str]] = {}
     async with served_over_http(server, authorization=protection(tokens, hide_forbidden=hide)) as web:
         for token in tokens.known:
-            found = set[str]()
+            seen[token] = set()
             for member, method in lists.items():
-                answer = (await bearer(web, token).post(stateless_request(method))).json
-                assert isinstance(answer, dict) and isinstance(answer["result"], dict)
-                items = answer["result"][member]
-                assert isinstance(items, list)
-                found |= {str(item["name"]) for item in items if isinstance(item, dict)}
-                assert answer["result"]["cacheScope"] == ("private" if hide else "public")
-            seen[token] = found
+                result = (await bearer(web, token).post(stateless_request(method))).json["result"]
+                seen[token] |= {item["name"] for item in result[member]}
+                assert result["cacheScope"] == ("private" if hide else "public")
     assert seen["all"] - seen["none"] == ({"add", "secret", "team", "plan"} if hide else set())
     assert {"whoami", "remove", "opened"} <= seen["none"]
 
 
 @pytest.mark.attack("listen-without-scope")
 async def test_subscription_leaves_out_resources_whose_scopes_are_missing() -> None:
-    tokens = Tokens()
-    tokens.grant("none")
-    async with served_over_http(notes()[0], authorization=protection(tokens)) as web:
+    async with served_over_http(notes()[0], authorization=protection(Tokens("none"))) as web:
         wanted: Object = {"resourceSubscriptions": ["notes://secret", "notes://open", "notes://team/a"]}
         reply = await bearer(web, "none").post(stateless_request("subscriptions/listen", {"notifications": wanted}))
         assert "notes://open" in json.dumps(acknowledged := await reply.object())
@@ -576,12 +529,11 @@ async def test_subscription_leaves_out_resources_whose_scopes_are_missing() -> N
 
 
 async def test_scopes_without_authorization_are_an_error_at_the_start() -> None:
-    for server in (notes()[0],):
-        with pytest.raises(ValueError, match="authorization=Protection"):
-            server.asgi()
-        with pytest.raises(ValueError, match="authorization=Protection"):
-            async with server.serve_http():
-                pass
+    with pytest.raises(ValueError, match="authorization=Protection"):
+        notes()[0].asgi()
+    with pytest.raises(ValueError, match="authorization=Protection"):
+        async with notes()[0].serve_http():
+            pass
 
     async def authenticate(request: HttpRequest) -> str | None:
         return "alice"
@@ -617,8 +569,7 @@ async def test_scopes_do_not_matter_without_http() -> None:
 
 
 async def test_server_inside_a_handler_does_not_see_the_outer_principal() -> None:
-    inner, tokens, outer = notes()[0], Tokens(), Server("outer")
-    tokens.grant("good")
+    inner, outer = notes()[0], Server("outer")
 
     @outer.tool()
     async def ask(context: Context) -> str:
@@ -626,7 +577,7 @@ async def test_server_inside_a_handler_does_not_see_the_outer_principal() -> Non
         async with Client(inner) as client:
             return (await client.call_tool("whoami")).text
 
-    async with served_over_http(outer, authorization=protection(tokens)) as web:
+    async with served_over_http(outer, authorization=protection(Tokens("good"))) as web:
         assert "nobody" in text_of(await bearer(web, "good").post(modern_call("ask")))
 
 
@@ -680,22 +631,12 @@ async def test_authorization_and_authenticate_together_are_an_error() -> None:
         Server("s").asgi(authorization=protection(Tokens()), authenticate=authenticate)
 
 
-_SCOPE_FAULT = r"scope|offline_access"
-
-
-async def _handler() -> str:
-    return ""
-
-
 @pytest.mark.parametrize("scopes", ["notes:write", {"a b"}, {"offline_access"}])
 def test_options_of_an_item_have_checked_scopes(scopes: set[str]) -> None:
     server = Server("s")
-    with pytest.raises((ValueError, TypeError), match=_SCOPE_FAULT):
-        server.tool("t", scopes=scopes)(_handler)
-    with pytest.raises((ValueError, TypeError), match=_SCOPE_FAULT):
-        server.resource("a://b", scopes=scopes)(_handler)
-    with pytest.raises((ValueError, TypeError), match=_SCOPE_FAULT):
-        server.prompt("p", scopes=scopes)(_handler)
+    for add, name in ((server.tool, "t"), (server.resource, "a://b"), (server.prompt, "p")):
+        with pytest.raises((ValueError, TypeError), match=r"scope|offline_access"):
+            add(name, scopes=scopes)(lambda: "")
     assert checked_scopes(["a", "a"]) == {"a"}
 
 
