@@ -16,7 +16,6 @@ from mcp_ref import (
     Annotations,
     AudioContent,
     BlobResourceContents,
-    CapabilityError,
     Client,
     EmbeddedResource,
     GetPromptResult,
@@ -30,18 +29,16 @@ from mcp_ref import (
     TextContent,
     TextResourceContents,
 )
-from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
+from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.messages import initialize, notification
-from tests.raw_peers import Wire, connected_client, handshake, raw_client, raw_server
-from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
+from tests.messages import Received, result_of
+from tests.raw_peers import Wire, connected_client, handshake, raw_server, served
+from tests.settings import MODERN, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
 EVERY = pytest.mark.parametrize("revision", [*NAMES, MODERN])
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 REVISIONS = pytest.mark.parametrize("revision", NAMES)
-
-CHANGED = notification("notifications/prompts/list_changed")
 
 
 def giving(value: object) -> Server:
@@ -55,67 +52,20 @@ def giving(value: object) -> Server:
     return server
 
 
-async def get(wire: Wire, name: str = "p", arguments: JSON = None) -> Object:
+async def get(wire: Wire, name: str = "p", arguments: JSON = None) -> Received:
     """Return the result of a prompts/get."""
-    answer = await wire.ask("prompts/get", {"name": name, **({"arguments": arguments} if arguments else {})})
-    assert isinstance(answer.get("result"), dict), answer
-    result = answer["result"]
-    assert isinstance(result, dict)
-    return result
+    params: Object = {"name": name, **({"arguments": arguments} if arguments else {})}
+    return result_of(await wire.ask("prompts/get", params))
 
 
-async def contents(wire: Wire) -> list[JSON]:
+async def contents(wire: Wire) -> list[Received]:
     """Return the content of each message of `p`."""
-    messages = (await get(wire))["messages"]
-    assert isinstance(messages, list)
-    return [message["content"] for message in messages if isinstance(message, dict)]
+    return [message["content"] for message in (await get(wire))["messages"]]
 
 
-async def error_of(wire: Wire, params: JSON) -> Object:
-    answer = await wire.ask("prompts/get", params)  # type: ignore[arg-type]
-    error = answer.get("error")
-    assert isinstance(error, dict), answer
+async def error_of(wire: Wire, params: JSON) -> Received:
+    error: Received = (await wire.ask("prompts/get", params))["error"]  # type: ignore[arg-type]
     return error
-
-
-# ------------------------------------------------------------------------------------------------ capability
-
-
-@pytest.mark.spec("2024-11-05..2025-11-25/server/prompts#capabilities-1")
-@KINDS
-@EVERY
-async def test_prompts_capability_is_declared_and_without_it_the_methods_are_not_found(
-    kind: str, revision: str
-) -> None:
-    for server, offers in ((giving("hello"), True), (Server("bare"), False)):
-        async with raw_client(server, kind) as wire:
-            await wire.send(initialize(revision))
-            result = (await wire.receive_object())["result"]
-            assert isinstance(result, dict) and isinstance(result["capabilities"], dict)
-            assert result["capabilities"].get("prompts") == ({"listChanged": True} if offers else None)
-            await wire.send(notification("notifications/initialized"))
-            for method in ("prompts/list", "prompts/get"):
-                answer = await wire.ask(method, {"name": "p"})
-                if offers:
-                    assert "result" in answer
-                else:
-                    assert isinstance(answer["error"], dict)
-                    assert answer["error"]["code"] == METHOD_NOT_FOUND
-
-
-@pytest.mark.spec("2024-11-05..2025-11-25/server/prompts#list-changed-notification-1")
-@KINDS
-@REVISIONS
-async def test_prompts_list_changed_goes_to_every_client_on_every_change(kind: str, revision: str) -> None:
-    server = giving("hello")
-    async with connected_client(server, kind, revision) as one, connected_client(server) as other:
-        await one.nothing_more()
-        await other.nothing_more()
-        server.prompts.add(lambda: "new", "q")
-        assert (await one.receive(), await other.receive()) == (CHANGED, CHANGED)
-        server.prompts.remove("p")
-        assert (await one.receive(), await other.receive()) == (CHANGED, CHANGED)
-        assert (await one.ask("prompts/list"))["result"] == {"prompts": [{"name": "q"}]}
 
 
 @KINDS
@@ -213,7 +163,7 @@ async def test_prompts_get_images_and_audio_are_base64_with_a_mime_type(kind: st
         if revision >= "2025-03-26":
             assert sound == {"type": "audio", "data": encoded, "mimeType": "audio/wav;codecs=1"}
         else:  # which knew no sounds: it is said that there is one
-            assert isinstance(sound, dict) and sound["type"] == "text" and "audio/wav" in str(sound["text"])
+            assert sound["type"] == "text" and "audio/wav" in str(sound["text"])
 
 
 @pytest.mark.spec(
@@ -225,13 +175,8 @@ async def test_prompts_get_images_and_audio_are_base64_with_a_mime_type(kind: st
 @pytest.mark.parametrize(
     ("data", "mime_type"),
     [
-        ("\x89PNG", "image/png"),
-        ("AAA", "image/png"),
-        ("data:image/png;base64,AAAA", "image/png"),
-        ("AAAA", ""),
-        ("AAAA", "png"),
-        ("AAAA", "image/"),
-        ("AAAA", "image/png\r\nX: y"),
+        *((data, "image/png") for data in ("\x89PNG", "AAA", "data:image/png;base64,AAAA")),
+        *(("AAAA", mime_type) for mime_type in ("", "png", "image/", "image/png\r\nX: y")),
     ],
 )
 async def test_prompts_get_invalid_base64_or_mime_type_is_not_sent(
@@ -247,22 +192,17 @@ async def test_prompts_get_invalid_base64_or_mime_type_is_not_sent(
 @KINDS
 @EVERY
 async def test_prompts_get_embedded_resource_has_uri_mime_type_and_text_or_base64(kind: str, revision: str) -> None:
-    server = giving(
-        [
-            EmbeddedResource(TextResourceContents("resource://example", "text", "text/markdown")),
-            EmbeddedResource(TextResourceContents("resource://example", "text")),
-            EmbeddedResource(BlobResourceContents.of("resource://example", b"\x00\xff", "image/png")),
-            EmbeddedResource(BlobResourceContents("resource://example", "AP8=")),
-        ]
-    )
     uri = "resource://example"
+    cases: list[tuple[TextResourceContents | BlobResourceContents, Object]] = [
+        (TextResourceContents(uri, "text", "text/markdown"), {"mimeType": "text/markdown", "text": "text"}),
+        (TextResourceContents(uri, "text"), {"mimeType": "text/plain", "text": "text"}),
+        (BlobResourceContents.of(uri, b"\x00\xff", "image/png"), {"mimeType": "image/png", "blob": "AP8="}),
+        (BlobResourceContents(uri, "AP8="), {"mimeType": "application/octet-stream", "blob": "AP8="}),
+    ]
+    server = giving([EmbeddedResource(resource) for resource, _ in cases])
     async with connected_client(server, kind, revision) as wire:
-        assert await contents(wire) == [
-            {"type": "resource", "resource": {"uri": uri, "mimeType": "text/markdown", "text": "text"}},
-            {"type": "resource", "resource": {"uri": uri, "mimeType": "text/plain", "text": "text"}},
-            {"type": "resource", "resource": {"uri": uri, "mimeType": "image/png", "blob": "AP8="}},
-            {"type": "resource", "resource": {"uri": uri, "mimeType": "application/octet-stream", "blob": "AP8="}},
-        ]
+        sent = [{"type": "resource", "resource": {"uri": uri, **members}} for _, members in cases]
+        assert await contents(wire) == sent
 
 
 @pytest.mark.spec("2024-11-05..2026-07-28/server/prompts#embedded-resources-1,3")
@@ -344,31 +284,12 @@ async def test_prompts_get_argument_with_choices_must_be_one_of_them(kind: str, 
 @KINDS
 @EVERY
 async def test_prompts_get_unknown_name_or_invalid_arguments_are_invalid_params(kind: str, revision: str) -> None:
-    wrong: list[JSON] = [
-        None,
-        {},
-        {"name": None},
-        {"name": 3},
-        {"name": ["review"]},
-        {"name": ""},
-        {"name": "absent"},
-        {"name": "Review"},
-        {"name": "__class__"},
-        {"name": "review"},
-        {"name": "review", "arguments": {}},
-        {"name": "review", "arguments": {"style": "short"}},
-        {"name": "review", "arguments": {"code": None}},
-        {"name": "review", "arguments": {"code": 3}},
-        {"name": "review", "arguments": {"code": True}},
-        {"name": "review", "arguments": {"code": ["x"]}},
-        {"name": "review", "arguments": {"code": {"x": "y"}}},
-        {"name": "review", "arguments": ["x"]},
-        {"name": "review", "arguments": "code"},
-        {"name": "review", "arguments": {"code": "x", "unknown": "y"}},
-        {"name": "review", "arguments": {"code": "x", "context": "y"}},
-        {"name": "review", "arguments": {"code": "x", "self": "y"}},
-    ]
-
+    codes: list[JSON] = [None, 3, True, ["x"], {"x": "y"}]
+    arguments: list[JSON] = [{}, {"style": "short"}, *({"code": code} for code in codes), ["x"], "code"]
+    arguments += [{"code": "x", other: "y"} for other in ("unknown", "context", "self")]
+    names: list[JSON] = [None, 3, ["review"], "", "absent", "Review", "__class__", "review"]
+    wrong: list[JSON] = [None, {}, *({"name": name} for name in names)]
+    wrong += [{"name": "review", "arguments": each} for each in arguments]
     server = Server("s")
     seen: list[str] = []
 
@@ -444,15 +365,13 @@ def test_prompts_add_mistakes_of_the_author_raise() -> None:
 async def test_client_get_prompt_fills_in_arguments(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
         await handshake(client, wire, revision, {"prompts": {}})
-        getting = asyncio.create_task(client.get_prompt("review", {"code": "x"}))
-        asked = await wire.receive_object()
-        assert (asked["method"], asked["params"]) == ("prompts/get", {"name": "review", "arguments": {"code": "x"}})
         messages: list[JSON] = [
             {"role": "user", "content": {"type": "text", "text": "hi"}},
             {"role": "assistant", "content": {"type": "image", "data": "AP8=", "mimeType": "image/png"}},
         ]
-        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"messages": messages}})
-        assert await getting == GetPromptResult(
+        result, asked = await served(client.get_prompt("review", {"code": "x"}), wire, {"messages": messages})
+        assert (asked["method"], asked["params"]) == ("prompts/get", {"name": "review", "arguments": {"code": "x"}})
+        assert result == GetPromptResult(
             [PromptMessage("user", TextContent("hi")), PromptMessage("assistant", ImageContent("AP8=", "image/png"))]
         )
 
@@ -476,27 +395,11 @@ async def test_client_refuses_invalid_prompts_results_and_goes_on(revision: str)
 
     async with raw_server(Client) as (client, wire):
         await handshake(client, wire, revision, {"prompts": {}})
-        for messages in [*wrong, []]:
-            getting = asyncio.create_task(client.get_prompt("p"))
-            asked = await wire.receive_object()
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"messages": messages}})
-            if messages == []:
-                assert await getting == GetPromptResult([])
-            else:
-                with pytest.raises(InvalidMessage, match="messages"):
-                    await getting
-
-
-@pytest.mark.spec("2024-11-05..2025-11-25/server/prompts#implementation-considerations-3")
-@REVISIONS
-async def test_client_prompts_methods_are_refused_without_the_prompts_capability(revision: str) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision, {"tools": {}})
-        with pytest.raises(CapabilityError, match="prompts"):
-            await client.list_prompts()
-        with pytest.raises(CapabilityError, match="prompts"):
-            await client.get_prompt("p")
-        assert wire.frames.empty(), "nothing was sent"
+        for messages in wrong:
+            with pytest.raises(InvalidMessage, match="messages"):
+                await served(client.get_prompt("p"), wire, {"messages": messages})
+        right, _ = await served(client.get_prompt("p"), wire, {"messages": []})
+        assert right == GetPromptResult([])
 
 
 async def test_prompts_get_with_a_wrong_return_value_logs_the_name_of_the_prompt(
@@ -511,13 +414,9 @@ async def test_prompts_get_with_a_wrong_return_value_logs_the_name_of_the_prompt
 
 
 @REVISIONS
-async def test_client_prompts_errors_and_list_changed_reach_the_program(revision: str) -> None:
-    heard = asyncio.Event()
-    async with raw_server(lambda transport: Client(transport, on_prompts_changed=heard.set)) as (client, wire):
-        await handshake(client, wire, revision, {"prompts": {"listChanged": True}})
-        await wire.send(CHANGED)
-        async with asyncio.timeout(PATIENCE):
-            await heard.wait()
+async def test_client_prompts_errors_reach_the_program(revision: str) -> None:
+    async with raw_server(Client) as (client, wire):
+        await handshake(client, wire, revision, {"prompts": {}})
         getting = asyncio.create_task(client.get_prompt("absent"))
         asked = await wire.receive_object()
         error: Object = {"code": INVALID_PARAMS, "message": "Unknown prompt: absent"}

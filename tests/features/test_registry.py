@@ -1,0 +1,159 @@
+"""The rules that tools, prompts and resources share: their capability, and the notifications of changed lists."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from mcp_ref import CapabilityError, Client, Server
+from mcp_ref.client.options import ClientOptions
+from mcp_ref.jsonrpc.messages import METHOD_NOT_FOUND, Object
+from mcp_ref.revisions import LEGACY
+from tests.messages import initialize, notification
+from tests.raw_peers import connected_client, handshake, raw_client, raw_server
+from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
+
+NAMES = [revision.name for revision in LEGACY]
+KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+REVISIONS = pytest.mark.parametrize("revision", NAMES)
+
+METHODS = {
+    "tools": ("tools/list", "tools/call"),
+    "prompts": ("prompts/list", "prompts/get"),
+    "resources": (
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        "resources/subscribe",
+        "resources/unsubscribe",
+    ),
+}
+
+
+def add(server: Server, feature: str, name: str) -> None:
+    match feature:
+        case "tools":
+            server.tools.add(lambda: "x", name)
+        case "prompts":
+            server.prompts.add(lambda: "x", name)
+        case _:
+            server.resources.add(f"test://{name}", lambda: "x")
+
+
+def remove(server: Server, feature: str, name: str) -> None:
+    match feature:
+        case "tools":
+            server.tools.remove(name)
+        case "prompts":
+            server.prompts.remove(name)
+        case _:
+            server.resources.remove(f"test://{name}")
+
+
+@KINDS
+@pytest.mark.parametrize("revision", [*NAMES, MODERN])
+@pytest.mark.parametrize(
+    ("feature", "declared"),
+    [
+        pytest.param(
+            "tools",
+            {"listChanged": True},
+            marks=pytest.mark.spec("2024-11-05..2026-07-28/server/tools#capabilities-1"),
+        ),
+        pytest.param(
+            "prompts",
+            {"listChanged": True},
+            marks=pytest.mark.spec("2024-11-05..2025-11-25/server/prompts#capabilities-1"),
+        ),
+        pytest.param(
+            "resources",
+            {"listChanged": True, "subscribe": True},
+            marks=pytest.mark.spec("2024-11-05..2026-07-28/server/resources#capabilities-1"),
+        ),
+    ],
+)
+async def test_capability_is_declared_and_without_it_the_methods_are_not_found(
+    kind: str, revision: str, feature: str, declared: Object
+) -> None:
+    full = Server("full")
+    add(full, feature, "a")
+    for server, offers in ((full, True), (Server("bare"), False)):
+        async with raw_client(server, kind) as wire:
+            await wire.send(initialize(revision))
+            capabilities = (await wire.receive_object())["result"]["capabilities"]
+            assert capabilities.get(feature) == (declared if offers else None)
+            await wire.send(notification("notifications/initialized"))
+            for method in METHODS[feature]:
+                answer = await wire.ask(method, {"name": "a", "uri": "test://a"})
+                if offers:
+                    assert "result" in answer
+                else:
+                    assert answer["error"]["code"] == METHOD_NOT_FOUND
+
+
+@KINDS
+@REVISIONS
+@pytest.mark.parametrize(
+    "feature",
+    [
+        pytest.param(
+            "tools", marks=pytest.mark.spec("2024-11-05..2025-11-25/server/tools#list-changed-notification-1")
+        ),
+        pytest.param(
+            "prompts", marks=pytest.mark.spec("2024-11-05..2025-11-25/server/prompts#list-changed-notification-1")
+        ),
+        pytest.param(
+            "resources", marks=pytest.mark.spec("2024-11-05..2025-11-25/server/resources#list-changed-notification-1")
+        ),
+    ],
+)
+async def test_list_changed_goes_to_every_client_on_every_change(kind: str, revision: str, feature: str) -> None:
+    server, changed = Server("s"), notification(f"notifications/{feature}/list_changed")
+    add(server, feature, "a")
+    async with connected_client(server, kind, revision) as one, connected_client(server) as other:
+        await one.nothing_more()
+        await other.nothing_more()
+        for change, name in ((add, "b"), (remove, "a")):
+            change(server, feature, name)
+            assert (await one.receive(), await other.receive()) == (changed, changed)
+        (item,) = (await one.ask(f"{feature}/list"))["result"][feature]
+        assert item.get("uri", item["name"]) in ("b", "test://b")
+
+
+@REVISIONS
+@pytest.mark.parametrize(
+    ("feature", "call"),
+    [
+        pytest.param("tools", Client.list_tools, id="tools/list"),
+        pytest.param("tools", lambda client: client.call_tool("t"), id="tools/call"),
+        pytest.param("prompts", Client.list_prompts, id="prompts/list"),
+        pytest.param(
+            "prompts",
+            lambda client: client.get_prompt("p"),
+            id="prompts/get",
+            marks=pytest.mark.spec("2024-11-05..2025-11-25/server/prompts#implementation-considerations-3"),
+        ),
+    ],
+)
+async def test_client_methods_are_refused_without_the_capability(
+    revision: str, feature: str, call: Callable[[Client], Awaitable[object]]
+) -> None:
+    async with raw_server(Client) as (client, wire):
+        await handshake(client, wire, revision, {"resources": {}})
+        with pytest.raises(CapabilityError, match=feature):
+            await call(client)
+        assert wire.frames.empty(), "nothing was sent"
+
+
+@REVISIONS
+@pytest.mark.parametrize("feature", METHODS)
+async def test_client_list_changed_reaches_the_program(revision: str, feature: str) -> None:
+    heard = asyncio.Event()
+    options = ClientOptions({f"on_{feature}_changed": heard.set})  # type: ignore[misc]
+    async with raw_server(lambda transport: Client(transport, **options)) as (client, wire):
+        await handshake(client, wire, revision, {feature: {"listChanged": True}})
+        await wire.send(notification(f"notifications/{feature}/list_changed"))
+        async with asyncio.timeout(PATIENCE):
+            await heard.wait()
