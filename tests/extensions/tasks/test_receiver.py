@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import cast
 from urllib.parse import urlsplit
 
 import pytest
@@ -21,7 +20,7 @@ from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.revisions import LATEST_LEGACY
 from mcp_ref.server.http import HttpApp
 from mcp_ref.transports.memory import memory_pair
-from tests.messages import error_of, initialize, notification, request, result_of, stateless_request
+from tests.messages import Received, error_of, initialize, notification, request, result_of, stateless_request
 from tests.raw_http_client import Talk, Web, served_over_http
 from tests.raw_peers import Wire, connected_client, raw_client
 from tests.settings import PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS, eventually
@@ -74,13 +73,8 @@ def at_work(**options: object) -> Work:
         work.ended.put_nowait("went on")
         return TextContent("done all the same")
 
-    @server.tool(task="required")
-    async def must() -> TextContent:
-        return TextContent("a task")
-
-    @server.tool()
-    def plain() -> TextContent:
-        return TextContent("plain")
+    server.tool("must", task="required")(lambda: TextContent("a task"))
+    server.tool("plain")(lambda: TextContent("plain"))
 
     @server.tool(task="optional")
     async def ask(context: Context) -> TextContent:
@@ -123,27 +117,28 @@ def at_work(**options: object) -> Work:
         second = await context.elicit("Name?", FORM, key="second")
         return TextContent(f"{first.content} {second.content}")
 
-    @server.tool(task="optional", asks_first=True)
-    async def never_begins() -> TextContent:
-        return TextContent("over already")
-
-    @server.tool(task="optional")
-    async def fail() -> TextContent:
-        raise ToolError("out of paper")
-
-    @server.tool(task="optional")
-    async def refuse() -> TextContent:
-        raise ProtocolError(7, "not now", {"why": "closed"})
-
-    @server.tool(task="optional")
-    async def find() -> TextContent:
-        raise ProtocolError(-32002, "not here")
-
-    @server.tool(task="optional")
-    async def leave() -> TextContent:
-        raise asyncio.CancelledError
-
+    server.tool("never_begins", task="optional", asks_first=True)(lambda: TextContent("over already"))
+    errors = {
+        "fail": ToolError("out of paper"),
+        "refuse": ProtocolError(7, "not now", {"why": "closed"}),
+        "find": ProtocolError(-32002, "not here"),
+        "leave": asyncio.CancelledError(),
+    }
+    for name, error in errors.items():
+        server.tool(name, task="optional")(raising(error))
     return work
+
+
+def raising(error: BaseException) -> Callable[[], Awaitable[TextContent]]:
+    async def fail() -> TextContent:
+        raise error
+
+    return fail
+
+
+async def by_authorization(asking: HttpRequest) -> str | None:
+    """Take the header as the caller's name."""
+    return asking.headers.get("authorization")
 
 
 class Peer:
@@ -153,9 +148,9 @@ class Peer:
         self.wire = wire
         self.capabilities = capabilities
         """The capabilities that its requests declare; None for the legacy era."""
-        self.told: list[Object] = []
-        self.asked: list[Object] = []
-        self._answers: dict[JSON, Object] = {}
+        self.told: list[Received] = []
+        self.asked: list[Received] = []
+        self._answers: dict[JSON, Received] = {}
         self._ids = 0
 
     async def _take(self) -> None:
@@ -174,61 +169,60 @@ class Peer:
             await self.wire.send(stateless_request(method, params, self._ids, self.capabilities))
         return self._ids
 
-    async def answer(self, id: JSON) -> Object:
+    async def answer(self, id: JSON) -> Received:
         """Return the response to a request."""
         while id not in self._answers:
             await self._take()
         return self._answers.pop(id)
 
-    async def result(self, id: JSON) -> Object:
+    async def result(self, id: JSON) -> Received:
         """Return the result of a request."""
-        answer = await self.answer(id)
-        assert isinstance(answer.get("result"), dict), answer
-        return answer["result"]  # type: ignore[return-value]
+        return result_of(await self.answer(id))
 
-    async def ask(self, method: str, params: Object | None = None) -> Object:
+    async def ask(self, method: str, params: Object | None = None) -> Received:
         """Send a request; gives its result."""
         return await self.result(await self.begin(method, params))
 
     async def refused(self, method: str, params: Object | None = None) -> tuple[JSON, str]:
         """Send a request that is refused; gives code and message."""
-        answer = await self.answer(await self.begin(method, params))
-        error = answer.get("error")
-        assert isinstance(error, dict), answer
-        return error["code"], str(error["message"])
+        error = (await self.answer(await self.begin(method, params)))["error"]
+        return error["code"], error["message"]
 
-    async def question(self) -> Object:
+    async def question(self) -> Received:
         """Return the next request of the server."""
         while not self.asked:
             await self._take()
         return self.asked.pop(0)
 
-    async def news(self, method: str) -> Object:
+    async def respond(self, question: Received, name: str) -> None:
+        """Accept an elicitation with a name."""
+        await self.wire.send({"jsonrpc": "2.0", "id": question["id"], "result": accept(name)})
+
+    async def news(self, method: str) -> Received:
         """Return the params of the next notification of that name, and drop those before it."""
         while True:
             while not self.told:
                 await self._take()
             told = self.told.pop(0)
             if told["method"] == method:
-                assert isinstance(told["params"], dict)
-                return told["params"]
+                params: Received = told["params"]
+                return params
 
-    async def start(self, tool: str, arguments: Object | None = None, **task: JSON) -> Object:
+    async def start(self, tool: str, arguments: Object | None = None, **task: JSON) -> Received:
         """Call a tool as a task; gives the task."""
         params: Object = {"name": tool, "arguments": arguments or {}}
         if self.capabilities is not None:
             created = await self.ask("tools/call", params)
             assert created["resultType"] == "task" and "task" not in created, created
             return created
-        created = await self.ask("tools/call", {**params, "task": {**task}})
-        assert isinstance(created["task"], dict), created
-        return created["task"]
+        created = (await self.ask("tools/call", {**params, "task": {**task}}))["task"]
+        return {**created}
 
-    async def get(self, id: JSON) -> Object:
+    async def get(self, id: JSON) -> Received:
         """Return the state of a task."""
         return await self.ask("tasks/get", {"taskId": id})
 
-    async def until(self, id: JSON, status: str) -> Object:
+    async def until(self, id: JSON, status: str) -> Received:
         """Return the state of a task as soon as it has this status."""
         async with asyncio.timeout(PATIENCE):
             while (task := await self.get(id))["status"] != status:
@@ -248,19 +242,15 @@ async def modern(work: Work, kind: str, capabilities: Object = EXTENDED) -> Asyn
         yield Peer(wire, capabilities)
 
 
-def text_in(result: JSON) -> JSON:
-    assert isinstance(result, dict) and isinstance(result["content"], list)
+def text_in(result: Received) -> str:
     (block,) = result["content"]
-    assert isinstance(block, dict)
-    return block["text"]
+    return str(block["text"])
 
 
-def related(message: JSON) -> JSON:
+def related(message: Received) -> str | None:
     """Return the task that a message names as its related task, in its params or its result."""
-    assert isinstance(message, dict)
-    meta = message.get("_meta")
-    tag = meta.get(RELATED_TASK) if isinstance(meta, dict) else None
-    return tag["taskId"] if isinstance(tag, dict) else None
+    task: str | None = message.get("_meta", {}).get(RELATED_TASK, {}).get("taskId")
+    return task
 
 
 def accept(name: str) -> Object:
@@ -275,18 +265,13 @@ def accept(name: str) -> Object:
 async def test_tasks_capability_is_declared_by_servers_with_task_tools(kind: str) -> None:
     async with raw_client(at_work().server, kind) as wire:
         await wire.send(initialize())
-        answer = await wire.receive_object()
-        assert isinstance(answer["result"], dict)
-        declared = answer["result"]["capabilities"]
-        assert isinstance(declared, dict) and "extensions" not in declared
+        declared = (await wire.receive_object())["result"]["capabilities"]
+        assert "extensions" not in declared
         assert declared["tasks"] == {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
         await wire.send(notification("notifications/initialized"))
-        tools = (await Peer(wire).ask("tools/list"))["tools"]
-        assert isinstance(tools, list)
-        support = {tool["name"]: tool.get("execution") for tool in tools if isinstance(tool, dict)}
-        assert [support[name] for name in ("wait", "must", "plain")] == [
-            {"taskSupport": "optional"}, {"taskSupport": "required"}, None,
-        ]  # fmt: skip
+        support = {tool["name"]: tool.get("execution") for tool in (await Peer(wire).ask("tools/list"))["tools"]}
+        assert (support["wait"], support["must"]) == ({"taskSupport": "optional"}, {"taskSupport": "required"})
+        assert support["plain"] is None
 
 
 @KINDS
@@ -405,7 +390,7 @@ async def test_tasks_cancel_stops_the_handler_and_returns_the_cancelled_task(kin
         cancelled = await peer.ask("tasks/cancel", {"taskId": id})
         assert (cancelled["taskId"], cancelled["status"]) == (id, "cancelled")
         assert await work.has(work.ended) == "cancelled"
-        assert isinstance((await peer.answer(waiting))["error"], dict)
+        assert "error" in await peer.answer(waiting)
         assert (await peer.get(id))["status"] == "cancelled"
         code, message = await peer.refused("tasks/cancel", {"taskId": id})
         assert code == INVALID and "'cancelled'" in message
@@ -465,8 +450,8 @@ async def test_tasks_of_another_session_are_unknown(kind: str) -> None:
         other = (await theirs.start("wait"))["taskId"]
         for peer, expected, foreign in ((ours, mine, other), (theirs, [other], mine[0])):
             listed = await peer.ask("tasks/list")
-            assert isinstance(listed["tasks"], list) and "nextCursor" not in listed
-            assert [task["taskId"] for task in listed["tasks"] if isinstance(task, dict)] == expected
+            assert "nextCursor" not in listed
+            assert [task["taskId"] for task in listed["tasks"]] == expected
             for method in ("tasks/get", "tasks/result", "tasks/cancel"):
                 assert (await peer.refused(method, {"taskId": foreign}))[0] == INVALID
         assert (await theirs.get(other))["status"] == "working"
@@ -476,72 +461,45 @@ async def test_tasks_of_another_session_are_unknown(kind: str) -> None:
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-isolation-and-access-control-1")
 async def test_task_of_an_authenticated_principal_is_known_in_all_its_sessions() -> None:
-    async def whoever(asking: HttpRequest) -> str | None:
-        return asking.headers.get("authorization")
-
     work = at_work()
-    async with served_over_http(work.server, authenticate=whoever) as web:
+    async with served_over_http(work.server, authenticate=by_authorization) as web:
         talks = [Talk(web, authorization=name) for name in ("ann", "ann", "bob")]
         for talk in talks:
             await talk.handshake()
-        call: Object = {"name": "wait", "task": {}}
-        created = (await talks[0].post(request("tools/call", call))).json
-        assert isinstance(created, dict) and isinstance(created["result"], dict)
-        task = created["result"]["task"]
-        assert isinstance(task, dict)
-        asking = request("tasks/get", {"taskId": task["taskId"]})
-        found = [(await talk.post(asking)).json for talk in talks]
-        assert ["result" in each for each in found if isinstance(each, dict)] == [True, True, False]
-        # the other era has other messages for tasks: there the task is unknown
-        wires = [stateless_request("tasks/get", {"taskId": task["taskId"]}, 1, EXTENDED)] * 2
-        headers = {"MCP_Protocol_Version": "2026-07-28", "Mcp_Method": "tasks/get", "Mcp_Name": str(task["taskId"])}
-        seen = [
-            (await Talk(web, authorization=name).post(each, **headers)).json
-            for name, each in zip(("ann", "bob"), wires, strict=True)
-        ]
-        assert ["result" in each for each in seen if isinstance(each, dict)] == [False, False]
+        created = (await talks[0].post(request("tools/call", {"name": "wait", "task": {}}))).json
+        asking = request("tasks/get", {"taskId": created["result"]["task"]["taskId"]})
+        assert ["result" in (await talk.post(asking)).json for talk in talks] == [True, True, False]
         await talks[0].delete()  # a session's end is not the principal's
-        assert "result" in (await talks[1].post(asking)).json  # type: ignore[operator]
+        assert "result" in (await talks[1].post(asking)).json
     assert await work.has(work.ended) == "cancelled"
 
 
 async def test_task_of_one_era_is_unknown_in_the_other() -> None:
-    async def whoever(asking: HttpRequest) -> str | None:
-        return "ann"
-
-    work = at_work()
-    async with served_over_http(work.server, authenticate=whoever) as web:
-        talk = Talk(web)
+    async with served_over_http(at_work().server, authenticate=by_authorization) as web:
+        talk = Talk(web, authorization="ann")
         await talk.handshake(capabilities=ABLE)
         created = (await talk.post(request("tools/call", {"name": "ask", "task": {}}))).json
-        assert isinstance(created, dict) and isinstance(created["result"], dict)
-        earlier = created["result"]["task"]
-        assert isinstance(earlier, dict)
-        answer: Object = {"taskId": earlier["taskId"], "inputResponses": {"who": {"action": "decline"}}}
-        refused = (await talk.post(stateless_request("tasks/update", answer, 2, EXTENDED))).json
-        assert error_of(refused, INVALID, 2)
+        earlier = created["result"]["task"]["taskId"]
+        answer: Object = {"taskId": earlier, "inputResponses": {"who": {"action": "decline"}}}
+        for method in ("tasks/get", "tasks/update"):
+            error_of((await talk.post(stateless_request(method, answer, 2, EXTENDED))).json, INVALID, 2)
         created = (await talk.post(stateless_request("tools/call", {"name": "must"}, 3, EXTENDED))).json
         later = result_of(created)["taskId"]
         listed = result_of((await talk.post(request("tasks/list", {}, 4))).json)["tasks"]
-        assert isinstance(listed, list)
-        assert [each["taskId"] for each in listed if isinstance(each, dict)] == [earlier["taskId"]]
+        assert [each["taskId"] for each in listed] == [earlier]
         error_of((await talk.post(request("tasks/result", {"taskId": later}, 5))).json, INVALID, 5)
 
 
 async def test_task_input_request_is_sent_again_in_the_next_session_of_the_requestor() -> None:
-    async def whoever(asking: HttpRequest) -> str | None:
-        return asking.headers.get("authorization")
-
     work = at_work()
     work.go.set()
-    async with served_over_http(work.server, authenticate=whoever) as web:
+    async with served_over_http(work.server, authenticate=by_authorization) as web:
         first, second = (Talk(web, authorization="ann") for _ in range(2))
         for talk in (first, second):
             await talk.handshake(capabilities=ABLE)
         created = (await first.post(request("tools/call", {"name": "ask", "task": {}}))).json
-        task = cast("dict[str, dict[str, Object]]", created)["result"]["task"]
         for talk in (first, second):
-            reply = await talk.post(request("tasks/result", {"taskId": task["taskId"]}))
+            reply = await talk.post(request("tasks/result", {"taskId": created["result"]["task"]["taskId"]}))
             question = await reply.object()
             assert question["method"] == "elicitation/create"
             if talk is first:
@@ -564,7 +522,7 @@ async def test_task_input_request_is_sent_beside_tasks_result(kind: str) -> None
         waiting = await peer.begin("tasks/result", {"taskId": id})
         question = await peer.question()
         assert question["method"] == "elicitation/create" and related(question["params"]) == id
-        await peer.wire.send({"jsonrpc": "2.0", "id": question["id"], "result": accept("Ada")})
+        await peer.respond(question, "Ada")
         assert await work.has(work.begun) == "answered"
         assert (await peer.get(id))["status"] == "working"
         work.go.set()
@@ -577,15 +535,13 @@ async def test_task_may_send_several_input_requests_also_from_a_worker_thread(ki
         waiting = await peer.begin("tasks/result", {"taskId": (await peer.start("two"))["taskId"]})
         both = [await peer.question(), await peer.question()]
         for question in reversed(both):
-            params = question["params"]
-            assert isinstance(params, dict)
-            await peer.wire.send({"jsonrpc": "2.0", "id": question["id"], "result": accept(str(params["message"]))})
+            await peer.respond(question, question["params"]["message"])
         assert text_in(await peer.result(waiting)) == "{'name': 'Name?'} {'name': 'Again?'}"
         id = (await peer.start("ask_from_a_thread"))["taskId"]
         assert (await peer.until(id, "input_required"))["statusMessage"] == "in a thread"
         waiting = await peer.begin("tasks/result", {"taskId": id})
         question = await peer.question()
-        await peer.wire.send({"jsonrpc": "2.0", "id": question["id"], "result": accept("Ada")})
+        await peer.respond(question, "Ada")
         assert text_in(await peer.result(waiting)) == "{'name': 'Ada'}"
 
 
@@ -604,7 +560,7 @@ async def test_task_input_request_waits_for_the_next_tasks_result(kind: str) -> 
         await peer.wire.send(notification("notifications/cancelled", {"requestId": waiting}))
         again = await peer.begin("tasks/result", {"taskId": id})
         # It is still the same question, and its answer counts.
-        await peer.wire.send({"jsonrpc": "2.0", "id": question["id"], "result": accept("Ada")})
+        await peer.respond(question, "Ada")
         assert text_in(await peer.result(again)) == "{'name': 'Ada'}"
 
 
@@ -617,7 +573,6 @@ async def test_task_progress_and_log_messages_name_the_related_task(kind: str) -
     work = at_work()
     async with legacy(work, kind) as peer:
         created = await peer.ask("tools/call", {"name": "tell", "task": {}, "_meta": {"progressToken": "p"}})
-        assert isinstance(created["task"], dict)
         id = created["task"]["taskId"]
         waiting = await peer.begin("tasks/result", {"taskId": id})
         await peer.get(id)  # the request for the result is served by now
@@ -646,7 +601,6 @@ async def test_task_progress_stops_when_the_task_is_cancelled(kind: str) -> None
 
     async with legacy(work, kind) as peer:
         created = await peer.ask("tools/call", {"name": "late", "task": {}, "_meta": {"progressToken": "p"}})
-        assert isinstance(created["task"], dict)
         id = created["task"]["taskId"]
         await peer.begin("tasks/result", {"taskId": id})
         await peer.get(id)  # the request for the result is served by now
@@ -665,9 +619,8 @@ async def test_tasks_status_notification_has_the_task(kind: str) -> None:
     async with legacy(work, kind) as peer:
         created = await peer.start("wait", {"say": "warming up"})
         told = await peer.news("notifications/tasks/status")
-        assert (told["taskId"], told["status"], told["statusMessage"]) == (
-            created["taskId"], "working", "warming up",
-        )  # fmt: skip
+        assert told["taskId"] == created["taskId"]
+        assert (told["status"], told["statusMessage"]) == ("working", "warming up")
         work.go.set()
         told = await peer.news("notifications/tasks/status")
         assert (told["status"], related(told), "_meta" in told) == ("completed", None, False)
@@ -679,13 +632,13 @@ async def test_begin_task_after_input_requests_makes_the_task_late(kind: str) ->
         calling = await peer.begin("tools/call", {"name": "asks_first", "task": {}})
         question = await peer.question()
         assert related(question["params"]) is None
-        await peer.wire.send({"jsonrpc": "2.0", "id": question["id"], "result": accept("Ada")})
+        await peer.respond(question, "Ada")
         created = (await peer.result(calling))["task"]
-        assert isinstance(created, dict) and created["status"] == "working"
+        assert created["status"] == "working"
         waiting = await peer.begin("tasks/result", {"taskId": created["taskId"]})
         question = await peer.question()
         assert related(question["params"]) == created["taskId"]
-        await peer.wire.send({"jsonrpc": "2.0", "id": question["id"], "result": accept("Bob")})
+        await peer.respond(question, "Bob")
         assert text_in(await peer.result(waiting)) == "{'name': 'Ada'} {'name': 'Bob'}"
         id = (await peer.start("never_begins"))["taskId"]
         assert text_in(await peer.ask("tasks/result", {"taskId": id})) == "over already"
@@ -732,12 +685,11 @@ async def test_task_store_that_is_full_of_ended_tasks_accepts_a_new_task(kind: s
     work.server.tool("quick", task="optional")(lambda: "done")
     async with legacy(work, kind) as peer:
         ids = []
-        for _ in range(5):
+        for _ in range(3):
             ids.append((await peer.start("quick"))["taskId"])
             await peer.until(ids[-1], "completed")
         assert (await peer.refused("tasks/get", {"taskId": ids[0]}))[0] == INVALID
-        assert (await peer.refused("tasks/get", {"taskId": ids[2]}))[0] == INVALID
-        assert (await peer.get(ids[3]))["status"] == "completed"
+        assert (await peer.get(ids[1]))["status"] == "completed"
 
 
 @KINDS
@@ -760,7 +712,7 @@ async def test_task_store_that_is_full_does_not_prevent_cancellation(kind: str) 
         waiting = await peer.begin("tasks/result", {"taskId": id})
         assert (await peer.refused("tasks/cancel", {"taskId": id}))[0] == INVALID  # it is gone, as nobody keeps it
         assert await work.has(work.ended) == "cancelled" and work.server.tasks.live == {}
-        assert isinstance((await peer.answer(waiting))["error"], dict)
+        assert "error" in await peer.answer(waiting)
 
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#resource-management-3")
@@ -775,7 +727,7 @@ async def test_task_that_expires_is_removed_and_its_handler_cancelled() -> None:
         waiting = await peer.begin("tasks/result", {"taskId": running})
         store._max_bytes = store._bytes  # full: a longer status message would remove the completed task
         assert await work.has(work.ended) == "cancelled"  # after a second, the shortest time there is
-        assert isinstance((await peer.answer(waiting))["error"], dict)
+        assert "error" in await peer.answer(waiting)
         assert (await peer.refused("tasks/get", {"taskId": running}))[0] == INVALID
         assert (await peer.get(over))["status"] == "completed"
 
@@ -835,7 +787,7 @@ async def test_tasks_end_when_initialize_begins_a_new_session_on_the_connection(
     work = at_work()
     async with legacy(work, "memory") as peer:
         await peer.start("wait")
-        await peer.wire.ask("initialize", initialize("2025-11-25")["params"])  # type: ignore[arg-type]
+        await peer.wire.ask("initialize", initialize("2025-11-25")["params"])
         assert not work.server.tasks.live
 
 
@@ -897,13 +849,11 @@ async def test_task_that_begins_while_the_http_server_stops_is_stopped() -> None
 async def test_tasks_extension_is_declared_by_servers_with_task_tools(kind: str) -> None:
     async with modern(at_work(), kind) as peer:
         declared = (await peer.ask("server/discover"))["capabilities"]
-        assert isinstance(declared, dict) and "tasks" not in declared
-        assert declared["extensions"] == {"io.modelcontextprotocol/tasks": {}}
-        tools = (await peer.ask("tools/list"))["tools"]
-        assert isinstance(tools, list) and not any("execution" in tool for tool in tools if isinstance(tool, dict))
+        assert "tasks" not in declared and declared["extensions"] == {"io.modelcontextprotocol/tasks": {}}
+        assert not any("execution" in tool for tool in (await peer.ask("tools/list"))["tools"])
     async with raw_client(Server("s"), kind) as wire:
         peer = Peer(wire, EXTENDED)
-        assert "extensions" not in (await peer.ask("server/discover"))["capabilities"]  # type: ignore[operator]
+        assert "extensions" not in (await peer.ask("server/discover"))["capabilities"]
         assert (await peer.refused("tasks/get", {"taskId": "x"}))[0] == NOT_FOUND
 
 
@@ -922,9 +872,8 @@ async def test_tasks_extension_undeclared_client_gets_the_result_or_missing_capa
             ("subscriptions/listen", {"notifications": {"taskIds": ["x"]}}),
         ]
         for method, params in asked:
-            answer = await peer.answer(await peer.begin(method, params))
-            error = answer["error"]
-            assert isinstance(error, dict) and error["code"] == MISSING, method
+            error = (await peer.answer(await peer.begin(method, params)))["error"]
+            assert error["code"] == MISSING, method
             assert error["data"] == {"requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}}
 
 
@@ -941,8 +890,7 @@ async def test_tasks_extension_tools_call_becomes_a_task_and_tasks_get_has_the_r
         work.go.set()
         done = await peer.until(created["taskId"], "completed")
         # the result that the request itself would have had, with its type, but without the related task
-        content = [{"type": "text", "text": "done"}]
-        assert done["result"] == {"resultType": "complete", "content": content}
+        assert done["result"] == {"resultType": "complete", "content": [{"type": "text", "text": "done"}]}
         assert done["resultType"] == "complete" and "error" not in done
         for method in ("tasks/result", "tasks/list"):
             assert (await peer.refused(method, {"taskId": created["taskId"]}))[0] == NOT_FOUND
@@ -953,7 +901,7 @@ async def test_tasks_extension_tools_call_becomes_a_task_and_tasks_get_has_the_r
 async def test_tasks_extension_is_error_completes_and_a_json_rpc_error_fails(kind: str) -> None:
     async with modern(at_work(), kind) as peer:
         done = await peer.until((await peer.start("fail"))["taskId"], "completed")
-        assert isinstance(done["result"], dict) and done["result"]["isError"] is True
+        assert done["result"]["isError"] is True
         failed = await peer.until((await peer.start("refuse"))["taskId"], "failed")
         assert failed["error"] == {"code": 7, "message": "not now", "data": {"why": "closed"}}
         assert "result" not in failed and failed["statusMessage"] == "not now"
@@ -969,14 +917,13 @@ async def test_tasks_extension_input_requests_are_in_tasks_get_and_tasks_update_
         id = (await peer.start("ask"))["taskId"]
         for _ in range(2):  # the same question, as often as one looks
             asking = await peer.until(id, "input_required")
-            assert isinstance(asking["inputRequests"], dict) and asking["inputRequests"].keys() == {"who"}
-            question = asking["inputRequests"]["who"]
-            assert isinstance(question, dict) and question["method"] == "elicitation/create"
+            assert asking["inputRequests"].keys() == {"who"}
+            assert asking["inputRequests"]["who"]["method"] == "elicitation/create"
         wrong: list[Object] = [{"who": {"action": "perhaps"}}, {"who": 5}]
         for answers in wrong:
             assert (await peer.refused("tasks/update", {"taskId": id, "inputResponses": answers}))[0] == INVALID
-        none: list[Object] = [{}, {"else": accept("Bob")}]
-        for answers in none:
+        without: list[Object] = [{}, {"else": accept("Bob")}]
+        for answers in without:
             ack = await peer.ask("tasks/update", {"taskId": id, "inputResponses": answers})
             assert ack.keys() == {"resultType", "_meta"} and ack["resultType"] == "complete"
         assert (await peer.get(id))["status"] == "input_required"
@@ -993,7 +940,7 @@ async def test_tasks_extension_input_requests_may_get_responses_one_by_one(kind:
     async with modern(at_work(), kind) as peer:
         id = (await peer.start("two"))["taskId"]
         asking = await peer.until(id, "input_required")
-        assert isinstance(asking["inputRequests"], dict) and asking["inputRequests"].keys() == {"a", "b"}
+        assert asking["inputRequests"].keys() == {"a", "b"}
         await peer.ask("tasks/update", {"taskId": id, "inputResponses": {"b": accept("B")}})
         asking = await peer.get(id)
         assert asking["status"] == "input_required" and isinstance(asking["inputRequests"], dict)
@@ -1044,7 +991,6 @@ async def test_subscriptions_listen_with_task_ids_sends_the_whole_task(kind: str
         await peer.ask("tasks/update", {"taskId": id, "inputResponses": {"who": accept("Ada")}})
         told = await peer.news("notifications/tasks")
         assert (told["taskId"], told["status"]) == (id, "working")
-        assert isinstance(told["_meta"], dict)
         assert told["_meta"]["io.modelcontextprotocol/subscriptionId"] == listening
         work.go.set()
         told = await peer.news("notifications/tasks")
@@ -1059,10 +1005,8 @@ async def test_tasks_extension_progress_message_becomes_the_status_message(kind:
     work = at_work()
     async with modern(work, kind) as peer:
         for token, message in (({"progressToken": "p"}, "halfway"), ({}, None)):
-            meta = cast(
-                "dict[str, JSON]", stateless_request("x", {}, 1, EXTENDED, logLevel="debug", **token)["params"]
-            )["_meta"]
-            await peer.wire.send(request("tools/call", {"name": "report", "_meta": meta}, "call"))
+            params: Object = {"name": "report"}
+            await peer.wire.send(stateless_request("tools/call", params, "call", EXTENDED, logLevel="debug", **token))
             created = await peer.result("call")
             await work.has(work.begun)
             assert (await peer.get(created["taskId"])).get("statusMessage") == message
@@ -1142,7 +1086,7 @@ async def test_tasks_extension_input_before_begin_task_uses_retries_and_later_ta
         created = await peer.ask("tools/call", {"name": "asks_first", **again})
         assert created["resultType"] == "task" and not created.keys() & {"requestState", "inputRequests"}
         asking = await peer.until(created["taskId"], "input_required")
-        assert isinstance(asking["inputRequests"], dict) and asking["inputRequests"].keys() == {"second"}
+        assert asking["inputRequests"].keys() == {"second"}
         answers: Object = {"second": accept("Bob")}
         await peer.ask("tasks/update", {"taskId": created["taskId"], "inputResponses": answers})
         done = await peer.until(created["taskId"], "completed")
@@ -1171,10 +1115,8 @@ async def test_begin_task_while_an_elicitation_ends_the_handler_fails_the_task(k
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
 async def test_tasks_extension_mcp_name_header_has_the_task_id(method: str) -> None:
     async with served_over_http(at_work().server) as web:
-        params: Object = {"taskId": "abc", "inputResponses": {}}
-        usual = {"MCP_Protocol_Version": "2026-07-28", "Mcp_Method": method}
+        asking = stateless_request(method, {"taskId": "abc", "inputResponses": {}}, 1, EXTENDED)
         for name, code in (("abc", INVALID), ("abd", -32020), (None, -32020)):
-            reply = await Talk(web).post(stateless_request(method, params, 1, EXTENDED), **usual, Mcp_Name=name)
-            assert isinstance(reply.json, dict) and isinstance(reply.json["error"], dict)
+            reply = await Talk(web).post(asking, Mcp_Name=name)
             assert reply.json["error"]["code"] == code
             assert reply.status == (400 if code == -32020 else 200)

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import AsyncIterator
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -35,7 +37,9 @@ from mcp_ref.extensions.tasks.types import Task, TaskRequestParams
 from mcp_ref.features.task_augmentation import EXTENSION, RELATED_TASK
 from mcp_ref.jsonrpc import bounded_waits
 from mcp_ref.jsonrpc.messages import Object
-from tests.raw_peers import Wire, answer, handshake, raw_server
+from mcp_ref.revisions import R2026_07_28
+from tests.messages import request
+from tests.raw_peers import Wire, answer, handshake, raw_server, served
 from tests.settings import PATIENCE
 
 ERAS = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -73,13 +77,8 @@ class Work:
                 raise
             return TextContent("done")
 
-        @server.tool(task="required")
-        async def must() -> int:
-            return 7
-
-        @server.tool()
-        def plain() -> TextContent:
-            return TextContent("plain")
+        server.tool("must", task="required")(lambda: 7)
+        server.tool("plain")(lambda: TextContent("plain"))
 
         @server.tool(task="required")
         async def ask(context: Context) -> TextContent:
@@ -281,6 +280,18 @@ def task(status: str = "working", **more: object) -> Object:
 TASKS: Object = {"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}, "cancel": {}, "list": {}}}
 TOOL: Object = {"name": "t", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}}
 DONE: Object = {"content": [{"type": "text", "text": "done"}]}
+ELICITATION: Object = {
+    "method": "elicitation/create",
+    "params": {"mode": "form", "message": "Name?", "requestedSchema": FORM},
+}
+
+
+@contextlib.asynccontextmanager
+async def client_of_tasks() -> AsyncIterator[tuple[Client, Wire]]:
+    """Give a connected client, and its raw server, which declares tasks."""
+    async with raw_server(partial(Client, revision="2025-11-25")) as (client, wire):
+        await handshake(client, wire, capabilities=TASKS)
+        yield client, wire
 
 
 @pytest.mark.spec(
@@ -288,22 +299,18 @@ DONE: Object = {"content": [{"type": "text", "text": "done"}]}
     "2025-11-25/basic/utilities/tasks#tool-level-negotiation-1",
 )
 async def test_no_task_is_asked_for_where_the_server_has_not_declared_it() -> None:
-    async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
+    async with raw_server(partial(Client, revision="2025-11-25")) as (client, wire):
         params = await handshake(client, wire, capabilities={"tools": {}})
-        assert isinstance(params["capabilities"], dict) and "tasks" not in params["capabilities"]
-        listing = asyncio.create_task(client.list_tools())
-        await answer(wire, "tools/list", {"tools": [TOOL]})
-        await listing
+        assert "tasks" not in params["capabilities"]
+        await served(client.list_tools(), wire, {"tools": [TOOL]})
         for begin in (client.call_tool, client.start_tool):
-            calling = asyncio.create_task(begin("t"))
-            assert "task" not in await answer(wire, "tools/call", DONE)
-            await calling
+            _, asked = await served(begin("t"), wire, DONE)
+            assert asked["method"] == "tools/call" and "task" not in asked["params"]
 
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#associating-task-related-messages-4")
 async def test_a_tool_that_turns_out_to_need_a_task_is_called_again_as_one() -> None:
-    async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
-        await handshake(client, wire, capabilities=TASKS)
+    async with client_of_tasks() as (client, wire):
         calling = asyncio.create_task(client.call_tool("t"))
         asked = await wire.receive_object()
         refusal: Object = {"code": -32601, "message": "Task augmentation required"}
@@ -325,16 +332,8 @@ async def test_the_server_is_asked_as_often_as_it_likes_within_reason(monkeypatc
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    class Asyncio:
-        """asyncio, but for its sleep."""
-
-        def __getattr__(self, name: str) -> object:
-            return sleep if name == "sleep" else getattr(asyncio, name)
-
-    monkeypatch.setattr(tasks_client, "asyncio", Asyncio())
-
-    async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
-        await handshake(client, wire, capabilities=TASKS)
+    monkeypatch.setattr(tasks_client, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": sleep}))
+    async with client_of_tasks() as (client, wire):
         client._tools._task_support["t"] = "required"
         calling = asyncio.create_task(client.call_tool("t"))
         await answer(wire, "tools/call", {"task": task(ttl=10**400)})
@@ -348,8 +347,7 @@ async def test_the_server_is_asked_as_often_as_it_likes_within_reason(monkeypatc
 
 @pytest.mark.spec("2025-11-25/basic/utilities/cancellation#behavior-requirements-4")
 async def test_leaving_the_block_closes_all_also_when_that_is_cancelled_while_the_server_is_told_of_a_task() -> None:
-    async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
-        await handshake(client, wire, capabilities=TASKS)
+    async with client_of_tasks() as (client, wire):
         client._tools._task_support["t"] = "required"
         calling = asyncio.create_task(client.call_tool("t"))
         await answer(wire, "tools/call", {"task": task(ttl=60_000, pollInterval=1)})
@@ -373,8 +371,7 @@ async def test_leaving_the_block_closes_all_also_when_that_is_cancelled_while_th
     "2025-11-25/basic/utilities/tasks#task-notifications-1",
 )
 async def test_a_client_does_not_rely_on_being_told() -> None:
-    async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
-        await handshake(client, wire, capabilities=TASKS)
+    async with client_of_tasks() as (client, wire):
         client._tools._task_support["t"] = "required"
         calling = asyncio.create_task(client.call_tool("t"))
         await answer(wire, "tools/call", {"task": task(ttl=60_000, pollInterval=20)})
@@ -387,8 +384,7 @@ async def test_a_client_does_not_rely_on_being_told() -> None:
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-listing-3")
 async def test_cursors_are_given_back_as_they_came() -> None:
-    async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
-        await handshake(client, wire, capabilities=TASKS)
+    async with client_of_tasks() as (client, wire):
         listing = asyncio.create_task(client.list_tasks())
         cursors = ["", "after 1", "\u00e4\n"]
         await answer(wire, "tasks/list", {"tasks": [task(ttl=None)], "nextCursor": cursors[0]})
@@ -403,14 +399,13 @@ async def test_cursors_are_given_back_as_they_came() -> None:
 async def discovered(**options: object) -> AsyncIterator[tuple[Client, Wire]]:
     """Connect a client of 2026-07-28 to a bare server."""
     given: dict[str, object] = {"revision": "2026-07-28", **options}
-    async with raw_server(lambda transport: Client(transport, **given)) as (client, wire):  # type: ignore[arg-type]
+    async with raw_server(partial(Client, **given)) as (client, wire):  # type: ignore[arg-type]
         connecting = asyncio.create_task(client.connect())
         declared: Object = {"tools": {}, "extensions": {EXTENSION: {}}}
         found: Object = {"supportedVersions": ["2026-07-28"], "capabilities": declared, "ttlMs": 0}
         asked = await answer(wire, "server/discover", {**found, "resultType": "complete", "cacheScope": "public"})
-        assert isinstance(asked["_meta"], dict)
         said = asked["_meta"]["io.modelcontextprotocol/clientCapabilities"]
-        assert isinstance(said, dict) and said["extensions"] == {"io.modelcontextprotocol/tasks": {}}
+        assert said["extensions"] == {"io.modelcontextprotocol/tasks": {}}
         await connecting
         yield client, wire
 
@@ -424,10 +419,8 @@ CREATED: Object = {**extended(), "resultType": "task"}
 
 async def test_task_as_the_result_of_another_method_is_invalid() -> None:
     async with discovered() as (client, wire):
-        listing = asyncio.create_task(client.list_tools())
-        await answer(wire, "tools/list", CREATED)
         with pytest.raises(InvalidMessage, match="'task'"):
-            await listing
+            await served(client.list_tools(), wire, CREATED)
 
 
 async def test_a_question_is_answered_once_however_often_it_is_shown() -> None:
@@ -442,21 +435,18 @@ async def test_a_question_is_answered_once_however_often_it_is_shown() -> None:
     async with discovered(elicitation=slow) as (client, wire):
         calling = asyncio.create_task(client.call_tool("t"))
         await answer(wire, "tools/call", CREATED)
-        form: Object = {"mode": "form", "message": "Name?", "requestedSchema": FORM}
-        question: Object = {"k": {"method": "elicitation/create", "params": form}}
+        shown = extended("input_required", inputRequests={"k": ELICITATION})
         for _ in range(3):
-            await answer(wire, "tasks/get", extended("input_required", inputRequests=question))
+            await answer(wire, "tasks/get", shown)
         go.set()
         asked = await wire.receive_object()
         while asked["method"] == "tasks/get":
-            shown = extended("input_required", inputRequests=question)
             await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": shown})
             asked = await wire.receive_object()
-        assert asked["method"] == "tasks/update" and isinstance(asked["params"], dict)
+        assert asked["method"] == "tasks/update"
         assert asked["params"]["inputResponses"] == {"k": {"action": "accept", "content": {"name": "Ada"}}}
         await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"resultType": "complete"}})
-        # The server may be slow to see it.
-        await answer(wire, "tasks/get", extended("input_required", inputRequests=question))
+        await answer(wire, "tasks/get", shown)  # the server may be slow to see the response
         await answer(wire, "tasks/get", extended("completed", result=DONE))
         assert (await calling).text == "done" and seen == ["Name?"]
 
@@ -494,9 +484,7 @@ async def test_call_ends_although_a_handler_ignores_its_cancellation_after_the_e
     async with discovered(elicitation=user) as (client, wire):
         calling = asyncio.create_task(client.call_tool("t"))
         await answer(wire, "tools/call", CREATED)
-        form: Object = {"mode": "form", "message": "Name?", "requestedSchema": FORM}
-        question: Object = {"k": {"method": "elicitation/create", "params": form}}
-        await answer(wire, "tasks/get", extended("input_required", inputRequests=question))
+        await answer(wire, "tasks/get", extended("input_required", inputRequests={"k": ELICITATION}))
         await answer(wire, "tasks/get", extended("completed", result=DONE))
         async with asyncio.timeout(PATIENCE):
             assert (await calling).text == "done"
@@ -514,9 +502,7 @@ async def test_input_request_whose_handler_fails_during_tasks_get_cancels_the_ta
     async with discovered(elicitation=fail) as (client, wire):
         calling = asyncio.create_task(client.call_tool("t"))
         await answer(wire, "tools/call", CREATED)
-        form: Object = {"mode": "form", "message": "Name?", "requestedSchema": FORM}
-        question: Object = {"k": {"method": "elicitation/create", "params": form}}
-        await answer(wire, "tasks/get", extended("input_required", inputRequests=question))
+        await answer(wire, "tasks/get", extended("input_required", inputRequests={"k": ELICITATION}))
         asked = await wire.receive_object()
         go.set()
         await failed.wait()
@@ -587,72 +573,48 @@ async def test_a_client_serves_tasks_like_a_server() -> None:
         await go.wait()
         return await model(params)
 
-    def make(transport: object) -> Client:
-        return Client(transport, revision="2025-11-25", sampling=slow, elicitation=user, tasks=True)  # type: ignore[arg-type]
-
-    async with raw_server(make) as (client, wire):
+    options = partial(Client, revision="2025-11-25", sampling=slow, elicitation=user, tasks=True)
+    async with raw_server(options) as (client, wire):
         params = await handshake(client, wire)
-        assert isinstance(params["capabilities"], dict)
         requests: Object = {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}
         assert params["capabilities"]["tasks"] == {"list": {}, "cancel": {}, "requests": requests}
         say: Object = {"messages": [], "maxTokens": 5, "task": {"ttl": 60_000}}
         created = (await wire.ask("sampling/createMessage", say))["result"]
-        assert isinstance(created, dict) and isinstance(created["task"], dict)
         id = created["task"]["taskId"]
         assert (created["task"]["status"], created["task"]["ttl"]) == ("working", 60_000)
-        listed = (await wire.ask("tasks/list"))["result"]
-        assert isinstance(listed, dict) and listed["tasks"] == [created["task"]]
+        assert (await wire.ask("tasks/list"))["result"]["tasks"] == [created["task"]]
         go.set()
         told = await wire.receive_object()
-        assert told["method"] == "notifications/tasks/status" and isinstance(told["params"], dict)
-        assert told["params"]["status"] == "completed"
+        assert (told["method"], told["params"]["status"]) == ("notifications/tasks/status", "completed")
         said = (await wire.ask("tasks/result", {"taskId": id}))["result"]
-        assert isinstance(said, dict) and said["model"] == "m"
-        assert said["_meta"] == {RELATED_TASK: {"taskId": id}}
-        refused = (await wire.ask("tasks/cancel", {"taskId": id}))["error"]
-        assert isinstance(refused, dict) and refused["code"] == -32602
+        assert (said["model"], said["_meta"]) == ("m", {RELATED_TASK: {"taskId": id}})
+        assert (await wire.ask("tasks/cancel", {"taskId": id}))["error"]["code"] == -32602
         go.clear()
         created = (await wire.ask("sampling/createMessage", say))["result"]
-        assert isinstance(created, dict) and isinstance(created["task"], dict)
-        await wire.send(
-            {"jsonrpc": "2.0", "id": 9, "method": "tasks/cancel", "params": {"taskId": created["task"]["taskId"]}}
-        )
-        told = await wire.receive_object()
-        assert isinstance(told["params"], dict) and told["params"]["status"] == "cancelled"
-        cancelled = (await wire.receive_object())["result"]
-        assert isinstance(cancelled, dict) and cancelled["status"] == "cancelled"
+        await wire.send(request("tasks/cancel", {"taskId": created["task"]["taskId"]}))
+        assert (await wire.receive_object())["params"]["status"] == "cancelled"
+        assert (await wire.receive_object())["result"]["status"] == "cancelled"
 
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-support-and-handling-1")
 async def test_a_client_that_has_not_said_so_answers_as_ever() -> None:
-    def make(transport: object) -> Client:
-        return Client(transport, revision="2025-11-25", sampling=model)  # type: ignore[arg-type]
-
-    async with raw_server(make) as (client, wire):
+    async with raw_server(partial(Client, revision="2025-11-25", sampling=model)) as (client, wire):
         await handshake(client, wire)
         say: Object = {"messages": [], "maxTokens": 5, "task": {"ttl": 60_000}}
-        result = (await wire.ask("sampling/createMessage", say))["result"]
-        assert isinstance(result, dict) and result["model"] == "m"
-        refused = (await wire.ask("tasks/list"))["error"]
-        assert isinstance(refused, dict) and refused["code"] == -32601
+        assert (await wire.ask("sampling/createMessage", say))["result"]["model"] == "m"
+        assert (await wire.ask("tasks/list"))["error"]["code"] == -32601
 
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#related-task-metadata-1")
 async def test_the_answer_to_a_question_of_a_task_says_that_it_is_the_tasks() -> None:
-    def make(transport: object) -> Client:
-        return Client(transport, revision="2025-11-25", elicitation=user)  # type: ignore[arg-type]
-
-    async with raw_server(make) as (client, wire):
+    async with raw_server(partial(Client, revision="2025-11-25", elicitation=user)) as (client, wire):
         await handshake(client, wire)
         tag: Object = {RELATED_TASK: {"taskId": "t"}}
         form: Object = {"mode": "form", "message": "Name?", "requestedSchema": FORM, "_meta": tag}
-        result = (await wire.ask("elicitation/create", form))["result"]
-        assert isinstance(result, dict) and result["_meta"] == tag
+        assert (await wire.ask("elicitation/create", form))["result"]["_meta"] == tag
 
 
 async def test_a_handle_without_a_way_to_answer_says_so() -> None:
-    from mcp_ref.revisions import R2026_07_28
-
     async def ask(method: str, params: object, result: type, timeout: float | None) -> object:
         raise AssertionError(method)
 

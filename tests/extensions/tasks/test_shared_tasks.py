@@ -20,7 +20,7 @@ from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.server.announcements import Announcers
 from tests.extensions.tasks.test_receiver import EXTENDED, Peer, Work, accept, at_work, text_in
-from tests.messages import request, result_of
+from tests.messages import Received, request, result_of
 from tests.raw_http_client import Talk, served_over_http
 from tests.raw_peers import raw_client
 from tests.server.test_broadcast import Hub
@@ -155,7 +155,7 @@ async def test_tasks_update_in_another_process_gives_the_handler_its_input(has_b
         both.work.go.set()
         id = (await both.first.start("ask"))["taskId"]
         wanted = (await both.second.until(id, "input_required"))["inputRequests"]
-        assert isinstance(wanted, dict) and [*wanted] == ["who"]
+        assert [*wanted] == ["who"]
         await both.second.ask("tasks/update", {"taskId": id, "inputResponses": {"x": accept("Bob")}})
         await both.second.ask("tasks/update", {"taskId": id, "inputResponses": {"who": {"action": "sing"}}})
         await both.second.ask("tasks/update", {"taskId": id, "inputResponses": {"who": accept("Ada")}})
@@ -169,7 +169,7 @@ async def test_subscriber_in_another_process_gets_each_status_with_the_result() 
         acknowledged = await both.second.news("notifications/subscriptions/acknowledged")
         assert acknowledged["notifications"] == {"taskIds": [id]}
         both.work.go.set()
-        told: Object = {}
+        told: Received = {}
         while told.get("status") != "completed":
             told = await both.second.news("notifications/tasks")
         assert text_in(told["result"]) == "done"
@@ -251,15 +251,14 @@ async def test_tasks_result_and_list_of_another_process_work_in_2025_11_25_for_t
             await talk.handshake("2025-11-25")
         await hub.wait_for(lambda: hub.listening == 2)
 
-        async def ask(talk: Talk, method: str, params: Object) -> Object:
+        async def ask(talk: Talk, method: str, params: Object) -> Received:
             return result_of((await talk.post(request(method, params))).json)
 
         created = await ask(first, "tools/call", {"name": "wait", "arguments": {}, "task": {}})
-        assert isinstance(created["task"], dict)
         id = created["task"]["taskId"]
         waiting = asyncio.create_task(ask(second, "tasks/result", {"taskId": id}))
         listed = await ask(second, "tasks/list", {})
-        assert isinstance(listed["tasks"], list) and len(listed["tasks"]) == 1
+        assert len(listed["tasks"]) == 1
         works[0].go.set()
         assert text_in(await waiting) == "done"
 
