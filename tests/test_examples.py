@@ -49,7 +49,7 @@ from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import REVISIONS
 from tests.forked_python import forked, forking_script
 from tests.server_programs import serving
-from tests.settings import ROOT, run
+from tests.settings import ROOT
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -442,29 +442,22 @@ STATEMENTS = [
 """Statements that the server refuses."""
 
 
-def test_database_refuses_every_other_statement_and_changes_nothing(library: Path) -> None:
+async def test_database_refuses_every_other_statement_and_changes_nothing(library: Path) -> None:
     before = library.read_bytes(), sorted(path.name for path in library.parent.iterdir())
-
-    async def test() -> None:
-        async with client_of("database.py", env={"DATABASE": str(library)}, cwd=str(library.parent)) as client:
-            for sql in STATEMENTS:
-                text = await refused(client, "query", {"sql": sql})
-                assert text.strip() and text != "SQLite says: ", (sql, text)
-                alive = await client.call_tool("query", {"sql": "SELECT count(*) FROM books"})
-                assert alive.structured_content == {"columns": ["count(*)"], "rows": [[300]]}, sql
-                assert (library.read_bytes(), sorted(path.name for path in library.parent.iterdir())) == before, sql
-
-    run(test())
+    async with client_of("database.py", env={"DATABASE": str(library)}, cwd=str(library.parent)) as client:
+        for sql in STATEMENTS:
+            text = await refused(client, "query", {"sql": sql})
+            assert text.strip() and text != "SQLite says: ", (sql, text)
+            alive = await client.call_tool("query", {"sql": "SELECT count(*) FROM books"})
+            assert alive.structured_content == {"columns": ["count(*)"], "rows": [[300]]}, sql
+            assert (library.read_bytes(), sorted(path.name for path in library.parent.iterdir())) == before, sql
     assert (library.read_bytes(), sorted(path.name for path in library.parent.iterdir())) == before
 
 
-def test_the_sample_database_goes_when_the_server_does(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with client_of("database.py", env={"TMPDIR": str(tmp_path)}) as client:
-            assert [path.name for path in tmp_path.glob("*/*")] == ["planets.db"]
-            await client.ping()
-
-    run(test())
+async def test_the_sample_database_goes_when_the_server_does(tmp_path: Path) -> None:
+    async with client_of("database.py", env={"TMPDIR": str(tmp_path)}) as client:
+        assert [path.name for path in tmp_path.glob("*/*")] == ["planets.db"]
+        await client.ping()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -522,42 +515,35 @@ async def test_only_what_is_inside_the_roots_is_read_or_named(tmp_path: Path, re
 # ---------------------------------------------------------------------------------------------------- notes.py
 
 
-def test_notes_are_files_that_outlive_the_server_and_other_files_stay(tmp_path: Path) -> None:
+async def test_notes_are_files_that_outlive_the_server_and_other_files_stay(tmp_path: Path) -> None:
     (tmp_path / "old.md").write_text("old", "utf-8")
     (tmp_path / "Not A Note.md").write_text("x", "utf-8")
-
-    async def test() -> None:
-        template = ResourceTemplateReference("note://all/{name}")
-        async with client_of("notes.py", env={"NOTES": str(tmp_path)}) as client:
-            assert [r.uri for r in await client.list_resources()] == ["note://all", "note://all/old"]
-            assert (await client.call_tool("write_note", {"name": "new", "text": "ü\n"})).text == "note://all/new"
-            await client.call_tool("write_note", {"name": "old", "text": "changed"})
-            assert (await client.complete(template, "name", "")).values == ["new", "old"]
-            assert (await client.complete(template, "name", "ne")).values == ["new"]
-        async with client_of("notes.py", env={"NOTES": str(tmp_path)}) as client:
-            [contents] = (await client.read_resource("note://all/new")).contents
-            assert isinstance(contents, TextResourceContents) and contents.text == "ü\n"
-            await client.call_tool("delete_note", {"name": "new"})
-            assert "No note is named" in await refused(client, "delete_note", {"name": "new"})
-
-    run(test())
+    template = ResourceTemplateReference("note://all/{name}")
+    async with client_of("notes.py", env={"NOTES": str(tmp_path)}) as client:
+        assert [r.uri for r in await client.list_resources()] == ["note://all", "note://all/old"]
+        assert (await client.call_tool("write_note", {"name": "new", "text": "ü\n"})).text == "note://all/new"
+        await client.call_tool("write_note", {"name": "old", "text": "changed"})
+        assert (await client.complete(template, "name", "")).values == ["new", "old"]
+        assert (await client.complete(template, "name", "ne")).values == ["new"]
+    async with client_of("notes.py", env={"NOTES": str(tmp_path)}) as client:
+        [contents] = (await client.read_resource("note://all/new")).contents
+        assert isinstance(contents, TextResourceContents) and contents.text == "ü\n"
+        await client.call_tool("delete_note", {"name": "new"})
+        assert "No note is named" in await refused(client, "delete_note", {"name": "new"})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["Not A Note.md", "old.md"]
 
 
 NAMES = ["../x", "/etc/x", "a/b", "A", "", "-x", "x" * 61, "x\n", "x\0", "..", "ä", "a.b"]
 
 
-def test_notes_refuse_a_name_that_might_be_a_path(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with client_of("notes.py", env={"NOTES": str(tmp_path)}) as client:
-            for name in NAMES:
-                assert "Invalid arguments" in await refused(client, "write_note", {"name": name, "text": "x"}), name
-                assert "Invalid arguments" in await refused(client, "delete_note", {"name": name}), name
-                with pytest.raises(RemoteError):
-                    await client.read_resource(f"note://all/{quote(name, safe='')}")
-                assert list(tmp_path.iterdir()) == [], name
-
-    run(test())
+async def test_notes_refuse_a_name_that_might_be_a_path(tmp_path: Path) -> None:
+    async with client_of("notes.py", env={"NOTES": str(tmp_path)}) as client:
+        for name in NAMES:
+            assert "Invalid arguments" in await refused(client, "write_note", {"name": name, "text": "x"}), name
+            assert "Invalid arguments" in await refused(client, "delete_note", {"name": name}), name
+            with pytest.raises(RemoteError):
+                await client.read_resource(f"note://all/{quote(name, safe='')}")
+            assert list(tmp_path.iterdir()) == [], name
     assert list(tmp_path.iterdir()) == []
 
 

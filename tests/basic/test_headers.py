@@ -572,7 +572,7 @@ async def test_param_headers_are_checked_only_on_http_and_in_the_modern_era() ->
         await talk.handshake()
         frame: Object = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
         reply = await talk.post({**frame, "params": {"name": "q", "arguments": {"region": "us"}}})
-        assert "result" in (await reply.object() if reply.kind != JSON_TYPE else reply.json)  # type: ignore[operator]
+        assert "result" in (await reply.object() if reply.kind != JSON_TYPE else reply.json)
 
 
 async def test_param_headers_of_an_unknown_tool_are_ignored() -> None:

@@ -20,12 +20,12 @@ from mcp_ref import (
 )
 from mcp_ref.basic.lifecycle import ClientCapabilities, capability_keys, choose_revision, declares
 from mcp_ref.codec import codec_for
-from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METHOD_NOT_FOUND, Object
+from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY, R2024_10_07, R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, Revision
 from mcp_ref.transports.memory import MemoryTransport
 from tests.messages import initialize, notification, request
 from tests.raw_peers import connected_client, handshake, legacy_initialize, raw_client, raw_server
-from tests.settings import CONNECTED_TRANSPORTS, PATIENCE, SERVER_TRANSPORTS, run
+from tests.settings import CONNECTED_TRANSPORTS, PATIENCE, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
 
@@ -49,14 +49,6 @@ def everything() -> Server:
     return server
 
 
-def member(value: JSON, *path: str) -> JSON:
-    """Return the member at a path of nested objects."""
-    for name in path:
-        assert isinstance(value, dict), value
-        value = value[name]
-    return value
-
-
 # ------------------------------------------------------------------------------------------------ the server
 
 
@@ -66,8 +58,8 @@ def member(value: JSON, *path: str) -> JSON:
 async def test_request_before_initialize_is_refused_and_initialize_still_works(kind: str, method: str) -> None:
     async with raw_client(everything(), kind) as wire:
         refused = await wire.ask(method, {}, 1)
-        assert member(refused, "error", "code") == INVALID_REQUEST
-        assert "initialize" in str(member(refused, "error", "message"))
+        assert refused["error"]["code"] == INVALID_REQUEST
+        assert "initialize" in str(refused["error"]["message"])
         await wire.send(initialize())
         assert "result" in await wire.receive_object()
 
@@ -91,7 +83,7 @@ async def test_initialize_comes_once_in_a_session_over_http(kind: str) -> None:
     async with connected_client(everything(), kind, "2024-11-05") as wire:
         await wire.send(initialize("2025-11-25", id="again"))
         again = await wire.receive_object()
-        assert (again["id"], member(again, "error", "code")) == ("again", INVALID_REQUEST)
+        assert (again["id"], again["error"]["code"]) == ("again", INVALID_REQUEST)
         listed = await wire.ask("prompts/list")
         assert "title" not in str(listed)  # the first handshake still holds
 
@@ -122,7 +114,7 @@ async def test_initialize_on_a_connection_with_a_session_begins_a_new_session(ki
         await entered.wait()
         await wire.send(initialize("2025-11-25", id="again"))
         again = await wire.receive_object()
-        assert (again["id"], member(again, "result", "protocolVersion")) == ("again", "2025-11-25")
+        assert (again["id"], again["result"]["protocolVersion"]) == ("again", "2025-11-25")
         await ended.wait()
         server.list_changed("tools")
         await wire.nothing_more()
@@ -133,7 +125,7 @@ async def test_initialize_on_a_connection_with_a_session_begins_a_new_session(ki
         server.resource_updated("test://a/text")
         await wire.nothing_more()
         logged = await wire.ask("tools/call", {"name": "say"})
-        assert (logged["method"], member(logged, "params", "data")) == ("notifications/message", "said")
+        assert (logged["method"], logged["params"]["data"]) == ("notifications/message", "said")
 
 
 @pytest.mark.spec("2025-03-26/basic/lifecycle#initialization-5")
@@ -144,10 +136,10 @@ async def test_messages_after_initialize_wait_for_its_response(kind: str) -> Non
         await wire.send(notification("notifications/initialized"))
         await wire.send([request("ping", id=2), request("prompts/list", id=3)])
         await wire.send(request("ping", id=4))
-        assert member(await wire.receive_object(), "result", "protocolVersion") == "2025-03-26"
+        assert (await wire.receive_object())["result"]["protocolVersion"] == "2025-03-26"
         later = [await wire.receive(), await wire.receive()]
         [batch] = [message for message in later if isinstance(message, list)]
-        assert {member(response, "id") for response in batch} == {2, 3}
+        assert {response["id"] for response in batch} == {2, 3}
         assert {"jsonrpc": "2.0", "id": 4, "result": {}} in later
 
 
@@ -156,15 +148,14 @@ async def test_messages_after_initialize_wait_for_its_response(kind: str) -> Non
 async def test_initialize_in_a_batch_is_refused_without_effect(kind: str) -> None:
     async with raw_client(everything(), kind) as wire:
         await wire.send([initialize("2025-03-26"), request("ping", id=2)])
-        assert member(await wire.receive(), "error", "code") == INVALID_REQUEST
+        assert (await wire.receive())["error"]["code"] == INVALID_REQUEST
         await wire.send(initialize("2025-03-26"))
-        assert member(await wire.receive(), "result", "protocolVersion") == "2025-03-26"
+        assert (await wire.receive())["result"]["protocolVersion"] == "2025-03-26"
         await wire.send([initialize("2025-03-26", id="late"), request("ping", id=3)])
         answers = await wire.receive()
-        assert isinstance(answers, list)
-        by_id = {str(member(answer, "id")): answer for answer in answers}
-        assert member(by_id["late"], "error", "code") == INVALID_REQUEST
-        assert member(by_id["3"], "result") == {}
+        by_id = {str(answer["id"]): answer for answer in answers}
+        assert by_id["late"]["error"]["code"] == INVALID_REQUEST
+        assert by_id["3"]["result"] == {}
 
 
 @pytest.mark.spec(
@@ -175,14 +166,7 @@ async def test_initialize_in_a_batch_is_refused_without_effect(kind: str) -> Non
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
-def test_initialize_result_has_same_revision_capabilities_and_server_info(kind: str, revision: Revision) -> None:
-    async def test() -> None:
-        async with raw_client(everything(), kind) as wire:
-            await wire.send(initialize(revision.name))
-            answer = await wire.receive_object()
-            assert (answer["jsonrpc"], answer["id"]) == ("2.0", "init")
-            assert answer["result"] == expected
-
+async def test_initialize_result_has_same_revision_capabilities_and_server_info(kind: str, revision: Revision) -> None:
     info: Object = {"name": "under-test", "version": "1.2.3"}
     changing: Object = {"listChanged": True}
     capabilities: Object = {"logging": {}, "prompts": changing, "resources": {"subscribe": True, "listChanged": True}}
@@ -193,7 +177,11 @@ def test_initialize_result_has_same_revision_capabilities_and_server_info(kind: 
         capabilities["completions"] = {}
     if revision.name >= "2025-06-18":
         info["title"] = "Under Test"
-    run(test())
+    async with raw_client(everything(), kind) as wire:
+        await wire.send(initialize(revision.name))
+        answer = await wire.receive_object()
+        assert (answer["jsonrpc"], answer["id"]) == ("2.0", "init")
+        assert answer["result"] == expected
 
 
 @pytest.mark.spec(
@@ -204,7 +192,7 @@ def test_initialize_result_has_same_revision_capabilities_and_server_info(kind: 
 async def test_initialize_result_declares_only_present_features() -> None:
     async with raw_client(Server("bare", "0", logging=False)) as wire:
         await wire.send(initialize())
-        assert member(await wire.receive(), "result", "capabilities") == {}
+        assert (await wire.receive())["result"]["capabilities"] == {}
 
 
 @pytest.mark.spec(
@@ -216,7 +204,7 @@ async def test_initialize_result_declares_only_present_features() -> None:
 async def test_initialize_with_unknown_revision_gets_the_latest(kind: str, asked: str) -> None:
     async with raw_client(everything(), kind) as wire:
         await wire.send(initialize(asked))
-        assert member(await wire.receive(), "result", "protocolVersion") == "2025-11-25"
+        assert (await wire.receive())["result"]["protocolVersion"] == "2025-11-25"
         await wire.send(notification("notifications/initialized"))
         await wire.nothing_more()
 
@@ -227,7 +215,7 @@ async def test_initialize_on_a_server_of_some_revisions_gets_one_of_them(asked: 
     server = Server("old", revisions=[R2025_03_26, R2024_11_05])  # in any order
     async with raw_client(server) as wire:
         await wire.send(initialize(asked))
-        offered = member(await wire.receive(), "result", "protocolVersion")
+        offered = (await wire.receive())["result"]["protocolVersion"]
         assert offered == (asked if asked in ("2024-11-05", "2025-03-26") else "2025-03-26")
 
 
@@ -245,8 +233,8 @@ async def test_initialize_on_a_server_of_some_revisions_gets_one_of_them(asked: 
 async def test_initialize_without_its_members_is_invalid_params_and_may_be_repeated(params: Object, fault: str) -> None:
     async with raw_client(everything()) as wire:
         answer = await wire.ask("initialize", params)
-        assert member(answer, "error", "code") == INVALID_PARAMS
-        assert fault in str(member(answer, "error", "message"))
+        assert answer["error"]["code"] == INVALID_PARAMS
+        assert fault in str(answer["error"]["message"])
         await wire.send(initialize())
         assert "result" in await wire.receive_object()
 
@@ -303,22 +291,7 @@ def of(transport: MemoryTransport) -> Client:
     "2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-1",
 )
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
-def test_client_sends_initialize_waits_and_confirms(revision: Revision) -> None:
-    async def test() -> None:
-        info = Implementation("me", "2", title="Me", description="A test", website_url="https://example.org")
-        async with raw_server(lambda t: Client(t, revision=revision, info=info, roots=[])) as (client, wire):
-            connecting = asyncio.create_task(client.connect())
-            asked = await wire.receive_object()  # one object: initialize is never part of a batch
-            assert asked == {"jsonrpc": "2.0", "id": asked["id"], "method": "initialize", "params": expected}
-            await wire.nothing_more()  # not confirmed before it is answered
-            theirs: Object = {"name": "raw", "version": "1"}
-            result: Object = {"protocolVersion": revision.name, "capabilities": {}, "serverInfo": theirs}
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
-            assert await wire.receive() == {"jsonrpc": "2.0", "method": "notifications/initialized"}
-            await connecting
-            assert (client.revision, client.server_info) == (revision, Implementation("raw", "1"))
-            await wire.nothing_more()
-
+async def test_client_sends_initialize_waits_and_confirms(revision: Revision) -> None:
     us: Object = {"name": "me", "version": "2"}
     if revision.name >= "2025-06-18":
         us["title"] = "Me"
@@ -329,7 +302,19 @@ def test_client_sends_initialize_waits_and_confirms(revision: Revision) -> None:
         "capabilities": {"roots": {"listChanged": True}},
         "clientInfo": us,
     }
-    run(test())
+    info = Implementation("me", "2", title="Me", description="A test", website_url="https://example.org")
+    async with raw_server(lambda t: Client(t, revision=revision, info=info, roots=[])) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        asked = await wire.receive_object()  # one object: initialize is never part of a batch
+        assert asked == {"jsonrpc": "2.0", "id": asked["id"], "method": "initialize", "params": expected}
+        await wire.nothing_more()  # not confirmed before it is answered
+        theirs: Object = {"name": "raw", "version": "1"}
+        result: Object = {"protocolVersion": revision.name, "capabilities": {}, "serverInfo": theirs}
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+        assert await wire.receive() == {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        await connecting
+        assert (client.revision, client.server_info) == (revision, Implementation("raw", "1"))
+        await wire.nothing_more()
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-1,2")
@@ -381,20 +366,17 @@ async def test_client_raises_error_response_to_initialize_and_disconnects() -> N
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
 async def test_server_keeps_to_the_negotiated_revision(kind: str, revision: Revision) -> None:
     async with connected_client(everything(), kind, revision.name) as wire:
-        prompts = member(await wire.ask("prompts/list"), "result", "prompts")
-        assert isinstance(prompts, list)
+        prompts = (await wire.ask("prompts/list"))["result"]["prompts"]
         assert ("title" in str(prompts[0])) is (revision.name >= "2025-06-18")
         await wire.send([request("ping", id=1), request("ping", id=2)])
         answer = await wire.receive()
         if revision.batch:
-            assert isinstance(answer, list)
-            assert [member(one, "id") for one in answer] == [1, 2]
+            assert [one["id"] for one in answer] == [1, 2]
         else:
-            assert member(answer, "error", "code") == INVALID_REQUEST
+            assert answer["error"]["code"] == INVALID_REQUEST
             # over HTTP, such an error never has an id
             no_id = revision.name >= "2025-11-25" or kind not in CONNECTED_TRANSPORTS
             unknown: Object = {} if no_id else {"id": None}
-            assert isinstance(answer, dict)
             assert {name: answer[name] for name in answer if name == "id"} == unknown
         await wire.nothing_more()
 
@@ -420,7 +402,7 @@ async def test_client_keeps_to_the_negotiated_revision(revision: Revision) -> No
         if revision.name >= "2025-06-18":
             assert answer["result"] == {"action": "decline"}
         else:
-            assert member(answer, "error", "code") == METHOD_NOT_FOUND
+            assert answer["error"]["code"] == METHOD_NOT_FOUND
 
         if not revision.batch:
             with pytest.raises(CapabilityError, match="does not allow batches"):
@@ -467,9 +449,9 @@ async def test_server_without_a_feature_neither_serves_nor_announces_it(kind: st
     async with connected_client(server, kind, revision) as wire:
         for method in ("prompts/list", "prompts/get", "tools/list", "tools/call", "completion/complete"):
             answer = await wire.ask(method, {"name": "x"})
-            assert member(answer, "error", "code") == METHOD_NOT_FOUND, method
+            assert answer["error"]["code"] == METHOD_NOT_FOUND, method
         answer = await wire.ask("logging/setLevel", {"level": "info"})
-        assert member(answer, "error", "code") == METHOD_NOT_FOUND
+        assert answer["error"]["code"] == METHOD_NOT_FOUND
         assert "done" in str(await wire.ask("resources/read", {"uri": "test://logs"}))
         server.prompts.add(lambda: "late", "late")  # after the handshake: this client was never told of prompts
         await wire.nothing_more()
@@ -508,7 +490,7 @@ async def test_client_without_a_feature_does_not_serve_it(revision: str) -> None
         assert params["capabilities"] == {}
         for method in ("roots/list", "sampling/createMessage", "elicitation/create"):
             answer = await wire.ask(method, {})
-            assert member(answer, "error", "code") == METHOD_NOT_FOUND, method
+            assert answer["error"]["code"] == METHOD_NOT_FOUND, method
 
 
 @pytest.mark.parametrize(
@@ -606,7 +588,7 @@ async def test_progress_extends_a_request_but_not_beyond_its_maximum() -> None:
         call = asyncio.create_task(client.call_tool("slow", timeout=0.2, max_timeout=0.5))
         asked = await wire.receive_object()
         begun = asyncio.get_running_loop().time()
-        token = member(asked, "params", "_meta", "progressToken")
+        token = asked["params"]["_meta"]["progressToken"]
         steps = 0
         while not call.done():
             steps += 1

@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from mcp_ref import Client, Context, ElicitResult, Server, TextContent, ToolError
+from mcp_ref import (
+    Client,
+    Context,
+    ElicitRequestFormParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+    Server,
+    TextContent,
+    ToolError,
+)
 from mcp_ref.basic.mrtr import MAX_STATE_LENGTH, STATE_SECONDS, request_digest, sign_state, verify_state
 from mcp_ref.features.sampling import SamplingMessage, ToolChoice, ToolResultContent, ToolUseContent
 from mcp_ref.features.tools import Tool
@@ -17,10 +26,10 @@ from mcp_ref.jsonrpc.errors import McpError, ProtocolError
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.server import stateless
-from tests.messages import error_of, result_of, server_info_meta, stateless_request
+from tests.messages import Received, error_of, result_of, server_info_meta, stateless_request
 from tests.raw_http_client import Talk, served_over_http
 from tests.raw_peers import Wire, connected_client, raw_client
-from tests.settings import STATELESS_TRANSPORTS, TASK_FACTORIES, run
+from tests.settings import STATELESS_TRANSPORTS, TASK_FACTORIES
 
 KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
 MISSING_CAPABILITY = -32021
@@ -88,7 +97,7 @@ class Asker:
         self.state: JSON = None
         self.id = 0
 
-    async def send(self, responses: JSON = None, **more: JSON) -> Object:
+    async def send(self, responses: JSON = None, **more: JSON) -> Received:
         """Send one attempt, with the state of the attempt before."""
         self.id += 1
         own: Object = {} if responses is None else {"inputResponses": responses}
@@ -99,24 +108,21 @@ class Asker:
         assert answer["id"] == self.id
         return answer
 
-    async def asked(self, responses: JSON = None, **more: JSON) -> Object:
+    async def asked(self, responses: JSON = None, **more: JSON) -> Received:
         """Send one attempt, and return its input requests."""
         result = result_of(await self.send(responses, **more))
         assert result.keys() == {"resultType", "inputRequests", "requestState", "_meta"}, result
         assert result["resultType"] == "input_required" and result["_meta"] == server_info_meta()
         self.state = result["requestState"]
-        assert isinstance(self.state, str) and isinstance(result["inputRequests"], dict)
-        return result["inputRequests"]
+        assert isinstance(self.state, str)
+        return {**result["inputRequests"]}
 
-    async def done(self, responses: JSON = None, **more: JSON) -> JSON:
+    async def done(self, responses: JSON = None, **more: JSON) -> str:
         """Send one attempt, and return the text of its result."""
         result = result_of(await self.send(responses, **more))
         assert result["resultType"] == "complete", result
         block = next(result[name] for name in ("content", "messages", "contents") if name in result)
-        assert isinstance(block, list) and isinstance(block[0], dict)
-        found = block[0].get("content", block[0])
-        assert isinstance(found, dict)
-        return found["text"]
+        return str(block[0].get("content", block[0])["text"])
 
 
 def tool(wire: Wire, name: str, capabilities: Object | None = None, **arguments: JSON) -> Asker:
@@ -124,23 +130,6 @@ def tool(wire: Wire, name: str, capabilities: Object | None = None, **arguments:
 
 
 # ------------------------------------------------------------------------------------------------ rounds
-
-
-@KINDS
-@pytest.mark.spec(
-    "2026-07-28/client/elicitation#elicitation-requests-1",
-    "2026-07-28/client/elicitation#form-mode-elicitation-requests-1",
-    "2026-07-28/basic/transports/stdio#receiving-messages-2",
-    "2026-07-28/basic/patterns/mrtr#intro-1",
-    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-10",
-    "2026-07-28/basic/patterns/index#intro-1",
-    "2026-07-28/basic/index#statelessness-5",
-)
-async def test_input_required_ends_the_request_and_the_retry_brings_the_response(kind: str) -> None:
-    async with raw_client(make_server(), kind) as wire:
-        asker = tool(wire, "greet")
-        assert await asker.asked() == {"1": form("Who?")}
-        assert await asker.done({"1": accept("Ada")}) == "Hello Ada"
 
 
 METHODS: dict[str, tuple[Object, Object, Object, str]] = {
@@ -161,12 +150,17 @@ METHODS: dict[str, tuple[Object, Object, Object, str]] = {
 @KINDS
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.spec(
-    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-2",
+    "2026-07-28/client/elicitation#elicitation-requests-1",
+    "2026-07-28/client/elicitation#form-mode-elicitation-requests-1",
+    "2026-07-28/basic/transports/stdio#receiving-messages-2",
+    "2026-07-28/basic/patterns/mrtr#intro-1",
+    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-2,10",
+    "2026-07-28/basic/patterns/index#intro-1",
+    "2026-07-28/basic/index#statelessness-5",
     "2026-07-28/server/tools#input-required-tool-results-1",
 )
-async def test_input_required_works_for_tools_prompts_and_resources_with_all_inputs(kind: str, method: str) -> None:
+async def test_input_required_ends_the_request_and_the_retry_brings_the_response(kind: str, method: str) -> None:
     params, question, answer, text = METHODS[method]
-
     async with raw_client(make_server(), kind) as wire:
         asker = Asker(wire, method, params)
         assert await asker.asked() == {"1": question}
@@ -348,20 +342,17 @@ async def test_input_required_works_in_plain_functions_and_task_groups(kind: str
 async def test_input_required_yields_to_another_failure_beside_it(kind: str) -> None:
     server = Server("s")
 
+    async def fail() -> None:
+        raise ToolError("broken")
+
     @server.tool()
     async def grouped(context: Context) -> None:
-        async def fail() -> None:
-            raise ToolError("broken")
-
         async with asyncio.TaskGroup() as group:
             group.create_task(context.list_roots())
             group.create_task(fail())
 
     @server.tool()
     async def gathered(context: Context) -> None:
-        async def fail() -> None:
-            raise ToolError("broken")
-
         await context.gather_inputs(context.list_roots(), fail())
 
     async with raw_client(server, kind) as wire:
@@ -387,25 +378,22 @@ async def test_input_requests_of_one_request_have_different_keys(kind: str) -> N
 
 
 @KINDS
-def test_input_required_ends_the_progress_of_its_request(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-
-        @server.tool()
-        async def work(context: Context) -> None:
-            await context.report_progress(1, 2)
-            await context.list_roots()
-
-        async with raw_client(server, kind) as wire:
-            await wire.send(stateless_request("tools/call", {"name": "work"}, 1, ABLE, progressToken="t"))
-            progress = await wire.receive_object()
-            assert progress["params"] == {"progressToken": "t", "progress": 1, "total": 2}
-            assert result_of(await wire.receive_object())["resultType"] == "input_required"
-            await wire.nothing_else()
-
+async def test_input_required_ends_the_progress_of_its_request(kind: str) -> None:
     if kind == "http-json":
         pytest.skip("answers by JSON alone leave no way to tell")
-    run(test())
+    server = Server("s")
+
+    @server.tool()
+    async def work(context: Context) -> None:
+        await context.report_progress(1, 2)
+        await context.list_roots()
+
+    async with raw_client(server, kind) as wire:
+        await wire.send(stateless_request("tools/call", {"name": "work"}, 1, ABLE, progressToken="t"))
+        progress = await wire.receive_object()
+        assert progress["params"] == {"progressToken": "t", "progress": 1, "total": 2}
+        assert result_of(await wire.receive_object())["resultType"] == "input_required"
+        await wire.nothing_else()
 
 
 # ------------------------------------------------------------------------------------------------ both eras
@@ -628,7 +616,6 @@ async def test_input_request_for_sampling_keeps_the_tool_choice(kind: str, mode:
 
     async with raw_client(server, kind) as wire:
         question = (await tool(wire, "think").asked())["1"]
-        assert isinstance(question, dict)
         assert question["params"] == {
             "messages": [{"role": "user", "content": {"type": "text", "text": "Time?"}}],
             "maxTokens": 9,
@@ -643,10 +630,10 @@ REQUEST = request_digest("tools/call", {"name": "greet", "arguments": {}})
 
 
 def opens(
-    state: JSON, key: bytes = KEY, request: str = REQUEST, server_info_meta: str | None = "ada", now: float = NOW
+    state: JSON, key: bytes = KEY, request: str = REQUEST, principal: str | None = "ada", now: float = NOW
 ) -> bool:
     try:
-        verify_state(key, state, request, server_info_meta, now)
+        verify_state(key, state, request, principal, now)
     except ProtocolError as error:
         assert error.code == INVALID_PARAMS
         return False
@@ -666,21 +653,8 @@ def test_unseal_refuses_a_state_that_was_changed_anywhere() -> None:
             assert opens(changed) is (changed == state), (place, other)
         assert not opens(state[:place]) and not opens(state[:place] + state[place + 1 :])
         assert not opens(state[:place] + "A" + state[place:]) or state[:place] + "A" + state[place:] == state
-    rubbish: list[JSON] = [
-        3,
-        None,
-        [],
-        {},
-        True,
-        "",
-        ".",
-        "..",
-        "a.b",
-        state + "=",
-        state + "\n",
-        "x" * (MAX_STATE_LENGTH + 1),
-        "\ud800",
-    ]
+    texts = ["", ".", "..", "a.b", state + "=", state + "\n", "x" * (MAX_STATE_LENGTH + 1), "\ud800"]
+    rubbish: list[JSON] = [3, None, [], {}, True, *texts]
     for wrong in rubbish:
         assert not opens(wrong)
 
@@ -691,7 +665,7 @@ def test_unseal_refuses_another_key_request_principal_or_late_state() -> None:
     assert not opens(state, now=NOW + STATE_SECONDS + 1)
     assert not opens(state, key=b"x" * 32)
     for person in (None, "", "bob", "ada "):
-        assert not opens(state, server_info_meta=person)
+        assert not opens(state, principal=person)
     for method, params in (
         ("prompts/get", {"name": "greet", "arguments": {}}),
         ("tools/call", {"name": "other", "arguments": {}}),
@@ -794,15 +768,17 @@ async def test_request_state_of_another_principal_is_refused() -> None:
         assert result_of(reply.json)["content"] == [{"type": "text", "text": "Hello Ada"}]
 
 
-@pytest.mark.parametrize("key", [b"", b"short"])
-def test_state_key_that_is_too_short_is_refused_by_the_server(key: bytes) -> None:
-    with pytest.raises(ValueError, match="state_key"):
+@pytest.mark.parametrize(
+    ("key", "error", "message"),
+    [
+        (b"", ValueError, "state_key"),
+        (b"short", ValueError, "state_key"),
+        ("0123456789abcdef", TypeError, "must have the type bytes"),
+    ],
+)
+def test_state_key_that_is_too_short_or_text_is_refused(key: bytes, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         Server("s", state_key=key)
-
-
-def test_state_key_that_is_text_is_refused_by_the_server() -> None:
-    with pytest.raises(TypeError, match="must have the type bytes"):
-        Server("s", state_key="0123456789abcdef")  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------------------------------- responses belong to requests
@@ -810,53 +786,46 @@ def test_state_key_that_is_text_is_refused_by_the_server() -> None:
 NOTHING: Object = {"type": "object", "properties": {}}
 
 
+class Agreeing:
+    """A user who accepts every form."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def __call__(self, question: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
+        self.asked.append(question.message)
+        return ElicitResult("accept", {})
+
+
 @pytest.mark.parametrize(("key", "deleted"), [(None, 8), ("files", 8), ("{files} files", 8)])
-def test_input_response_counts_only_for_the_input_request_that_was_sent(key: str | None, deleted: int) -> None:
+async def test_input_response_counts_only_for_the_input_request_that_was_sent(key: str | None, deleted: int) -> None:
     """Delete files with a key of the author, a constant key, and no key.
 
     A user that agreed to delete two files is asked again for eight, unless the author's constant key says otherwise.
     """
-    asked: list[str] = []
+    server, user, files = Server("s"), Agreeing(), iter([2, 8, 8])
 
-    async def test() -> None:
-        server, files = Server("s"), iter([2, 8, 8])
+    @server.tool()
+    async def delete(context: Context) -> int:
+        count = next(files)
+        name = None if key is None else key.format(files=count)
+        answer = await context.elicit(f"Delete {count} files?", NOTHING, key=name)
+        assert answer.action == "accept"
+        return count
 
-        @server.tool()
-        async def delete(context: Context) -> int:
-            count = next(files)
-            name = None if key is None else key.format(files=count)
-            answer = await context.elicit(f"Delete {count} files?", NOTHING, key=name)
-            assert answer.action == "accept"
-            return count
-
-        async def user(question: object) -> ElicitResult:
-            asked.append(getattr(question, "message", ""))
-            return ElicitResult("accept", {})
-
-        async with Client(server, elicitation=user, revision="2026-07-28") as client:
-            assert (await client.call_tool("delete")).text == str(deleted)
-
-    run(test())
-    assert asked == (["Delete 2 files?"] if key == "files" else ["Delete 2 files?", "Delete 8 files?"])
+    async with Client(server, elicitation=user, revision="2026-07-28") as client:
+        assert (await client.call_tool("delete")).text == str(deleted)
+    assert user.asked == (["Delete 2 files?"] if key == "files" else ["Delete 2 files?", "Delete 8 files?"])
 
 
-def test_input_response_is_kept_when_another_input_request_comes_first() -> None:
-    asked: list[str] = []
+async def test_input_response_is_kept_when_another_input_request_comes_first() -> None:
+    server, user, runs = Server("s"), Agreeing(), iter(range(10))
 
-    async def test() -> None:
-        server, runs = Server("s"), iter(range(10))
+    @server.tool()
+    async def plan(context: Context) -> str:
+        names = [["a"], ["b"], ["a", "b"]][min(next(runs), 2)]
+        return " ".join([str((await context.elicit(name, NOTHING, key=name)).action) for name in names])
 
-        @server.tool()
-        async def plan(context: Context) -> str:
-            names = [["a"], ["b"], ["a", "b"]][min(next(runs), 2)]
-            return " ".join([str((await context.elicit(name, NOTHING, key=name)).action) for name in names])
-
-        async def user(question: object) -> ElicitResult:
-            asked.append(getattr(question, "message", ""))
-            return ElicitResult("accept", {})
-
-        async with Client(server, elicitation=user, revision="2026-07-28") as client:
-            assert (await client.call_tool("plan")).text == "accept accept"
-
-    run(test())
-    assert asked == ["a", "b"]
+    async with Client(server, elicitation=user, revision="2026-07-28") as client:
+        assert (await client.call_tool("plan")).text == "accept accept"
+    assert user.asked == ["a", "b"]

@@ -11,9 +11,9 @@ from mcp_ref import Client, Context, Server
 from mcp_ref.basic.progress import ProgressReporter
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.messages import notification, request
+from tests.messages import Received, notification, request
 from tests.raw_peers import Wire, connected_client, handshake, raw_server
-from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, run
+from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
 
@@ -40,35 +40,32 @@ def progress(token: JSON, value: JSON, **more: JSON) -> Object:
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
 @pytest.mark.parametrize("token", ["abc123", "", 0, 7, "7"])
-def test_progress_from_server_has_the_token_of_the_request_and_increasing_values(
+async def test_progress_from_server_has_the_token_of_the_request_and_increasing_values(
     kind: str, revision: str, token: JSON
 ) -> None:
-    async def test() -> None:
-        server = Server("s")
-
-        @server.resource("test://steps")
-        async def steps(context: Context) -> str:
-            for value in (0, 1, 1, 0.5, -3, 1.25, 1.25, 4):
-                await context.report_progress(value, 4, f"step {value}")
-            return "done"
-
-        async with connected_client(server, kind, revision) as wire:
-            await wire.send(reading("test://steps", "q", token))
-            came = []
-            while "method" in (message := await wire.receive_object()):
-                came.append(message)
-            more: Object = {"total": 4}
-            if revision >= "2025-03-26":
-                assert came == [progress(token, v, **more, message=f"step {v}") for v in (0, 1, 1.25, 4)]
-            else:  # which had no messages yet
-                assert came == [progress(token, v, **more) for v in (0, 1, 1.25, 4)]
-            params = came[0]["params"]
-            assert isinstance(params, dict) and type(params["progressToken"]) is type(token)
-            assert message["id"] == "q"
-
     if kind == "http-json" and revision == MODERN:
         pytest.skip("answers by JSON alone leave no way to tell")
-    run(test())
+    server = Server("s")
+
+    @server.resource("test://steps")
+    async def steps(context: Context) -> str:
+        for value in (0, 1, 1, 0.5, -3, 1.25, 1.25, 4):
+            await context.report_progress(value, 4, f"step {value}")
+        return "done"
+
+    async with connected_client(server, kind, revision) as wire:
+        await wire.send(reading("test://steps", "q", token))
+        came = []
+        while "method" in (message := await wire.receive_object()):
+            came.append(message)
+        more: Object = {"total": 4}
+        if revision >= "2025-03-26":
+            assert came == [progress(token, v, **more, message=f"step {v}") for v in (0, 1, 1.25, 4)]
+        else:  # which had no messages yet
+            assert came == [progress(token, v, **more) for v in (0, 1, 1.25, 4)]
+        params = came[0]["params"]
+        assert type(params["progressToken"]) is type(token)
+        assert message["id"] == "q"
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/progress#progress-flow-3")
@@ -164,46 +161,43 @@ async def test_progress_of_concurrent_requests_has_their_own_tokens(kind: str) -
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
 @pytest.mark.parametrize("ending", ["answered", "failed", "cancelled"])
-def test_progress_stops_with_the_response(kind: str, revision: str, ending: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        kept: list[Context] = []
-        begun = asyncio.Event()
-
-        @server.resource("test://kept")
-        async def keep(context: Context) -> str:
-            kept.append(context)
-            await context.report_progress(1)
-            begun.set()
-            if ending == "cancelled":
-                try:
-                    await asyncio.Event().wait()
-                finally:
-                    await context.report_progress(2)  # while it is being stopped
-            if ending == "failed":
-                raise ZeroDivisionError
-            return "done"
-
-        async with connected_client(server, kind, revision) as wire:
-            await wire.send(reading("test://kept", "q", "t"))
-            assert await wire.receive() == progress("t", 1)
-            async with asyncio.timeout(PATIENCE):
-                await begun.wait()
-            if ending == "cancelled":
-                await wire.send(notification("notifications/cancelled", {"requestId": "q"}))
-            else:
-                assert (await wire.receive_object())["id"] == "q"
-            await wire.nothing_more()
-            await kept[0].report_progress(3)
-            await wire.nothing_more()
-
+async def test_progress_stops_with_the_response(kind: str, revision: str, ending: str) -> None:
     if ending == "cancelled" and revision == "2024-10-07":
         pytest.skip("2024-10-07 has no cancellation")
     if ending == "cancelled" and revision == MODERN and kind not in ("memory", "stdio"):
         pytest.skip("over HTTP, leaving is cancelling")
     if kind == "http-json" and revision == MODERN:
         pytest.skip("answers by JSON alone leave no way to tell")
-    run(test())
+    server = Server("s")
+    kept: list[Context] = []
+    begun = asyncio.Event()
+
+    @server.resource("test://kept")
+    async def keep(context: Context) -> str:
+        kept.append(context)
+        await context.report_progress(1)
+        begun.set()
+        if ending == "cancelled":
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await context.report_progress(2)  # while it is being stopped
+        if ending == "failed":
+            raise ZeroDivisionError
+        return "done"
+
+    async with connected_client(server, kind, revision) as wire:
+        await wire.send(reading("test://kept", "q", "t"))
+        assert await wire.receive() == progress("t", 1)
+        async with asyncio.timeout(PATIENCE):
+            await begun.wait()
+        if ending == "cancelled":
+            await wire.send(notification("notifications/cancelled", {"requestId": "q"}))
+        else:
+            assert (await wire.receive_object())["id"] == "q"
+        await wire.nothing_more()
+        await kept[0].report_progress(3)
+        await wire.nothing_more()
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/progress#implementation-notes-3")
@@ -244,10 +238,9 @@ async def _calling(client: Client, wire: Wire, calls: list[asyncio.Task[object]]
     return await wire.receive_object()
 
 
-def token_of(asked: Object) -> JSON:
-    params = asked["params"]
-    assert isinstance(params, dict) and isinstance(params["_meta"], dict)
-    return params["_meta"]["progressToken"]
+def token_of(asked: Received) -> JSON:
+    token: JSON = asked["params"]["_meta"]["progressToken"]
+    return token
 
 
 def result_of(revision: str) -> Object:

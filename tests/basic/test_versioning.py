@@ -12,10 +12,20 @@ from mcp_ref.features.task_augmentation import EXTENSION
 from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY, REVISIONS
-from tests.messages import error_of, initialize, notification, request, result_of, server_info_meta, stateless_request
+from tests.messages import (
+    Received,
+    error_of,
+    initialize,
+    notification,
+    request,
+    result_of,
+    server_info_meta,
+    stateless_request,
+    text_of,
+)
 from tests.raw_http_client import Talk, served_over_http
 from tests.raw_peers import Wire, connected_client, raw_client
-from tests.settings import META, MODERN, PATIENCE, STATELESS_TRANSPORTS, run
+from tests.settings import META, MODERN, PATIENCE, STATELESS_TRANSPORTS
 
 UNSUPPORTED, MISSING_CAPABILITY = -32022, -32021
 ALL = [revision.name for revision in reversed(REVISIONS)]
@@ -69,12 +79,6 @@ def make_server(speaks: list[str] | None = None) -> Server:
 
 LOOK: Object = {"name": "look", "arguments": {}}
 ASK: Object = {"name": "ask", "arguments": {}}
-
-
-def text_of(answer: JSON) -> JSON:
-    content = result_of(answer)["content"]
-    assert isinstance(content, list) and isinstance(content[0], dict)
-    return content[0]["text"]
 
 
 async def logged(wire: Wire, frame: Object) -> tuple[list[JSON], Object]:
@@ -163,7 +167,7 @@ async def test_response_has_the_id_of_its_request(kind: str, id: JSON) -> None:
 async def test_request_id_of_another_type_is_refused(kind: str, id: JSON) -> None:
     async with raw_client(make_server(), kind) as wire:
         answer = await wire.ask_stateless("tools/list", {}, id)
-        assert isinstance(answer["error"], dict) and answer["error"]["code"] == INVALID_REQUEST
+        assert answer["error"]["code"] == INVALID_REQUEST
         assert "id" not in answer
         await wire.nothing_else()
 
@@ -285,7 +289,7 @@ async def test_unsupported_revision_is_http_400(speaks: list[str], version: str)
 
 def test_unsupported_revision_error_quotes_a_long_name_shortened() -> None:
     with pytest.raises(ProtocolError) as caught:
-        read_request_meta(stateless_request("x", protocolVersion="x" * 5000)["params"], REVISIONS)  # type: ignore[arg-type]
+        read_request_meta(stateless_request("x", protocolVersion="x" * 5000)["params"], REVISIONS)
     assert isinstance(caught.value.data, dict) and caught.value.data["requested"] == "x" * 100
 
 
@@ -411,27 +415,24 @@ async def test_legacy_server_on_http_refuses_2026_07_28_without_a_modern_error()
     "2026-07-28/server/utilities/logging#per-request-log-level-1",
     "2026-07-28/changelog#major-changes-4",
 )
-def test_log_level_of_one_request_does_not_affect_another(kind: str) -> None:
-    async def test() -> None:
-        async with connected_client(make_server(), kind) as wire:
-            assert await wire.ask("logging/setLevel", {"level": "error"}) == {"jsonrpc": "2.0", "id": "q", "result": {}}
-            silent, loud = (
-                stateless_request("tools/call", LOOK),
-                stateless_request("tools/call", LOOK, logLevel="debug"),
-            )
-            for frame, expected in (
-                (silent, []),
-                (loud, ["debug", "error"]),
-                (silent, []),
-                (stateless_request("tools/call", LOOK, logLevel="error"), ["error"]),
-                (stateless_request("tools/call", LOOK, logLevel="emergency"), []),
-                (request("tools/call", LOOK), ["error"]),
-            ):
-                assert (await logged(wire, frame))[0] == expected
-
+async def test_log_level_of_one_request_does_not_affect_another(kind: str) -> None:
     if kind == "http-json":
         pytest.skip("answers by JSON alone leave no way to tell")
-    run(test())
+    async with connected_client(make_server(), kind) as wire:
+        assert await wire.ask("logging/setLevel", {"level": "error"}) == {"jsonrpc": "2.0", "id": "q", "result": {}}
+        silent, loud = (
+            stateless_request("tools/call", LOOK),
+            stateless_request("tools/call", LOOK, logLevel="debug"),
+        )
+        for frame, expected in (
+            (silent, []),
+            (loud, ["debug", "error"]),
+            (silent, []),
+            (stateless_request("tools/call", LOOK, logLevel="error"), ["error"]),
+            (stateless_request("tools/call", LOOK, logLevel="emergency"), []),
+            (request("tools/call", LOOK), ["error"]),
+        ):
+            assert (await logged(wire, frame))[0] == expected
 
 
 @KINDS
@@ -498,7 +499,6 @@ async def test_error_codes_are_of_json_rpc_or_of_2026_07_28(kind: str) -> None:
         for frame in wrong:
             await wire.send(frame)
             error = (await wire.receive_object())["error"]
-            assert isinstance(error, dict)
             assert error["code"] in (-32603, -32602, -32601, -32600, -32020, -32021, -32022)
 
 
@@ -522,10 +522,10 @@ async def test_legacy_error_codes_are_replaced(kind: str, raised: int, said: int
         created = result_of(await wire.ask_stateless("tools/call", {"name": "refuse"}, capabilities=extended))
         id: Object = {"taskId": created["taskId"]}
         async with asyncio.timeout(PATIENCE):
-            task: Object = {}
+            task: Received = {}
             while task.get("status") != "failed":
                 task = result_of(await wire.ask_stateless("tasks/get", id, capabilities=extended))
-        assert isinstance(task["error"], dict) and task["error"]["code"] == said
+        assert task["error"]["code"] == said
 
 
 @KINDS
@@ -548,20 +548,16 @@ def test_extension_name_needs_a_prefix(name: str) -> None:
         Client(["s"], extensions={name: {}})
 
 
-def test_extensions_are_declared_in_2026_07_28_only() -> None:
+async def test_extensions_are_declared_in_2026_07_28_only() -> None:
     seen: list[bool] = []
+    server = Server("s", extensions={"com.example/ui": {"mimeTypes": ["text/html"]}})
 
-    async def test() -> None:
-        server = Server("s", extensions={"com.example/ui": {"mimeTypes": ["text/html"]}})
+    @server.tool()
+    async def look(context: Context) -> None:
+        seen.append(context.client_can("extensions.com.example/ui"))
 
-        @server.tool()
-        async def look(context: Context) -> None:
-            seen.append(context.client_can("extensions.com.example/ui"))
-
-        for revision in ("2026-07-28", "2025-11-25"):
-            async with Client(server, revision=revision, extensions={"com.example/ui": {}}) as client:
-                await client.call_tool("look")
-                seen.append(client.server_can("extensions.com.example/ui"))
-
-    run(test())
+    for revision in ("2026-07-28", "2025-11-25"):
+        async with Client(server, revision=revision, extensions={"com.example/ui": {}}) as client:
+            await client.call_tool("look")
+            seen.append(client.server_can("extensions.com.example/ui"))
     assert seen == [True, True, False, False]

@@ -13,9 +13,9 @@ from mcp_ref import ResourceTemplateReference as TemplateReference
 from mcp_ref.jsonrpc.dispatcher import Limits
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY
-from tests.messages import initialize, notification, request
+from tests.messages import Received, initialize, notification, request
 from tests.raw_peers import Wire, connected_client, handshake, raw_client, raw_server
-from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, run
+from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
 EVERY = pytest.mark.parametrize("revision", [*NAMES, MODERN])
@@ -55,16 +55,13 @@ def completing(ref: JSON, name: JSON = "language", value: JSON = "py", **more: J
     return {"ref": ref, "argument": {"name": name, "value": value}, **more}
 
 
-async def suggestions(wire: Wire, params: Object) -> Object:
-    result = (await wire.ask("completion/complete", params))["result"]
-    assert isinstance(result, dict) and isinstance(result["completion"], dict)
-    return result["completion"]
+async def suggestions(wire: Wire, params: Object) -> Received:
+    completion: Received = (await wire.ask("completion/complete", params))["result"]["completion"]
+    return completion
 
 
-async def error_of(wire: Wire, params: JSON) -> Object:
-    answer = await wire.ask("completion/complete", params)  # type: ignore[arg-type]
-    error = answer["error"]
-    assert isinstance(error, dict)
+async def error_of(wire: Wire, params: JSON) -> Received:
+    error: Received = (await wire.ask("completion/complete", params))["error"]  # type: ignore[arg-type]
     return error
 
 
@@ -81,7 +78,6 @@ async def test_completions_capability_is_declared_in_the_revisions_that_have_it(
         async with raw_client(server, kind) as wire:
             await wire.send(initialize(revision))
             result = (await wire.receive_object())["result"]
-            assert isinstance(result, dict) and isinstance(result["capabilities"], dict)
             declared = completes and revision >= "2025-03-26"
             assert result["capabilities"].get("completions") == ({} if declared else None)
             await wire.send(notification("notifications/initialized"))
@@ -210,33 +206,32 @@ async def test_completion_complete_missing_or_ill_typed_params_are_invalid_param
 )
 @KINDS
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-def test_completion_complete_flood_runs_few_completers_at_a_time_and_refuses_the_rest(kind: str, revision: str) -> None:
+async def test_completion_complete_flood_runs_few_completers_at_a_time_and_refuses_the_rest(
+    kind: str, revision: str
+) -> None:
     # The package limits the number of functions at a time. A limit per minute or per caller is the author's policy.
-    async def test() -> None:
-        server, running, gate = Server("s", limits=Limits(max_in_flight=3, patience=0.05)), [], asyncio.Event()
-        server.prompts.add(lambda x: x, "slow")
-
-        @server.completion("slow", "x")
-        async def slow(value: str) -> list[str]:
-            running.append(value)
-            await gate.wait()
-            return [value]
-
-        async with connected_client(server, kind, revision) as wire:
-            for number in range(10):
-                params = completing({"type": "ref/prompt", "name": "slow"}, "x", str(number))
-                await wire.send(request("completion/complete", params, number))
-            refused = [await wire.receive_object() for _ in range(7)]
-            assert sorted(str(answer["id"]) for answer in refused) == [str(number) for number in range(3, 10)]
-            assert all("error" in answer for answer in refused)
-            assert running == ["0", "1", "2"]
-            gate.set()
-            served = [await wire.receive_object() for _ in range(3)]
-            assert all("result" in answer for answer in served)
-
     if revision == MODERN and kind not in ("memory", "stdio"):
         pytest.skip("over HTTP the limit is the endpoint's: basic/transports/test_http_alone.py")
-    run(test())
+    server, running, gate = Server("s", limits=Limits(max_in_flight=3, patience=0.05)), [], asyncio.Event()
+    server.prompts.add(lambda x: x, "slow")
+
+    @server.completion("slow", "x")
+    async def slow(value: str) -> list[str]:
+        running.append(value)
+        await gate.wait()
+        return [value]
+
+    async with connected_client(server, kind, revision) as wire:
+        for number in range(10):
+            params = completing({"type": "ref/prompt", "name": "slow"}, "x", str(number))
+            await wire.send(request("completion/complete", params, number))
+        refused = [await wire.receive_object() for _ in range(7)]
+        assert sorted(str(answer["id"]) for answer in refused) == [str(number) for number in range(3, 10)]
+        assert all("error" in answer for answer in refused)
+        assert running == ["0", "1", "2"]
+        gate.set()
+        served = [await wire.receive_object() for _ in range(3)]
+        assert all("result" in answer for answer in served)
 
 
 @pytest.mark.spec(

@@ -25,7 +25,7 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import request
 from tests.raw_peers import Wire, connected_client, handshake, raw_server
-from tests.settings import PATIENCE, SERVER_TRANSPORTS, run
+from tests.settings import PATIENCE, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY if revision.name >= "2025-06-18"]
 EARLIER = [revision.name for revision in LEGACY if revision.name < "2025-06-18"]
@@ -57,12 +57,6 @@ def accepting(**content: str | int | float | bool | list[str]) -> User:
     return User(ElicitResult("accept", content))
 
 
-def error_of(answer: Object) -> Object:
-    error = answer["error"]
-    assert isinstance(error, dict), answer
-    return error
-
-
 # ------------------------------------------------------------------------------------------------ declaring
 
 
@@ -83,7 +77,7 @@ async def test_elicitation_capability_names_the_modes_of_the_client(revision: st
     async with raw_server(lambda t: Client(t, revision=revision)) as (client, wire):
         assert (await handshake(client, wire, revision))["capabilities"] == {}
         refused = await wire.ask("elicitation/create", {"message": "?", "requestedSchema": FORM})
-        assert error_of(refused)["code"] == -32601
+        assert refused["error"]["code"] == -32601
 
 
 @pytest.mark.parametrize("revision", EARLIER)
@@ -91,7 +85,7 @@ async def test_elicitation_is_not_declared_and_not_requested_before_2025_06_18(r
     async with raw_server(lambda t: Client(t, elicitation=accepting(), revision=revision)) as (client, wire):
         assert (await handshake(client, wire, revision))["capabilities"] == {}
         refused = await wire.ask("elicitation/create", {"message": "?", "requestedSchema": FORM})
-        assert error_of(refused)["code"] == -32601
+        assert refused["error"]["code"] == -32601
 
 
 # ------------------------------------------------------------------------------------------------ the client: forms
@@ -134,7 +128,7 @@ async def test_elicitation_create_form_fills_in_defaults_and_checks_content(revi
     async with raw_server(lambda t: Client(t, elicitation=accepting(age=-1), revision=revision)) as (c, wire):
         await handshake(c, wire, revision)
         refused = await wire.ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM})
-        assert error_of(refused)["code"] == -32603, "our own handler broke the form: the server is not to blame"
+        assert refused["error"]["code"] == -32603, "our own handler broke the form: the server is not to blame"
 
 
 @pytest.mark.spec(
@@ -160,7 +154,7 @@ async def test_elicitation_create_invalid_form_is_invalid_params_and_not_shown(p
     user = accepting(name="Ada")
     async with raw_server(lambda t: Client(t, elicitation=user)) as (client, wire):
         await handshake(client, wire)
-        assert error_of(await wire.ask("elicitation/create", params))["code"] == -32602
+        assert (await wire.ask("elicitation/create", params))["error"]["code"] == -32602
         assert user.asked == []
 
 
@@ -173,7 +167,7 @@ async def test_elicitation_create_undeclared_mode_is_invalid_params() -> None:
     async with raw_server(lambda t: Client(t, elicitation=user)) as (client, wire):
         await handshake(client, wire)
         params: Object = {"mode": "url", "message": "Join", "url": URL, "elicitationId": "1"}
-        assert error_of(await wire.ask("elicitation/create", params))["code"] == -32602
+        assert (await wire.ask("elicitation/create", params))["error"]["code"] == -32602
         assert user.asked == []
 
 
@@ -218,7 +212,7 @@ async def test_elicitation_create_invalid_url_is_invalid_params_and_not_shown(ch
         await handshake(client, wire)
         params: Object = {"mode": "url", "message": "Join", "url": URL, "elicitationId": "1", **change}
         params = {name: value for name, value in params.items() if value is not None}
-        assert error_of(await wire.ask("elicitation/create", params))["code"] == -32602
+        assert (await wire.ask("elicitation/create", params))["error"]["code"] == -32602
         assert user.asked == []
 
 
@@ -306,7 +300,6 @@ async def call(wire: Wire, tool: str, result: Object) -> tuple[Object, list[Obje
     asked = await wire.receive_object()
     assert asked["method"] == "elicitation/create"
     params = asked["params"]
-    assert isinstance(params, dict)
     await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
     frames = [await wire.receive_object()]
     while "id" not in frames[-1]:
@@ -363,7 +356,6 @@ async def test_context_elicit_refuses_a_mode_that_the_client_did_not_declare(
     capabilities: Object = {} if capability is None else {"elicitation": capability}
     async with connected_client(server_that_asks(), kind, "2025-11-25", capabilities) as wire:
         answer = await wire.ask("tools/call", {"name": tool, "arguments": {}})
-        assert isinstance(answer["result"], dict)
         assert answer["result"]["isError"] is True
         assert "elicitation" in str(answer["result"]["content"])
         await wire.nothing_more()
@@ -377,7 +369,7 @@ async def test_context_elicit_refuses_a_mode_that_the_client_did_not_declare(
 async def test_url_elicitation_required_error_is_sent_only_for_url_required(kind: str) -> None:
     capabilities: Object = {"elicitation": {"url": {}}}
     async with connected_client(server_that_asks(), kind, "2025-11-25", capabilities) as wire:
-        error = error_of(await wire.ask("tools/call", {"name": "required", "arguments": {}}))
+        error = (await wire.ask("tools/call", {"name": "required", "arguments": {}}))["error"]
         visit: Object = {"mode": "url", "message": "Join", "url": URL, "elicitationId": "visit-2"}
         assert error == {"code": -32042, "message": "Join first", "data": {"elicitations": [visit]}}
         other = await wire.ask("tools/call", {"name": "form", "arguments": {}})
@@ -471,39 +463,35 @@ async def test_elicitation_handler_that_is_invalid_is_the_same_error_in_both_era
     assert [record.getMessage()[: len(fault)] for record in caplog.records] == [fault]
 
 
-def test_url_elicitation_required_error_becomes_input_required_in_2026_07_28() -> None:
+async def test_url_elicitation_required_error_becomes_input_required_in_2026_07_28() -> None:
     visits: list[str] = []
+    server = Server("s")
 
-    async def test() -> None:
-        server = Server("s")
+    @server.tool()
+    async def join() -> str:
+        if len(visits) < 2:
+            raise url_required("Join first", [ElicitRequestURLParams("Join", URL, "visit-1")])
+        return "joined"
 
-        @server.tool()
-        async def join() -> str:
-            if len(visits) < 2:
-                raise url_required("Join first", [ElicitRequestURLParams("Join", URL, "visit-1")])
-            return "joined"
+    async def user(question: Question) -> ElicitResult:
+        assert isinstance(question, ElicitRequestURLParams)
+        assert (question.message, question.url, question.elicitation_id) == ("Join", URL, None)
+        visits.append(question.url)
+        return ElicitResult("accept")
 
-        async def user(question: Question) -> ElicitResult:
-            assert isinstance(question, ElicitRequestURLParams)
-            assert (question.message, question.url, question.elicitation_id) == ("Join", URL, None)
-            visits.append(question.url)
-            return ElicitResult("accept")
-
-        async with Client(server, elicitation=user, elicitation_url=True, revision="2026-07-28") as client:
-            assert (await client.call_tool("join")).text == "joined"
-        visits.clear()
-        declining = User(ElicitResult("decline"))
-        async with Client(server, elicitation=declining, elicitation_url=True, revision="2026-07-28") as client:
-            with pytest.raises(RemoteError, match="did not agree") as refused:
-                await client.call_tool("join")
-            assert refused.value.code == -32602
-        async with Client(server, elicitation=user, revision="2026-07-28") as client:
-            with pytest.raises(RemoteError) as missing:
-                await client.call_tool("join")
-            assert (missing.value.code, missing.value.data) == (
-                -32021,
-                {"requiredCapabilities": {"elicitation": {"url": {}}}},
-            )
-
-    run(test())
+    async with Client(server, elicitation=user, elicitation_url=True, revision="2026-07-28") as client:
+        assert (await client.call_tool("join")).text == "joined"
+    visits.clear()
+    declining = User(ElicitResult("decline"))
+    async with Client(server, elicitation=declining, elicitation_url=True, revision="2026-07-28") as client:
+        with pytest.raises(RemoteError, match="did not agree") as refused:
+            await client.call_tool("join")
+        assert refused.value.code == -32602
+    async with Client(server, elicitation=user, revision="2026-07-28") as client:
+        with pytest.raises(RemoteError) as missing:
+            await client.call_tool("join")
+        assert (missing.value.code, missing.value.data) == (
+            -32021,
+            {"requiredCapabilities": {"elicitation": {"url": {}}}},
+        )
     assert visits == []

@@ -42,8 +42,8 @@ async def ask(make: Make, method: str, params: Object) -> JSON:
         again = await sent
         await wire.send(answer(again, DONE))
         await soon(calling)
-        answers = params_of(again)["inputResponses"]
-        assert isinstance(answers, dict) and answers.keys() == {"q"}
+        answers: dict[str, JSON] = params_of(again)["inputResponses"]
+        assert answers.keys() == {"q"}
         return answers["q"]
 
 

@@ -49,17 +49,15 @@ async def page(wire: Wire, method: str, cursor: JSON = None) -> tuple[list[JSON]
     """Return the names on one page, and the next cursor."""
     answer = await wire.ask(method, {"cursor": cursor} if cursor is not None else {})
     result = answer["result"]
-    assert isinstance(result, dict), answer
     (items,) = (value for value in result.values() if isinstance(value, list))
     assert "nextCursor" not in result or isinstance(result["nextCursor"], str)
-    return [item["name"] for item in items if isinstance(item, dict)], result.get("nextCursor")
+    return [item["name"] for item in items], result.get("nextCursor")
 
 
 async def error_code(wire: Wire, method: str, params: Object) -> JSON:
     """Return the code of the error response to a request."""
-    error = (await wire.ask(method, params))["error"]
-    assert isinstance(error, dict)
-    return error["code"]
+    code: JSON = (await wire.ask(method, params))["error"]["code"]
+    return code
 
 
 # ------------------------------------------------------------------------------------------------ the server

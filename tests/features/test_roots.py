@@ -11,7 +11,7 @@ from mcp_ref import CapabilityError, Client, Context, Root, Server
 from mcp_ref.features.roots import path_of
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.messages import request
+from tests.messages import Received, request
 from tests.raw_peers import connected_client, handshake, raw_server
 from tests.settings import MODERN, SERVER_TRANSPORTS
 
@@ -131,7 +131,7 @@ def server_that_asks() -> Server:
     return server
 
 
-async def ask_where(kind: str, revision: str, result: Object) -> Object:
+async def ask_where(kind: str, revision: str, result: Object) -> Received:
     """Call the tool, answer the server's roots/list with `result`, and give the tool's answer."""
     async with connected_client(server_that_asks(), kind, revision, {"roots": {}}) as wire:
         await wire.send(request("tools/call", {"name": "where", "arguments": {}}))
@@ -155,7 +155,6 @@ async def test_context_roots_returns_the_roots_of_the_client(kind: str, revision
 async def test_context_roots_refuses_uris_that_are_not_file(kind: str, uri: str) -> None:
     answer = await ask_where(kind, "2025-11-25", {"roots": [{"uri": uri}]})
     result = answer["result"]
-    assert isinstance(result, dict)
     assert result["isError"] is True
     assert "root" in str(result["content"])
 

@@ -29,7 +29,7 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY, Revision
 from tests.messages import request
 from tests.raw_peers import Wire, connected_client, handshake, raw_server
-from tests.settings import SERVER_TRANSPORTS, run
+from tests.settings import SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
@@ -63,7 +63,6 @@ async def test_sampling_capability_is_declared_with_its_use_of_tools(revision: s
     async with raw_server(lambda t: Client(t, revision=revision)) as (client, wire):
         assert (await handshake(client, wire, revision))["capabilities"] == {}
         asked = await wire.ask("sampling/createMessage", {"messages": [], "maxTokens": 1})
-        assert isinstance(asked["error"], dict)
         assert asked["error"]["code"] == -32601
 
 
@@ -108,17 +107,14 @@ async def test_sampling_create_message_refused_by_the_user_is_error_minus_1() ->
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/client/sampling#security-considerations-5")
-def test_sampling_create_message_failure_of_the_model_is_not_disclosed(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        async def broken(params: CreateMessageRequestParams) -> CreateMessageResult:
-            raise RuntimeError("the key sk-123 was not accepted")
+async def test_sampling_create_message_failure_of_the_model_is_not_disclosed(caplog: pytest.LogCaptureFixture) -> None:
+    async def broken(params: CreateMessageRequestParams) -> CreateMessageResult:
+        raise RuntimeError("the key sk-123 was not accepted")
 
-        async with raw_server(lambda t: Client(t, sampling=broken)) as (client, wire):
-            await handshake(client, wire)
-            asked = await wire.ask("sampling/createMessage", {"messages": [], "maxTokens": 1})
-            assert asked["error"] == {"code": -32603, "message": "Internal error"}
-
-    run(test())
+    async with raw_server(lambda t: Client(t, sampling=broken)) as (client, wire):
+        await handshake(client, wire)
+        asked = await wire.ask("sampling/createMessage", {"messages": [], "maxTokens": 1})
+        assert asked["error"] == {"code": -32603, "message": "Internal error"}
     caplog.clear()
 
 
@@ -129,7 +125,6 @@ async def test_sampling_create_message_with_undeclared_tools_is_invalid_params()
         tools: JSON = [{"name": "clock", "inputSchema": {"type": "object"}}]
         params: Object = {"messages": [{"role": "user", "content": TEXT}], "maxTokens": 1, "tools": tools}
         asked = await wire.ask("sampling/createMessage", params)
-        assert isinstance(asked["error"], dict)
         assert asked["error"]["code"] == -32602
         assert "sampling.tools" in str(asked["error"]["message"])
 
@@ -160,7 +155,6 @@ async def test_sampling_create_message_with_unmatched_tool_uses_is_invalid_param
         await handshake(client, wire)
         params: Object = {"messages": BAD_CONVERSATIONS[name], "maxTokens": 1}
         asked = await wire.ask("sampling/createMessage", params)
-        assert isinstance(asked["error"], dict)
         assert asked["error"]["code"] == -32602
 
 
@@ -180,7 +174,6 @@ async def test_sampling_create_message_with_tools_may_return_a_tool_use() -> Non
             "toolChoice": {"mode": "required"},
         }
         answer = await wire.ask("sampling/createMessage", params)
-        assert isinstance(answer["result"], dict)
         assert answer["result"]["stopReason"] == "toolUse"
         assert "tool_use" in json.dumps(answer["result"]["content"])
 
@@ -207,7 +200,6 @@ async def call_and_answer(wire: Wire, result: Object) -> tuple[Object, Object]:
     await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
     answer = await wire.receive_object()
     params = asked["params"]
-    assert isinstance(params, dict)
     return params, answer
 
 

@@ -16,7 +16,7 @@ from mcp_ref.codec import codec_for
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.jsonschema import SchemaError, compile_schema
 from mcp_ref.revisions import LEGACY, R2024_10_07, R2025_06_18, R2025_11_25, R2026_07_28
-from tests.messages import request, result_of, shape_of, stateless_request
+from tests.messages import Received, request, result_of, shape_of, stateless_request
 from tests.raw_peers import Wire, connected_client, handshake, meet, raw_client, raw_server, reply
 from tests.settings import DATA, MODERN, PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS, run
 
@@ -97,12 +97,11 @@ GIVEN: list[tuple[Object, JSON]] = [
 """Schemas that are given, and values that conform."""
 
 
-async def first_tool(wire: Wire, ask: Callable[..., Object]) -> Object:
+async def first_tool(wire: Wire, ask: Callable[..., Object]) -> Received:
     """Return the first tool of a list."""
     await wire.send(ask("tools/list"))
-    listed = result_of(await wire.receive())["tools"]
-    assert isinstance(listed, list) and isinstance(listed[0], dict)
-    return listed[0]
+    tool: Received = result_of(await wire.receive())["tools"][0]
+    return tool
 
 
 async def called(wire: Wire, ask: Callable[..., Object], name: JSON = "t") -> Object:

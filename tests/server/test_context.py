@@ -14,8 +14,8 @@ from mcp_ref import CapabilityError, Client, ConnectionClosed, Context, McpError
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
 from mcp_ref.server.context import YIELD_INTERVAL
-from tests.messages import initialize, notification, request
-from tests.raw_peers import Wire, connected_client, raw_client
+from tests.messages import initialize, notification, request, text_of
+from tests.raw_peers import answer, connected_client, raw_client
 from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -26,28 +26,6 @@ REVISIONS = pytest.mark.parametrize("revision", NAMES)
 
 def calling(name: str, arguments: Object | None = None, id: JSON = "q", **more: JSON) -> Object:
     return request("tools/call", {"name": name, "arguments": arguments or {}, **more}, id)
-
-
-def text_in(answer: Object) -> str:
-    """Return the one text of a tool's result, in any revision."""
-    result = answer.get("result")
-    assert isinstance(result, dict), answer
-    if "toolResult" in result:
-        return str(result["toolResult"])
-    assert isinstance(result["content"], list)
-    (block,) = result["content"]
-    assert isinstance(block, dict)
-    return str(block["text"])
-
-
-async def answer(wire: Wire, method: str, result: Object) -> Object:
-    """Send the response to the server's request, and return its params."""
-    asked = await wire.receive_object()
-    assert asked["method"] == method
-    await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
-    params = asked.get("params", {})
-    assert isinstance(params, dict)
-    return params
 
 
 # ------------------------------------------------------------------------------------------ facts about the request
@@ -134,12 +112,12 @@ async def test_context_parameter_may_have_any_name_and_is_not_in_the_schema(kind
         ]
         for number, (method, params) in enumerate(requests):
             result = (await wire.ask(method, params, number))["result"]
-            assert isinstance(result, dict) and "isError" not in result
+            assert "isError" not in result
         assert [each.request_id for each in seen if isinstance(each, Context)] == list(range(7))
         for forged in ("here", "ctx", "context"):
             for name in ("tool", "optional", "annotated"):
                 arguments: Object = {forged: {}, **({"a": ""} if name == "tool" else {})}
-                assert text_in(await wire.ask("tools/call", {"name": name, "arguments": arguments}))
+                assert text_of(await wire.ask("tools/call", {"name": name, "arguments": arguments}))
         assert len(seen) == 7, "none of the forged ones came through"
 
 
@@ -204,7 +182,7 @@ async def test_context_elicit_sample_and_list_roots_return_the_results_of_the_cl
     async with connected_client(asking_server(capability), kind, revision, {capability: {}}) as wire:
         await wire.send(calling(tool))
         await answer(wire, method, result)  # type: ignore[arg-type]
-        assert word in text_in(await wire.receive_object())
+        assert word in text_of(await wire.receive_object())
 
 
 @KINDS
@@ -216,7 +194,7 @@ async def test_context_requests_without_the_capability_are_not_sent_and_the_tool
 ) -> None:
     async with connected_client(asking_server(capability), kind, revision, {}) as wire:
         await wire.send(calling(tool))
-        assert f"did not declare {capability}" in text_in(await wire.receive_object())
+        assert f"did not declare {capability}" in text_of(await wire.receive_object())
         await wire.nothing_more()
 
 
@@ -253,7 +231,7 @@ async def test_context_missing_capability_raises_capability_error() -> None:
 
     async with connected_client(server) as wire:
         await wire.send(calling("careful"))
-        assert text_in(await wire.receive_object()) == "without roots, then"
+        assert text_of(await wire.receive_object()) == "without roots, then"
 
 
 @KINDS
@@ -267,11 +245,11 @@ async def test_context_elicit_error_or_malformed_result_fails_the_tool_with_the_
         asked = await wire.receive_object()
         error: Object = {"code": -1, "message": "User rejected the request"}
         await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
-        assert "User rejected the request" in text_in(await wire.receive_object())
+        assert "User rejected the request" in text_of(await wire.receive_object())
         await wire.send(calling(tool))
         asked = await wire.receive_object()
         await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"nonsense": True}})
-        assert "wrong shape" in text_in(await wire.receive_object())
+        assert "wrong shape" in text_of(await wire.receive_object())
 
 
 @KINDS
@@ -283,7 +261,7 @@ async def test_context_request_before_initialized_waits_for_the_handshake(kind: 
         await wire.nothing_more()
         await wire.send(notification("notifications/initialized"))
         await answer(wire, "roots/list", {"roots": []})
-        assert text_in(await wire.receive_object()) == "[]"
+        assert text_of(await wire.receive_object()) == "[]"
 
 
 @KINDS
@@ -301,7 +279,7 @@ async def test_context_request_before_initialized_has_the_time_limit_of_the_requ
         await wire.send(initialize(capabilities={"roots": {}}))
         await wire.receive()
         await wire.send(calling("ask"))
-        text = text_in(await wire.receive_object())
+        text = text_of(await wire.receive_object())
         assert text == "roots/list was not sent: the client has not sent `initialized` within 0.05 seconds"
 
 
@@ -395,7 +373,7 @@ async def test_context_run_on_the_event_loop_raises_runtime_error() -> None:
 
     async with connected_client(server) as wire:
         await wire.send(calling("confused"))
-        assert text_in(await wire.receive_object()) == "told"
+        assert text_of(await wire.receive_object()) == "told"
 
 
 @KINDS

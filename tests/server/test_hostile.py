@@ -8,10 +8,11 @@ with exactly the annotated types; it never fails internally, hangs, or stops rea
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 import types
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Literal, Union, get_args, get_origin
 
 import pytest
@@ -31,9 +32,9 @@ from mcp_ref.jsonrpc.errors import InvalidMessage, McpError
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, MAX_DEPTH, Object
 from mcp_ref.revisions import LEGACY, revision_named
 from tests.forked_python import python
-from tests.messages import notification, request
-from tests.raw_peers import Wire, connected_client, handshake, raw_client, raw_server
-from tests.settings import PATIENCE, SERVER_TRANSPORTS, run
+from tests.messages import Received, notification, request
+from tests.raw_peers import connected_client, handshake, raw_client, raw_server, served
+from tests.settings import PATIENCE, SERVER_TRANSPORTS
 
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 OLDEST_AND_LATEST = pytest.mark.parametrize("revision", [LEGACY[1].name, LEGACY[-1].name])
@@ -115,7 +116,7 @@ BLOCKS: list[JSON] = [
 ]
 SCHEMA: Object = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 
-Call = Callable[[Client], Awaitable[object]]
+Call = Callable[[Client], Coroutine[Any, Any, object]]
 RESULTS: dict[str, tuple[Call, object, Object]] = {
     "tools/list": (
         lambda client: client.list_tools(),
@@ -217,63 +218,47 @@ def no_failure_inside(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize("method", RESULTS)
 @OLDEST_AND_LATEST
-def test_client_refuses_malformed_results_or_reads_them_as_annotated_and_goes_on(
+async def test_client_refuses_malformed_results_or_reads_them_as_annotated_and_goes_on(
     revision: str, method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     call, promised, valid = RESULTS[method]
 
-    async def outcome(client: Client, wire: Wire, result: JSON) -> object:
-        calling = asyncio.ensure_future(call(client))
-        asked = await wire.receive_object()
-        assert asked["method"] == method
-        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
-        done, _ = await asyncio.wait([calling], timeout=PATIENCE / 2)
-        if not done:  # a next page is asked for
-            calling.cancel()
-            pytest.fail(f"it hangs at {result}")
-        return calling.exception() or calling.result()
-
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await handshake(client, wire, revision, EVERYTHING)
-            assert has_type(await outcome(client, wire, valid), promised)
-            refused = 0
-            for wrong in wrong_shapes(valid):
-                found = await outcome(client, wire, wrong)
-                if isinstance(found, Exception):
-                    assert isinstance(found, InvalidMessage), (found, wrong)
-                    assert len(str(found)) < 500
-                    refused += 1
-                else:
-                    assert has_type(found, promised), (found, wrong)
-            assert refused >= len(WRONG) - 2  # at least the results that are not objects
-            assert client.session.dispatcher.pending == {}
-            await wire.nothing_more()
-
-    run(test())
+    async with raw_server(Client) as (client, wire):
+        await handshake(client, wire, revision, EVERYTHING)
+        found, asked = await served(call(client), wire, valid)
+        assert asked["method"] == method and has_type(found, promised)
+        refused = 0
+        for wrong in wrong_shapes(valid):
+            try:
+                found, _ = await served(call(client), wire, wrong)
+            except InvalidMessage as error:
+                assert len(str(error)) < 500
+                refused += 1
+            else:
+                assert has_type(found, promised), (found, wrong)
+        assert refused >= len(WRONG) - 2  # at least the results that are not objects
+        assert client.session.dispatcher.pending == {}
+        await wire.nothing_more()
     no_failure_inside(caplog)
 
 
-def test_client_refuses_a_malformed_initialize_result(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        for wrong in wrong_shapes(GREETING):
-            async with raw_server(lambda t: Client(t, timeout=PATIENCE, revisions=LEGACY)) as (client, wire):
-                connecting = asyncio.create_task(client.connect())
-                asked = await wire.receive_object()
-                await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": wrong})
-                await asyncio.wait([connecting], timeout=PATIENCE)
-                error = connecting.exception()
-                if error is not None:
-                    assert isinstance(error, McpError), (error, wrong)
-                    with pytest.raises(RuntimeError, match="not connected"):
-                        _ = client.revision
-                    await asyncio.wait_for(wire.closed.wait(), PATIENCE)
-                else:
-                    assert has_type(client.server_info, Implementation), wrong
-                    assert has_type(client.instructions, str | None), wrong
-                    assert (await wire.receive_object())["method"] == "notifications/initialized"
-
-    run(test())
+async def test_client_refuses_a_malformed_initialize_result(caplog: pytest.LogCaptureFixture) -> None:
+    for wrong in wrong_shapes(GREETING):
+        async with raw_server(lambda t: Client(t, timeout=PATIENCE, revisions=LEGACY)) as (client, wire):
+            connecting = asyncio.create_task(client.connect())
+            asked = await wire.receive_object()
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": wrong})
+            await asyncio.wait([connecting], timeout=PATIENCE)
+            error = connecting.exception()
+            if error is not None:
+                assert isinstance(error, McpError), (error, wrong)
+                with pytest.raises(RuntimeError, match="not connected"):
+                    _ = client.revision
+                await asyncio.wait_for(wire.closed.wait(), PATIENCE)
+            else:
+                assert has_type(client.server_info, Implementation), wrong
+                assert has_type(client.instructions, str | None), wrong
+                assert (await wire.receive_object())["method"] == "notifications/initialized"
     no_failure_inside(caplog)
 
 
@@ -293,30 +278,19 @@ def test_client_refuses_a_malformed_initialize_result(caplog: pytest.LogCaptureF
         {},
     ],
 )
-def test_client_survives_every_output_schema_in_tools_list(schema: Object, caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await handshake(client, wire, "2025-11-25", EVERYTHING)
-            for rounds in range(2):
-                listing = asyncio.create_task(client.list_tools())
-                tool: Object = {"name": "t", "inputSchema": schema, "outputSchema": schema}
-                await answer(wire, {"tools": [tool]})
-                await asyncio.wait([listing], timeout=PATIENCE)
-                assert isinstance(listing.exception(), InvalidMessage | None), rounds
-                calling = asyncio.create_task(client.call_tool("t"))
-                await answer(wire, {"content": [], "structuredContent": {"a": "x"}})
-                await asyncio.wait([calling], timeout=PATIENCE)
-                assert isinstance(calling.exception(), InvalidMessage | None)
-            await wire.nothing_more()
-
-    run(test())
+async def test_client_survives_every_output_schema_in_tools_list(
+    schema: Object, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with raw_server(Client) as (client, wire):
+        await handshake(client, wire, "2025-11-25", EVERYTHING)
+        for _ in range(2):
+            tool: Object = {"name": "t", "inputSchema": schema, "outputSchema": schema}
+            with contextlib.suppress(InvalidMessage):
+                await served(client.list_tools(), wire, {"tools": [tool]})
+            with contextlib.suppress(InvalidMessage):
+                await served(client.call_tool("t"), wire, {"content": [], "structuredContent": {"a": "x"}})
+        await wire.nothing_more()
     no_failure_inside(caplog)
-
-
-async def answer(wire: Wire, result: Object) -> None:
-    """Send the response to our client's next request."""
-    asked = await wire.receive_object()
-    await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
 
 
 def nested(levels: int) -> bytes:
@@ -382,20 +356,16 @@ NOTIFICATIONS: list[Object] = [
 
 
 @OLDEST_AND_LATEST
-def test_malformed_notifications_do_not_disturb_a_client(revision: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_malformed_notifications_do_not_disturb_a_client(revision: str, caplog: pytest.LogCaptureFixture) -> None:
     logged: list[LoggingMessageNotificationParams] = []
-
-    async def test() -> None:
-        async with raw_server(lambda transport: Client(transport, on_log=logged.append)) as (client, wire):
-            await handshake(client, wire, revision, EVERYTHING)
-            for valid in NOTIFICATIONS:
-                for params in wrong_shapes(valid["params"]):
-                    await wire.send({**valid, "params": params})
-                    await wire.nothing_more()
-            assert logged, "some are good enough"
-            assert all(has_type(each, LoggingMessageNotificationParams) for each in logged)
-
-    run(test())
+    async with raw_server(lambda transport: Client(transport, on_log=logged.append)) as (client, wire):
+        await handshake(client, wire, revision, EVERYTHING)
+        for valid in NOTIFICATIONS:
+            for params in wrong_shapes(valid["params"]):
+                await wire.send({**valid, "params": params})
+                await wire.nothing_more()
+        assert logged, "some are good enough"
+        assert all(has_type(each, LoggingMessageNotificationParams) for each in logged)
     no_failure_inside(caplog)
 
 
@@ -448,7 +418,7 @@ QUESTIONS: list[tuple[str, Object]] = [
 
 
 @pytest.mark.parametrize(("method", "valid"), QUESTIONS, ids=["sampling", "form", "url", "roots", "ping"])
-def test_malformed_requests_to_a_client_are_invalid_params(
+async def test_malformed_requests_to_a_client_are_invalid_params(
     method: str, valid: Object, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked: list[tuple[object, object]] = []
@@ -471,29 +441,25 @@ def test_malformed_requests_to_a_client_are_invalid_params(
             roots=[],
         )
 
-    async def test() -> None:
-        async with raw_server(client_of) as (client, wire):
-            await handshake(client, wire)
-            good = await wire.ask(method, valid)
-            assert "result" in good, good
-            for params in wrong_shapes(valid):
-                await wire.send({"jsonrpc": "2.0", "id": "q", "method": method, "params": params})
-                refused_or_served(await wire.receive_object(), params)
-            await wire.nothing_more()
-        assert all(has_type(each, promised) for each, promised in asked)
-
-    run(test())
+    async with raw_server(client_of) as (client, wire):
+        await handshake(client, wire)
+        good = await wire.ask(method, valid)
+        assert "result" in good, good
+        for params in wrong_shapes(valid):
+            await wire.send({"jsonrpc": "2.0", "id": "q", "method": method, "params": params})
+            refused_or_served(await wire.receive_object(), params)
+        await wire.nothing_more()
+    assert all(has_type(each, promised) for each, promised in asked)
     no_failure_inside(caplog)
 
 
-def refused_or_served(answer: Object, params: JSON, also: int = INVALID_PARAMS) -> None:
+def refused_or_served(answer: Received, params: JSON, also: int = INVALID_PARAMS) -> None:
     """Check that a message is a response, and not an internal error."""
     assert answer["id"] == "q", answer
     error = answer.get("error")
     if error is None:
         assert isinstance(answer["result"], dict)
         return
-    assert isinstance(error, dict)
     allowed = (INVALID_PARAMS, also) if isinstance(params, dict | list) else (INVALID_PARAMS, INVALID_REQUEST)
     assert error["code"] in allowed, (error, params)
     assert len(str(error["message"])) < 1000
@@ -590,27 +556,23 @@ REQUESTS: dict[str, Object] = {
 
 @KINDS
 @pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
-def test_malformed_requests_to_a_server_get_errors_and_the_next_is_served(
+async def test_malformed_requests_to_a_server_get_errors_and_the_next_is_served(
     kind: str, revision: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     not_found = revision_named(revision).resource_not_found_code
-
-    async def test() -> None:
-        async with connected_client(featured(), kind, revision) as wire:
-            for method, valid in REQUESTS.items():
-                for params in [*wrong_shapes(valid), *wrong_shapes({"cursor": "x"} if "list" in method else {})]:
-                    await wire.send({"jsonrpc": "2.0", "id": "q", "method": method, "params": params})
-                    refused_or_served(await wire.receive_object(), params, not_found)
-            await wire.send(request("tools/call", {"name": "t", "arguments": {"a": "still"}}))
-            assert "still" in str(await wire.receive())
-            await wire.nothing_more()
-
-    run(test())
+    async with connected_client(featured(), kind, revision) as wire:
+        for method, valid in REQUESTS.items():
+            for params in [*wrong_shapes(valid), *wrong_shapes({"cursor": "x"} if "list" in method else {})]:
+                await wire.send({"jsonrpc": "2.0", "id": "q", "method": method, "params": params})
+                refused_or_served(await wire.receive_object(), params, not_found)
+        await wire.send(request("tools/call", {"name": "t", "arguments": {"a": "still"}}))
+        assert "still" in str(await wire.receive())
+        await wire.nothing_more()
     no_failure_inside(caplog)
 
 
 @KINDS
-def test_malformed_initialize_requests_do_not_prevent_the_handshake(
+async def test_malformed_initialize_requests_do_not_prevent_the_handshake(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     valid: Object = {
@@ -618,47 +580,39 @@ def test_malformed_initialize_requests_do_not_prevent_the_handshake(
         "capabilities": {"sampling": {"tools": {}}, "roots": {"listChanged": True}, "elicitation": {"form": {}}},
         "clientInfo": {**COMMON, "name": "raw", "version": "1"},
     }
-
-    async def test() -> None:
-        refused = [wrong for wrong in wrong_shapes(valid) if not isinstance(wrong, dict) or len(wrong) < 3]
-        server = featured()
+    refused = [wrong for wrong in wrong_shapes(valid) if not isinstance(wrong, dict) or len(wrong) < 3]
+    server = featured()
+    async with raw_client(server, kind) as wire:
+        for params in refused:
+            await wire.send({"jsonrpc": "2.0", "id": "q", "method": "initialize", "params": params})
+            answer = await wire.receive_object()
+            assert "error" in answer, params
+            refused_or_served(answer, params)
+        await wire.send({"jsonrpc": "2.0", "id": "q", "method": "initialize", "params": valid})
+        assert "result" in await wire.receive_object()
+        await wire.send(notification("notifications/initialized"))
+        await wire.nothing_more()
+    for params in wrong_shapes(valid) if kind == "memory" else ():  # each handshake needs a session of its own
         async with raw_client(server, kind) as wire:
-            for params in refused:
-                await wire.send({"jsonrpc": "2.0", "id": "q", "method": "initialize", "params": params})
-                answer = await wire.receive_object()
-                assert "error" in answer, params
-                refused_or_served(answer, params)
-            await wire.send({"jsonrpc": "2.0", "id": "q", "method": "initialize", "params": valid})
-            assert "result" in await wire.receive_object()
+            await wire.send({"jsonrpc": "2.0", "id": "q", "method": "initialize", "params": params})
+            refused_or_served(await wire.receive_object(), params)
             await wire.send(notification("notifications/initialized"))
             await wire.nothing_more()
-        for params in wrong_shapes(valid) if kind == "memory" else ():  # each handshake needs a session of its own
-            async with raw_client(server, kind) as wire:
-                await wire.send({"jsonrpc": "2.0", "id": "q", "method": "initialize", "params": params})
-                refused_or_served(await wire.receive_object(), params)
-                await wire.send(notification("notifications/initialized"))
-                await wire.nothing_more()
-
-    run(test())
     no_failure_inside(caplog)
 
 
 @KINDS
-def test_malformed_notifications_do_not_disturb_a_server(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_malformed_notifications_do_not_disturb_a_server(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     valid: list[Object] = [
         *NOTIFICATIONS[1:3],
         notification("notifications/initialized", {"_meta": META}),
         notification("notifications/roots/list_changed", {"_meta": META}),
     ]
-
-    async def test() -> None:
-        async with connected_client(featured(), kind, capabilities={"roots": {"listChanged": True}}) as wire:
-            for each in valid:
-                for params in wrong_shapes(each["params"]):
-                    if isinstance(params, dict):
-                        await wire.send({**each, "params": params})
-            await wire.nothing_more()
-
-    run(test())
+    async with connected_client(featured(), kind, capabilities={"roots": {"listChanged": True}}) as wire:
+        for each in valid:
+            for params in wrong_shapes(each["params"]):
+                if isinstance(params, dict):
+                    await wire.send({**each, "params": params})
+        await wire.nothing_more()
     no_failure_inside(caplog)
     assert "malformed" not in caplog.text  # else a client could fill the log

@@ -28,7 +28,7 @@ async def lives(client: Client, wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("method", ASKED)
-def test_malformed_stateless_results_are_refused_or_read_as_annotated(
+async def test_malformed_stateless_results_are_refused_or_read_as_annotated(
     method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     call, promised, result = ASKED[method]
@@ -42,21 +42,18 @@ def test_malformed_stateless_results_are_refused_or_read_as_annotated(
         assert calling.done(), said
         return calling.exception() or calling.result()
 
-    async def test() -> None:
-        async with raw_server(lambda t: Client(t, cache=False, timeout=PATIENCE)) as (client, wire):
-            await meet(client, wire, EVERYTHING)
-            assert has_type(await outcome(client, wire, valid), promised)
-            for wrong in wrong_shapes(valid):
-                found = await outcome(client, wire, wrong)
-                if isinstance(found, Exception):
-                    assert isinstance(found, InvalidMessage), (found, wrong)
-                    assert len(str(found)) < 500
-                else:
-                    assert has_type(found, promised), (found, wrong)
-            assert client.session.dispatcher.pending == {}
-            await lives(client, wire)
-
-    run(test())
+    async with raw_server(lambda t: Client(t, cache=False, timeout=PATIENCE)) as (client, wire):
+        await meet(client, wire, EVERYTHING)
+        assert has_type(await outcome(client, wire, valid), promised)
+        for wrong in wrong_shapes(valid):
+            found = await outcome(client, wire, wrong)
+            if isinstance(found, Exception):
+                assert isinstance(found, InvalidMessage), (found, wrong)
+                assert len(str(found)) < 500
+            else:
+                assert has_type(found, promised), (found, wrong)
+        assert client.session.dispatcher.pending == {}
+        await lives(client, wire)
     no_failure_inside(caplog)
 
 
@@ -77,30 +74,27 @@ async def user(question: ElicitRequestFormParams | ElicitRequestURLParams) -> El
     return ElicitResult("decline")
 
 
-def test_malformed_input_requests_are_refused_or_served(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        made = {"elicitation": user, "elicitation_url": True, "roots": [], "timeout": PATIENCE}
-        async with raw_server(lambda t: Client(t, **made)) as (client, wire):  # type: ignore[arg-type]
-            await meet(client, wire, EVERYTHING)
-            again = 0
-            for wrong in wrong_shapes(QUESTIONS):
-                calling = asyncio.create_task(client.call_tool("t"))
-                asked = await asked_for(wire, "tools/call")
-                await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": wrong})
-                receiving = asyncio.create_task(wire.receive_object())
-                await asyncio.wait([calling, receiving], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
-                if receiving.done():
-                    again += 1
-                    await wire.send(answer(receiving.result(), {"resultType": "complete", "content": []}))
-                    async with asyncio.timeout(PATIENCE):
-                        await calling
-                    continue
-                receiving.cancel()
-                assert isinstance(calling.exception(), InvalidMessage), (calling, wrong)
-            assert again > 5
-            await lives(client, wire)
-
-    run(test())
+async def test_malformed_input_requests_are_refused_or_served(caplog: pytest.LogCaptureFixture) -> None:
+    made = {"elicitation": user, "elicitation_url": True, "roots": [], "timeout": PATIENCE}
+    async with raw_server(lambda t: Client(t, **made)) as (client, wire):  # type: ignore[arg-type]
+        await meet(client, wire, EVERYTHING)
+        again = 0
+        for wrong in wrong_shapes(QUESTIONS):
+            calling = asyncio.create_task(client.call_tool("t"))
+            asked = await asked_for(wire, "tools/call")
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": wrong})
+            receiving = asyncio.create_task(wire.receive_object())
+            await asyncio.wait([calling, receiving], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+            if receiving.done():
+                again += 1
+                await wire.send(answer(receiving.result(), {"resultType": "complete", "content": []}))
+                async with asyncio.timeout(PATIENCE):
+                    await calling
+                continue
+            receiving.cancel()
+            assert isinstance(calling.exception(), InvalidMessage), (calling, wrong)
+        assert again > 5
+        await lives(client, wire)
     no_failure_inside(caplog)
 
 
@@ -113,7 +107,7 @@ GREETING = discovered(
 
 
 @pytest.mark.parametrize("how", ["result", "error"])
-def test_malformed_discover_results_are_accepted_or_refused_or_lead_to_a_handshake(
+async def test_malformed_discover_results_are_accepted_or_refused_or_lead_to_a_handshake(
     how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     data: Object = {"supported": ["2026-07-28", "2025-11-25"], "requested": "2026-07-28"}
@@ -145,40 +139,34 @@ def test_malformed_discover_results_are_accepted_or_refused_or_lead_to_a_handsha
             assert has_type(client.instructions, str | None), wrong
             return "met"
 
-    async def test() -> None:
-        found = [await meets(wrong) for wrong in wrong_shapes(GREETING if how == "result" else error)]
-        assert set(found) == ({"met", "handshake", "refused"} if how == "result" else {"handshake", "refused"})
-
-    run(test())
+    found = [await meets(wrong) for wrong in wrong_shapes(GREETING if how == "result" else error)]
+    assert set(found) == ({"met", "handshake", "refused"} if how == "result" else {"handshake", "refused"})
     no_failure_inside(caplog)
 
 
-def test_malformed_notifications_do_not_disturb_a_subscription(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        async with raw_server(lambda t: Client(t, timeout=PATIENCE, on_log=lambda _: None)) as (client, wire):
-            await meet(client, wire, EVERYTHING)
-            entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
-            asked = await asked_for(wire, "subscriptions/listen")
-            own: Object = {f"{META}subscriptionId": asked["id"]}
-            honored: Object = {"resourceSubscriptions": ["test://a"], "toolsListChanged": True}
-            acknowledged: Object = {"_meta": own, "notifications": honored}
-            await wire.send(notification("notifications/subscriptions/acknowledged", acknowledged))
-            updates = await asyncio.wait_for(entering, PATIENCE)
-            tagged: list[Object] = [
-                notification("notifications/resources/updated", {"uri": "test://a", "_meta": own}),
-                notification("notifications/tools/list_changed", {"_meta": own}),
-                notification("notifications/subscriptions/acknowledged", acknowledged),
-            ]
-            for valid in (*tagged, *NOTIFICATIONS):
-                for params in wrong_shapes(valid["params"]):
-                    await wire.send({**valid, "params": params})
-                await lives(client, wire)
-            assert updates._changed.keys() <= {"test://a"}
-            await updates.__aexit__()
-            cancelled = await wire.receive_object()
-            assert params_of(cancelled)["requestId"] == asked["id"]
-
-    run(test())
+async def test_malformed_notifications_do_not_disturb_a_subscription(caplog: pytest.LogCaptureFixture) -> None:
+    async with raw_server(lambda t: Client(t, timeout=PATIENCE, on_log=lambda _: None)) as (client, wire):
+        await meet(client, wire, EVERYTHING)
+        entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
+        asked = await asked_for(wire, "subscriptions/listen")
+        own: Object = {f"{META}subscriptionId": asked["id"]}
+        honored: Object = {"resourceSubscriptions": ["test://a"], "toolsListChanged": True}
+        acknowledged: Object = {"_meta": own, "notifications": honored}
+        await wire.send(notification("notifications/subscriptions/acknowledged", acknowledged))
+        updates = await asyncio.wait_for(entering, PATIENCE)
+        tagged: list[Object] = [
+            notification("notifications/resources/updated", {"uri": "test://a", "_meta": own}),
+            notification("notifications/tools/list_changed", {"_meta": own}),
+            notification("notifications/subscriptions/acknowledged", acknowledged),
+        ]
+        for valid in (*tagged, *NOTIFICATIONS):
+            for params in wrong_shapes(valid["params"]):
+                await wire.send({**valid, "params": params})
+            await lives(client, wire)
+        assert updates._changed.keys() <= {"test://a"}
+        await updates.__aexit__()
+        cancelled = await wire.receive_object()
+        assert params_of(cancelled)["requestId"] == asked["id"]
     no_failure_inside(caplog)
 
 

@@ -29,7 +29,7 @@ from mcp_ref.server.http import HttpApp
 from mcp_ref.transports.streamable_http.event_store import MAX_DROPPED_STREAMS, STORE_LIMITS, MemoryEventStore
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
 from tests.http_wire import mirrored_headers
-from tests.messages import initialize, request, stateless_request
+from tests.messages import Received, initialize, request, stateless_request
 from tests.raw_http_client import BOTH, JSON_TYPE, Reply, Talk, http_session, served_over_http
 from tests.raw_peers import connected_client, raw_client
 from tests.settings import MODERN, PATIENCE, eventually
@@ -74,7 +74,7 @@ async def test_listen_and_subscribe_share_the_bytes_of_one_peer(kind: str) -> No
             message = await modern.receive_object()
             if "error" in message:
                 error = message["error"]
-                assert isinstance(error, dict) and error["code"] == INVALID_PARAMS
+                assert error["code"] == INVALID_PARAMS
                 assert str(figure.one_peer) in str(error["message"]) and number >= 1
                 return
         raise AssertionError("the server accepted all subscriptions")
@@ -198,7 +198,7 @@ def test_memory_of_a_text_is_at_least_that_of_its_objects(text: str) -> None:
     assert value and used <= memory_of(frame) <= 6 * used
 
 
-def held_call(id: int, modern: bool) -> Object:
+def held_call(id: int, modern: bool) -> Received:
     """Return a call of the tool `hold` whose arguments need many times the memory of their text."""
     make, arguments = stateless_request if modern else request, {"texts": json.loads(HOSTILE_TEXTS["lists"])}
     return make("tools/call", {"name": "hold", "arguments": arguments}, id)
@@ -225,7 +225,7 @@ async def test_requests_of_one_connection_in_flight_have_a_limit_in_bytes(kind: 
         for id in range(4):
             await client.send(held_call(id, revision == MODERN))
         error = (await client.receive_object())["error"]
-        assert isinstance(error, dict) and error["code"] == INTERNAL_ERROR
+        assert error["code"] == INTERNAL_ERROR
         assert (
             error["message"] == "your requests in flight need more than 10000000 bytes, which is the limit; retry later"
         )
@@ -297,7 +297,6 @@ async def test_arguments_of_running_tasks_have_a_limit_in_bytes(monkeypatch: pyt
 
     async with connected_client(server) as client:
         call = held_call(0, False)
-        assert isinstance(call["params"], dict)
         params: Object = {**call["params"], "task": {"ttl": 60_000}}
         shares = server.catalog.tasks._arguments
 
@@ -308,7 +307,7 @@ async def test_arguments_of_running_tasks_have_a_limit_in_bytes(monkeypatch: pyt
         used = await growth(fill)
         assert used <= shares.used <= 10_000_000
         error = (await client.ask("tools/call", params, 4))["error"]
-        assert isinstance(error, dict) and "arguments of running tasks need more than 10000000" in str(error["message"])
+        assert "arguments of running tasks need more than 10000000" in str(error["message"])
         free.set()
         await eventually(lambda: shares.used == 0 and not shares.by_caller)
 

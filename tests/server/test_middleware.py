@@ -156,7 +156,6 @@ async def test_middleware_changes_params_and_result(kind: str, revision: str) ->
     async with connected_client(site.server, kind, revision) as wire:
         reply = await wire.ask("tools/call", {"name": "shout", "arguments": {"text": "a"}})
     result = reply["result"]
-    assert isinstance(result, dict)
     assert result.get("toolResult", result.get("content")) in ("B!", [{"type": "text", "text": "B!"}])
 
 

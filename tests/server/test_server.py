@@ -21,7 +21,7 @@ from mcp_ref.revisions import R2024_11_05, R2025_03_26, Revision
 from mcp_ref.server import announcements
 from mcp_ref.server.workers import MAX_WORKERS
 from tests.forked_python import python
-from tests.messages import initialize, notification, request
+from tests.messages import Received, initialize, notification, request, text_of
 from tests.raw_peers import Wire, connected_client, raw_client
 from tests.settings import PATIENCE, SERVER_TRANSPORTS, TASK_FACTORIES
 
@@ -35,18 +35,10 @@ def calling(name: str, arguments: Object | None = None, id: JSON = "q") -> Objec
     return request("tools/call", {"name": name, "arguments": arguments or {}}, id)
 
 
-async def text_of(wire: Wire, name: str, arguments: Object | None = None) -> str:
+async def text_from(wire: Wire, name: str, arguments: Object | None = None) -> str:
     """Call a tool, and give its one text."""
     await wire.send(calling(name, arguments))
-    return text_in(await wire.receive_object())
-
-
-def text_in(answer: Object) -> str:
-    result = answer.get("result")
-    assert isinstance(result, dict) and isinstance(result["content"], list), answer
-    (block,) = result["content"]
-    assert isinstance(block, dict)
-    return str(block["text"])
+    return text_of(await wire.receive_object())
 
 
 # ------------------------------------------------------------------------------------------------ registering
@@ -117,16 +109,15 @@ async def test_server_tool_accepts_methods_partials_wrapped_functions_and_callab
     server.tools.add(counter, "itself")
     async with connected_client(server, kind) as wire:
         listed = (await wire.ask("tools/list"))["result"]
-        assert isinstance(listed, dict) and isinstance(listed["tools"], list)
-        tools = {tool["name"]: tool for tool in listed["tools"] if isinstance(tool, dict)}
+        tools = {tool["name"]: tool for tool in listed["tools"]}
         assert list(tools) == ["add", "logged", "ten", "itself"]
         assert tools["add"]["description"] == tools["logged"]["description"] == "Add n."
         assert tools["add"]["inputSchema"] == tools["logged"]["inputSchema"]
-        assert "n" not in tools["ten"]["inputSchema"].get("properties", {})  # type: ignore[operator,union-attr]
-        assert await text_of(wire, "add", {"n": 1}) == "1"
-        assert await text_of(wire, "logged", {"n": 2}) == "3"
-        assert await text_of(wire, "ten") == "13"
-        assert await text_of(wire, "itself", {"n": 4}) == "17"
+        assert "n" not in tools["ten"]["inputSchema"].get("properties", {})
+        assert await text_from(wire, "add", {"n": 1}) == "1"
+        assert await text_from(wire, "logged", {"n": 2}) == "3"
+        assert await text_from(wire, "ten") == "13"
+        assert await text_from(wire, "itself", {"n": 4}) == "17"
 
 
 # ------------------------------------------------------------------------------------------------ declaring
@@ -173,7 +164,6 @@ async def test_server_capabilities_are_those_of_the_features_with_items(
         async with raw_client(server, kind) as wire:
             await wire.send(initialize())
             result = (await wire.receive_object())["result"]
-            assert isinstance(result, dict)
             assert result["capabilities"] == {**declared, **({"logging": {}} if logging else {})}
 
 
@@ -184,7 +174,7 @@ async def test_server_capability_that_is_declared_after_initialize_is_for_the_ne
         use_tools(server)
         await wire.nothing_more()  # an undeclared feature is not announced either
         error = (await wire.ask("tools/list"))["error"]
-        assert isinstance(error, dict) and error["code"] == METHOD_NOT_FOUND
+        assert error["code"] == METHOD_NOT_FOUND
         async with connected_client(server, kind) as later:
             assert "result" in await later.ask("tools/list")
 
@@ -204,7 +194,6 @@ async def test_tools_list_changed_is_sent_once_for_many_changes(kind: str) -> No
             server.tools.add(lambda: "", f"n{number}")
         assert await wire.receive() == TOOLS_CHANGED
         listed = (await wire.ask("tools/list"))["result"]
-        assert isinstance(listed, dict) and isinstance(listed["tools"], list)
         assert len(listed["tools"]) == 101
         await wire.nothing_more()
 
@@ -266,16 +255,16 @@ async def test_tools_may_add_and_remove_tools_also_from_a_worker_thread(kind: st
     async with connected_client(server, kind) as wire:
         told: list[Object] = []  # how often, and when, depends on how fast the thread is
 
-        async def answer(message: Object) -> Object:
+        async def answer(message: Object) -> Received:
             await wire.send(message)
             while "id" not in (frame := await wire.receive_object()):
                 told.append(frame)
             return frame
 
-        assert text_in(await answer(calling("grow"))) == "done"
-        assert text_in(await answer(calling("grown"))) == "new"
+        assert text_of(await answer(calling("grow"))) == "done"
+        assert text_of(await answer(calling("grown"))) == "new"
         error = (await answer(calling("grow")))["error"]
-        assert isinstance(error, dict) and error["code"] == INVALID_PARAMS
+        assert error["code"] == INVALID_PARAMS
         assert TOOLS_CHANGED in told
 
 
@@ -303,10 +292,10 @@ async def test_plain_function_that_blocks_does_not_stop_other_requests(kind: str
         for number in range(5):
             await wire.send(calling("blocked", id=number))
         await wire.nothing_more()
-        assert await text_of(wire, "quick") == "quick"
+        assert await text_from(wire, "quick") == "quick"
         await wire.send(calling("opens"))
         answers = [await wire.receive_object() for _ in range(6)]
-        assert sorted(map(text_in, answers)) == ["done", *["opened"] * 5]
+        assert sorted(map(text_of, answers)) == ["done", *["opened"] * 5]
 
 
 async def test_plain_functions_of_one_client_run_in_a_third_of_the_worker_threads() -> None:
@@ -343,7 +332,7 @@ async def test_async_functions_run_concurrently_on_the_event_loop(kind: str) -> 
     async with connected_client(server, kind) as wire:
         for number in range(10):
             await wire.send(calling("meet", id=number))
-        assert {text_in(await wire.receive_object()) for _ in range(10)} == {"true"}
+        assert {text_of(await wire.receive_object()) for _ in range(10)} == {"true"}
 
 
 class MainThread(Executor):
@@ -392,9 +381,9 @@ async def test_executor_of_the_caller_runs_plain_functions_and_is_not_shut_down(
     try:
         for _ in range(2):  # a connection that ends takes the executor from no other
             async with connected_client(server, kind) as wire:
-                assert await text_of(wire, "where") == "the host's main thread"
-                assert await text_of(wire, "fails") == "Tool fails failed"
-                assert await text_of(wire, "on_the_loop") == threading.current_thread().name
+                assert await text_from(wire, "where") == "the host's main thread"
+                assert await text_from(wire, "fails") == "Tool fails failed"
+                assert await text_from(wire, "on_the_loop") == threading.current_thread().name
     finally:
         executor.calls.put(None)
         host.join(PATIENCE)
@@ -410,7 +399,7 @@ async def test_worker_thread_has_the_context_variables_of_the_request() -> None:
 
     variable.set("set where the server was started")
     async with connected_client(server) as wire:
-        assert await text_of(wire, "read") == "set where the server was started"
+        assert await text_from(wire, "read") == "set where the server was started"
 
 
 @KINDS
@@ -427,7 +416,7 @@ async def test_worker_thread_exceptions_of_any_kind_become_responses(kind: str, 
     server.completions.add("fails", "x", lambda value: fails())
     reference: Object = {"ref": {"type": "ref/prompt", "name": "fails"}, "argument": {"name": "x", "value": ""}}
     async with connected_client(server, kind) as wire:
-        assert await text_of(wire, "fails") == "Tool fails failed"
+        assert await text_from(wire, "fails") == "Tool fails failed"
         for method, params in (
             ("prompts/get", {"name": "fails"}),
             ("resources/read", {"uri": "test://a"}),
@@ -512,12 +501,11 @@ async def test_tools_list_has_pages_for_3000_tools_and_the_last_can_be_called() 
             cursor: Object = {}
             for _ in range(3):
                 result = (await wire.ask("tools/list", cursor))["result"]
-                assert isinstance(result, dict) and isinstance(result["tools"], list)
-                names += [tool["name"] for tool in result["tools"] if isinstance(tool, dict)]
+                names += [tool["name"] for tool in result["tools"]]
                 cursor = {"cursor": result.get("nextCursor")}
             assert cursor == {"cursor": None} and names == list(many_names())
             for name in ("tool_0000", "tool_2999"):
-                assert await text_of(wire, name, {"a": 2}) == "3"
+                assert await text_from(wire, name, {"a": 2}) == "3"
 
 
 async def test_server_serves_many_clients_at_a_time_with_separate_responses() -> None:
