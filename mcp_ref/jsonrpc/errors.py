@@ -52,7 +52,6 @@ class ProtocolError(McpError):
         return f"{self.message} (error {self.code}){details}"
 
     def to_error(self) -> Error:
-        """Return the `error` member of the response."""
         return Error(self.code, self.message, self.data)
 
 

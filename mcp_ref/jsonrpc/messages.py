@@ -18,7 +18,6 @@ The rules differ between revisions: [2025-11-25 basic/index#requests] [2026-07-2
 Spec:  JSON-RPC 2.0; basic/index#messages (all revisions); batches: 2025-03-26 basic/index#batching
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "ping"}
        {"jsonrpc": "2.0", "id": 1, "result": {}}
-Used by: most modules. `dispatcher.py` refuses a batch if the revision has no batches.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ import functools
 import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeGuard
@@ -67,8 +67,6 @@ class Error:
 
 @dataclass(slots=True)
 class Request:
-    """A message that requires one response with the same `id`. `params` is {} if the message has no params."""
-
     id: RequestId
     method: str
     params: Object = field(default_factory=dict)
@@ -78,28 +76,22 @@ class Request:
 
 @dataclass(slots=True)
 class Notification:
-    """A message without an id. The receiver never responds to it."""
-
     method: str
     params: Object = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Response:
-    """The response to the request with this `id`, which succeeded."""
-
     id: RequestId
     result: Object
 
 
 @dataclass(slots=True)
 class ErrorResponse:
-    """The response to a request that failed."""
-
     id: RequestId | None  # None if it is unreadable
     error: Error
     omit_id: bool = False
-    """True to leave out an unknown id instead of writing null, as JSON-RPC 2.0, section 5 requires."""
+    """True to leave out an unknown id, for which JSON-RPC 2.0, section 5 requires null."""
 
 
 @dataclass(slots=True)
@@ -151,12 +143,8 @@ def _object_without_duplicates(pairs: list[tuple[str, JSON]]) -> Object:
     members = dict(pairs)
     if len(members) == len(pairs):
         return members
-    seen: set[str] = set()
-    for name, _ in pairs:
-        if name in seen:
-            break
-        seen.add(name)
-    raise RefusedJSON(f"the key {name[:80]!r} must not appear twice in one object")
+    [(duplicate, _)] = Counter(name for name, _ in pairs).most_common(1)
+    raise RefusedJSON(f"the key {duplicate[:80]!r} must not appear twice in one object")
 
 
 def _refuse_constant(name: str) -> JSON:
@@ -292,23 +280,19 @@ def _invalid_response(fault: str, id: RequestId | None) -> Malformed:
     return Malformed(Error(INVALID_REQUEST, f"Invalid response: {fault}"), id, expects_no_response=True)
 
 
-def _unreadable(frame: bytes | bytearray | memoryview, error: Error) -> Malformed:
-    malformed = _with_recovered_id(frame, error)
-    malformed.text = str(frame[:MAX_QUOTED], "utf-8", "replace")
+def oversize(start: bytes, limit: int) -> Malformed:
+    """Return the error for a frame longer than `limit` bytes, of which the transport has stored only the `start`."""
+    malformed = _unreadable(start, Error(INVALID_REQUEST, f"Invalid Request: the message is longer than {limit} bytes"))
+    malformed.text = ""  # so the log has the error instead
     return malformed
 
 
-def oversize(start: bytes, limit: int) -> Malformed:
-    """Return the error for a frame longer than `limit` bytes, of which the transport has stored only the `start`."""
-    text = f"Invalid Request: the message is longer than {limit} bytes"
-    return _with_recovered_id(start, Error(INVALID_REQUEST, text))
-
-
-def _with_recovered_id(frame: bytes | bytearray | memoryview, error: Error) -> Malformed:
+def _unreadable(frame: bytes | bytearray | memoryview, error: Error) -> Malformed:
     """Return the error for an unreadable frame, with the frame's id if it can be found, because the sender needs it."""
     keys, id = search_members(str(frame[:ID_SEARCH_BYTES], "utf-8", "replace"))
     is_response = "method" not in keys and ("result" in keys or "error" in keys)
-    return Malformed(error, id if is_request_id(id) else None, is_response)
+    text = str(frame[:MAX_QUOTED], "utf-8", "replace")
+    return Malformed(error, id if is_request_id(id) else None, is_response, text)
 
 
 _AS_ARRAYS = bytes.maketrans(b"{}", b"[]")
@@ -359,7 +343,11 @@ def encode(message: Outgoing) -> bytes:
         return f'{{"jsonrpc":"2.0",{id}"method":{_write_method(message.method)}{params}}}'.encode()
     if isinstance(message, Batch):
         return b"[" + b",".join(encode(member) for member in message.messages) + b"]"  # type: ignore[arg-type]
-    return _write_json(_error_object(message)).encode()
+    error: Object = {"code": message.error.code, "message": message.error.message}
+    if message.error.data is not None:
+        error["data"] = message.error.data
+    id_member: Object = {} if message.id is None and message.omit_id else {"id": message.id}
+    return _write_json({"jsonrpc": "2.0", **id_member, "error": error}).encode()
 
 
 def _write_id(id: RequestId) -> str:
@@ -369,12 +357,3 @@ def _write_id(id: RequestId) -> str:
 @functools.lru_cache(maxsize=64)
 def _write_method(method: str) -> str:
     return _write_json(method)
-
-
-def _error_object(message: ErrorResponse) -> Object:
-    error: Object = {"code": message.error.code, "message": message.error.message}
-    if message.error.data is not None:
-        error["data"] = message.error.data
-    if message.id is None and message.omit_id:
-        return {"jsonrpc": "2.0", "error": error}
-    return {"jsonrpc": "2.0", "id": message.id, "error": error}

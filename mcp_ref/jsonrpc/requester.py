@@ -10,7 +10,6 @@ block the caller with endless progress. [2025-11-25 basic/lifecycle#timeouts]
 
 Spec:  basic/index#messages; basic/lifecycle#timeouts (2025-03-26 to 2025-11-25); 2026-07-28
        basic/patterns/cancellation#timeouts; 2025-03-26 basic/index#batching
-Used by: `dispatcher.py`, whose `Dispatcher` is a `Requester` that serves the requests of the peer too.
 """
 
 from __future__ import annotations
