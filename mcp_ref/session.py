@@ -106,7 +106,6 @@ class Session(Channel):
         self.ended: asyncio.Future[McpError | None] = self.loop.create_future()
         """Done when the transport has ended or is closed. The result is the error that ended it, or None."""
         self.dispatcher = Dispatcher(transport, self._serve, self._receive_notification, self._send_cancelled, limits)
-        self.dispatcher.unbatchable = _INITIALIZE
         # A client sends no error for unreadable input, because such input is often the output of a `print`.
         self.dispatcher.reports_unreadable = role == "server"
         if role == "server":

@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sized
 from contextvars import Context, copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -64,16 +64,14 @@ class Limits(CheckedFields):
 
 
 DEFAULT_LIMITS: Final = Limits()
-"""The limits of each connection that sets none of its own."""
 
 
+@dataclass(slots=True)
 class _ActiveRequest:
-    __slots__ = ("cancelled", "running", "slot", "task")
-
-    def __init__(self, slot: asyncio.Future[bool] | None) -> None:
-        self.slot = slot  # the result of `RequestQueue.add`; None if a slot was free at once
-        self.task: asyncio.Task[None] | None = None
-        self.running = self.cancelled = False
+    slot: asyncio.Future[bool] | None  # the result of `RequestQueue.add`; None if a slot was free at once
+    task: asyncio.Task[None] | None = None
+    running: bool = False
+    cancelled: bool = False
 
     def stop(self) -> None:
         """Cancel the request. If its task has not begun, only set a flag, because `_run` must still free the id."""
@@ -82,13 +80,11 @@ class _ActiveRequest:
             self.task.cancel()
 
 
+@dataclass
 class _ReceivedBatch:
-    """The responses to one received batch, which are sent as one array when no member is `unfinished`."""
-
-    def __init__(self, unfinished: int, related: RequestId | None) -> None:
-        self.unfinished = unfinished
-        self.related = related  # id of the first request in the batch, on whose stream the array is sent
-        self.responses: list[Message | Malformed] = []
+    related: RequestId | None  # id of the first request in the batch, on whose stream the array of responses is sent
+    unfinished: int = 1  # for the loop that reads the members, so that the array is not sent before its end
+    responses: list[Message | Malformed] = field(default_factory=list)
 
 
 class Dispatcher(Requester):
@@ -106,9 +102,8 @@ class Dispatcher(Requester):
         self._limits = limits or DEFAULT_LIMITS
         super().__init__(transport, on_abandoned, self._limits.max_pending)
         self.accepts_batches = False  # True if the peer can send batches (`Revision.batch`)
-        self.unbatchable: frozenset[str] = frozenset()  # methods whose requests MUST NOT be part of a batch
         self.holds_later: frozenset[str] = frozenset()
-        """Methods, such as `initialize`, whose response must be sent before any later message is handled."""
+        """Methods, such as `initialize`, whose response is sent before later messages are handled; never in a batch."""
         self.omits_unknown_ids = False
         """True if the error for an unreadable request has no `id` instead of null (`Revision.error_id_optional`)."""
         self.reports_unreadable = True
@@ -165,12 +160,12 @@ class Dispatcher(Requester):
             return self._refuse(invalid_request("only revision 2025-03-26 has batches; send each message alone"), None)
         is_reply = any(isinstance(member, (Response, ErrorResponse)) for member in batch.messages)
         first = next((member.id for member in batch.messages if isinstance(member, Request)), None)
-        received = _ReceivedBatch(1, first)  # the 1 stands for this loop, so that the array is not sent before its end
+        received = _ReceivedBatch(first)
         for member in batch.messages:
             if isinstance(member, Request) and is_reply:
                 # [2025-03-26 schema] an array has either requests and notifications, or responses
                 member = invalid_request("a batch must not have both requests and responses", member.id)
-            elif isinstance(member, Request) and member.method in self.unbatchable:
+            elif isinstance(member, Request) and member.method in self.holds_later:
                 # [2025-03-26 basic/lifecycle#initialization] initialize MUST NOT be part of a JSON-RPC batch
                 member = invalid_request(f"{member.method} must not be part of a batch", member.id)
             self._receive_one(member, received)

@@ -786,7 +786,7 @@ NOTE = b'{"jsonrpc":"2.0","method":"note"}'
 def batching(serve: Callable[[Request], Awaitable[Object]] | None = None) -> Bench:
     bench = Bench(serve)
     bench.dispatcher.accepts_batches = True
-    bench.dispatcher.unbatchable = frozenset({"initialize"})
+    bench.dispatcher.holds_later = frozenset({"initialize"})
     return bench
 
 
