@@ -4,27 +4,21 @@ In the *legacy era*, up to 2025-11-25, a handshake opens a session, so a load ba
 client to one process, and if that crashes, the session is lost. In the *modern era*, from 2026-07-28 on, each request
 is a *stateless request*, which carries its own revision and capabilities and can be served by any process.
 
-2024-10-07  Pre-release: source code without a published specification. Lists have no pages.
-2024-11-05  First release. Added: pagination, cancellation, content blocks and `isError` in tool results, annotations
-            of content (audience, priority), `instructions`
-2025-03-26  Added: Streamable HTTP; OAuth 2.1 authorization; batches (MAY send, MUST receive); tool annotations; audio;
-            `message` in progress; capability `completions`; rules for time limits
-    deprecated  HTTP+SSE (use Streamable HTTP, which has one endpoint and opens streams only when needed)
+2024-10-07  Pre-release: source code without a published specification
+2024-11-05  First release. Added: pagination; cancellation; content blocks and `isError` in tool results
+2025-03-26  Added: Streamable HTTP, with one endpoint, and streams only when needed (HTTP+SSE is deprecated); OAuth 2.1
+            authorization; batches (MAY send, MUST receive); tool annotations; audio; rules for time limits
 2025-06-18  Added: structured tool output (programs read it without parsing text); elicitation (a server asks the user);
-            resource links; `title` for display beside the identifier `name`; rules for `_meta` keys; `context` in
-            completion; header MCP-Protocol-Version; resource indicators (MUST), so that a malicious server cannot get
-            a token for another server; protected resource metadata
-    changed both sides MUST (before: SHOULD) respect the negotiated revision and capabilities
-    removed batches
+            resource links; `title` for display beside the identifier `name`; rules for `_meta` keys; the header
+            MCP-Protocol-Version; resource indicators (MUST), so that a malicious server cannot get a token for another
+            server. Both sides MUST (before: SHOULD) respect the negotiated revision and capabilities. Removed: batches
 2025-11-25  Added: URL elicitation (the user enters secrets on a web page, which client and model do not see); tools in
-            sampling; tasks (experimental); icons; more defaults and multiple choice in forms; stream polling (a server
-            can close a connection while a request runs); Client ID Metadata Documents, OpenID discovery, scope step-up;
-            JSON Schema 2020-12 by default; rules for tool names
-    changed invalid tool arguments give a result with `isError` (features/tools.py); a forbidden Origin gives HTTP 403
-    deprecated  `includeContext` values "thisServer" and "allServers" (omit the field)
-2026-07-28  Added: `server/discover`; `resultType`; headers Mcp-Method, Mcp-Name, Mcp-Param-*, so that gateways need not
-            read bodies; cache hints `ttlMs`, `cacheScope`; `extensions`; any JSON as structured content; error codes
-            -32020 to -32022
+            sampling; tasks (experimental); icons; stream polling (a server can close a connection while a request
+            runs); Client ID Metadata Documents, OpenID discovery, scope step-up; rules for tool names. Invalid tool
+            arguments give a result with `isError`, a forbidden Origin gives HTTP 403. Deprecated: the `includeContext`
+            values "thisServer" and "allServers" (omit the field)
+2026-07-28  Added: `server/discover`; `resultType`; the Mcp-* headers, so that gateways need not read bodies; cache
+            hints; `extensions`; any JSON as structured content; error codes -32020 to -32022
     replaced (old -> new)  initialize, sessions -> `_meta` in each request; requests of the server -> multi round-trip
             requests; resources/subscribe, GET stream -> subscriptions/listen; logging/setLevel -> `logLevel` in
             `_meta`; tasks in the core -> tasks extension; error code -32002 -> -32602; notifications/cancelled on HTTP
@@ -37,11 +31,10 @@ is a *stateless request*, which carries its own revision and capabilities and ca
 [2025-03-26 changelog#major-changes] [2025-06-18 changelog#major-changes] [2025-11-25 changelog#major-changes]
 [2026-07-28 changelog#major-changes] [2026-07-28 changelog#deprecated]
 
-Each kind of difference has one place: the methods are in the table `METHODS`, behaviors are fields of `Revision`, which
-other modules test instead of comparing dates, and the fields of messages have an `Availability`, which codec.py reads.
+The methods are in the table `METHODS`, behaviors are fields of `Revision`, which other modules test instead of dates,
+and the fields of messages have an `Availability`. `python3 -m mcp_ref revisions` prints all changes.
 
 Spec:  basic/versioning (2026-07-28), basic/lifecycle#version-negotiation (legacy), the changelogs
-Used by: most modules. `python3 -m mcp_ref revisions` prints this data.
 """
 
 from __future__ import annotations
@@ -50,7 +43,7 @@ import functools
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 Era = Literal["legacy", "modern"]
 """Kind of a revision: with handshake or stateless requests. [2026-07-28 basic/versioning#terminology]"""
@@ -174,7 +167,7 @@ class Availability(NamedTuple):
     until: Revision | None = None
     if_unsupported: Literal["drop", "refuse", "ignore"] = "drop"
     required_since: Revision | None = None
-    fallback: Callable[[object], object] | None = None
+    fallback: Callable[[Any], object] | None = None
 
     def covers(self, revision: Revision) -> bool:
         return (self.since is None or self.since <= revision) and (self.until is None or revision < self.until)
@@ -185,7 +178,6 @@ class Availability(NamedTuple):
 
 PYTHON_ONLY: Final = Availability(since=R2024_10_07, until=R2024_10_07)
 """The availability of a field that exists only in Python and is never sent."""
-Sender = Literal["client", "server", "both"]
 
 
 class Method(NamedTuple):
@@ -199,7 +191,7 @@ class Method(NamedTuple):
     """
 
     name: str
-    sender: Sender
+    sender: Literal["client", "server", "both"]
     params: str
     result: str | None = None
     capability: str | None = None
