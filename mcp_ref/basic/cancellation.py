@@ -4,7 +4,6 @@ The receiver SHOULD stop the work and send no response. Because the response may
 ignores the cancellation of a finished request, and the sender ignores a late response. A peer cannot cancel requests of
 others, because a request id belongs to one connection.
 
-    2024-10-07                requests cannot be cancelled
     2024-11-05 to 2025-06-18  client and server can cancel their own unfinished requests, except `initialize`
     2025-11-25                to cancel a task, the requestor MUST send `tasks/cancel`; the result is the final state
     2026-07-28                on stdio, a client MUST send the notification to cancel; on HTTP it closes the response

@@ -3,11 +3,10 @@
 The member `type` of a block names its kind. If the peer's revision lacks audio or links, the codec sends a text block
 instead, so that the model at least learns of the content.
 
-    2024-10-07  text, image; in prompts also resource (contents of a resource)
-    2024-11-05  added: resource in tool results; `annotations` with audience and priority
-    2025-03-26  added: audio
-    2025-06-18  added: resource_link (a URI that the client can read); `_meta`; `lastModified` in annotations
-    2025-11-25  added: tool_use and tool_result, only in sampling (features/sampling.py); icons (not a content block)
+    2024-10-07  text, image; in prompts also resource (contents of a resource), since 2024-11-05 in tool results too
+    2025-03-26  audio
+    2025-06-18  resource_link (a URI that the client can read)
+    2025-11-25  tool_use and tool_result, only in sampling (features/sampling.py)
 
 Clients must not trust content from servers. A client MUST accept an icon only from an `https:` or `data:` URI, because
 a `file:` URI could read local files and a `javascript:` URI could run code. It must fetch icons without credentials and
@@ -109,8 +108,7 @@ class ImageContent(_Media):
     type: Literal["image"] = field(default="image", kw_only=True)
 
 
-def _audio_as_text(audio: object) -> object:
-    assert isinstance(audio, AudioContent)
+def _audio_as_text(audio: AudioContent) -> TextContent:
     return TextContent(f"[audio, {audio.mime_type}: this protocol revision cannot carry it]")
 
 
@@ -119,7 +117,6 @@ class AudioContent(_Media):
     """A sound. `data` is Base64."""
 
     availability: ClassVar[Availability] = Availability(since=R2025_03_26, fallback=_audio_as_text)
-
     type: Literal["audio"] = field(default="audio", kw_only=True)
 
 
@@ -143,7 +140,7 @@ class BlobResourceContents:
     meta: _OptionalMeta = None
 
     @classmethod
-    def of(cls, uri: str, data: bytes, mime_type: str | None = None) -> BlobResourceContents:
+    def of(cls, uri: str, data: bytes, mime_type: str | None = None) -> Self:
         """Return the contents of the resource `uri`, with the raw bytes `data` and a `mime_type` such as image/png."""
         return cls(uri, base64.b64encode(data).decode(), mime_type)
 
@@ -184,8 +181,7 @@ class EmbeddedResource:
         return wire
 
 
-def _link_as_text(link: object) -> object:
-    assert isinstance(link, ResourceLink)
+def _link_as_text(link: ResourceLink) -> TextContent:
     about = f": {link.description}" if link.description else ""
     return TextContent(f"{link.title or link.name} <{link.uri}>{about}")
 
@@ -195,7 +191,6 @@ class ResourceLink:
     """A link to a resource that the client can read, even if `resources/list` does not contain it."""
 
     availability: ClassVar[Availability] = Availability(since=R2025_06_18, fallback=_link_as_text)
-
     type: Literal["resource_link"] = field(default="resource_link", kw_only=True)
     uri: str
     name: str
@@ -216,9 +211,9 @@ def write_structured_content(wire: Object, is_null: bool, revision: Revision) ->
     if revision.structured_content_is_any_json:
         # [2026-07-28 server/tools#structured-content] any JSON value, also null
         return {**wire, "structuredContent": None} if is_null else wire
-    if type(wire.get("structuredContent", {})) is dict:
-        return wire
-    return {name: member for name, member in wire.items() if name != "structuredContent"}
+    if type(wire.get("structuredContent")) is not dict:
+        wire.pop("structuredContent", None)
+    return wire
 
 
 def read_structured_content(wire: Object, revision: Revision) -> Object:

@@ -15,7 +15,6 @@ log messages, by a server before `notifications/initialized`. [2025-11-25 basic/
                 Closing the transport ends the session
     2025-03-26  `initialize` MUST NOT be part of a batch
     2025-06-18  Both sides MUST respect the negotiation. On HTTP, each later request MUST have the revision in a header
-    2026-07-28  The handshake is removed (see versioning.py)
 [2025-11-25 basic/lifecycle#version-negotiation] [2025-06-18 basic/lifecycle#operation]
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25); schema: InitializeRequest, InitializeResult, Implementation,
@@ -128,12 +127,11 @@ def choose_revision(requested: str, supported: Sequence[Revision]) -> Revision:
 
 def accept_revision(chosen: str, supported: Sequence[Revision]) -> Revision:
     """Return the revision that the server chose. Raise UnsupportedRevision if the client does not support it."""
-    for revision in supported:
-        if revision.name == chosen:
-            return revision
-    # [2025-11-25 basic/lifecycle#version-negotiation] the client SHOULD disconnect
-    ours = ", ".join(known.name for known in supported)
-    raise UnsupportedRevision(f"the server speaks revision {chosen[:40]!r}; this client speaks {ours}")
+    ours = {revision.name: revision for revision in supported}
+    if chosen not in ours:
+        # [2025-11-25 basic/lifecycle#version-negotiation] the client SHOULD disconnect
+        raise UnsupportedRevision(f"the server speaks revision {chosen[:40]!r}; this client speaks {', '.join(ours)}")
+    return ours[chosen]
 
 
 class Phase(Enum):

@@ -29,24 +29,20 @@ from ..revisions import R2024_11_05, Availability
 
 
 @dataclass
-class RequestParams:
+class _OnlyMeta:
+    meta: Object | None = None
+
+
+class RequestParams(_OnlyMeta):
     """The params of a request with no params but `_meta`."""
 
-    meta: Object | None = None
 
-
-@dataclass
-class NotificationParams:
+class NotificationParams(_OnlyMeta):
     """The params of a notification with no params but `_meta`."""
 
-    meta: Object | None = None
 
-
-@dataclass
-class EmptyResult:
+class EmptyResult(_OnlyMeta):
     """The result of a request that returns no data."""
-
-    meta: Object | None = None
 
 
 Cursor = Annotated[str | None, Availability(since=R2024_11_05)]
