@@ -16,7 +16,6 @@ invalid `x-mcp-header`, while one over stdio MAY ignore the annotation. After er
 tools again and retry, because a schema may have changed. Servers SHOULD NOT use `x-mcp-header` for passwords, tokens or
 personal data, which gateways could then read.
 
-    2024-11-05, 2025-03-26  these headers do not exist
     2025-06-18, 2025-11-25  the client MUST send MCP-Protocol-Version with each request after `initialize`. If it is
                             missing, the server SHOULD assume 2025-03-26; if invalid, it responds with HTTP 400
     2026-07-28              the client MUST send MCP-Protocol-Version and Mcp-Method with each request, Mcp-Name for the
@@ -100,12 +99,11 @@ def parameter_headers(schema: JSON) -> dict[str, ArgumentPath]:
     """
     found: dict[str, ArgumentPath] = {}
     used = set[str]()  # in lower case, because header names have no case
-    path_by_schema = {id(subschema): path for path, subschema in _property_schemas(schema, ())}
-    for subschema in _annotated_schemas(schema):
-        name, path = subschema["x-mcp-header"], path_by_schema.get(id(subschema))
+    for subschema, path in _annotated_schemas(schema, ()):
+        name = subschema["x-mcp-header"]
         if not isinstance(name, str) or not re.fullmatch(_HEADER_NAME, name):
             raise ValueError(f"x-mcp-header must be a valid header name, not {str(name)[:80]!r}")
-        if path is None:
+        if not path:
             raise ValueError(f"x-mcp-header {name!r} must be on an argument that is reached through `properties` only")
         if subschema.get("type") not in ("string", "integer", "boolean"):
             raise ValueError(f"x-mcp-header {name!r} must be on a string, an integer or a boolean")
@@ -116,28 +114,23 @@ def parameter_headers(schema: JSON) -> dict[str, ArgumentPath]:
     return found
 
 
-def _property_schemas(schema: JSON, path: ArgumentPath) -> Iterator[tuple[ArgumentPath, Object]]:
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    for name, inner in properties.items() if isinstance(properties, dict) else ():
-        if isinstance(inner, dict):
-            yield (*path, name), inner
-            yield from _property_schemas(inner, (*path, name))
-
-
-def _annotated_schemas(value: JSON) -> Iterator[Object]:
-    """Yield every subschema that has `x-mcp-header`. Keywords that hold data (`const`, `enum`, ...) are skipped."""
+def _annotated_schemas(value: JSON, path: ArgumentPath | None) -> Iterator[tuple[Object, ArgumentPath | None]]:
+    """Yield every subschema that has `x-mcp-header`, with its path; None if it is not reached by `properties` only."""
     if isinstance(value, list):
         for item in value:
-            yield from _annotated_schemas(item)
+            yield from _annotated_schemas(item, None)
     elif isinstance(value, dict):
         if "x-mcp-header" in value:
-            yield value
+            yield value, path
         for keyword, inner in value.items():
             if keyword in ("const", "default", "enum", "examples", "x-mcp-header"):
-                continue
+                continue  # they hold data, not schemas
             if keyword in ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"):
-                inner = list(inner.values()) if isinstance(inner, dict) else inner
-            yield from _annotated_schemas(inner)
+                parent = path if keyword == "properties" else None
+                for name, subschema in inner.items() if isinstance(inner, dict) else ():
+                    yield from _annotated_schemas(subschema, None if parent is None else (*parent, name))
+            else:
+                yield from _annotated_schemas(inner, None)
 
 
 def argument_at(arguments: JSON, path: ArgumentPath) -> JSON:
