@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Collection
+from concurrent.futures import Executor
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Object, RequestId
@@ -22,9 +23,6 @@ from ..revisions import Revision
 from .access import Subscriptions, current_access
 from .lifecycle import Implementation
 from .progress import ProgressReporter
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
 
 T = TypeVar("T")
 

@@ -1,8 +1,7 @@
 """Stateless requests (modern era): each one contains its own revision and the capabilities of the client.
 
-A server MUST NOT rely on earlier requests, not even on the same connection. So any process can serve any request, and a
-crash loses no session. A server that keeps state between requests MUST give it an identifier, which the client then
-sends with each request. [2026-07-28 basic/index#statelessness]
+A server MUST NOT rely on earlier requests, not even on the same connection. If it keeps state between requests, it MUST
+give it an identifier, which the client then sends with each request. [2026-07-28 basic/index#statelessness]
 
     Fault of the request                         Error code, HTTP status
     `_meta` lacks the revision or capabilities   -32602, HTTP 400
