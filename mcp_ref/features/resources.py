@@ -11,15 +11,12 @@ URIs, such as `file:///a/../../etc/passwd`. This package serves a URI only if it
 registered or matches a registered template. Only the author's function can check symbolic links. A server SHOULD use
 `https://` only for data that clients can fetch from the web [2025-11-25 server/resources#https%3A%2F%2F].
 
-    2024-10-07  The client can list, read and subscribe. The error for an unknown resource is -32001 in an example.
-    2024-11-05  Adds pagination, `annotations`, `size`. The error for an unknown resource SHOULD be -32002.
-    2025-06-18  Adds `title`, `_meta`, `annotations.lastModified`. Custom URI schemes MUST follow RFC 3986.
-    2025-11-25  Adds `icons`.
+    2024-10-07  The error for an unknown resource is -32001 in an example.
+    2024-11-05  The error for an unknown resource SHOULD be -32002.
+    2025-06-18  Custom URI schemes MUST follow RFC 3986.
     2026-07-28  The error for an unknown resource MUST be -32602, because SDKs had used different codes (SEP-2164), but
                 clients SHOULD accept -32002 too. A server MUST NOT return empty `contents` instead, which can also
-                mean an empty resource. `subscriptions/listen` replaces `resources/subscribe` and
-                `resources/unsubscribe`. Adds `ttlMs` and `cacheScope`. `resources/read` can return `input_required`.
-                A list MUST NOT depend on the connection, but MAY depend on the authorization.
+                mean an empty resource. A list MUST NOT depend on the connection, but MAY depend on the authorization.
 
 Threats:
     resource-path: files outside a published directory; any client; sends "..", a drive, a stream or an encoded slash
@@ -27,7 +24,6 @@ Threats:
 
 Spec:  server/resources (2024-11-05 to 2026-07-28); schema: Resource, ResourceTemplate, ReadResourceRequest
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "resources/read", "params": {"uri": "file:///project/README.md"}}
-       {"jsonrpc": "2.0", "id": 3, "method": "resources/subscribe", "params": {"uri": "file:///project/README.md"}}
        {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "file:///project/README.md"}}
 """
 
@@ -221,23 +217,21 @@ class Resources:
         required = {parameter.name for parameter in signature.parameters if parameter.required}
         if missing := required - set(matcher.variables):
             raise ValueError(f"{signature.name}() requires {', '.join(sorted(missing))}, which {uri!r} does not have")
-        if not matcher.variables:
-            resource = Resource(uri, signature.name, description=signature.description or None)
-            resource = replace(resource, **options)  # type: ignore[misc]  # mypy does not see the `pop`
-            check_description(resource, options)
-            self._resources.add(key, RegisteredResource(function, signature, hints, resource), scopes)
-            return resource
         if unknown := set(matcher.variables) - {parameter.name for parameter in signature.parameters}:
             raise ValueError(f"{signature.name}() has no parameter for {', '.join(sorted(unknown))} in {uri!r}")
-        if "size" in options:
+        if matcher.variables and "size" in options:
             raise TypeError("a template must not have the option size; only a resource can have it")
-        template = ResourceTemplate(uri, signature.name, description=signature.description or None)
-        template = replace(template, **options)  # type: ignore[misc]  # nor that `size` is absent
-        check_description(template, options)
-        parameter_checks = {parameter.name: compile_schema(parameter.schema) for parameter in signature.parameters}
-        registered = RegisteredTemplate(function, signature, hints, template, matcher, parameter_checks)
-        self._templates.add(key, registered, scopes)
-        return template
+        kind = ResourceTemplate if matcher.variables else Resource
+        description = kind(uri, signature.name, description=signature.description or None)
+        description = replace(description, **options)  # type: ignore[arg-type, misc]  # mypy does not see the `pop`
+        check_description(description, options)
+        if isinstance(description, Resource):
+            self._resources.add(key, RegisteredResource(function, signature, hints, description), scopes)
+        else:
+            checks = {parameter.name: compile_schema(parameter.schema) for parameter in signature.parameters}
+            template = RegisteredTemplate(function, signature, hints, description, matcher, checks)
+            self._templates.add(key, template, scopes)
+        return description
 
     def remove(self, uri: str) -> None:
         key = canonical_template(uri) or uri
