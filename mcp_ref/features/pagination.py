@@ -12,9 +12,8 @@ a forged cursor, it only skips items. A malicious server could send pages until 
     2024-10-07  No pages: one result contains the whole list.
     2024-11-05  Adds `cursor` and `nextCursor` to tools/list, prompts/list, resources/list, resources/templates/list. A
                 page without `nextCursor` is the last page. Clients MUST NOT use a cursor in another session.
-    2025-11-25  Adds `tasks/list`, which has pages too.
     2026-07-28  An empty string is a valid cursor, which clients MUST NOT treat as the end of the list. All pages MUST
-                have the same `cacheScope`. Removes `tasks/list` and the rule about sessions.
+                have the same `cacheScope`. Removes the rule about sessions.
 
 Spec:  server/utilities/pagination (2024-11-05 to 2026-07-28)
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"cursor": "YWZ0ZXI6Mw=="}}
