@@ -9,7 +9,6 @@ If the peer did not declare the capability for our request, the session raises a
 not declare the capability for the peer's request, the session responds with the error "method not found".
 
 Spec:  basic/lifecycle#operation (2024-11-05 to 2025-11-25)
-Used by: server/session.py, client/session.py. Uses: jsonrpc/dispatcher.py, codec.py, the method table in revisions.py.
 """
 
 from __future__ import annotations
@@ -40,8 +39,6 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _NO_METHODS: Final[frozenset[str]] = frozenset()  # shared: `frozenset()` would build a new 200-byte object every time
-MAX_SHARED_SETS: Final = 64
-"""Maximum number of sets in the cache of `_with_method`, which sessions share, as most send the same few methods."""
 _INITIALIZE: Final = frozenset({"initialize"})
 DEFAULT_TIMEOUT = 60.0
 """Default time to wait for a response, in seconds."""
@@ -60,7 +57,7 @@ class Route:
     handler: Handler
 
 
-@functools.lru_cache(maxsize=MAX_SHARED_SETS)
+@functools.lru_cache(maxsize=64)  # sessions share the sets, because most send the same few methods
 def _with_method(methods: frozenset[str], method: str) -> frozenset[str]:
     return methods | {method}
 
@@ -90,7 +87,7 @@ class Session(Channel):
     """One conversation with one peer. `role` is our own role, client or server."""
 
     send_stateless: Callable[[str, Object, SendRequest], Awaitable[Object]] | None = None
-    """The client's function that sends a modern request, and again with the input that its result asks for; or None."""
+    """On a modern client, the function that sends a request, and again with the input that a result asks for."""
 
     peer_info: Implementation | None = None
 
@@ -109,7 +106,7 @@ class Session(Channel):
         # A client sends no error for unreadable input, because such input is often the output of a `print`.
         self.dispatcher.reports_unreadable = role == "server"
         if role == "server":
-            self.dispatcher.holds_later = _INITIALIZE  # later messages wait until the revision is agreed
+            self.dispatcher.blocking_methods = _INITIALIZE  # later messages wait until the revision is agreed
             self.dispatcher.warnings_left = 0  # over HTTP anybody can be a client, and could fill the log
         else:
             transport.waits_for = self.dispatcher.waits_for
@@ -156,8 +153,8 @@ class Session(Channel):
     ) -> T:  # fmt: skip
         """Send a request, and return its result as `result`: a dataclass, or a function that chooses one for the JSON.
 
-        Raise CapabilityError or NotInRevision before sending, and the exceptions of `Requester.request` (jsonrpc/)
-        after it, which has the other arguments too. The time limits begin again with each request that brings input.
+        Raise CapabilityError or NotInRevision if the peer cannot serve the request. The other arguments and exceptions
+        are those of `Requester.request` (jsonrpc/). The time limits begin again with each request that brings input.
         """
         if method not in self._sendable:
             self._check_sendable(method)

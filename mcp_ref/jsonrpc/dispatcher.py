@@ -90,8 +90,7 @@ class _ReceivedBatch:
 class Dispatcher(Requester):
     """The requests of one transport, the peer's and ours. Call its methods on the transport's event loop.
 
-    `serve` returns the result of a peer's request, or raises `ProtocolError`. `on_notification` gets each notification
-    of the peer, in order.
+    `serve` returns the result of a request, or raises `ProtocolError`. `on_notification` gets notifications, in order.
     """
 
     def __init__(
@@ -102,7 +101,7 @@ class Dispatcher(Requester):
         self._limits = limits or DEFAULT_LIMITS
         super().__init__(transport, on_abandoned, self._limits.max_pending)
         self.accepts_batches = False  # True if the peer can send batches (`Revision.batch`)
-        self.holds_later: frozenset[str] = frozenset()
+        self.blocking_methods: frozenset[str] = frozenset()
         """Methods, such as `initialize`, whose response is sent before later messages are handled; never in a batch."""
         self.omits_unknown_ids = False
         """True if the error for an unreadable request has no `id` instead of null (`Revision.error_id_optional`)."""
@@ -112,10 +111,10 @@ class Dispatcher(Requester):
         self._serve = serve
         self._on_notification = on_notification
         self.serving: dict[RequestId, _ActiveRequest] = {}  # the peer's requests that have no response yet, by id
-        own = self._limits.max_bytes_in_flight
-        self._shares, self._caller = transport.in_flight or (Shares("requests in flight", own, own), "")
+        limit = self._limits.max_bytes_in_flight
+        self._shares, self._caller = transport.in_flight or (Shares("requests in flight", limit, limit), "")
         self._tasks: set[asyncio.Task[None]] = set()  # one task for each used slot, and for each waiting request
-        self._held: list[tuple[Incoming, Context]] | None = None  # received while a method of `holds_later` is served
+        self._held: list[tuple[Incoming, Context]] | None = None  # received while a blocking method is served
         self._closed = False
 
     @cached_property
@@ -158,14 +157,14 @@ class Dispatcher(Requester):
         if not self.accepts_batches:
             # [2025-06-18 changelog#major-changes] only 2025-03-26 has batches
             return self._refuse(invalid_request("only revision 2025-03-26 has batches; send each message alone"), None)
-        is_reply = any(isinstance(member, (Response, ErrorResponse)) for member in batch.messages)
-        first = next((member.id for member in batch.messages if isinstance(member, Request)), None)
-        received = _ReceivedBatch(first)
+        has_responses = any(isinstance(member, (Response, ErrorResponse)) for member in batch.messages)
+        first_id = next((member.id for member in batch.messages if isinstance(member, Request)), None)
+        received = _ReceivedBatch(first_id)
         for member in batch.messages:
-            if isinstance(member, Request) and is_reply:
+            if isinstance(member, Request) and has_responses:
                 # [2025-03-26 schema] an array has either requests and notifications, or responses
                 member = invalid_request("a batch must not have both requests and responses", member.id)
-            elif isinstance(member, Request) and member.method in self.holds_later:
+            elif isinstance(member, Request) and member.method in self.blocking_methods:
                 # [2025-03-26 basic/lifecycle#initialization] initialize MUST NOT be part of a JSON-RPC batch
                 member = invalid_request(f"{member.method} must not be part of a batch", member.id)
             self._receive_one(member, received)
@@ -180,8 +179,8 @@ class Dispatcher(Requester):
             # unfinished requests, because a table of all earlier ids would grow forever.
             rule = f"the id {request.id!r} belongs to another unfinished request; use a new id"
             return self._refuse(invalid_request(rule, request.id), batch)
-        # A method of `holds_later` never waits, because it can cancel the very requests that use the slots.
-        must_wait = len(self._tasks) >= self._limits.max_in_flight and request.method not in self.holds_later
+        # A method of `blocking_methods` never waits, because it can cancel the very requests that use the slots.
+        must_wait = len(self._tasks) >= self._limits.max_in_flight and request.method not in self.blocking_methods
         if must_wait and self._queue.is_full:  # the request is part of a batch, or the transport could not stop reading
             return self._refuse(Malformed(self._no_slot(), request.id), batch)
         try:
@@ -190,7 +189,7 @@ class Dispatcher(Requester):
             return self._refuse(Malformed(Error(INTERNAL_ERROR, f"{error}; retry later"), request.id), batch)
         if batch is not None:
             batch.unfinished += 1
-        if request.method in self.holds_later:
+        if request.method in self.blocking_methods:
             self._held = []
         slot = self._queue.add(request.id) if must_wait else None
         entry = self.serving[request.id] = _ActiveRequest(slot)
@@ -225,7 +224,7 @@ class Dispatcher(Requester):
                 self._send(response, request.id)
             else:
                 self._transport.end_without_response(request.id)
-            if request.method in self.holds_later:
+            if request.method in self.blocking_methods:
                 self._receive_held()
             await self._transport.drain(request.id)
         except asyncio.CancelledError:
@@ -325,7 +324,7 @@ class Dispatcher(Requester):
         return entry is not None and not entry.cancelled
 
     async def finish(self, grace: float) -> None:
-        """Wait at most `grace` seconds until all requests of the peer have ended, also those of `holds_later`."""
+        """Wait at most `grace` seconds until all requests of the peer have ended, also those of `blocking_methods`."""
         loop = asyncio.get_running_loop()
         end = loop.time() + grace
         while self._tasks and (left := end - loop.time()) > 0:

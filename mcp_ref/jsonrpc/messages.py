@@ -1,7 +1,6 @@
 """JSON-RPC 2.0 messages: functions that read them from bytes and write them to bytes.
 
-A frame is the bytes of one JSON text. `decode` turns it into one of the dataclasses below, or into `Malformed` with the
-error for the sender.
+A frame is the bytes of one JSON text. `decode` turns it into one of the dataclasses below, if need be `Malformed`.
 
 A proxy and a server must understand a message in the same way. If the proxy checked the first of two `"name"` keys but
 the server used the second, the server would run a call that nobody had checked, so `decode` refuses duplicate keys, and
@@ -58,11 +57,9 @@ MAX_QUOTED: Final = 200
 
 @dataclass(slots=True)
 class Error:
-    """The `error` member of an error response. `data` is any JSON; None means that the message has no `data`."""
-
     code: int
     message: str
-    data: JSON = None
+    data: JSON = None  # None means that the message has no `data`
 
 
 @dataclass(slots=True)
@@ -101,7 +98,7 @@ class Malformed:
     error: Error
     id: RequestId | None = None  # None if it is unreadable
     expects_no_response: bool = False
-    """True for an invalid response, or a notification with invalid params, because neither may be sent an error."""
+    """True for an invalid response, or a notification with invalid params, because neither may get an error."""
     text: str = field(default="", compare=False)  # the start of a frame that is not a JSON object, for the log
 
 
@@ -121,9 +118,7 @@ Message: TypeAlias = Request | Notification | Response | ErrorResponse
 
 @dataclass(slots=True)
 class Batch:
-    """The messages in one frame that is a JSON array. `Malformed` members occur only in a received batch."""
-
-    messages: list[Message | Malformed]
+    messages: list[Message | Malformed]  # `Malformed` only in a received batch
 
 
 Outgoing: TypeAlias = Message | Batch
@@ -209,7 +204,7 @@ def decode(frame: bytes | bytearray | memoryview) -> Incoming:
 
 def read_message(value: Object) -> Message | Malformed:
     id = value.get("id")
-    known_id = id if type(id) is int or is_request_id(id) else None
+    known_id = id if type(id) is int or is_request_id(id) else None  # the first test is the fastest for most messages
     if "method" not in value and ("result" in value or "error" in value):
         if type(id) is float and id.is_integer():  # some peers write 1 as 1.0, which JSON Schema counts as an integer
             known_id = int(id)
@@ -331,8 +326,7 @@ _write_json = json_writer((",", ":"))
 def encode(message: Outgoing) -> bytes:
     """Write one message or batch as a frame: UTF-8, one line, no trailing newline.
 
-    Raise ValueError for NaN, Infinity or a lone surrogate, RecursionError for a cycle or nesting that is too deep, and
-    TypeError for a Python object that has no JSON form.
+    Raise ValueError (NaN, Infinity, lone surrogate), RecursionError (cycle, deep nesting), TypeError (other objects).
     """
     # The outer object is written as text, because its few members would take a fourth of the time of a short message.
     if isinstance(message, Response):

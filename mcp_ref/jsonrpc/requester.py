@@ -172,8 +172,7 @@ class Requester:
                 self.pending[id] = pending
                 if on_progress is not None:
                     meta = params.get("_meta")
-                    # [2025-11-25 basic/utilities/progress#progress-flow] tokens MUST be unique across active requests,
-                    # as our ids are
+                    # [2025-11-25 basic/utilities/progress#progress-flow] tokens MUST be unique, as our ids are
                     params = {**params, "_meta": {**(meta if isinstance(meta, dict) else {}), "progressToken": id}}
                 if before_send is not None:
                     before_send(id)

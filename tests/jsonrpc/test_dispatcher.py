@@ -614,7 +614,7 @@ async def test_dispatcher_handler_may_close_its_own_connection() -> None:
 )
 async def test_dispatcher_stops_reading_before_more_messages_wait_than_have_slots(slots: int, method: str) -> None:
     bench = Bench(max_in_flight=slots, patience=1000)
-    bench.dispatcher.holds_later = frozenset({"begin"})
+    bench.dispatcher.blocking_methods = frozenset({"begin"})
     bench.receive(Request(1, method), Request(2, "x"), Request(3, "x"))
     assert not bench.transport.paused
     bench.receive(Request(4, "x"))
@@ -659,7 +659,7 @@ async def test_dispatcher_cancelled_waiting_request_gives_its_place_to_another(s
     assert not bench.dispatcher._tasks
 
 
-async def test_dispatcher_method_that_holds_later_messages_is_served_although_all_slots_are_used() -> None:
+async def test_dispatcher_blocking_method_is_served_although_all_slots_are_used() -> None:
     async def serve(request: Request) -> Object:
         if request.method == "begin":
             bench.dispatcher.cancel_others(request.id)
@@ -668,7 +668,7 @@ async def test_dispatcher_method_that_holds_later_messages_is_served_although_al
         return {}
 
     bench = Bench(serve, max_in_flight=1, patience=1000)
-    bench.dispatcher.holds_later = frozenset({"begin"})
+    bench.dispatcher.blocking_methods = frozenset({"begin"})
     bench.receive(Request(1, "x"), Request(2, "begin"))
     assert await bench.transport.wait_for(1) == [Response(2, {})]
     await turns()
@@ -684,7 +684,7 @@ async def test_dispatcher_serves_a_held_message_with_the_context_variables_of_it
         return {}
 
     bench = Bench(serve)
-    bench.dispatcher.holds_later = frozenset({"begin"})
+    bench.dispatcher.blocking_methods = frozenset({"begin"})
     for number, method in enumerate(["begin", "later"]):
         caller.set(method)
         bench.receive(Request(number, method))
@@ -786,7 +786,7 @@ NOTE = b'{"jsonrpc":"2.0","method":"note"}'
 def batching(serve: Callable[[Request], Awaitable[Object]] | None = None) -> Bench:
     bench = Bench(serve)
     bench.dispatcher.accepts_batches = True
-    bench.dispatcher.holds_later = frozenset({"initialize"})
+    bench.dispatcher.blocking_methods = frozenset({"initialize"})
     return bench
 
 
