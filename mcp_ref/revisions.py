@@ -15,17 +15,14 @@ is a *stateless request*, which carries its own revision and capabilities and ca
 2025-11-25  Added: URL elicitation (the user enters secrets on a web page, which client and model do not see); tools in
             sampling; tasks (experimental); icons; stream polling (a server can close a connection while a request
             runs); Client ID Metadata Documents, OpenID discovery, scope step-up; rules for tool names. Invalid tool
-            arguments give a result with `isError`, a forbidden Origin gives HTTP 403. Deprecated: the `includeContext`
-            values "thisServer" and "allServers" (omit the field)
+            arguments give a result with `isError`, a forbidden Origin gives HTTP 403
 2026-07-28  Added: `server/discover`; `resultType`; the Mcp-* headers, so that gateways need not read bodies; cache
             hints; `extensions`; any JSON as structured content; error codes -32020 to -32022
     replaced (old -> new)  initialize, sessions -> `_meta` in each request; requests of the server -> multi round-trip
             requests; resources/subscribe, GET stream -> subscriptions/listen; logging/setLevel -> `logLevel` in
-            `_meta`; tasks in the core -> tasks extension; error code -32002 -> -32602; notifications/cancelled on HTTP
-            -> the client closes the stream
+            `_meta`; tasks in the core -> tasks extension; notifications/cancelled on HTTP -> the end of the stream
     changed lists do not depend on the connection or earlier requests; error codes -32000 to -32019 get no new meanings
-    removed ping, stream resumption (Last-Event-ID), error code -32042, notifications/roots/list_changed,
-            notifications/elicitation/complete
+    removed ping, stream resumption (Last-Event-ID), error code -32042
     deprecated until 2027-07-28 or later (old -> new)  roots -> tool parameters; sampling -> API of the model's
             provider; logging -> stderr, OpenTelemetry; dynamic client registration -> Client ID Metadata Documents
 [2025-03-26 changelog#major-changes] [2025-06-18 changelog#major-changes] [2025-11-25 changelog#major-changes]

@@ -1,8 +1,7 @@
 """Channel: the object through which a handler sends messages to the peer whose request it serves.
 
 A `Channel` is a session (legacy era), a stateless request (modern era), or a task. A handler reaches it through its
-`RequestContext` and need not know which of the three it is, so the same handler works in both eras and on every
-transport.
+`RequestContext` and need not know which of the three it is, so the same handler works in both eras.
 
 Spec:  basic/lifecycle#operation (2024-11-05 to 2025-11-25), 2026-07-28 basic/index#statelessness
 """
@@ -116,7 +115,7 @@ class RequestContext:
         """The request's `_meta`, which can contain trace context such as `traceparent`."""
         self.progress: ProgressReporter | None = None  # None until the handler reports progress
         self.steps = 0  # number of notifications that the handler has sent since it last let other handlers run
-        self.worker_tasks: set[asyncio.Task[object]] | None = None  # those for which handlers in worker threads wait
+        self.worker_tasks: set[asyncio.Task[object]] | None = None  # for which a handler in a thread waits
         access = current_access.get()
         # A handler over HTTP may call another server in this process, whose channel has another principal or none.
         self.access = access if access is not None and access.id == principal else None

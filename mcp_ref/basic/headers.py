@@ -13,15 +13,13 @@ refuse older revisions, whose servers do not check. [2026-07-28 basic/transports
 A client MUST encode a value as `=?base64?...?=` if it is not plain ASCII, begins or ends with a space, or looks like an
 encoded value; otherwise a value with a line break could add headers. A client over HTTP MUST ignore a tool with an
 invalid `x-mcp-header`, while one over stdio MAY ignore the annotation. After error -32020, a client SHOULD list the
-tools again and retry, because a schema may have changed. Servers SHOULD NOT use `x-mcp-header` for passwords, tokens or
-personal data, which gateways could then read.
+tools again and retry, as a schema may have changed. Servers SHOULD NOT use `x-mcp-header` for secrets or private data.
 
     2025-06-18, 2025-11-25  the client MUST send MCP-Protocol-Version with each request after `initialize`. If it is
                             missing, the server SHOULD assume 2025-03-26; if invalid, it responds with HTTP 400
     2026-07-28              the client MUST send MCP-Protocol-Version and Mcp-Method with each request, Mcp-Name for the
                             methods in `NAME_FIELDS`, and Mcp-Param-* for each argument with `x-mcp-header` that is not
-                            null. Without MCP-Protocol-Version, the error is -32020; a server that also supports
-                            legacy clients MAY assume 2025-03-26
+                            null. Without the first, the error is -32020; a dual-era server MAY assume 2025-03-26
 
 Threats:
     header-smuggling: tools that a gateway refuses; a client behind the gateway; names one tool in the headers and

@@ -11,8 +11,7 @@ From then on each side knows the capabilities of its peer, and sends nothing tha
 both may send pings. Other requests SHOULD NOT be sent by a client before the response to `initialize`, nor, except for
 log messages, by a server before `notifications/initialized`. [2025-11-25 basic/lifecycle#initialization]
 
-    2024-11-05  `initialize` MUST come first. Both sides SHOULD respect the negotiated revision and capabilities.
-                Closing the transport ends the session
+    2024-11-05  `initialize` MUST come first. Both sides SHOULD respect the result. The session ends with the transport
     2025-03-26  `initialize` MUST NOT be part of a batch
     2025-06-18  Both sides MUST respect the negotiation. On HTTP, each later request MUST have the revision in a header
 [2025-11-25 basic/lifecycle#version-negotiation] [2025-06-18 basic/lifecycle#operation]
@@ -96,9 +95,7 @@ class ServerCapabilities:
 
 @dataclass
 class InitializeRequestParams:
-    """The params of `initialize`. `protocol_version` is the revision that the client prefers."""
-
-    protocol_version: str
+    protocol_version: str  # the revision that the client prefers
     capabilities: ClientCapabilities
     client_info: Implementation
     meta: Object | None = None

@@ -34,12 +34,10 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class ProgressNotificationParams:
-    """The progress of one request. `total` may be unknown, and `message` is for people."""
-
     progress_token: str | int
     progress: float
-    total: float | None = None
-    message: Annotated[str | None, Availability(since=R2025_03_26)] = None
+    total: float | None = None  # None if it is unknown
+    message: Annotated[str | None, Availability(since=R2025_03_26)] = None  # for people
     meta: Object | None = None
 
 

@@ -48,7 +48,5 @@ class SubscriptionsListenRequestParams:
 
 @dataclass
 class SubscriptionsAcknowledgedNotificationParams:
-    """The part of the filter that the server accepted."""
-
-    notifications: SubscriptionFilter
+    notifications: SubscriptionFilter  # the part of the filter that the server accepted
     meta: Object | None = None

@@ -9,9 +9,8 @@ give it an identifier, which the client then sends with each request. [2026-07-2
     a needed client capability is not declared   -32021 with `requiredCapabilities`, HTTP 400
     the server does not support the revision     -32022 with `supported`, HTTP 400; the client SHOULD use one of these
     the method is unknown                        -32601, HTTP 404
-Because programs have used the codes -32000 to -32019 with different meanings, a receiver MUST NOT interpret them,
-except -32002. The codes -32020 to -32099 belong to the specification, and applications SHOULD avoid all from -32768 to
--32000. [2026-07-28 basic/index#error-codes]
+Programs have used the codes -32000 to -32019 with different meanings, so a receiver MUST NOT interpret them, except
+-32002. Applications SHOULD avoid all codes from -32768 to -32000. [2026-07-28 basic/index#error-codes]
 
 A server MUST give each result a `resultType`: "complete", "input_required" (mrtr.py), or the type of an extension, such
 as "task". If it is missing, the client assumes "complete", because legacy servers do not send it. An unknown
@@ -75,11 +74,9 @@ class MissingCapability(ProtocolError, CapabilityError):
 
 @dataclass(slots=True)
 class RequestMeta:
-    """The `_meta` of a stateless request. `client_info`, which anybody can claim, is only for display."""
-
     revision: Revision
     capabilities: Object
-    client_info: JSON
+    client_info: JSON  # only for display, because anybody can claim it
     log_level: JSON
 
 

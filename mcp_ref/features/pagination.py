@@ -1,8 +1,7 @@
 """Pagination: a server sends a long list in pages, each with a cursor by which the client gets the next one.
 
 The server chooses the size of a page. Clients MUST treat a cursor as opaque and neither read nor change it, because
-each server has its own format [2025-11-25 server/utilities/pagination#implementation-guidelines]. The error for an
-invalid cursor SHOULD be -32602.
+each server has its own format [2025-11-25 server/utilities/pagination#implementation-guidelines].
 
 A cursor of this package contains the serial number of the last item on the page. New items get higher numbers and go to
 the end of the list, so a client neither misses an item nor gets it twice when the list changes between two pages. With

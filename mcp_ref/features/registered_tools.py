@@ -3,7 +3,6 @@
     tools/call -> find the tool -> check the arguments -> run the function -> check its result -> CallToolResult
 
 Spec:  server/tools (2024-10-07 to 2026-07-28)
-Used by: server/catalog.py
 """
 
 from __future__ import annotations

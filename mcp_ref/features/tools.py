@@ -14,15 +14,13 @@ malicious server could mark a destructive tool as read-only, and the client woul
 Clients SHOULD show the arguments to the user before the call, because injected text can make the model send private
 data, and SHOULD validate results before the model reads them. Servers MUST validate arguments, control access, limit
 the rate of calls and sanitize results [2025-11-25 server/tools#security-considerations]. Structured content MUST match
-the output schema, so that programs can rely on it; servers SHOULD also send it as text, for clients of revisions before
-2025-06-18.
+the output schema, so that programs can rely on it; servers SHOULD also send it as text, for older clients.
 
     2024-10-07  A result has one field: `toolResult`, any JSON. Invalid arguments MUST be -32602.
     2024-11-05  Adds `content` and `isError`. Servers SHOULD send list_changed. Until 2025-11-25, invalid arguments may
                 be either error; this package uses -32602.
     2025-06-18  Adds structured content, which must be an object.
-    2025-11-25  Limits the characters and the length of tool names (SHOULD). A schema without `$schema` is JSON Schema
-                2020-12.
+    2025-11-25  Limits characters and length of tool names (SHOULD). A schema without `$schema` is JSON Schema 2020-12.
     2026-07-28  `outputSchema` can be any schema, and `structuredContent` any JSON (SEP-2106), while `inputSchema` still
                 must have "type": "object". The list SHOULD have a stable order, so that caches stay valid; it MUST NOT
                 depend on the connection, but MAY depend on the authorization. Without sessions, a tool with state
@@ -94,10 +92,9 @@ class Tool:
         return self.title or (self.annotations.title if self.annotations else None) or self.name
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        is_allowed = revision.structured_content_is_any_json or is_object_schema(self.output_schema)
-        if is_allowed or "outputSchema" not in wire:
-            return wire
-        return {name: member for name, member in wire.items() if name != "outputSchema"}
+        if not revision.structured_content_is_any_json and not is_object_schema(self.output_schema):
+            wire.pop("outputSchema", None)
+        return wire
 
 
 @dataclass
