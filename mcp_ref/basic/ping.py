@@ -6,8 +6,6 @@ has ended. Revision 2026-07-28 has no ping, because it has no sessions.
 [2025-11-25 basic/utilities/ping#behavior-requirements] [2026-07-28 changelog#major-changes]
 
 Spec:  basic/utilities/ping (2024-11-05 to 2025-11-25)
-Wire:  {"jsonrpc": "2.0", "id": "123", "method": "ping"}
-       {"jsonrpc": "2.0", "id": "123", "result": {}}
 """
 
 from __future__ import annotations

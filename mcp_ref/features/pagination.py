@@ -8,7 +8,6 @@ the end of the list, so a client neither misses an item nor gets it twice when t
 a forged cursor, it only skips items. A malicious server could send pages until the client's memory is full, so
 `all_pages` limits the length of a list.
 
-    2024-10-07  No pages: one result contains the whole list.
     2024-11-05  Adds `cursor` and `nextCursor` to tools/list, prompts/list, resources/list, resources/templates/list. A
                 page without `nextCursor` is the last page. Clients MUST NOT use a cursor in another session.
     2026-07-28  An empty string is a valid cursor, which clients MUST NOT treat as the end of the list. All pages MUST
