@@ -7,8 +7,7 @@ request, and the sender ignores a late response. Ids belong to a connection, so 
     2025-11-25                to cancel a task, the requestor MUST send `tasks/cancel`; the result is the final state
     2026-07-28                on stdio, a client MUST send the notification to cancel; on HTTP it closes the response
                               stream, and the server MUST stop. A server can cancel only subscriptions
-Before 2026-07-28, a server SHOULD NOT take a lost HTTP connection for a cancellation, because the client can resume the
-stream. In the modern era it cannot resume, so there the server MUST.
+Before 2026-07-28, a server SHOULD NOT take a lost HTTP connection for a cancellation, because streams can be resumed.
 [2025-11-25 basic/transports#sending-messages-to-the-server]
 [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation]
 

@@ -52,7 +52,6 @@ class Channel(Protocol):
 
     @cached_property
     def subscriptions(self) -> Subscriptions:
-        """The subscriptions of `resources/subscribe`."""
         return Subscriptions(self.shared.subscribed if self.shared is not None else None)
 
     @property

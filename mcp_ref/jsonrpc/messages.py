@@ -4,8 +4,7 @@ A frame is the bytes of one JSON text. `decode` turns it into one of the datacla
 
 A proxy and a server must understand a message in the same way. If the proxy checked the first of two `"name"` keys but
 the server used the second, the server would run a call that nobody had checked, so `decode` refuses duplicate keys, and
-likewise NaN, Infinity and lone surrogates. Nor may a small frame cost much time: `MAX_DEPTH` limits the nesting,
-`MAX_BATCH` limits the messages in a batch, and Python limits an integer to 4,300 digits.
+likewise NaN, Infinity, lone surrogates, and integers with more than 4,300 digits, which cost much time.
 
 The rules differ between revisions: [2025-11-25 basic/index#requests] [2026-07-28 basic/index#requests]
     id of a request     all: MUST be a string or an integer; MUST NOT be null, although JSON-RPC allows it
