@@ -110,8 +110,7 @@ class RequestContext:
     ) -> None:
         self.channel = channel
         self.request_id = request_id
-        self.meta: Object = meta or {}
-        """The request's `_meta`, which can contain trace context such as `traceparent`."""
+        self.meta: Object = meta or {}  # it can contain trace context, such as `traceparent`
         self.progress: ProgressReporter | None = None  # None until the handler reports progress
         self.steps = 0  # number of notifications that the handler has sent since it last let other handlers run
         self.worker_tasks: set[asyncio.Task[object]] | None = None  # for which a handler in a thread waits

@@ -103,10 +103,8 @@ class Dispatcher(Requester):
         self.accepts_batches = False  # True if the peer can send batches (`Revision.batch`)
         self.blocking_methods: frozenset[str] = frozenset()
         """Methods, such as `initialize`, whose response is sent before later messages are handled; never in a batch."""
-        self.omits_unknown_ids = False
-        """True if the error for an unreadable request has no `id` instead of null (`Revision.error_id_optional`)."""
-        self.reports_unreadable = True
-        """True if an invalid message without a readable id gets an error response and is not merely logged."""
+        self.omits_unknown_ids = False  # True to leave out an unknown `id` (`Revision.error_id_optional`)
+        self.reports_unreadable = True  # False if an invalid message without a readable id is only logged
         self.may_respond = True  # False if this side must not send responses, so that the peer's requests are ignored
         self._serve = serve
         self._on_notification = on_notification

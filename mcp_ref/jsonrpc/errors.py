@@ -49,8 +49,7 @@ class RemoteError(ProtocolError):
     """A JSON-RPC error that the peer sent in response to a request."""
 
     is_for_peer = False  # another server may have written the text, with secrets in it
-    advice = ""
-    """Advice to the local caller, which ends the error's text. Empty if we know of no remedy."""
+    advice = ""  # to the local caller, at the end of the error's text
 
     def __str__(self) -> str:
         return f"{super().__str__()}; {self.advice}" if self.advice else super().__str__()

@@ -86,8 +86,7 @@ class Response:
 class ErrorResponse:
     id: RequestId | None  # None if it is unreadable
     error: Error
-    omit_id: bool = False
-    """True to leave out an unknown id, for which JSON-RPC 2.0, section 5 requires null."""
+    omit_id: bool = False  # True to leave out an unknown id, for which JSON-RPC 2.0, section 5 requires null
 
 
 @dataclass(slots=True)
@@ -96,8 +95,7 @@ class Malformed:
 
     error: Error
     id: RequestId | None = None  # None if it is unreadable
-    expects_no_response: bool = False
-    """True for an invalid response, or a notification with invalid params, because neither may get an error."""
+    expects_no_response: bool = False  # True for a response, or a notification with invalid params
     text: str = field(default="", compare=False)  # the start of a frame that is not a JSON object, for the log
 
 
@@ -107,8 +105,7 @@ class RequestFailure:
 
     id: RequestId
     reason: str
-    unrecognized: bool = False
-    """True if the reply is not a JSON-RPC message, so the peer probably belongs to the legacy era."""
+    unrecognized: bool = False  # True if the reply is not JSON-RPC, so the peer probably belongs to the legacy era
     error: Exception | None = None  # the exception for the caller; None for a `ConnectionClosed` with the `reason`
 
 
