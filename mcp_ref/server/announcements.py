@@ -36,14 +36,12 @@ class Announcer:
     loop: asyncio.AbstractEventLoop
     caller = ""  # `Access.caller`, whose share of the memory the queued changes use
     shares: Shares  # of all queued changes, set by `Announcers.add`
+    task_ids: Collection[str] = ()  # of the subscribed tasks
     _changes: CountedQueue | None = None  # None if no change is queued
     _sender: asyncio.Task[None] | None = None  # sends the queued changes, as fast as the client reads
 
     def subscribed_uris(self) -> Collection[str]:
         raise NotImplementedError
-
-    def subscribed_tasks(self) -> Collection[str]:  # task ids
-        return ()
 
     def wants(self, method: str, subject: str | None) -> bool:
         raise NotImplementedError

@@ -268,7 +268,7 @@ class Broadcaster:
         announcers = tuple(self._announcers)
         for uri in {uri for announcer in announcers for uri in tuple(announcer.subscribed_uris())}:
             self._announcers.announce_here(UPDATED, uri)
-        for id in {id for announcer in announcers for id in announcer.subscribed_tasks()}:
+        for id in {id for announcer in announcers for id in announcer.task_ids}:
             self.note_task(id)
 
     async def _reload(self, feature: str) -> None:

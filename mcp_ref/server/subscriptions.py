@@ -59,6 +59,7 @@ class OpenSubscription(Announcer):
         self, accepted: SubscriptionFilter, resources: Subscriptions, channel: ListeningChannel, id: RequestId
     ) -> None:
         self.loop, self._catalog, self._accepted, self._id = channel.loop, channel.catalog, accepted, id
+        self.task_ids = accepted.task_ids or ()
         self._members, self._resources = channel.open_subscriptions.members, resources
         self._revision, self._task_owner = channel.revision, channel.task_owner
         self._send_notification, self._drain = channel.send_notification, channel.drain_notifications
@@ -115,14 +116,11 @@ class OpenSubscription(Announcer):
     def subscribed_uris(self) -> Collection[str]:
         return self._resources
 
-    def subscribed_tasks(self) -> Collection[str]:
-        return self._accepted.task_ids or ()
-
     def wants(self, method: str, subject: str | None) -> bool:
         accepted = self._accepted
         match method:
             case "notifications/tasks":
-                return subject in self.subscribed_tasks()
+                return subject in self.task_ids
             case "notifications/tools/list_changed":
                 return accepted.tools_list_changed is True
             case "notifications/prompts/list_changed":
