@@ -150,8 +150,7 @@ class SseEndpoint:
         response.write(encode_event(endpoint.encode(), event="endpoint"))
         task = asyncio.create_task(self._serve(session))
         self._tasks.add(task)
-        if self._heartbeat.timer is None:
-            self._heartbeat.start()
+        self._heartbeat.start()
         try:
             ended: list[asyncio.Future[None]] = [task, response.ended]
             # Look at the time left again after each wait, because a POST with a newer token can have extended it.

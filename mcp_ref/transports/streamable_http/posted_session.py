@@ -77,7 +77,7 @@ class SessionTransport(Transport):
         self._trace = trace
         self._receive: Receive | None = None
         self._end = EndReport()
-        self._resumed: asyncio.Event | None = asyncio.Event()  # None while the session accepts messages
+        self._resumed: asyncio.Event | None = asyncio.Event()  # set at the end of a pause; None while the session accepts messages
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
         self._receive = receive
@@ -122,21 +122,22 @@ class SessionTransport(Transport):
 
 
 class Heartbeat:
-    """A timer that calls the function `beat` at regular intervals, until `beat` returns False."""
+    """A timer that calls the function `beat` at regular intervals, from `start` until `beat` returns False."""
 
     def __init__(self, seconds: float, beat: Callable[[], bool]) -> None:
         self._seconds, self._beat = seconds, beat
-        self.timer: asyncio.TimerHandle | None = None  # None if it is not running, so `start` may be called
+        self._timer: asyncio.TimerHandle | None = None  # None while it does not run
 
     def start(self) -> None:
-        self.timer = asyncio.get_running_loop().call_later(self._seconds, self._run)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._run)
 
     def _run(self) -> None:
-        self.timer = None
+        self._timer = None
         if self._beat():
             self.start()
 
     def close(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

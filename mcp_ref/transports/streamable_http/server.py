@@ -154,7 +154,7 @@ class StreamableHttpEndpoint:
             if session is None:
                 return self._wait_and_post(exchange, checked, access)
             session.admit(access)
-            self._start_heartbeat()
+            self._heartbeat.start()
         frame = exchange.request.body
         revision = session.revision if session is not None else LATEST_LEGACY
         errors = _encoded_errors(message, revision) if not isinstance(message, Request) else None
@@ -205,7 +205,7 @@ class StreamableHttpEndpoint:
 
     async def _initialize(self, exchange: Exchange, checked: CheckedRequest, message: Request, access: Access) -> None:
         session = self.table.begin(exchange.request.body, access)
-        self._start_heartbeat()
+        self._heartbeat.start()
         session.open_stream((message.id,)).respond_to(exchange, checked, self._json_responses, None)
         try:
             await session.wait_resumed()
@@ -221,12 +221,8 @@ class StreamableHttpEndpoint:
             raise _session_missing()
         if checked.session_failure is not None:
             raise checked.session_failure.copy()
-        self._start_heartbeat()
+        self._heartbeat.start()
         return await self.table.find(checked.session_id, access)
-
-    def _start_heartbeat(self) -> None:
-        if self._heartbeat.timer is None:
-            self._heartbeat.start()
 
     def _is_stateless(self, message: Incoming, checked: CheckedRequest) -> bool:
         """Return True if `_meta` has a revision, the header is not legacy, or this endpoint has no legacy revision.
@@ -280,7 +276,7 @@ class StreamableHttpEndpoint:
         except ProtocolError as error:
             reply.refuse(error)
             return None
-        self._start_heartbeat()
+        self._heartbeat.start()
         return reply.serve(self._serve_request, access)
 
     async def _get(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
