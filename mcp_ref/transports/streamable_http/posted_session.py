@@ -77,7 +77,7 @@ class SessionTransport(Transport):
         self._trace = trace
         self._receive: Receive | None = None
         self._end = EndReport()
-        self._resumed: asyncio.Event | None = asyncio.Event()  # set at the end of a pause; None while the session accepts messages
+        self._resumed: asyncio.Event | None = asyncio.Event()  # set when a pause ends; None without a pause
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
         self._receive = receive

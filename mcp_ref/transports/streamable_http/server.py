@@ -24,20 +24,10 @@ import asyncio
 from ...basic.access import Access, ScopeTable
 from ...basic.versioning import is_stateless
 from ...jsonrpc.errors import ProtocolError
-from ...jsonrpc.messages import (
-    Batch,
-    ErrorResponse,
-    Incoming,
-    Malformed,
-    Notification,
-    Request,
-    RequestId,
-    decode,
-    encode,
-)
+from ...jsonrpc.messages import Batch, ErrorResponse, Incoming, Malformed, Notification, Request, decode, encode
 from ...lib.http.message import Exchange, Rest, StreamingResponse
 from ...lib.shares import Shares
-from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, Revision, find_revision
+from ...revisions import LATEST_LEGACY, LEGACY, Revision, find_revision
 from ..base import Begin, Trace, finish
 from ..trace import traced_exchange
 from .checks import (
@@ -159,14 +149,14 @@ class StreamableHttpEndpoint:
         revision = session.revision if session is not None else LATEST_LEGACY
         errors = _encoded_errors(message, revision) if not isinstance(message, Request) else None
         if errors is not None:
-            if session is not None and _is_invalid_response(message):
-                session.receive(message, frame)  # makes the server's own request fail
+            if session is not None and isinstance(message, Malformed) and message.expects_no_response:
+                session.receive(message, frame)  # an invalid response, which makes the server's own request fail
             # [2025-11-25 basic/transports#sending-messages-to-the-server] a refused message MUST get an HTTP error
             exchange.respond(400, [*JSON_HEADERS, *checked.cors], errors)
             return None
         if session is None:
             raise _session_missing()
-        ids = (message.id,) if isinstance(message, Request) else _request_ids(message, session.revision)
+        ids = (message.id,) if isinstance(message, Request) else session.ids_in(message)
         if not ids:
             # [2025-11-25 basic/transports#sending-messages-to-the-server] without a request, it MUST be 202, no body
             session.receive(message, frame)
@@ -317,33 +307,15 @@ async def _replay(session: HttpSession, response: StreamingResponse, missed: lis
         response.close()
 
 
-def _is_invalid_response(message: Incoming) -> bool:
-    return isinstance(message, Malformed) and message.expects_no_response
-
-
 def _session_missing() -> HttpRefusal:
     # [2025-11-25 basic/transports#session-management] a request without the header SHOULD get 400
     return HttpRefusal(400, f"{SESSION_HEADER} is missing: begin with an initialize request, whose response has it")
 
 
 def _encoded_errors(message: Incoming, revision: Revision) -> bytes | None:
-    """Return the errors for a body that has invalid messages but no request, else None."""
     members = message.messages if isinstance(message, Batch) else [message]
     faults = [member for member in members if isinstance(member, Malformed)]
     if not faults or any(isinstance(member, Request) for member in members):
         return None  # in a batch with a request, the dispatcher sends the errors together with the responses
-    errors: list[ErrorResponse] = [ErrorResponse(f.id, f.error, omit_id=revision.error_id_optional) for f in faults]
+    errors = [ErrorResponse(fault.id, fault.error, omit_id=revision.error_id_optional) for fault in faults]
     return encode(Batch([*errors])) if isinstance(message, Batch) else encode(errors[0])
-
-
-def _request_ids(message: Incoming, revision: Revision) -> tuple[RequestId, ...]:
-    """Return the ids of the requests in a body. Raises HttpRefusal for a forbidden batch or a duplicate id."""
-    if not isinstance(message, Batch):
-        return ()
-    if not revision.batch:
-        why = f"revision {revision} has no batches (only {R2025_03_26} has them): send each message in a separate POST"
-        raise HttpRefusal(400, why)
-    ids = tuple(member.id for member in message.messages if isinstance(member, Request))
-    if len(set(ids)) < len(ids):
-        raise HttpRefusal(400, "two requests of the batch have the same id; use a different id for each")
-    return ids

@@ -30,7 +30,7 @@ from ...lib.http.message import Exchange, HeaderList, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
 from ...lib.shares import Shares
 from ...lib.turns import note_size
-from ...revisions import LATEST_LEGACY, find_revision
+from ...revisions import LATEST_LEGACY, R2025_03_26, find_revision
 from ..base import ServedSession, Trace
 from .checks import JSON_HEADERS, SESSION_HEADER, SSE_HEADERS, CheckedRequest, HttpRefusal, refuse, unknown_session
 from .event_store import Event, MemoryEventStore
@@ -314,6 +314,18 @@ class HttpSession(SessionTransport):
         await super().close()
         for stream in tuple(self.streams.values()):
             stream.end()
+
+    def ids_in(self, message: object) -> tuple[RequestId, ...]:
+        """Return the ids of a batch's requests. Raise HttpRefusal for a forbidden batch or a duplicate id."""
+        if not isinstance(message, Batch):
+            return ()
+        if not self.revision.batch:
+            why = f"revision {self.revision} has no batches (only {R2025_03_26} has them)"
+            raise HttpRefusal(400, f"{why}: send each message in a separate POST")
+        ids = tuple(member.id for member in message.messages if isinstance(member, Request))
+        if len(set(ids)) < len(ids):
+            raise HttpRefusal(400, "two requests of the batch have the same id; use a different id for each")
+        return ids
 
     def open_stream(self, ids: tuple[RequestId, ...]) -> Stream:
         """Return a new stream for the requests of one POST. `ids` must not contain the id of a request in flight."""
