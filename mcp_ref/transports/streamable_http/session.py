@@ -44,7 +44,7 @@ LISTENING = "get"
 
 
 class StreamState(Enum):
-    """The states of a stream, from its first to its last message (diagram in `Stream`)."""
+    """The states of a stream. (`Stream` has the diagram.)"""
 
     UNDECIDED = auto()  # before the first message, which decides between a JSON response and an event stream
     REPLAYING = auto()  # an HTTP response sends missed events first, while new ones go only to the event store
@@ -68,8 +68,8 @@ class Stream:
             v  ^ begin_replay           |
         DETACHED -----------------------+
 
-    `end` leads to ENDED from UNDECIDED too, and a cancelled POST to DETACHED. The listening stream begins in DETACHED,
-    so that the store keeps its events for the first GET.
+    In UNDECIDED, `end` leads to ENDED too, and the cancellation of the POST to DETACHED. The listening stream begins in
+    DETACHED, so that the store keeps its events for the first GET.
     """
 
     def __init__(self, session: HttpSession, name: str, ids: tuple[RequestId, ...] = ()) -> None:
@@ -78,7 +78,7 @@ class Stream:
         self.accepts_json, self.accepts_sse = True, False  # without SSE, only the response can be sent
         self.state = UNDECIDED if ids else DETACHED
         self._exchange: Exchange | None = None  # the POST, only in UNDECIDED
-        self._access: Access | None = None
+        self._access: Access | None = None  # the rights of its caller, which a handler can refuse
         self.headers: HeaderList = []
         self._response: StreamingResponse | None = None  # not None in REPLAYING and CONNECTED
         self._expiry: asyncio.TimerHandle | None = None  # closes the response when the access token expires
@@ -126,7 +126,7 @@ class Stream:
             self.state = DETACHED
             if exchange is not None:
                 response = exchange.stream(200, [*SSE_HEADERS, *self.headers])
-                self.begin_replay(response)
+                self.begin_replay(response)  # of no events
                 self.attach(response)
 
     def send_first_id(self) -> None:
@@ -146,13 +146,11 @@ class Stream:
 
         At `ends_at`, in seconds since 1970, the access token expires, so the client must resume with a new one.
         """
-        previous, self._response, self.state = self._response, response, REPLAYING
-        self._cancel_expiry()
-        if previous is not None:
-            previous.close()  # the client has reconnected, so it no longer reads the previous response
+        self._end_response(REPLAYING)  # if there is one, because a client that reconnects no longer reads it
+        self._response = response
         if ends_at is not None:
-            loop, left = asyncio.get_running_loop(), max(0.0, ends_at - time.time())
-            self._expiry = loop.call_later(left, response.close)
+            left = max(0.0, ends_at - time.time())
+            self._expiry = asyncio.get_running_loop().call_later(left, response.close)
 
     def attach(self, response: StreamingResponse) -> None:
         """Send all further events on the response of `begin_replay`, unless a later response has replaced it."""
@@ -198,14 +196,11 @@ class Stream:
     def _end_response(self, state: StreamState) -> None:
         response, self._response = self._response, None
         self.state = state
-        self._cancel_expiry()
-        if response is not None:
-            response.close()
-
-    def _cancel_expiry(self) -> None:
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
+        if response is not None:
+            response.close()
 
     def keep_alive(self) -> None:
         """Send a comment, so that proxies do not close a silent response."""
