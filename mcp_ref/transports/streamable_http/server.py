@@ -70,20 +70,15 @@ class StreamableHttpEndpoint:
         parameters: FindParameters = lambda name: {}, id_prefix: str = "",
     ) -> None:  # fmt: skip
         self._checks, self._authorize, self._scopes = checks or RequestChecks(), authorize, scopes
-        self._limits, self._trace = limits or EndpointLimits(), trace
-        self._json_responses = json_responses
+        self._limits = limits = limits or EndpointLimits()
+        self._trace, self._json_responses = trace, json_responses
         self._serve_request, self._parameters = stateless, parameters
-        per_caller, total = self._limits.request_bytes_per_caller, self._limits.request_bytes
-        shares = Shares("requests in flight", per_caller, total)
-        self.table = SessionTable(begin, store or MemoryEventStore(), self._limits, trace, shares, id_prefix, scopes)
-        self._keeps_requests = self.table.store.is_durable
-        self.requests = InFlight(self._limits.requests, self._limits.requests_per_caller, shares)
-        self._subscriptions = InFlight(self._limits.subscriptions, self._limits.subscriptions_per_caller, shares)
-        self._heartbeat = Heartbeat(min(self._limits.keep_alive, self._limits.session_idle), self._keep_alive)
-
-    @property
-    def sessions(self) -> dict[str, HttpSession]:
-        return self.table.by_id
+        shares = Shares("requests in flight", limits.request_bytes_per_caller, limits.request_bytes)
+        self.table = SessionTable(begin, store or MemoryEventStore(), limits, trace, shares, id_prefix, scopes)
+        self.sessions, self._keeps_requests = self.table.by_id, self.table.store.is_durable
+        self.requests = InFlight(limits.requests, limits.requests_per_caller, shares)
+        self._subscriptions = InFlight(limits.subscriptions, limits.subscriptions_per_caller, shares)
+        self._heartbeat = Heartbeat(min(limits.keep_alive, limits.session_idle), self._keep_alive)
 
     def handle(self, exchange: Exchange) -> Rest:
         if self._trace is not None:
@@ -91,7 +86,7 @@ class StreamableHttpEndpoint:
         return self._checks.guard(exchange, self._authorize, self._route)
 
     def _route(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> Rest:
-        # Not a coroutine, because its frame would take memory while the stream of the response is open.
+        # Not a coroutine function, because its frame would take memory while the response's stream is open.
         if self.table.is_closing:
             raise shutting_down()
         if checked.method == "POST":
@@ -119,7 +114,7 @@ class StreamableHttpEndpoint:
         await finish(*[each.task for each in self.requests], timeout=seconds)
 
     async def finish(self, seconds: float) -> None:
-        """Wait at most `seconds` for the stateless requests in flight, then cancel those that have not ended."""
+        """Wait at most `seconds` for the stateless requests in flight, then cancel the others."""
         await self.wait_served(seconds)
         await finish(*[each.task for each in self.requests], cancel=True, timeout=seconds)
 
@@ -258,8 +253,7 @@ class StreamableHttpEndpoint:
                 raise shutting_down()
             if not checked.accepts_sse:
                 raise HttpRefusal(406, f"Accept must list {SSE_TYPE}: the response to {request.method} is a stream")
-            accepts_sse = True
-            in_flight = self._subscriptions
+            accepts_sse, in_flight = True, self._subscriptions
         reply = StatelessExchange(exchange, request, checked, self._trace, accepts_sse, in_flight)
         try:
             check_request(request, checked, exchange.request.headers, self._parameters)
