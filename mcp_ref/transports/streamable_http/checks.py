@@ -41,7 +41,7 @@ from urllib.parse import urlsplit
 
 from ...basic.access import Access, AccessRefused, current_access
 from ...jsonrpc.messages import INVALID_REQUEST, Error, ErrorResponse, encode
-from ...lib.http.message import Exchange, HeaderList, Headers, HttpRequest, Rest, network_of
+from ...lib.http.message import Exchange, HeaderList, HttpRequest, Rest, network_of
 from ...lib.turns import LARGE_MESSAGE, take_turn_to_start
 from ...revisions import LEGACY, Revision, find_revision
 
@@ -67,8 +67,6 @@ UNIQUE_HEADERS: Final = ("host", "origin", "authorization", "dpop", "content-typ
 _PARAMETER_HEADER: Final = re.compile(r"mcp-param-[!#$%&'*+\-.^_`|~0-9a-z]+", re.IGNORECASE)
 PREFLIGHT_SECONDS: Final = 600
 """Time for which a browser may reuse the response to a preflight request, in seconds."""
-MAX_CACHED_ACCEPT: Final = 64
-"""Maximum number of parsed `Accept` headers that are cached, since clients send the same few values."""
 MAX_QUOTED: Final = 100
 """Maximum length of a header value that an error quotes, in characters."""
 Authorize = Callable[[HttpRequest], Awaitable[Access]]
@@ -170,9 +168,9 @@ class RequestChecks:
         known = headers.checked
         if type(known) is CheckedRequest and known.checks is self and known.method == request.method:
             return known
-        for duplicate in headers.duplicates():
-            if duplicate in UNIQUE_HEADERS:
-                raise HttpRefusal(400, f"duplicate header {duplicate}: send it once")
+        for name in headers.duplicates():
+            if name in UNIQUE_HEADERS:
+                raise HttpRefusal(400, f"duplicate header {name}: send it once")
         host = headers.get("host")
         if not self._is_our_host((host or "").lower()):  # HTTP/1.0 needs no Host, and "*" accepts this too
             raise HttpRefusal(403, f"Host {_quoted(host)} is not allowed; add it to the server's setting allowed_hosts")
@@ -185,17 +183,17 @@ class RequestChecks:
         if request.method not in (*self._methods, "OPTIONS"):
             why = f"this endpoint does not support {request.method}, only {', '.join(self._methods)}"
             raise HttpRefusal(405, why, [self._allow, *cors])
-        accepts = accepted_types(headers)
+        accepts = accepted_types(",".join(headers.get_all("accept") or ("*/*",)))
         fault = self._deferred_failure(request, *accepts) if self._has_messages else None
-        name = headers.get(VERSION_HEADER)
+        version = headers.get(VERSION_HEADER)
         names_modern, session_failure = False, None
-        if name is not None:
-            revision = find_revision(name)
+        if version is not None:
+            revision = find_revision(version)
             names_modern = revision not in LEGACY
-            session_failure = None if revision in self.session_revisions else self.unsupported_revision(name)
+            session_failure = None if revision in self.session_revisions else self.unsupported_revision(version)
         session, last = headers.get(SESSION_HEADER), headers.get("last-event-id")
         headers.checked = checked = CheckedRequest(
-            self, request.method, cors, session, name, names_modern, session_failure, last, *accepts, fault
+            self, request.method, cors, session, version, names_modern, session_failure, last, *accepts, fault
         )
         return checked
 
@@ -290,13 +288,9 @@ def refuse(exchange: Exchange, refused: HttpRefusal | AccessRefused, cors: Heade
     exchange.respond(refused.status, [*JSON_HEADERS, *refused.headers, *cors], refused.body())
 
 
-def accepted_types(headers: Headers) -> tuple[bool, bool]:
-    """Return if the client accepts JSON, and if it accepts event streams. Without `Accept`, both are True."""
-    return _accepted_types(",".join(headers.get_all("accept") or ("*/*",)))
-
-
-@functools.lru_cache(maxsize=MAX_CACHED_ACCEPT)
-def _accepted_types(accept: str) -> tuple[bool, bool]:
+@functools.lru_cache(maxsize=64)  # clients send the same few values
+def accepted_types(accept: str) -> tuple[bool, bool]:
+    """Return if a client with this `Accept` header accepts JSON, and if it accepts event streams."""
     kinds = set()
     for item in accept.lower().split(","):
         kind, *parameters = (part.strip() for part in item.split(";"))

@@ -271,7 +271,6 @@ def test_json_may_have_parameters(kind: str) -> None:
 @pytest.mark.parametrize(
     ("value", "json", "sse"),
     [
-        (None, True, True),
         ("*/*", True, True),
         (BOTH, True, True),
         (JSON_TYPE, True, False),
@@ -285,13 +284,14 @@ def test_json_may_have_parameters(kind: str) -> None:
         ("", False, False),
     ],
 )
-def test_accept_header_says_which_content_types_the_client_accepts(value: str | None, json: bool, sse: bool) -> None:
-    headers = Headers([("accept", value)] if value is not None else [])
-    assert accepted_types(headers) == (json, sse)
+def test_accept_header_says_which_content_types_the_client_accepts(value: str, json: bool, sse: bool) -> None:
+    assert accepted_types(value) == (json, sse)
 
 
-def test_accept_may_be_several_headers() -> None:
-    assert accepted_types(Headers([("Accept", JSON_TYPE), ("accept", SSE_TYPE)])) == (True, True)
+@pytest.mark.parametrize("headers", [[], [("Accept", JSON_TYPE), ("accept", SSE_TYPE)]])
+def test_accept_may_be_missing_or_several_headers(headers: list[tuple[str, str]]) -> None:
+    checked = check(RequestChecks(), "GET", *headers)
+    assert (checked.accepts_json, checked.accepts_sse) == (True, True)
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/json;q=0", ""])
