@@ -54,23 +54,21 @@ class ClientHandlers:
         if roots is not None:
             self.set_roots(roots)
         self._sampling, self._elicitation = options.get("sampling"), options.get("elicitation")
-        self._sampling_tools = options.get("sampling_tools", False)
-        self._elicitation_url = options.get("elicitation_url", False)
+        self._sampling_settings: Object = {"tools": {}} if options.get("sampling_tools") else {}
+        self._elicitation_modes: Object = {"form": {}, "url": {}} if options.get("elicitation_url") else {}
         self._serves_tasks = options.get("tasks", False)
         self._on_elicitation_complete = options.get("on_elicitation_complete")
-        self._open_elicitations: dict[str, None] = {}  # ids in order of arrival
+        self._open_elicitations: dict[str, None] = {}  # ids of URLs that the user has to visit, oldest first
 
     def set_roots(self, roots: RootPaths | LazyRoots) -> None:
-        """Use these roots from now on. Raise ValueError if one is neither a path nor a `file://` URI."""
+        """Replace the roots. Raise ValueError if one is neither a path nor a `file://` URI."""
         self.roots = roots if callable(roots) else to_roots(roots)
 
     def capabilities(self) -> ClientCapabilities:
-        sampling: Object = {"tools": {}} if self._sampling_tools else {}
-        elicitation: Object = {"form": {}, "url": {}} if self._elicitation_url else {}
         return ClientCapabilities(
             roots={"listChanged": True} if self.roots is not None else None,
-            sampling=sampling if self._sampling is not None else None,
-            elicitation=elicitation if self._elicitation is not None else None,
+            sampling=self._sampling_settings if self._sampling is not None else None,
+            elicitation=self._elicitation_modes if self._elicitation is not None else None,
             tasks=CLIENT_CAPABILITY if self._serves_tasks else None,
         )
 
@@ -86,10 +84,9 @@ class ClientHandlers:
     def check_request(self, params: object, revision: Revision) -> None:
         """Raise ProtocolError if a request needs an undeclared capability, such as elicitation by URL."""
         if isinstance(params, CreateMessageRequestParams):
-            sampling.check_request(params, {"tools": {}} if self._sampling_tools else {})
+            sampling.check_request(params, self._sampling_settings)
         elif isinstance(params, ElicitRequestParams):
-            modes = {"form", "url"} if self._elicitation_url else {"form"}
-            elicitation.check_request(params.request, modes, revision)
+            elicitation.check_request(params.request, {"form", *self._elicitation_modes}, revision)
 
     async def list_roots(self, params: RequestParams, context: RequestContext) -> ListRootsResult:
         roots = self.roots or []
@@ -121,13 +118,11 @@ class ClientHandlers:
     async def _run(
         self, task: TaskMetadata | None, work: Callable[[], Coroutine[object, object, object]], context: RequestContext
     ) -> object:
-        """Return a handler's result, or a task for it if the server requests one and the client declares tasks."""
         if task is None or not self._serves_tasks or not context.revision.tasks_are_core:
             return await work()
-        return await self.tasks.start(lambda channel: work(), context.channel, task.ttl)
+        return await self.tasks.start(lambda channel: work(), context.channel, task.ttl)  # a task for the result
 
     def _store_elicitation(self, id: str) -> None:
-        """Store the id of a URL to visit, so that `report_elicitation_end` can ignore all other ids."""
         if len(id) <= MAX_ID_LENGTH:
             self._open_elicitations[id] = None
         if len(self._open_elicitations) > MAX_ELICITATIONS:
@@ -139,7 +134,7 @@ class ClientHandlers:
             self._store_elicitation(id)
 
     def report_elicitation_end(self, id: str) -> None:
-        """Tell the program that, as the server reports, the user has finished at a URL."""
+        """Tell the program that the user has finished at a URL, which the server has reported."""
         # [2025-11-25 client/elicitation#completion-notifications-for-url-mode-elicitation] clients MUST ignore others
         if id in self._open_elicitations:
             del self._open_elicitations[id]

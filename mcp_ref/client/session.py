@@ -56,7 +56,7 @@ OnSessionEnd: TypeAlias = "Callable[[ClientSession], None]"
 
 
 class ClientSession(Session):
-    """The client's end of one transport, for a legacy session or stateless requests."""
+    """The client's end of one transport, for a legacy session or for stateless requests."""
 
     def __init__(
         self, limits: Limits | None, handlers: ClientHandlers | None, cache: ResponseCache,
@@ -95,14 +95,14 @@ class ClientSession(Session):
         else:
             result = await send(params)
             self.has_responded = True
-        for _ in range(mrtr.MAX_ROUNDS):
-            if _is_final(method, result):
-                return result
+        rounds = 0
+        while not _is_final(method, result):
+            rounds += 1
+            if rounds > mrtr.MAX_ROUNDS:
+                raise InvalidMessage(f"{method} failed: the server still requires input after {mrtr.MAX_ROUNDS} rounds")
             responses = await self._handle_all(mrtr.read_input_requests(result))
             params = mrtr.retry_params(params, result, responses)
             result = await send(params)
-        if not _is_final(method, result):
-            raise InvalidMessage(f"{method} failed: the server still requires input after {mrtr.MAX_ROUNDS} rounds")
         return result
 
     async def _send_cacheable(self, method: str, params: Object, send: SendRequest) -> Object:
@@ -118,7 +118,7 @@ class ClientSession(Session):
         return result
 
     async def _handle_all(self, requests: dict[str, mrtr.InputRequest]) -> Object:
-        """Return the responses to all input requests, by key. All are checked before the first handler runs."""
+        """Return the responses to all input requests, by key. Check all before the first handler runs."""
         checked = {key: self._check(request) for key, request in requests.items()}
         tasks = {key: asyncio.create_task(self._handle(*each)) for key, each in checked.items()}
         try:
@@ -129,14 +129,12 @@ class ClientSession(Session):
         return {key: task.result() for key, task in tasks.items()}
 
     async def handle_input_request(self, request: mrtr.InputRequest) -> Object:
-        """Return the response to one input request, as JSON. Raise InvalidMessage if it is not allowed."""
+        """Return the response to one input request, as JSON. Raise InvalidMessage if the request is not allowed."""
         return await self._handle(*self._check(request))
 
     def _check(self, request: mrtr.InputRequest) -> tuple[Handler, object]:
-        """Return the handler and the params of an input request. Raise InvalidMessage if it is not allowed."""
         method, handlers = mrtr.INPUT_REQUESTS.get(request.method), self._handlers
-        handler = handlers.find(request.method) if handlers is not None and method is not None else None
-        if method is None or handlers is None or handler is None or not self._is_declared(self.capabilities, method):
+        if method is None or handlers is None or not self._is_declared(self.capabilities, method):
             # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] only declared capabilities
             advice = f": declare it with Client({method.capability}=...)" if method is not None else ""
             raise InvalidMessage(
@@ -146,7 +144,7 @@ class ClientSession(Session):
             handlers.check_request(params, self.revision)
         except (ShapeError, ProtocolError) as error:
             raise InvalidMessage(f"the server's input request {request.method} is invalid: {error}") from None
-        return handler, params
+        return cast("Handler", handlers.find(method.name)), params  # `ClientHandlers` has all of `INPUT_REQUESTS`
 
     async def _handle(self, handler: Handler, params: object) -> Object:
         context = RequestContext(self, 0, None)  # an input request has no id
@@ -182,9 +180,7 @@ class ClientSession(Session):
             return custom.serve
         return self._handlers.find(method.name) if self._handlers is not None else None
 
-    @property
-    def task_owner(self) -> str:
-        return "server"  # its only server owns all tasks on this client
+    task_owner = "server"  # the client's only server owns all tasks on it
 
     async def _serve(self, request: Request) -> Object:
         if request.method in ("server/discover", "initialize"):
@@ -219,12 +215,11 @@ class ClientSession(Session):
             self._handlers.report_elicitation_end(completed.elicitation_id)
 
     def _listener(self, params: object) -> Listener | None:
-        """Return the listener of a notification, or None if it belongs to no subscription."""
+        """Return the listener of the subscription to which a notification belongs, if any."""
+        # [2026-07-28 basic/transports/stdio#receiving-messages] the client MUST use the subscription's id in `_meta`
+        id: object = (getattr(params, "meta", None) or {}).get(SUBSCRIPTION_ID)
         if isinstance(params, CancelledNotificationParams):
-            id: object = params.request_id
-        else:
-            # [2026-07-28 basic/transports/stdio#receiving-messages] the client MUST use the subscription's id in it
-            id = (getattr(params, "meta", None) or {}).get(SUBSCRIPTION_ID)
+            id = params.request_id
         return self.listeners.get(id) if type(id) is int else None  # the ids of our requests are integers
 
     def transport_ended(self, error: McpError | None) -> None:
