@@ -8,10 +8,9 @@ A client that speaks a modern revision sends `server/discover` first, as a probe
 
 `server/discover` is a safe probe, because no legacy server knows this method, while some would run a `tools/call` even
 before a handshake [2026-07-28 basic/transports/stdio#backward-compatibility]. Legacy servers respond to the probe with
-different error codes, so a client MUST NOT depend on one of them. Others ignore it, so after `PROBE_SECONDS` the client
-sends `initialize` too, and uses the first result. A client MAY store a server's era (`Client(eras=...)`), and then
-probes a legacy server only if the handshake fails
-[2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions].
+different error codes, so a client MUST NOT depend on one of them. If a server ignores the probe, the client uses the
+first result of both requests. A client MAY store a server's era (`Client(eras=...)`), and then probes a legacy server
+only if the handshake fails [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions].
 
 Spec:  2026-07-28 basic/versioning, basic/transports/stdio#backward-compatibility, server/discover; basic/lifecycle
 """
@@ -38,8 +37,7 @@ from .session import ClientSession
 log = logging.getLogger(__name__)
 
 PROBE_SECONDS = 5.0
-"""Time to wait for the response to `server/discover`, in seconds, or half of the request's time limit if that is less.
-After it, the client sends `initialize` too."""
+"""Time until the client sends `initialize` too, in seconds, or half of the request's time limit if that is less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +67,8 @@ async def negotiate(
 ) -> None:  # fmt: skip
     """Open a session, make it use a common revision, and store the server's name and instructions in it.
 
-    If `known_era`, which an earlier client found, is wrong, or a legacy server ends because of the probe, try once
-    more, with a new process if the server is one (`is_process`).
+    Try once more if `known_era`, which an earlier client found, is wrong, or if a legacy server's process
+    (`is_process`) ends because of the probe.
 
     Raise UnsupportedRevision without a common revision, RequestTimeout, or the other exceptions of `Session.request`.
     """
@@ -149,16 +147,13 @@ async def _discover(session: ClientSession, client: NegotiatingClient) -> tuple[
             if chosen.era == "modern":
                 # The server's info is in `_meta`, but in drafts of 2026-07-28 it was in the result itself.
                 return chosen, result, (result.meta or {}).get(SERVER_INFO, wire.get("serverInfo"))
-        except RemoteError as error:
-            if error.code != UNSUPPORTED_PROTOCOL_VERSION:
+        except (RemoteError, UnrecognizedReply, InvalidMessage, ShapeError, RequestTimeout) as error:
+            if not isinstance(error, RemoteError) or error.code != UNSUPPORTED_PROTOCOL_VERSION:
                 _check_legacy_fallback(client, error)
                 return None
             # [2026-07-28 basic/transports/stdio#backward-compatibility] only a modern server sends this error
             refused.append(revision)
             chosen = _choose_revision(_supported_in(error), client, refused)
-        except (UnrecognizedReply, InvalidMessage, ShapeError, RequestTimeout) as error:
-            _check_legacy_fallback(client, error)
-            return None
         if chosen.era == "legacy":
             return None  # all common revisions are legacy, and need a handshake
         revision = chosen
