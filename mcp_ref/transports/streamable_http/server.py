@@ -27,7 +27,7 @@ from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import Batch, ErrorResponse, Incoming, Malformed, Notification, Request, decode, encode
 from ...lib.http.message import Exchange, Rest, StreamingResponse
 from ...lib.shares import Shares
-from ...revisions import LATEST_LEGACY, LEGACY, Revision, find_revision
+from ...revisions import LEGACY, find_revision
 from ..base import Begin, Trace, finish
 from ..trace import traced_exchange
 from .checks import (
@@ -141,8 +141,7 @@ class StreamableHttpEndpoint:
             session.admit(access)
             self._heartbeat.start()
         frame = exchange.request.body
-        revision = session.revision if session is not None else LATEST_LEGACY
-        errors = _encoded_errors(message, revision) if not isinstance(message, Request) else None
+        errors = _encoded_errors(message, session) if not isinstance(message, Request) else None
         if errors is not None:
             if session is not None and isinstance(message, Malformed) and message.expects_no_response:
                 session.receive(message, frame)  # an invalid response, which makes the server's own request fail
@@ -306,10 +305,12 @@ def _session_missing() -> HttpRefusal:
     return HttpRefusal(400, f"{SESSION_HEADER} is missing: begin with an initialize request, whose response has it")
 
 
-def _encoded_errors(message: Incoming, revision: Revision) -> bytes | None:
+def _encoded_errors(message: Incoming, session: HttpSession | None) -> bytes | None:
+    """Return the errors for a body that has invalid messages but no request, else None."""
     members = message.messages if isinstance(message, Batch) else [message]
     faults = [member for member in members if isinstance(member, Malformed)]
     if not faults or any(isinstance(member, Request) for member in members):
         return None  # in a batch with a request, the dispatcher sends the errors together with the responses
-    errors = [ErrorResponse(fault.id, fault.error, omit_id=revision.error_id_optional) for fault in faults]
+    omit_id = session is None or session.revision.error_id_optional  # without a session, as in the latest one
+    errors = [ErrorResponse(fault.id, fault.error, omit_id=omit_id) for fault in faults]
     return encode(Batch([*errors])) if isinstance(message, Batch) else encode(errors[0])
