@@ -14,8 +14,7 @@ without an id. (In the modern era, server.py makes check 8 for a POST together w
     8  the server supports the revision                      400
 
 Reasons:
-- 1: if a header is sent twice, a proxy may use the first value and the server the second, so an attacker could show
-  each of them another session or origin.
+- 1: a proxy may use the first of two values and the server the second, so each would see another session or origin.
 - 2 and 3 stop DNS rebinding, by which a web page attacks a server on the visitor's own machine. The page comes from
   evil.example, whose DNS server then changes its address to 127.0.0.1, so that the browser lets the page send requests
   to the server and read the responses. But each request has the header `Host: evil.example`, and each POST has the
@@ -163,8 +162,7 @@ class RequestChecks:
     def check(self, request: HttpRequest) -> CheckedRequest:
         """Make checks 1 to 4, and store the first failure among checks 6 to 8. Raises HttpRefusal."""
         headers = request.headers
-        # The outcome depends only on the head. If the same head comes again, the HTTP server reuses the Headers object,
-        # so the checks are made only once.
+        # The outcome depends only on the head, and if a head comes again, the HTTP server reuses the Headers object.
         known = headers.checked
         if type(known) is CheckedRequest and known.checks is self and known.method == request.method:
             return known
