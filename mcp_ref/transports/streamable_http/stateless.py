@@ -126,8 +126,7 @@ class StatelessExchange:
     async def serve(self, serve_request: ServeStateless, access: Access) -> None:
         """Serve the request and respond, or hold back the response. Cancel the request if the client disconnects.
 
-        Raise HttpRefusal if too many requests are in flight, and AccessRefused if the handler refused the access before
-        anything was sent.
+        Raise HttpRefusal if too many requests are in flight, and AccessRefused if the handler did before sending.
         """
         self._in_flight.add(self, access.caller)
         self._exchange.forget_body()  # the caller's share counts the message now
