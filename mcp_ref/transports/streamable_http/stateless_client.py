@@ -4,8 +4,7 @@
                                                         | events: notifications, then the response
     notifications/cancelled -> the client closes the HTTP response, and sends no message
 
-If the connection breaks, the response is lost. A client that repeats the request MUST give it a new id
-[2026-07-28 changelog#major-changes].
+If the connection breaks, the response is lost, but `Client` repeats some requests (client/requests.py).
 
 Spec:  2026-07-28 basic/transports/streamable-http
 Used by: client.py, which knows the legacy era too
