@@ -60,8 +60,7 @@ class Client(ClientRequests):
     server), RequestTimeout, ConnectionClosed, or InvalidMessage (a malformed result).
 
     If the connection to a modern server is lost, the client repeats the requests that change nothing, such as
-    `list_tools`. A tool call raises ConnectionClosed instead, and it is up to the caller to find out if the tool has
-    run.
+    `list_tools`. A tool call raises ConnectionClosed instead, and the caller has to find out if the tool has run.
 
     Args:
         server: The server's command as a list, the server's URL, a `Server` object, or a transport.
@@ -195,9 +194,8 @@ class Client(ClientRequests):
             max_timeout: Total time limit in seconds. If it is given, each progress notification restarts `timeout`.
 
         Returns:
-            The result, whose `is_error` is True if the tool failed. With `returns`, the data of the result as an object
-            of this type, which is the same in all revisions; then raises ToolError if the tool failed, and
-            InvalidMessage if the data do not fit.
+            The result, whose `is_error` is True if the tool failed. With `returns`, its data as an object of this type,
+            the same in all revisions; then raises ToolError if the tool failed, and InvalidMessage if they do not fit.
         """
         params = self._tools.params(name, arguments, meta)
         result = await self._tools.call_tool(params, on_progress, timeout, max_timeout)
