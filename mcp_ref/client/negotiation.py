@@ -67,8 +67,7 @@ async def negotiate(
 ) -> None:  # fmt: skip
     """Open a session, make it use a common revision, and store the server's name and instructions in it.
 
-    Try once more if `known_era`, which an earlier client found, is wrong, or if a legacy server's process
-    (`is_process`) ends because of the probe.
+    Try once more if `known_era` (of an earlier client) is wrong, or a legacy process (`is_process`) ends at the probe.
 
     Raise UnsupportedRevision without a common revision, RequestTimeout, or the other exceptions of `Session.request`.
     """

@@ -8,8 +8,7 @@ MUST keep the format of messages and their life cycle [2025-11-25 basic/transpor
     the transport calls   receive(message), for each message from the peer (the program at the other end)
                           on_end(error or None), once, when the transport has ended
 
-`send` returns at once. The sender then awaits `drain` until the peer has read enough, so that a slow peer cannot fill
-our memory.
+`send` returns at once. The sender then awaits `drain`, so that a peer that reads slowly cannot fill our memory.
 
 Spec:  basic/transports (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/index
 """
@@ -104,8 +103,7 @@ class HeldResponse(Protocol):
 
 
 Hold = Callable[[Callable[[], object]], HeldResponse]
-"""A function that holds back a response, so that its stream stays open without a task, and calls its argument after
-the end of the stream."""
+"""A function that holds back a response without a task, and calls its argument after the end of the stream."""
 
 
 class EndReport:

@@ -23,8 +23,7 @@ MAX_UNWRITTEN = 16
 class LineReader:
     """A reader that splits a stream of bytes into lines, and delivers one message for each line.
 
-    A line longer than `limit` bytes is skipped and becomes `Malformed`. While the reader is paused, complete lines wait
-    in its buffer, and the caller must not call `feed`.
+    A line longer than `limit` bytes is skipped and becomes `Malformed`. In a pause, lines wait: do not call `feed`.
     """
 
     def __init__(self, receive: Receive, limit: int = MAX_LINE, trace: Trace | None = None) -> None:

@@ -1,7 +1,6 @@
 """The server's side of stdio: it reads messages from its standard input, and writes messages to its standard output.
 
-Only messages may go to stdout, because the client decodes every line, even the output of a `print` in a tool. So
-`claimed_stdio` hides descriptors 0 and 1 from the tools.
+The client decodes every line of stdout, even the output of a `print`, so `claimed_stdio` hides stdout from the tools.
 
 Spec:  basic/transports#stdio (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
 Used by: server/server.py
@@ -144,8 +143,7 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
     def eof_received(self) -> bool:
         """End the session, because the client has closed our input. Return True to keep a socket open for output."""
         self._lines.feed_eof(lambda: self.report_end(None))
-        # Lines may still wait, because the dispatcher has paused reading. They have time while the client reads, and -1
-        # makes the first call wait in any case.
+        # Lines that wait in a pause of reading have time while the client reads. (-1 makes the first call wait too.)
         self._end_unless_read(-1)
         return True
 

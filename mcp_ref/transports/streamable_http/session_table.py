@@ -4,12 +4,10 @@ A server MAY assign a session id in the `Mcp-Session-Id` header of the response 
 then repeat on every request [2025-11-25 basic/transports#session-management].
 
 Rules, and their reasons:
-- An id is random (192 bits from the operating system), because an attacker who guesses one could send requests in
-  another client's session, or read its streams (session hijacking). With `Server(node="a")`, it begins with "a.", so
-  that a load balancer finds the process.
+- An id is random (192 bits), because an attacker who guesses one could send requests in another client's session, or
+  read its streams (session hijacking). With `Server(node="a")`, it begins with "a.", for a load balancer.
 - A session belongs to the principal (the authenticated caller) that opened it, so a stolen id is useless to others.
-- A request for another principal's session gets 404, like one for an unknown session, because another status would tell
-  an attacker that a guessed id exists.
+- A request for another principal's session gets 404, as for an unknown one, or guessing would show which ids exist.
 - The number of sessions is limited, and idle ones end, because a client can disappear without sending DELETE. Each
   caller has a share of them and of their memory, above which a new session ends an idle one of this caller.
 
