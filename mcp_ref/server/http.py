@@ -7,9 +7,6 @@
     /livez and others    for load balancers, with `health=True` (health.py)
     others               the author's `routes=` (routes.py)
 
-By default a server listens only on the loopback address 127.0.0.1, and refuses a request whose Host or Origin header
-names another machine (DNS rebinding, see checks.py) [2025-11-25 basic/transports#security-warning].
-
 Streamable HTTP replaced HTTP+SSE in 2025-03-26 [2025-03-26 changelog#major-changes], but a server can support both, so
 that old clients still work [2025-11-25 basic/transports#backwards-compatibility].
 

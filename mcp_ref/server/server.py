@@ -271,10 +271,9 @@ class Server:
         return self.catalog.service.stats()
 
     async def drain(self, seconds: float = 10.0) -> None:
-        """Prepare to stop: begin no more sessions, end the subscriptions, and let the requests in flight finish.
+        """Prepare to stop: begin no more sessions, end the subscriptions, and wait at most `seconds` for open requests.
 
         `run_http` does so at SIGTERM. Under a framework that gets the signal itself, call this before `close()`.
-        `seconds` is the maximum time to wait.
         """
         await self.catalog.service.drain(seconds)
 
@@ -305,8 +304,7 @@ class Server:
         After SIGTERM, requests in flight have `drain_seconds` to finish (main.py). The arguments `host`, `port` (here
         8000 by default), `ssl` and `http_limits` are as in `serve_http`.
 
-        Raise RuntimeError if an event loop runs already, and SystemExit, whose text says why, if the address is not
-        available or the lifespan failed.
+        Raise RuntimeError in an event loop, and SystemExit if the address is not available or the lifespan failed.
         """
         listening = self.serve_http(host, port, ssl=ssl, http_limits=http_limits, **options)
         run_http_program(listening, self.catalog.service, self.info.name, f"{host}:{port}", drain_seconds)

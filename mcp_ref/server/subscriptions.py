@@ -6,8 +6,7 @@ the open request itself is the subscription [2026-07-28 changelog#major-changes]
 Threats:
     listen-without-scope: changes of a resource that needs a scope; a caller without it; names the resource in the
         filter; the accepted part of the filter leaves it out, and each update is checked again.
-    listen-after-expiry: later changes; a caller whose access token has expired; keeps the stream open; the subscription
-        ends when the token expires.
+    listen-after-expiry: later changes; a caller whose token has expired; keeps the stream open; the subscription ends.
 
 Spec:  2026-07-28 basic/patterns/subscriptions
 """
