@@ -30,24 +30,20 @@ Change = tuple[str, str | None]
 """The method of a notification, and the changed URI or task id (None for a changed list)."""
 
 
-class Announcer:
-    """A session or subscription that announces changes to its client. Equal queued changes are sent once."""
+class Announcer(Protocol):
+    """A session or subscription that announces changes to its client."""
 
     loop: asyncio.AbstractEventLoop
-    caller = ""  # `Access.caller`, whose share of the memory the queued changes use
-    shares: Shares  # of all queued changes, set by `Announcers.add`
+    caller: str = ""  # `Access.caller`, whose share of the memory the queued changes use
+    shares: Shares  # the `Announcers.queued` of the server
     task_ids: Collection[str] = ()  # of the subscribed tasks
     _changes: CountedQueue | None = None  # None if no change is queued
     _sender: asyncio.Task[None] | None = None  # sends the queued changes, as fast as the client reads
 
-    def subscribed_uris(self) -> Collection[str]:
-        raise NotImplementedError
-
-    def wants(self, method: str, subject: str | None) -> bool:
-        raise NotImplementedError
-
-    def send_change(self, method: str, subject: str | None) -> None:
-        raise NotImplementedError
+    def subscribed_uris(self) -> Collection[str]: ...
+    def wants(self, method: str, subject: str | None) -> bool: ...
+    def send_change(self, method: str, subject: str | None) -> None: ...
+    async def drain_changes(self) -> None: ...
 
     @property
     def is_ready(self) -> bool:
@@ -58,9 +54,6 @@ class Announcer:
     def has_room(self) -> bool:
         """True if a change can be sent now. Otherwise an asyncio task sends the changes."""
         return False
-
-    async def drain_changes(self) -> None:
-        raise NotImplementedError
 
     def announce(self, method: str, subject: str | None) -> None:
         """Send a change if the client wants it: at once if there is room for it, or else from the queue."""
@@ -109,12 +102,8 @@ class Announcers(set[Announcer]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.queued = Shares("queued changes", MAX_QUEUED_BYTES_PER_CALLER, MAX_QUEUED_BYTES)
+        self.queued = Shares("queued changes", MAX_QUEUED_BYTES_PER_CALLER, MAX_QUEUED_BYTES)  # of all of them
         self._changes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Change, None]] = WeakKeyDictionary()
-
-    def add(self, announcer: Announcer, /) -> None:
-        announcer.shares = self.queued
-        super().add(announcer)
 
     def announce(self, method: str, subject: str | None = None) -> None:
         """Announce a change to all clients, from any thread. `subject` is the changed URI or task id."""

@@ -270,4 +270,4 @@ def _find_route(catalog: Catalog, name: str, revision: Revision) -> Route:
 def _listen(params: Any, context: RequestContext) -> Awaitable[object]:
     from .subscriptions import listen  # lazy: most clients never subscribe
 
-    return listen(cast(StatelessRequest, context.channel), params, context)
+    return listen(cast(StatelessRequest, context.channel), params.notifications, context)

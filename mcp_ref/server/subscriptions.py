@@ -24,12 +24,7 @@ from ..basic.cancellation import CancelledNotificationParams
 from ..basic.channel import Channel, RequestContext
 from ..basic.lifecycle import declares
 from ..basic.meta import EmptyResult
-from ..basic.subscriptions import (
-    MAX_RESOURCES,
-    SubscriptionFilter,
-    SubscriptionsAcknowledgedNotificationParams,
-    SubscriptionsListenRequestParams,
-)
+from ..basic.subscriptions import MAX_RESOURCES, SubscriptionFilter, SubscriptionsAcknowledgedNotificationParams
 from ..basic.versioning import SUBSCRIPTION_ID, MissingCapability
 from ..codec import codec_for
 from ..features.task_augmentation import EXTENSION, EXTENSION_CAPABILITY
@@ -42,7 +37,7 @@ from .context import YIELD_INTERVAL
 
 
 class ListeningChannel(Channel, Protocol):
-    """The channel of a `subscriptions/listen` request: `StatelessRequest` in stateless.py."""
+    """The part of `StatelessRequest` (stateless.py) that serves `subscriptions/listen`."""
 
     catalog: Catalog
     open_subscriptions: OpenSubscriptions
@@ -52,13 +47,13 @@ class ListeningChannel(Channel, Protocol):
 
 
 class OpenSubscription(Announcer):
-    """One open `subscriptions/listen` request. It keeps little memory, because over HTTP there can be thousands."""
+    """One open `subscriptions/listen` request, which takes little memory, because over HTTP there can be thousands."""
 
     def __init__(
         self, accepted: SubscriptionFilter, resources: Subscriptions, channel: ListeningChannel, id: RequestId
     ) -> None:
         self.loop, self._catalog, self._accepted, self._id = channel.loop, channel.catalog, accepted, id
-        self.task_ids = accepted.task_ids or ()
+        self.shares, self.task_ids = channel.catalog.announcers.queued, accepted.task_ids or ()
         self._members, self._resources = channel.open_subscriptions.members, resources
         self._revision, self._task_owner = channel.revision, channel.task_owner
         self._send_notification, self._drain = channel.send_notification, channel.drain_notifications
@@ -116,18 +111,12 @@ class OpenSubscription(Announcer):
         return self._resources
 
     def wants(self, method: str, subject: str | None) -> bool:
-        accepted = self._accepted
-        match method:
-            case "notifications/tasks":
-                return subject in self.task_ids
-            case "notifications/tools/list_changed":
-                return accepted.tools_list_changed is True
-            case "notifications/prompts/list_changed":
-                return accepted.prompts_list_changed is True
-            case "notifications/resources/list_changed":
-                return accepted.resources_list_changed is True
-            case _:
-                return subject is not None and self._update(subject) is not None
+        if method == "notifications/tasks":
+            return subject in self.task_ids
+        if subject is not None:
+            return self._update(subject) is not None
+        _, feature, _ = method.split("/")  # the names of the fields of `SubscriptionFilter` contain it
+        return getattr(self._accepted, f"{feature}_list_changed") is True
 
     def send_change(self, method: str, subject: str | None) -> None:
         if subject is None:
@@ -189,16 +178,14 @@ async def _accept(
     )
 
 
-async def listen(
-    channel: ListeningChannel, params: SubscriptionsListenRequestParams, context: RequestContext
-) -> EmptyResult:
+async def listen(channel: ListeningChannel, wanted: SubscriptionFilter, context: RequestContext) -> EmptyResult:
     """Serve `subscriptions/listen` until the client cancels the request, or the server ends the subscription.
 
     Over HTTP, return at once, and let the transport hold back the response, so that no asyncio task waits for the end.
     If the server has middleware, wait here, because for middleware a request ends when its handler returns.
     """
     subscriptions = Subscriptions(channel.catalog.service.subscribed)
-    accepted = await _accept(params.notifications, subscriptions, channel, context.access)
+    accepted = await _accept(wanted, subscriptions, channel, context.access)
     subscription = OpenSubscription(accepted, subscriptions, channel, context.request_id)
     if context.access is not None:
         subscription.caller = context.access.caller
