@@ -140,10 +140,7 @@ class Server:
         return self.catalog.service.state
 
     def tool(self, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]:
-        """Return a decorator that registers a function as a tool, whose input schema comes from its signature.
-
-        The default `name` is the function's name.
-        """
+        """Return a decorator that registers a function as a tool, which gets its schema and default `name` from it."""
         return registering("tool", name, lambda function: self.tools.add(function, name, **options))
 
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
@@ -155,10 +152,7 @@ class Server:
         return registering("resource", uri, lambda function: self.resources.add(uri, function, **options))
 
     def prompt(self, name: str | None = None, **options: Unpack[PromptOptions]) -> Callable[[F], F]:
-        """Return a decorator that registers a function as a prompt. Its `str` parameters become prompt arguments.
-
-        The default `name` is the function's name.
-        """
+        """Return a decorator that registers a function as a prompt with its `str` parameters and default `name`."""
         return registering("prompt", name, lambda function: self.prompts.add(function, name, **options))
 
     def completion(self, target: str, argument: str) -> Callable[[F], F]:
@@ -172,9 +166,8 @@ class Server:
         """Return `function`, a coroutine function that from now on runs around each request: `@server.middleware`.
 
         It is called with the request (`ServedRequest`), the context, and the function `proceed`, which returns the
-        result. The function that was added first is the outermost (middleware.py).
-
-        Raise RuntimeError if the server serves clients already.
+        result. The function that was added first is the outermost (middleware.py). Raise RuntimeError if the server
+        serves clients already.
         """
         from .middleware import add_middleware  # lazy: few servers need it
 
@@ -208,10 +201,7 @@ class Server:
         return registering("on_change", feature, lambda function: functions.append(function))
 
     def list_changed(self, feature: Literal["tools", "resources", "prompts"]) -> None:
-        """Notify the clients that the list of a `feature` has changed, for example a title in it, from any thread.
-
-        `add` and `remove` do so automatically.
-        """
+        """Notify the clients, from any thread, that a `feature`'s list has changed. `add` and `remove` do so too."""
         self.catalog.announcers.announce(self._changed_method(feature))
 
     def _changed_method(self, feature: str) -> str:
@@ -233,10 +223,7 @@ class Server:
         await session.finish()
 
     async def serve_stdio(self) -> None:
-        """Serve the client on standard input and output, until the input ends.
-
-        Meanwhile `print` writes to standard error and `input()` reads nothing, so that tools cannot disturb messages.
-        """
+        """Serve on stdin and stdout until stdin ends. Meanwhile, `print` goes to stderr and `input()` reads nothing."""
         with claimed_stdio() as (source, sink):
             await self.serve(StdioServerTransport(source, sink, trace=self.trace or trace_from_environment("server")))
 
@@ -302,9 +289,8 @@ class Server:
         """Run a program that serves over HTTP until SIGINT or SIGTERM arrives. Print the URL on standard error.
 
         After SIGTERM, requests in flight have `drain_seconds` to finish (main.py). The arguments `host`, `port` (here
-        8000 by default), `ssl` and `http_limits` are as in `serve_http`.
-
-        Raise RuntimeError in an event loop, and SystemExit if the address is not available or the lifespan failed.
+        8000 by default), `ssl` and `http_limits` are as in `serve_http`. Raise RuntimeError if an event loop runs
+        already, and SystemExit, whose text says why, if the address is not available or the lifespan failed.
         """
         listening = self.serve_http(host, port, ssl=ssl, http_limits=http_limits, **options)
         run_http_program(listening, self.catalog.service, self.info.name, f"{host}:{port}", drain_seconds)
