@@ -3,8 +3,8 @@
 All clients share one catalog. For each new method, a session or a stateless request calls `find_route` (session.py),
 which checks that the revision has the method and that the server declares its capability, and asks for the handler.
 
-The server declares a feature when the author adds its first item, such as the first prompt. Since a client uses only
-declared capabilities [2025-11-25 basic/lifecycle#operation], a server without prompts gets no prompt requests.
+The server declares a feature when the author adds its first item. Since a client uses only declared capabilities
+[2025-11-25 basic/lifecycle#operation], a server without prompts, for example, gets no prompt requests.
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover, basic/patterns/subscriptions,
        server/tools#list-changed-notification, server/resources#subscriptions (2024-11-05 to 2025-11-25)
@@ -56,7 +56,7 @@ class Catalog:
         if page_size < 1:
             raise ValueError(f"page_size, the number of items in a page, must be at least 1, not {page_size}")
         self.info, self.instructions = info, instructions
-        self.info_as_json: dict[Revision, Object] = {}
+        self.info_as_json: dict[Revision, Object] = {}  # filled by stateless requests
         self.cache_hints = hints_by_method(options.get("cache_ttl", 0.0), options.get("cache_scope", "public"))
         self.state_key = checked_key(options.get("state_key"))
         self.revisions = sorted_revisions(revisions)
@@ -124,7 +124,7 @@ class Catalog:
         return self.resources.variables_of(ref.uri) if "resources" in self.used_features else None
 
     def check(self) -> None:
-        """Raise ValueError if there are completions for an unknown argument. Call this before serving begins."""
+        """Raise ValueError if there are completions for an unknown argument. Called before serving begins."""
         if "completions" in self.used_features:
             self.completions.check()
 
@@ -143,8 +143,7 @@ class Catalog:
         )
 
     def declares(self, method: Method) -> bool:
-        newest = self.revisions[-1]  # which is a modern one, because only stateless requests call this method
-        capabilities = codec_for(newest).encode(self.capabilities())
+        capabilities = codec_for(self.revisions[-1]).encode(self.capabilities())  # only stateless requests call this
         return method.capability is None or declares(capabilities, method.capability)
 
     def handler(self, method: Method) -> Handler | None:
@@ -182,7 +181,7 @@ class Catalog:
         return DiscoverResult(names, self.capabilities(), self.instructions)
 
     async def _close_tasks(self) -> None:
-        if "tasks" in self.__dict__:  # the cached property has been used
+        if "tasks" in self.__dict__:  # the server has tasks
             await self.tasks.close()
 
 
