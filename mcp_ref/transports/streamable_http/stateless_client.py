@@ -95,17 +95,15 @@ class StatelessRequests:
             return None
         if response.status >= 300:
             return http_error_text(response, body)
-        if not body:
-            return "the response is empty"
-        return f"the body of type {kind or '(none)'} is not the JSON-RPC response"
+        return f"the body of type {kind or '(none)'} is not the JSON-RPC response" if body else "the response is empty"
 
     async def _read_events(self, request: Request, response: HttpResponse, receive: Receive) -> bool:
         """Deliver the messages of an event stream. Return True if the JSON-RPC response was among them."""
         parser, waits_for = EventParser(MAX_RESPONSE), partial(eq, request.id)
         async for piece in response:
             for event in parser.feed(piece):
-                if event.data and event.event == "message":
-                    frame = event.data
+                frame = event.data
+                if frame and event.event == "message":
                     if self._trace is not None:
                         self._trace("<-", frame)
                     message = decode(frame) if len(frame) <= MAX_UNREQUESTED else decode_large(frame, waits_for)
@@ -130,10 +128,7 @@ def suggests_legacy_era(status: int) -> bool:
 
 
 def _error_for(request: Request, status: int, error: ErrorResponse) -> ErrorResponse | None:
-    """Return the error with the request's id, or None if it has the id of another request.
-
-    Return None too if it is an error of `server/discover` that does not show which revisions the server supports.
-    """
+    """Return the error with the request's id, or None if it belongs to another request, or (a probe) shows no era."""
     if error.id is not None and error.id != request.id:
         return None
     refused = status >= 300 and not suggests_legacy_era(status) and error.error.code not in MODERN_ERROR_CODES
@@ -143,7 +138,7 @@ def _error_for(request: Request, status: int, error: ErrorResponse) -> ErrorResp
 
 
 def error_in(body: bytes) -> ErrorResponse | None:
-    message = decode(body) if body else None
+    message = decode(body)
     return message if isinstance(message, ErrorResponse) else None
 
 
