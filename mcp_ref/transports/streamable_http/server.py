@@ -209,16 +209,13 @@ class StreamableHttpEndpoint:
         return await self.table.find(checked.session_id, access)
 
     def _is_stateless(self, message: Incoming, checked: CheckedRequest) -> bool:
-        """Return True if `_meta` has a revision, the header is not legacy, or this endpoint has no legacy revision.
-
-        The header of `initialize` does not count, because its body negotiates the revision.
-        """
         params = message.params if isinstance(message, (Request, Notification)) else {}
         if "_meta" in params and is_stateless(params):
             return True
-        if isinstance(message, Request) and message.method == "initialize" and self._checks.session_revisions:
-            return False
-        return checked.names_modern or not self._checks.session_revisions
+        if not self._checks.session_revisions:
+            return True
+        is_initialize = isinstance(message, Request) and message.method == "initialize"
+        return checked.names_modern and not is_initialize  # whose body negotiates the revision, not the header
 
     def _post_stateless(self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access) -> Rest:
         if self._trace is not None:
