@@ -68,7 +68,6 @@ async def negotiate(
     """Open a session, make it use a common revision, and store the server's name and instructions in it.
 
     Try once more if `known_era` (of an earlier client) is wrong, or a legacy process (`is_process`) ends at the probe.
-
     Raise UnsupportedRevision without a common revision, RequestTimeout, or the other exceptions of `Session.request`.
     """
     session = await open_session()

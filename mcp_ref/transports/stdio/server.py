@@ -127,11 +127,9 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
             self._paused_check = loop.call_later(PAUSED_CHECK_SECONDS, self._check_paused_input, unread_now)
 
     def _check_paused_input(self, unread_before: float) -> None:
-        """End the session if the client has closed our input (unnoticed by asyncio in a pause) and reads no output.
-
-        The closed input alone is not enough, because `cat requests | server | less` closes it early too.
-        """
         unread = self._unread()
+        # End the session of a client that reads nothing and has closed our input, which asyncio does not notice in a
+        # pause. The closed input alone says little, because `cat requests | server | less` closes it early too.
         if unread >= unread_before and system.SYSTEM.has_hung_up(self._source):
             self.report_end(None)
         else:
