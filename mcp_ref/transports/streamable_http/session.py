@@ -141,13 +141,10 @@ class Stream:
         self.first_unsent = self.first_unsent or id  # the store has it for a client that resumes, or listens next
 
     def begin_replay(self, response: StreamingResponse, ends_at: float | None = None) -> None:
-        """Reserve the stream for this response, which sends missed events until `attach`.
-
-        At `ends_at`, in seconds since 1970, the access token expires, so the client must resume with a new one.
-        """
+        """Reserve the stream for this response, which sends missed events until `attach`."""
         self._end_response(REPLAYING)  # if there is one, because a client that reconnects no longer reads it
         self._response = response
-        if ends_at is not None:
+        if ends_at is not None:  # in seconds since 1970; the token expires, so the client must resume with a new one
             left = max(0.0, ends_at - time.time())
             self._expiry = asyncio.get_running_loop().call_later(left, response.close)
 
