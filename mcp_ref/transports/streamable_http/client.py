@@ -9,9 +9,6 @@
 After the handshake, the client sends a GET, whose response is the listening stream, for messages of the server that
 belong to no request. Stateless requests (from 2026-07-28) need neither a handshake nor the GET.
 
-After a 404, the client MUST begin a new session, so that the user does not notice that the server has restarted. A
-client that closes SHOULD delete its session, which the server would otherwise store until its idle time ends.
-
 Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25)
 """
 
@@ -319,7 +316,7 @@ class StreamableHttpClientTransport(Transport):
         responses: list[Incoming] = []
         try:
             with self._time_limits.timeout(RENEWAL_SECONDS):
-                # [2025-11-25 basic/transports#session-management] the client MUST begin a new one, without the old id
+                # [2025-11-25 basic/transports#session-management] after a 404, a client MUST begin a new one without id
                 await self._post(initialize, encode(initialize), [initialize.id], responses.append)
                 why = _failure_in(responses) or ("the revision has changed" if self._revision != revision else None)
                 if why is None:
@@ -337,7 +334,6 @@ class StreamableHttpClientTransport(Transport):
         return why
 
     def _use_session(self, session: str | None, revision: Revision | None) -> None:
-        """Send further messages in this session and revision."""
         self._session, self._revision = session, revision
         self._headers = dict(self._own_headers)
         if session is not None:
