@@ -22,9 +22,6 @@ Reasons:
 - 6: a browser lets every web page send a form or plain text to every server, but before a page sends JSON to another
   server, the browser asks that server for permission (a preflight request).
 
-Servers MUST validate `Origin`, and since 2025-11-25 MUST refuse an invalid one with 403. Since 2025-06-18, they MUST
-refuse an unsupported `MCP-Protocol-Version` with 400 (basic/headers.py).
-
 Spec:  basic/transports#security-warning, #protocol-version-header (2025-03-26 to 2025-11-25);
        2026-07-28 basic/transports/streamable-http
 """
