@@ -90,8 +90,7 @@ class Client(ClientRequests):
         cache = options.get("cache", True)
         if not isinstance(cache, ResponseCache):
             cache = ResponseCache(max_results=None if cache else 0)
-        invalidate = partial(cache.invalidate, target.cache_key[0])
-        self._notifications = ServerNotifications(options, invalidate)
+        self._notifications = ServerNotifications(options, partial(cache.invalidate, target.cache_key[0]))
         custom_methods: dict[str, CustomMethod] = {}
         make_session = partial(
             ClientSession, options.get("limits"), self._handlers, cache, lambda: target.cache_key,
@@ -283,14 +282,10 @@ class Client(ClientRequests):
 
         context = completion.CompleteContext(arguments) if arguments is not None else None
         params = completion.CompleteRequestParams(ref, completion.CompleteArgument(argument, value), context)
-        result = await self.request("completion/complete", params, completion.CompleteResult, timeout)
-        return result.completion
+        return (await self.request("completion/complete", params, completion.CompleteResult, timeout)).completion
 
     async def set_roots(self, roots: RootPaths | LazyRoots) -> None:
-        """Replace the `roots` (paths, `file://` URIs, `Root`s, or a function that returns them). Notify the server.
-
-        Raise CapabilityError if the client was created without `roots`.
-        """
+        """Replace the `roots` (as in `ClientOptions`) and notify the server. Raise CapabilityError without roots."""
         if self._handlers is None or self._handlers.roots is None:
             raise CapabilityError("the client did not declare roots: create it with roots=[], or with a list of roots")
         self._handlers.set_roots(roots)
