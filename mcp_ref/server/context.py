@@ -162,8 +162,7 @@ class Context(InputRequests, Generic[S]):
     async def notify(self, method: str, params: object = None, *, extension: str | None = None) -> None:
         """Send a notification with a custom `method`, such as `com.example/found`. `params` is a dataclass or a dict.
 
-        By default, `extension` is the first two parts of the name. In 2026-07-28, raise CapabilityError if the client
-        did not declare it.
+        By default, `extension` is the first two parts of the name. Raise CapabilityError if a modern client lacks it.
         """
         from ..features import custom_methods  # lazy: few handlers send custom notifications
 
