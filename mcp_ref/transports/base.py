@@ -70,10 +70,7 @@ class Transport(MessageTransport, Protocol):
         """Open the transport, and from now on pass each message to `receive`. Raise ConnectionClosed on failure."""
 
     def close_stream(self, related: RequestId) -> bool:
-        """Close the connection on which the peer waits for the response to its request `related`.
-
-        The request continues, and the peer reconnects. Return False if the peer cannot reconnect.
-        """
+        """Close the stream of the peer's open request `related`. Return False if the peer cannot reconnect."""
         return False
 
     async def close(self) -> None:
