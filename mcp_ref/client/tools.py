@@ -21,7 +21,7 @@ from ..basic.headers import parameter_headers
 from ..basic.meta import check_meta_keys
 from ..basic.progress import ProgressHandler
 from ..basic.versioning import HEADER_MISMATCH
-from ..extensions.tasks.requestor import RunningTask, cancel_in_background
+from ..extensions.tasks.requestor import RunningTask, result_or_cancel
 from ..extensions.tasks.types import CreateTaskResult, Task, TaskRequestParams
 from ..features.task_augmentation import TaskMetadata
 from ..features.tools import CallToolRequestParams, CallToolResult, ResultChecker, Tool, ToolError
@@ -120,16 +120,13 @@ class ToolCalls:
     async def call_tool(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
     ) -> CallToolResult:
-        """Return the result of a tool call. If it becomes a task, wait for that, and cancel it if the caller leaves."""
+        """Return the result of a tool call. If it becomes a task, wait for that, or cancel it if this is cancelled."""
         response = await self._call(params, on_progress, timeout, max_timeout)
         if isinstance(response, CallToolResult):
             return response
         running = self._running_task(params.name, response)
-        try:
-            return await running.result(max_timeout if max_timeout is not None else timeout)
-        except BaseException:
-            cancel_in_background(running, self._cancellations)
-            raise
+        limit = max_timeout if max_timeout is not None else timeout
+        return await result_or_cancel(running, limit, self._cancellations)
 
     @staticmethod
     def read(name: str, result: CallToolResult, returns: type[T]) -> T:

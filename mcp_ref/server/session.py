@@ -144,11 +144,7 @@ class ServerSession(Session, Announcer):
         created = await self.request(method, params, requestor.CreateTaskResult, timeout=timeout, related=related)
         send = partial(self.request, timeout=DEFAULT_TIMEOUT, related=related)
         running = requestor.RunningTask(send, self.revision, created.task, result)
-        try:
-            return await running.result(timeout)
-        except BaseException:
-            requestor.cancel_in_background(running, self._cancelling)
-            raise
+        return await requestor.result_or_cancel(running, timeout, self._cancelling)
 
     def phase_error(self, method: str) -> str | None:
         if self.phase is OPERATING and method != "initialize":

@@ -43,7 +43,7 @@ MAX_INPUT_REQUESTS = 1000
 """Maximum number of input requests of one task."""
 
 CANCEL_TIMEOUT_SECONDS = 5.0
-"""Time limit of the request that `cancel_in_background` sends, in seconds."""
+"""Time limit of the cancellation that `result_or_cancel` sends, in seconds."""
 
 
 class SendRequest(Protocol):
@@ -196,17 +196,24 @@ class RunningTask(Generic[T]):
         await end_handlers(tasks.values())
 
 
-def cancel_in_background(running: RunningTask[T], attempts: set[asyncio.Task[None]]) -> None:
-    """Cancel a task in the background. `attempts` keeps the asyncio task until it ends, because asyncio does not."""
+async def result_or_cancel(running: RunningTask[T], timeout: float | None, attempts: set[asyncio.Task[None]]) -> T:
+    """Return the result of a task. If this fails or is cancelled, cancel the task in the background.
 
-    async def cancel() -> None:
-        with contextlib.suppress(McpError, TimeoutError):
-            async with asyncio.timeout(CANCEL_TIMEOUT_SECONDS):
-                await running.cancel()
+    `attempts` keeps the asyncio task that cancels until it ends, because asyncio does not.
+    """
+    try:
+        return await running.result(timeout)
+    except BaseException:
+        attempt = asyncio.get_running_loop().create_task(_cancel(running))
+        attempts.add(attempt)
+        attempt.add_done_callback(attempts.discard)
+        raise
 
-    attempt = asyncio.get_running_loop().create_task(cancel())
-    attempts.add(attempt)
-    attempt.add_done_callback(attempts.discard)
+
+async def _cancel(running: RunningTask[T]) -> None:
+    with contextlib.suppress(McpError, TimeoutError):
+        async with asyncio.timeout(CANCEL_TIMEOUT_SECONDS):
+            await running.cancel()
 
 
 def _interval(task: Task) -> float:
