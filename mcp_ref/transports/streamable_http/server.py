@@ -171,7 +171,6 @@ class StreamableHttpEndpoint:
         return None
 
     def _find_ready(self, id: str) -> HttpSession | None:
-        """Return the session if it can serve a request now, without waiting."""
         session, leases = self.table.by_id.get(id), self.table.store.leases
         if session is None or session.is_paused or session.restoration is not None or not session.initialized.done():
             return None
@@ -259,7 +258,6 @@ class StreamableHttpEndpoint:
         return reply.serve(self._serve_request, access)
 
     async def _get(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
-        """Send the listening stream, or, with `Last-Event-ID`, the later events of a broken stream."""
         session = await self._find_session(checked, access)
         last = checked.last_event_id
         # [2025-11-25 basic/transports#resumability-and-redelivery] a server MUST NOT replay messages of another stream
