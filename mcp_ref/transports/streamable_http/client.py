@@ -354,7 +354,6 @@ class StreamableHttpClientTransport(Transport):
             await self._stateless.readable.wait()
 
     def _deliver(self, unanswered: set[RequestId], deliver: Receive, frame: bytes) -> None:
-        """Decode and deliver a message. If it is a response, remove its request from `unanswered`."""
         if self._trace is not None:
             self._trace("<-", frame)
         message = decode(frame) if len(frame) <= MAX_UNREQUESTED else decode_large(frame, self.waits_for)
