@@ -162,8 +162,13 @@ class ServerSession(Session, Announcer):
         return self.catalog.handler(method)
 
     async def _initialize(self, params: InitializeRequestParams, context: Context) -> InitializeResult:
-        if self.phase is not NEW:
-            self._restart(context)
+        if self.phase is not NEW:  # the client begins a new session on this transport
+            self.dispatcher.cancel_others(context.request_id)
+            if self.initialized.done():
+                self.initialized = self.loop.create_future()
+            self.subscriptions.clear()
+            self.logging_level = "debug"
+            self._remove_tasks()
         revision = lifecycle.choose_revision(params.protocol_version, self.catalog.legacy_revisions)
         self.use_revision(revision)
         declared = self.catalog.capabilities()
@@ -172,14 +177,6 @@ class ServerSession(Session, Announcer):
         self.peer_info = params.client_info
         self.phase = OPERATING if self.initialized.done() else INITIALIZING
         return InitializeResult(revision.name, declared, self.catalog.info, self.catalog.instructions)
-
-    def _restart(self, context: Context) -> None:
-        self.dispatcher.cancel_others(context.request_id)
-        if self.initialized.done():
-            self.initialized = self.loop.create_future()
-        self.subscriptions.clear()
-        self.logging_level = "debug"
-        self._remove_tasks()
 
     def handle_notification(self, method: str, params: object) -> None:
         if isinstance(params, CancelledNotificationParams):
