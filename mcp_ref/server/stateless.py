@@ -260,8 +260,7 @@ def _find_route(catalog: Catalog, name: str, revision: Revision) -> Route:
     def handler_of(method: Method) -> Handler | None:
         return catalog.wrapped(name, _listen) if name == "subscriptions/listen" else catalog.handler(method)
 
-    custom = catalog.custom_methods.get(name)
-    route = find_route(name, revision, "client", catalog.declares, handler_of, custom)
+    route = find_route(name, revision, "client", catalog.declares, handler_of, catalog.custom_methods.get(name))
     if name in SPECIFIED:  # a bridge has a handler for every other method too
         catalog.routes[name] = route
     return route
