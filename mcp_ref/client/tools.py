@@ -49,7 +49,6 @@ class CallOptions(TypedDict, total=False):
 
 
 def _response_type(wire: Object, revision: Revision) -> type[CallToolResponse]:
-    """Return the type of a response to `tools/call`: a result, or a task whose result comes later."""
     is_core_task = revision.tasks_are_core and "task" in wire and "content" not in wire  # 2025-11-25
     # since 2026-07-28, tasks are an extension, and `resultType` names them
     return CreateTaskResult if is_core_task or wire.get("resultType") == "task" else CallToolResult
@@ -161,7 +160,6 @@ class ToolCalls:
     async def _call(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
     ) -> CallToolResponse:
-        """Send `tools/call`, a second time if `_update_for_retry` has removed the cause of an error."""
         if params.task is None:
             self._add_required_task(params)
         session = self._client.connector.usable or await self._client.connector.ready()
