@@ -149,7 +149,6 @@ class Connector:
             self._change_state(ConnectionState.LOST)
 
     async def _restart(self, session: ClientSession) -> None:
-        """Restart the server's process, again and again if it ends at once, but at most `max_restarts` times."""
         while session.ended.done() and self._restarts < self.max_restarts:
             self._restarts += 1
             log.warning("the server's process has ended and is started again")

@@ -54,11 +54,8 @@ class NegotiatingClient:
 
     def no_common_revision_error(self, server_revisions: Sequence[JSON]) -> UnsupportedRevision:
         listed = ", ".join(str(name)[:40] for name in server_revisions[:20]) or "other revisions"
-        return UnsupportedRevision(f"the server speaks {listed}; this client speaks {self.revision_names}")
-
-    @property
-    def revision_names(self) -> str:
-        return ", ".join(map(str, self.revisions))
+        ours = ", ".join(map(str, self.revisions))
+        return UnsupportedRevision(f"the server speaks {listed}; this client speaks {ours}")
 
 
 async def negotiate(
@@ -178,8 +175,9 @@ def _check_legacy_fallback(client: NegotiatingClient, error: Exception) -> None:
     log.debug("the server speaks no modern revision: %s", error)
     if not client.revisions_of("legacy"):
         # [2026-07-28 basic/versioning#compatibility-matrix] the user needs an error that says what to do
+        ours = ", ".join(map(str, client.revisions))
         raise UnsupportedRevision(
-            f"the server does not speak {client.revision_names}: server/discover failed with {str(error)[:200]!r}. "
+            f"the server does not speak {ours}: server/discover failed with {str(error)[:200]!r}. "
             "If the server speaks an earlier revision, leave `revision` out, or name that revision"
         )
 
@@ -201,7 +199,6 @@ def _use_modern_revision(
 
 
 async def _initialize(session: ClientSession, client: NegotiatingClient) -> None:
-    """Perform the handshake with our latest legacy revision, and use the one that the server chooses."""
     offered = client.revisions_of("legacy")[-1]
     session.use_revision(offered)
     session.capabilities = session.codec.encode(client.capabilities)

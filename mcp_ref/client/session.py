@@ -88,7 +88,6 @@ class ClientSession(Session):
         self.instructions = other.instructions
 
     async def _send_stateless(self, method: str, params: Object, send: SendRequest) -> Object:
-        """Return the complete result of a stateless request, from the cache or after rounds of input requests."""
         params = {**params, "_meta": {**cast("Object", params.get("_meta", {})), **self.request_meta}}
         if method in CACHEABLE:
             result = await self._send_cacheable(method, params, send)
@@ -211,8 +210,7 @@ class ClientSession(Session):
         elif method != "notifications/elicitation/complete":
             self._on_notification(method, params)
         elif self._handlers is not None:
-            completed = cast("ElicitationCompleteNotificationParams", params)
-            self._handlers.report_elicitation_end(completed.elicitation_id)
+            self._handlers.report_elicitation_end(cast("ElicitationCompleteNotificationParams", params).elicitation_id)
 
     def _listener(self, params: object) -> Listener | None:
         """Return the listener of the subscription to which a notification belongs, if any."""

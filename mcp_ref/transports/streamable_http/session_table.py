@@ -139,7 +139,6 @@ class SessionTable:
         return session
 
     async def _restore(self, id: str, access: Access) -> HttpSession | None:
-        """Restore a session of an earlier process: handle its stored requests again, without the client."""
         if self._handover is not None:
             await self._handover.refuse(id)
         try:
