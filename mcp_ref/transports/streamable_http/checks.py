@@ -61,8 +61,6 @@ UNIQUE_HEADERS: Final = ("host", "origin", "authorization", "dpop", "content-typ
                    "mcp-protocol-version", "last-event-id")  # fmt: skip
 """The headers that a request must not have twice (check 1)."""
 _PARAMETER_HEADER: Final = re.compile(r"mcp-param-[!#$%&'*+\-.^_`|~0-9a-z]+", re.IGNORECASE)
-PREFLIGHT_SECONDS: Final = 600
-"""Time for which a browser may reuse the response to a preflight request, in seconds."""
 MAX_QUOTED: Final = 100
 """Maximum length of a header value that an error quotes, in characters."""
 Authorize = Callable[[HttpRequest], Awaitable[Access]]
@@ -72,17 +70,13 @@ Authorize = Callable[[HttpRequest], Awaitable[Access]]
 class HttpRefusal(Exception):
     """The refusal of an HTTP request: the status and the reason, which become the response."""
 
-    def __init__(self, status: int, why: str, headers: HeaderList | None = None, code: int = INVALID_REQUEST) -> None:
+    def __init__(self, status: int, why: str, headers: HeaderList | None = None) -> None:
         super().__init__(why)
-        self.status, self.headers, self.code = status, headers or [], code
-
-    def body(self) -> bytes:
-        # [2025-11-25 basic/transports#sending-messages-to-the-server] the body MAY be an error response without an id
-        return encode(ErrorResponse(None, Error(self.code, str(self)), omit_id=True))
+        self.status, self.headers = status, headers or []
 
     def copy(self) -> HttpRefusal:
         """Return a copy to raise, because to raise a stored exception would keep its traceback alive."""
-        return HttpRefusal(self.status, str(self), self.headers, self.code)
+        return HttpRefusal(self.status, str(self), self.headers)
 
 
 def unknown_session() -> HttpRefusal:
@@ -206,7 +200,7 @@ class RequestChecks:
             *checked.cors,
             ("Access-Control-Allow-Methods", ", ".join(self._methods)),
             ("Access-Control-Allow-Headers", sendable),
-            ("Access-Control-Max-Age", str(PREFLIGHT_SECONDS)),
+            ("Access-Control-Max-Age", "600"),  # time for which the browser may reuse this response, in seconds
         ]
 
     def _deferred_failure(self, request: HttpRequest, accepts_json: bool, accepts_sse: bool) -> HttpRefusal | None:
@@ -278,9 +272,9 @@ async def _finish(rest: Coroutine[object, object, None], exchange: Exchange, cor
 
 
 def refuse(exchange: Exchange, refused: HttpRefusal | AccessRefused, cors: HeaderList) -> None:
-    if isinstance(refused, AccessRefused):
-        refused = HttpRefusal(refused.status, str(refused), refused.headers)
-    exchange.respond(refused.status, [*JSON_HEADERS, *refused.headers, *cors], refused.body())
+    # [2025-11-25 basic/transports#sending-messages-to-the-server] the body MAY be an error response without an id
+    body = encode(ErrorResponse(None, Error(INVALID_REQUEST, str(refused)), omit_id=True))
+    exchange.respond(refused.status, [*JSON_HEADERS, *refused.headers, *cors], body)
 
 
 @functools.lru_cache(maxsize=64)  # clients send the same few values
