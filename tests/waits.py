@@ -196,8 +196,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The future or task is done, so its result does not block.",
     ("client/connector.py", "Connector.connect", "self._server_task.result()"):
         "The future or task is done, so its result does not block.",
-    ("client/connector.py", "Connector.pause", "self._closed.wait()"):
-        "It has the time limit `seconds`.",
     ("client/connector.py", "Connector.ready", "asyncio.wait([self._restart_task])"):
         "The task ends after `max_restarts` restarts, or `stop_reconnecting` cancels it.",
     ("client/connector.py", "Connector.stop_reconnecting", "asyncio.wait([self._restart_task])"):
@@ -232,6 +230,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The program's handler ends it, or the cancellation of the request.",
     ("client/session.py", "ClientSession._handle_all", "task.result()"):
         "The future or task is done, so its result does not block.",
+    ("client/subscriptions.py", "ListenRequest._wait_to_retry", "self._client.connector.closed.wait()"):
+        "It has the time limit `seconds`.",
     ("client/subscriptions.py", "ListenRequest.close", "asyncio.wait([self._task])"):
         "The task is cancelled, and all its waits end when they are cancelled.",
     ("client/subscriptions.py", "ListenRequest.open", "asyncio.shield(self._acknowledged)"):

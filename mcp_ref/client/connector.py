@@ -11,7 +11,6 @@ Spec:  basic/lifecycle; 2026-07-28 basic/versioning, basic/transports/stdio#unex
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, MutableMapping
 from enum import Enum, auto
@@ -66,7 +65,7 @@ class Connector:
         self._server_task: asyncio.Task[None] | None = None  # runs the `serve` of an InProcessServer
         self._restart_task: asyncio.Task[None] | None = None
         self._restarts = 0  # number of restarts since the last response
-        self._closed = asyncio.Event()
+        self.closed = asyncio.Event()  # set as soon as the client begins to close
 
     def _change_state(self, state: ConnectionState) -> None:
         if self.state is not ConnectionState.CLOSED:  # which is final
@@ -117,7 +116,7 @@ class Connector:
     async def stop_reconnecting(self) -> None:
         """Change the state to CLOSED, so that the server's process is not restarted, but leave the session open."""
         self._change_state(ConnectionState.CLOSED)
-        self._closed.set()
+        self.closed.set()
         if self._restart_task is not None:
             self._restart_task.cancel()
             await asyncio.wait([self._restart_task])
@@ -167,12 +166,6 @@ class Connector:
         """Return True if the connection is open, and the server is modern and has a command or a URL."""
         is_open = self.state in (ConnectionState.CONNECTED, ConnectionState.RESTARTING)
         return is_open and self.session.revision.era == "modern" and (self.target.is_url or self.target.is_process)
-
-    async def pause(self, seconds: float) -> None:
-        """Sleep until the time is over or the client is closed."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._closed.wait()
 
     async def ready(self) -> ClientSession:
         """Return the session, as soon as the server's process is no longer being restarted."""

@@ -15,6 +15,7 @@ Wire:  C->S resources/subscribe, resources/unsubscribe (legacy); C->S subscripti
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -323,7 +324,12 @@ class ListenRequest:
             self._attempts += 1
             pause = self._pause
             self._pause = min(2 * pause, MAX_RETRY_PAUSE)
-            await self._client.connector.pause(pause)
+            await self._wait_to_retry(pause)
+
+    async def _wait_to_retry(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._client.connector.closed.wait()
 
     async def _listen_once(self) -> None:
         session = await self._client.connector.ready()

@@ -15,9 +15,9 @@ import pytest
 
 from mcp_ref import CapabilityError, Client, ConnectionClosed, Context, RemoteError, RequestTimeout, Server
 from mcp_ref.client import subscriptions
-from mcp_ref.client.connector import MAX_RESTARTS, Connector
+from mcp_ref.client.connector import MAX_RESTARTS
 from mcp_ref.client.requests import ClientRequests
-from mcp_ref.client.subscriptions import Subscription
+from mcp_ref.client.subscriptions import ListenRequest, Subscription
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange
 from mcp_ref.lib.http.sse import encode_event
@@ -564,14 +564,14 @@ async def test_listen_stream_that_breaks_repeatedly_is_requested_with_growing_pa
 ) -> None:
     pauses: list[float] = []
 
-    async def noted(reach: Connector, seconds: float) -> None:
+    async def noted(request: ListenRequest, seconds: float) -> None:
         pauses.append(seconds)
 
     async with scripted() as site:
         site.on("subscriptions/listen", *[listens()] * 8, listens("test://a/x"), listens(then="hold"))
         async with met(site) as client:
             with monkeypatch.context() as patch:
-                patch.setattr(Connector, "pause", noted)
+                patch.setattr(ListenRequest, "_wait_to_retry", noted)
                 async with client.subscribe("test://a") as updates:
                     while await following(updates) != "test://a/x":
                         pass
