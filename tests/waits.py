@@ -524,8 +524,8 @@ WAITS: dict[tuple[str, str, str], str] = {
      "loop.start_tls(transport, connection, context, server_hostname=name)"):
         "It has the time limit `connect` in `HttpClient._connect`.",
     ("lib/http/client.py", "HttpClient._connect",
-     "asyncio.get_running_loop().create_connection(lambda: connection, host, port, ssl=tls, ssl_shutdown_timeout=1.0 if "
-     "tls else None)"):
+     "asyncio.get_running_loop().create_connection(lambda: connection, host, port, ssl=tls, ssl_shutdown_timeout=1.0 "
+     "if tls else None)"):
         "It has the time limit `connect`.",
     ("lib/http/client.py", "HttpClient._send", "connection.send_request(request)"):
         "See `ClientConnection.read_head`.",

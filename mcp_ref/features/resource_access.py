@@ -205,19 +205,18 @@ class ResourceAccess(Generic[R, T]):
         return self._index
 
     def _make_index(self) -> _Index:
-        changes = self._changes  # first of all: another thread can add a resource meanwhile
+        changes = self._changes  # first of all, because another thread can add a resource meanwhile
         registered, scopes_by_uri = tuple(self.templates.values()), tuple(self.resources.scopes.items())
-        # matching all resources takes long: keep the readings if only resources were added
+        # Matching all resources takes long, so keep the readings if only resources were added.
         known = self._index.resources if self._index.registered == registered else {}
         resources = {uri: known.get(uri) or _guarded_readings(uri, registered) for uri, _ in scopes_by_uri}
         by_path: dict[str, list[tuple[frozenset[str], frozenset[str]]]] = {}
         for uri, scopes in scopes_by_uri:
             for reading in resources[uri]:
                 by_path.setdefault(reading.path, []).append((reading.rest, scopes))
-        items = tuple(self.templates.scopes.items())
         converting = [each for each in registered if _converts(each)]
         templates = list[_ProtectedTemplate]()
-        for key, scopes in items:
+        for key, scopes in tuple(self.templates.scopes.items()):
             matcher = self.templates[key].matcher
             templates.append(_protected(key, matcher, scopes))
             for other in _respelled_templates(matcher, converting):
@@ -306,7 +305,7 @@ def expansions(template: Template, uri: str) -> list[str]:
     """Return the URIs that a template makes from its function's arguments for a URI, or [] if it does not match.
 
     A function cannot tell `items://1.0` from `items://1` if it gets a number, or a default from an equal value. So all
-    values get one spelling. The second URI also contains the defaults, the third no value that equals a default.
+    values get one spelling. The second URI also contains the defaults, and the third leaves out values equal to one.
     """
     if (arguments := template.arguments(uri)) is None:
         return []
@@ -366,7 +365,7 @@ def _protected(key: str, matcher: UriTemplate, scopes: frozenset[str]) -> _Prote
 
 
 def _converts(template: Template) -> bool:
-    """Return True if a function gets a value that is not the text of the URI, so that it cannot tell texts apart."""
+    """Return True if a function gets a converted value, such as a number, from which it cannot tell the URI's text."""
     return any(parameter.schema.get("type") != "string" for parameter in template.signature.parameters)
 
 

@@ -1,8 +1,8 @@
 """The dangers of a server's start and of a URL, as texts for the user.
 
 The host shows each of them as a warning. Some environment variables make a program run other programs, or load other
-code, so if a file that is not the user's own sets them, consent to the start is not enough, and the user is asked about
-each of them.
+code. If a file that is not the user's own sets one of these, consent to the start is not enough, so the user is asked
+about each of them.
 
 Threats:
     lookalike-url: the user's trust in a host; a server or a file; spells a URL so that it looks like another host; the

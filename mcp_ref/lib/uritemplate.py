@@ -334,11 +334,13 @@ def _read_unnamed(expression: Expression, text: str) -> list[tuple[Variable, Mat
     separator, variables = expression.operator.separator, expression.variables
     if any(variable.explode for variable in variables[:-1]):
         return None  # a text could belong to two variables
-    pieces = text.split(separator, len(variables) - 1)
-    return [
-        (variable, [_decode(member) for member in piece.split(separator)] if variable.explode else _decode(piece))
-        for variable, piece in zip(variables, pieces, strict=False)
-    ]
+    values: list[tuple[Variable, MatchedValue]] = []
+    for variable, piece in zip(variables, text.split(separator, len(variables) - 1), strict=False):
+        if variable.explode:
+            values.append((variable, [_decode(member) for member in piece.split(separator)]))
+        else:
+            values.append((variable, _decode(piece)))
+    return values
 
 
 def _read_named(expression: Expression, text: str) -> list[tuple[Variable, MatchedValue]] | None:

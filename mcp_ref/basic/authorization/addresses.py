@@ -173,7 +173,8 @@ def may_connect(address: str, server: str, private_networks: bool = False) -> bo
     """
     if address == server:
         return True
-    allowed, own = Reach.PRIVATE_NETWORK if private_networks else Reach.INTERNET, reach_of(server)
+    allowed = Reach.PRIVATE_NETWORK if private_networks else Reach.INTERNET
+    own = reach_of(server)
     if own is not Reach.NOWHERE:
         allowed = max(allowed, own)
     return reach_of(address) <= allowed

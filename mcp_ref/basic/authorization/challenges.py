@@ -14,9 +14,9 @@ By RFC 9110, a response can have several fields, a field several challenges, and
     Negotiate dG9rZW4=, Bearer error_description="use scope=\\"all\\", please", scope=files:read
 
 A search for `scope=` would find the text of the description, and the user would be asked for a scope that no server
-demanded, so this module parses. It ignores a field that breaks the grammar as a whole, and also a challenge with a
-duplicate parameter, which two readers could understand differently. Written values are reduced to the characters of RFC
-6750, section 3, because a quotation mark in a scope would end the string, and add parameters of an attacker's choice.
+demanded, so this module parses. It ignores a whole field that breaks the grammar, and a challenge with a duplicate
+parameter, which two readers could understand differently. Written values are reduced to the characters of RFC 6750,
+section 3, because a quotation mark in a scope would end the string, and add parameters of an attacker's choice.
 
 Spec:  2026-07-28 basic/authorization/index#runtime-insufficient-scope-errors, #scope-selection-strategy;
        RFC 9110, section 11; RFC 6750, sections 2.1 and 3; RFC 9449, section 7.1; RFC 9728, section 5.1

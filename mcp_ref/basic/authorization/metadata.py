@@ -1,9 +1,8 @@
 """JSON documents of authorization: which members a client or server uses, and how each is read.
 
-Peers differ in everything that is optional, so a reader that demands valid values in members that it does not use would
-fail at servers that work. Therefore unknown members are ignored, and null, "" and unusable items of a list count as
-absent. A member that is used but has another type is an error that names it. An identifier is kept as it came, byte for
-byte.
+Peers differ in everything that is optional, so a reader that checked members that it does not use would fail at servers
+that work. Therefore unknown members are ignored, and null, "" and unusable items of a list count as absent. A member
+that is used but has another type is an error that names it. An identifier is kept as it came, byte for byte.
 
 Spec:  2026-07-28 basic/authorization/authorization-server-discovery; 2026-07-28
        basic/authorization/client-registration; RFC 6749, sections 5.1 and 5.2; RFC 7591,

@@ -233,10 +233,10 @@ class Protection:
         headers: Iterable[tuple[str, str]] = (),
     ) -> AccessRefused:  # fmt: skip
         """Return a refusal with a challenge for each scheme that this server accepts."""
-        scopes, text = sorted(self.scopes if scopes is None else scopes), reason if error else ""
+        scopes = sorted(self.scopes if scopes is None else scopes)
         challenges = [
-            write_challenge(scheme, resource_metadata=self._document, scopes=scopes, error=error, description=text,
-                            algorithms=ALGORITHMS if scheme == "DPoP" else ())
+            write_challenge(scheme, resource_metadata=self._document, scopes=scopes, error=error,
+                            description=reason if error else "", algorithms=ALGORITHMS if scheme == "DPoP" else ())
             for scheme in self._schemes
         ]  # fmt: skip
         return AccessRefused(status, reason, [("WWW-Authenticate", ", ".join(challenges)), *headers])

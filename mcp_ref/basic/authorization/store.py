@@ -4,7 +4,7 @@
     grant|<MCP server's URL>   the tokens, their issuer, and all that a refresh needs
     issuer|<client id>         the only issuer that gets the credentials of a client without a user
 
-A program that keeps them need not ask its user to sign in at each start. But a refresh token works for months, for
+A program that keeps them need not ask its user to sign in at each start. But a refresh token works for months, during
 which a thief of the file would have the user's rights, so clients MUST store tokens securely.
 [2026-07-28 basic/authorization/security-considerations#token-theft] `FileStore` therefore
 - creates its file readable by its owner alone, from the first byte on, and refuses a file that others could read;

@@ -1,8 +1,8 @@
 """The interface of a store of tasks in a database, which several processes share.
 
 Each process runs its own tasks, and can serve requests about all of them. It has a lease of each task that it runs. A
-task that is over never changes: `put` checks this in one step with the write, so it does not matter which process is
-faster, the one that completes a task, the one that cancels it, or the one that finds its lease ended.
+task that is over never changes, which `put` checks in the same step as the write. So one process can complete a task
+while another cancels it or finds its lease ended, and the faster one wins.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Used by: shared_tasks.py. Uses: types.py. An adapter: examples/many_machines/redis_tasks.py

@@ -114,7 +114,7 @@ class MemoryTaskStore(TaskStore):
         max_tasks_per_caller: maximum number of tasks of one caller (see `MAX_TASKS_PER_CALLER`).
         max_bytes: maximum memory of all results, errors, input requests and status messages, in bytes, as estimated by
             `memory_of`.
-        max_bytes_per_caller: maximum memory of one caller's results, errors, input requests and status messages, in bytes.
+        max_bytes_per_caller: maximum memory of those of one caller's tasks, in bytes.
         clock: function that returns the time, in seconds since the epoch.
     """
 
@@ -199,7 +199,8 @@ class MemoryTaskStore(TaskStore):
         return kept.task if kept is not None and kept.owner == owner and kept.expires_at > self._clock() else None
 
     def page(self, owner: str, cursor: str | None) -> tuple[list[Task], str | None]:
-        after, now = 0 if cursor is None else serial_of(cursor), self._clock()
+        now = self._clock()
+        after = 0 if cursor is None else serial_of(cursor)
         found = [kept for kept in self._tasks.values() if kept.owner == owner and kept.expires_at > now]
         rest = [kept for kept in found if kept.serial > after]
         # [2025-11-25 basic/utilities/tasks#task-listing] a page MUST have nextCursor if more tasks follow

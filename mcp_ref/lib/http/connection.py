@@ -41,7 +41,7 @@ MAX_REFUSED: Final = 8
 """Maximum number of connections over the limit that stay open until their clients have read the status 503."""
 
 _EAGER: Final[dict[str, bool]] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
-"""Options of an `asyncio.Task` that runs at once, up to its first wait, where most requests end, so that they cost no
+"""Options of an `asyncio.Task` that runs at once until it has to wait. Most requests end before that, and so cost no
 iteration of the event loop. Python 3.11 has no such tasks."""
 
 _PLAIN_TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]

@@ -139,7 +139,8 @@ def if_then_else(reader: SchemaReader) -> Keyword | None:
         return None
     condition = schemas["if"]
     then, otherwise = schemas.get("then"), schemas.get("else")
-    on_true, on_false = (then.check if then else accept_any), (otherwise.check if otherwise else accept_any)
+    on_true = then.check if then else accept_any
+    on_false = otherwise.check if otherwise else accept_any
     _, cost = _checks_and_cost(list(schemas.values()))
 
     def check(instance: JSON, budget: Budget) -> bool:

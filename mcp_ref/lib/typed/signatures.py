@@ -142,7 +142,8 @@ def signature_of(
         output = conversion.schema
     schema, is_async = _input_schema(parameters, rest), _is_async(function)
     reserved = fixed.union(contexts) if contexts else fixed
-    context, read_extra = next(iter(contexts), None), rest.read if rest else None
+    context = next(iter(contexts), None)
+    read_extra = rest.read if rest else None
     return Signature(
         name, description, parameters, schema, output, context, is_async, reserved, readers, read_extra, is_generated
     )

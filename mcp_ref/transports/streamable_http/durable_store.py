@@ -47,6 +47,7 @@ from .event_store import (
     StoredSession,
     StoreFailed,
     StoreLimits,
+    last_number_of,
 )
 from .leases import Leases, now
 
@@ -304,7 +305,7 @@ class DurableEventStore(MemoryEventStore):
 
     def restore_session(self, session: str, stored: StoredSession, caller: str = "") -> None:
         super().restore_session(session, stored, caller)
-        self._save_states[session] = _SaveState(None, stored.events[-1][2] if stored.events else 0, is_stored=True)
+        self._save_states[session] = _SaveState(None, last_number_of(stored.events), is_stored=True)
         if self.leases is not None:
             self.leases.keep(session)
         self._note_change(session)
@@ -408,7 +409,7 @@ class DurableEventStore(MemoryEventStore):
                 if state.unsaved_kept is change.kept:  # else they have changed during the call
                     state.unsaved_kept = None
                 if change.events:
-                    state.last_number = change.events[-1][2]
+                    state.last_number = last_number_of(change.events)
         self._saving.clear()
 
     def _return_changes(self) -> None:

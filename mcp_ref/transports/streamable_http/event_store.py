@@ -110,6 +110,11 @@ def number_of(event_id: str) -> int | None:
     return int(number) if number.isascii() and number.isdigit() and len(number) <= 18 else None
 
 
+def last_number_of(events: Sequence[StoredEvent]) -> int:
+    """Return the number of the last event; 0 if there are none."""
+    return events[-1][2] if events else 0
+
+
 @dataclass(slots=True)
 class SessionEvents:
     """The events of one session."""
@@ -318,7 +323,7 @@ class MemoryEventStore:
         """
         MemoryEventStore.delete_session(self, session)
         restored = self._sessions[session] = SessionEvents(caller, list(stored.events))
-        latest = max(stored.last_number, stored.events[-1][2] if stored.events else 0)
+        latest = max(stored.last_number, last_number_of(stored.events))
         if latest >= self._number:  # another process has numbered them
             self._number = latest + NUMBERS_PER_TAKEOVER
         if restored.events:

@@ -73,7 +73,7 @@ def stored_requests(kept: bytes, prefix: str) -> Iterator[Request]:
 
 
 def name_with_id(name: str, ids: Sequence[RequestId]) -> str:
-    """Return the name of a stream with the id of its request, if it has one request, whose id is not too long."""
+    """Return the name of a stream, with the id of its request if it has only one, and the id is not too long."""
     id = str(ids[0])
     if len(ids) > 1 or len(id) > MAX_NAMED_ID:
         return name
