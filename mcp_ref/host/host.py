@@ -134,7 +134,7 @@ class Host(HostOptions):
                 hosted.check_ready()
 
     async def restart(self, server: str) -> None:
-        """Start a server again, from every state.
+        """Start a server again, in any state.
 
         Args:
             server: The server name.

@@ -25,7 +25,7 @@ QUOTED = 80
 """Maximum length of a refused value in an error, in characters."""
 
 _TEXT_TYPES = (str, bytes)
-"""The types that Python counts among the sequences, although an author who gives one forgot the list around it."""
+"""Sequences in Python, but an author who gives one of these types for a list has forgotten the list around it."""
 
 _ANY = object()
 """A value that fits only the types that every value fits."""

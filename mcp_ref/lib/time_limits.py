@@ -86,7 +86,7 @@ class TimeLimits:
         """Number of open `stopped` blocks."""
         self._timer: asyncio.TimerHandle | None = None  # calls `_check` at the earliest end, or before it
         self.next_check = math.inf
-        """The time of that call, on the event loop's clock; infinity without a timer."""
+        """The time at which the timer calls `_check`, on the event loop's clock; infinity without a timer."""
 
     def timeout(self, seconds: float | None, max_seconds: float | None = None) -> TimeLimit:
         """Return a context manager that raises TimeoutError at the end of the time.

@@ -37,7 +37,7 @@ MAX_WAITING: Final = 4
 """Number of waiting messages from which requests wait too, before their handlers run."""
 
 MAX_WAITING_FULL: Final = 64
-"""Number of waiting messages from which a request starts only every `FULL_SECONDS`, while unread data is too much."""
+"""Number of waiting messages from which requests start only every `FULL_SECONDS`, if there is too much unread data."""
 
 FULL_SECONDS: Final = 0.05
 """Pause between two calls of `has_room` while clients have too much unread data, in seconds."""

@@ -52,12 +52,12 @@ PUBLISH_SECONDS: Final = 5.0
 RETRY_SECONDS: Final = 1.0
 """Time after a failure of the engine until the next attempt, in seconds."""
 STOP_SECONDS: Final = 1.0
-"""Time to publish the last changes at the end, and then for the author's channel to end, in seconds."""
+"""Time to publish the last changes when the server ends, and then for the author's channel to end, in seconds."""
 MAX_MESSAGE_BYTES: Final = 7500
 """Maximum size of one message, in bytes. A payload of PostgreSQL's `NOTIFY` must be shorter than 8,000 bytes."""
 
 LISTS: Final = {f"notifications/{feature}/list_changed": feature for feature in ("tools", "resources", "prompts")}
-"""The notification of each changed list -> the list."""
+"""The notification of a changed list -> the name of the list."""
 UPDATED: Final = "notifications/resources/updated"
 TASKS: Final = ("notifications/tasks", "tasks/update")
 """A task has a new state in the store of tasks, or new responses for its handler (extensions/tasks/shared_tasks.py)."""
@@ -91,7 +91,7 @@ class Broadcaster:
     Args:
         broadcast: The author's channel.
         announcers: The sessions and subscriptions of this process.
-        features: The features that the server has: a list of another one is not announced.
+        features: The features that the server has. The list of another feature is not announced.
         reloads: The functions of `@server.on_change`, by list.
         run_in_worker: Runs a plain `def` function in a worker thread.
     """
@@ -110,7 +110,7 @@ class Broadcaster:
         self._loop: asyncio.AbstractEventLoop | None = None  # not None while it runs
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: dict[Change, float] = {}  # change -> time when it was queued (`time.monotonic`); the oldest first
-        self._all_since: float | None = None  # not None if the queue was full: everything may have changed
+        self._all_since: float | None = None  # since when everything may have changed, because the queue was full
         self._filled, self._published = asyncio.Event(), asyncio.Event()
         self._received: asyncio.Queue[Change | None] = asyncio.Queue(MAX_QUEUED_CHANGES)  # None: all may have changed
         self._failed: set[str] = set()  # the methods of the channel that failed the last time

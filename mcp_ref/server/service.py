@@ -58,11 +58,11 @@ class ServerStats:
     modern_served: int = 0
     """Number of stateless requests since the start of the process."""
     unsaved_sessions: int = 0
-    """Number of sessions with changes that the event store has not saved yet, which grows while the storage fails."""
+    """Number of sessions with changes that the event store has not saved yet. It grows while the storage fails."""
     unpublished_changes: int = 0
     """Number of changes that the broadcast has not sent to the other processes yet, at most 1,000."""
     broadcast_lag: float = 0.0
-    """Age of the oldest of these changes, in seconds, which grows while the engine of the broadcast is away."""
+    """Age of the oldest of these changes, in seconds. It grows while the engine of the broadcast is away."""
 
 
 class Member(Protocol):
@@ -108,7 +108,7 @@ class Service:
         self.broadcaster: Broadcaster | None = None
         """The exchange of changes with the other processes of the server."""
         self.reloads: dict[str, list[Callable[[], object]]] = {}
-        """The author's functions to call when another process has changed a list, by list (broadcast.py)."""
+        """The functions of `@server.on_change`, by the list that another process has changed (broadcast.py)."""
         self.id_prefix = id_prefix_of(node)
         """The first part of the ids of sessions and tasks of this process: "a." for `Server(node="a")`."""
         self.threads: list[threading.Thread] = []

@@ -101,7 +101,7 @@ class MemoryTransport(Transport):
         self._deliver_soon()
 
     def _deliver_soon(self) -> None:
-        """Deliver the inbox in the next turn of the event loop, so that `receive` is never called inside itself."""
+        """Deliver the inbox in the next iteration of the event loop, so that `receive` never runs inside itself."""
         if not self._delivery_scheduled and self._receive is not None:
             self._delivery_scheduled = True
             asyncio.get_running_loop().call_soon(self._deliver_inbox)

@@ -130,7 +130,7 @@ def parse_resource_metadata(body: bytes) -> ResourceMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ServerMetadata(JsonObject):
-    """The metadata of an authorization server. An ability that is not advertised is missing."""
+    """The metadata of an authorization server, which lacks every ability that it does not advertise."""
 
     issuer: str
     authorization_endpoint: str = ""
@@ -188,7 +188,7 @@ class ClientMetadata(JsonObject):
     grant_types: tuple[str, ...] = ("authorization_code", "refresh_token")
     response_types: tuple[str, ...] = ("code",)
     token_endpoint_auth_method: str = "none"
-    # [2026-07-28 basic/authorization/client-registration#application-type-and-redirect-uri-constraints] a MUST, too
+    # [2026-07-28 basic/authorization/client-registration#application-type-and-redirect-uri-constraints] MUST be named
     application_type: str = "native"
 
 

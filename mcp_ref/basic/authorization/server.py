@@ -62,7 +62,7 @@ INVALID_PROOF: Final = "the DPoP proof is not valid here: send another one"
 Verify: TypeAlias = Callable[[str], Awaitable[Principal | None]]
 """A function that returns the principal of a token, or None for an invalid token."""
 Implies: TypeAlias = Callable[[frozenset[str], str], bool]
-"""A function that returns True if a caller with the scopes (first argument) may do what needs the scope (second)."""
+"""A function that returns True if the scopes of a caller (first argument) include a scope (second argument)."""
 Refusal: TypeAlias = tuple[str, HeaderList]
 """The error code and the headers of a refused request."""
 

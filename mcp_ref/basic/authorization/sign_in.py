@@ -42,7 +42,7 @@ OpenBrowser: TypeAlias = Callable[[str], Awaitable[None]]
 
 @dataclass(repr=False, eq=False)
 class AuthorizationCode(Authorizer):
-    """The way to get tokens by which a user signs in with a browser on this machine.
+    """The way to get tokens in which a user signs in with a browser on this machine.
 
         async with Client(url, authorization=AuthorizationCode(store=FileStore())) as client: ...
 
@@ -106,7 +106,7 @@ class AuthorizationCode(Authorizer):
                 await self._keep(peers.server, replace(grant, refresh_token=""))
 
     async def sign_out(self, url: str, http: HttpSender) -> bool:
-        """Return True after forgetting, and if possible revoking, the tokens for an MCP server; False without any.
+        """Forget the tokens for an MCP server, and revoke them if possible. Return False if the store has no tokens.
 
         Args:
             url: URL of the MCP server.

@@ -201,7 +201,7 @@ class JwtVerifier(Verifier):
 
 
 class Introspection(Verifier):
-    """The verifier of tokens that only their issuer understands, and is therefore asked about.
+    """The verifier of tokens that only their issuer understands. It asks the issuer about each of them.
 
     Args:
         issuer: The authorization server.

@@ -32,7 +32,7 @@ from .parser import RequestHead, RequestParser
 log = logging.getLogger(__name__)
 
 MAX_PIPELINED_BYTES: Final = 64 * 1024
-"""Size of the requests that arrive while a handler runs above which the server stops reading, in bytes."""
+"""Total size of the requests that have arrived while a handler runs, in bytes. Above it, the server stops reading."""
 
 LINGER_SECONDS: Final = 2.0
 """Seconds for the client to read the last response and to close, before the server aborts the connection."""
@@ -87,7 +87,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport
         self._client: tuple[str, int] | None = None
         self._reading_paused = self.client_disconnected = False
-        self._buffer_is_counted = False  # in `Connections.bodies`
+        self._buffer_is_counted = False  # True if `Connections.bodies` counts the parser's buffer
         self._phase, self._deadline = IDLE, math.inf
         self.parser = RequestParser(connections.limits, connections.parse_head)
         self.keep_alive, self._stopping = True, False  # _stopping: True while the server stops
@@ -173,7 +173,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._phase is not RESPONSE:
             raise BodyError(CLIENT_DISCONNECTED, "the client has disconnected")
         if self._body is not None:
-            return await self._body  # refused before
+            return await self._body  # `_refuse_buffer` has refused it
         self._forget_buffer()
         body: asyncio.Future[bytes] = self._connections.loop.create_future()
         self._body = body

@@ -43,7 +43,7 @@ class Connection(Protocol):
         """Wait until the client has read most of the written bytes, or has disconnected."""
 
     def continue_after_response(self) -> None:
-        """Continue with the next request, if the handler has returned before the end of the response."""
+        """Continue with the next request, because the response has ended, if the handler has returned too."""
 
     def forget_body(self) -> None:
         """Stop counting the body for `HttpLimits.bodies_size`."""

@@ -88,7 +88,7 @@ class Headers:
 
 @dataclass(slots=True)
 class HttpRequest:
-    """A request."""
+    """A received request."""
 
     method: str
     path: str
@@ -134,7 +134,7 @@ class HttpLimits(CheckedFields):
     """Size of all unread responses at which large responses wait, and clients that read less than 1/16 of their unread
     data in 1 s are disconnected, in bytes (64 MiB). Only unread parts over 16 KiB count."""
     write_time: float = 30.0
-    """Seconds in which a client with over 16 KiB unread must read some, or it is disconnected."""
+    """Seconds in which a client that has over 16 KiB of unread data must read some of it, or it is disconnected."""
 
 
 class BodyError(Exception):

@@ -54,7 +54,7 @@ class HttpServer:
 
     def __init__(self, connections: Connections, sockets: list[socket], tls: SSLContext | None) -> None:
         self._connections, self._sockets, self._tls = connections, sockets, tls
-        self._starting: set[asyncio.Task[None]] = set()  # set up connections: at once, or after a TLS handshake
+        self._starting: set[asyncio.Task[None]] = set()  # set up accepted connections, which takes long only with TLS
         self._quiet_until = 0.0  # no log line about failures to accept until this time
         self._time_check = asyncio.create_task(self._check_times())
         self._accepting = [asyncio.create_task(self._accept(listening)) for listening in sockets]
@@ -122,7 +122,7 @@ class HttpServer:
                 await asyncio.sleep(ACCEPT_RETRY_SECONDS)
                 continue
             if len(self._starting) >= MAX_STARTING:
-                await asyncio.sleep(0)  # or they could not run while clients queue, because `accept` never waits then
+                await asyncio.sleep(0)  # lets them run, because `_next_accepted` does not wait while clients queue
             try:
                 accepted = await self._next_accepted(listening)
             except ConnectionAbortedError:

@@ -161,8 +161,8 @@ _EC, _P256 = bytes.fromhex("06072a8648ce3d0201"), bytes.fromhex("06082a8648ce3d0
 def parse_private_key(pem: str) -> PrivateKey:
     """Return the P-256 private key in a PEM text: PKCS#8 ("PRIVATE KEY") or SEC1 ("EC PRIVATE KEY"), not encrypted.
 
-    A key has one encoding in DER, but for two optional parts. So DER is not parsed. Instead, each possible encoding is
-    built and compared, which also checks the public key. Raise JoseError for another key, several keys or another form.
+    Apart from two optional parts, a key has only one encoding in DER. So instead of parsing DER, build each possible
+    encoding, and compare it, which also checks the public key. Raise JoseError for another or several keys or forms.
     """
     found = _PEM.findall(pem)
     label, text = found[0] if len(found) == 1 else ("", "")

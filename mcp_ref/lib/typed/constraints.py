@@ -30,7 +30,7 @@ _KEYWORDS: Final[dict[str, dict[str, str]]] = {
 }
 """Attribute of a constraint -> JSON type -> the keyword that expresses the constraint for this type."""
 _NOTES: Final = {"description": "description", "documentation": "description", "title": "title", "examples": "examples"}
-"""Attribute -> the keyword. These keywords constrain nothing. The first object with a note wins."""
+"""Attribute -> a keyword that constrains nothing. If two objects have the attribute, the first one wins."""
 _NEEDLESS: Final = ("strict", "allow_inf_nan")
 """Constraints without a keyword that always hold: JSON has no infinity, and a text is never converted to a number."""
 _FIELD: Final = (

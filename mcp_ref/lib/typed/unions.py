@@ -97,7 +97,7 @@ def union_reader(schemas: list[Schema], readers: list[Reader | None]) -> Reader 
 
     @functools.cache
     def validators() -> list[Validator]:
-        return [compile_schema(schema) for schema in schemas]  # at the first use: the server starts faster
+        return [compile_schema(schema) for schema in schemas]  # at the first use, so that the server starts faster
 
     def read(value: JSON) -> object:
         refused: ConversionError | None = None

@@ -319,11 +319,11 @@ class DurableEventStore(MemoryEventStore):
         """End the leases of the sessions to give back whose changes are saved."""
         if saved := [session for session in self._returned if session not in self._changed]:
             with suppress(StoreFailed):  # the leases end later by themselves
-                await self._thread.run(partial(self.release, saved))  # after a `renew` that waits
+                await self._thread.run(partial(self.release, saved))  # not urgent, so a `renew` that waits runs first
             for session in saved:
                 leases.end(session)
                 self._save_states.pop(session, None)  # None: another process has taken it over
-                self._changed.pop(session, None)  # an event dropped meanwhile, which would delete the session there
+                self._changed.pop(session, None)  # an event was dropped meanwhile; saving would delete the session
                 super().delete_session(session)
                 self._note_returned(session)
 

@@ -111,7 +111,7 @@ def number_of(event_id: str) -> int | None:
 
 
 def last_number_of(events: Sequence[StoredEvent]) -> int:
-    """Return the number of the last event; 0 if there are none."""
+    """Return the number of the last event, or 0 without events."""
     return events[-1][2] if events else 0
 
 

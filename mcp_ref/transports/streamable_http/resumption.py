@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 MAX_RETRY: Final = 60.0
 """Maximum time that a server can make the client wait before it reconnects, in seconds."""
 MAX_EVENT_ID_BYTES: Final = 4096
-"""Maximum size of an event id that the client repeats, in bytes. It cannot resume a stream after a longer id."""
+"""Maximum size of an event id that the client repeats, in bytes. A stream cannot be resumed after a longer id."""
 MIN_RETRY: Final = 0.05
 """Minimum time that the client waits before it reconnects, in seconds."""
 MAX_IDLE_RETRY: Final = 5.0
