@@ -66,6 +66,11 @@ class Host(HostOptions):
 
     A request raises UnknownName for an unknown server or tool, Refused if the policy does not allow the request,
     ServerUnavailable if the server is away, and the exceptions of `Client`.
+
+    Args of methods:
+        server: The server name.
+        timeout: Time limit in seconds. Default: the limit of the server.
+        wait: Time to wait for a server that is away, in seconds.
     """
 
     def __post_init__(self) -> None:
@@ -134,11 +139,7 @@ class Host(HostOptions):
                 hosted.check_ready()
 
     async def restart(self, server: str) -> None:
-        """Start a server again, in any state.
-
-        Args:
-            server: The server name.
-        """
+        """Start a server again, in any state."""
         await self._server(server).start()
 
     def status(self) -> list[ServerStatus]:
@@ -147,9 +148,6 @@ class Host(HostOptions):
 
     def client(self, server: str) -> Client:
         """Return the client of a server that is ready, for example for `Client.complete`. It bypasses the policy.
-
-        Args:
-            server: The server name.
 
         Raises:
             ServerUnavailable: If the server is away.
@@ -231,7 +229,6 @@ class Host(HostOptions):
             arguments: Arguments by name.
             returns: The type of the tool's data. See `Client.call_tool`.
             origin: "model" if a model has chosen the call, so that the budget limits the text of the result.
-            wait: Time to wait for a server that is away, in seconds.
             options: See `Client.call_tool`. The default of `timeout` is the limit of the server.
 
         Returns:
@@ -253,11 +250,8 @@ class Host(HostOptions):
         """Return the contents of a resource.
 
         Args:
-            server: The server name.
             uri: URI of the resource, which goes to this server only.
             origin: "model" if the contents go to a model, so that `approve` is asked.
-            timeout: Time limit in seconds. Defaults to the limit of the server.
-            wait: Time to wait for a server that is away, in seconds.
         """
         return await self._server(server).fetch(
             "read", uri, None, origin, wait,
@@ -274,8 +268,6 @@ class Host(HostOptions):
             name: Full name or model name of the prompt.
             arguments: Arguments by name.
             origin: "model" if the messages go to a model, so that `approve` is asked.
-            timeout: Time limit in seconds. Defaults to the limit of the server.
-            wait: Time to wait for a server that is away, in seconds.
         """
         if "." not in name:
             name = {each.model_name: each.full_name for each in await self.list_prompts()}.get(name, name)
@@ -291,7 +283,6 @@ class Host(HostOptions):
         """Yield the updates of a resource. If the server restarts, subscribe again, and yield one update.
 
         Args:
-            server: The server name.
             uri: URI of the resource. The updates include resources whose URI is below this one.
         """
         hosted, wait = self._server(server), 0.0

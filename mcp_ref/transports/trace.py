@@ -27,7 +27,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Final, Protocol, TextIO, TypeGuard, Unpack
 
@@ -297,23 +297,10 @@ class TracedExchange:
 
     def __init__(self, exchange: Exchange, trace: HeadTrace) -> None:
         self.request: HttpRequest = exchange.request
+        self.read_body, self.take_body, self.forget_body = exchange.read_body, exchange.take_body, exchange.forget_body
+        self.on_disconnect, self.respond_later = exchange.on_disconnect, exchange.respond_later
         self._exchange, self._trace = exchange, trace
         trace.head("<-", f"{self.request.method} {self.request.path}", _shown_headers(self.request.headers))
-
-    async def read_body(self) -> None:
-        await self._exchange.read_body()
-
-    def on_disconnect(self, function: Callable[[], object]) -> None:
-        self._exchange.on_disconnect(function)
-
-    def take_body(self) -> bool:
-        return self._exchange.take_body()
-
-    def forget_body(self) -> None:
-        self._exchange.forget_body()
-
-    def respond_later(self, on_cancel: Callable[[], object]) -> None:
-        self._exchange.respond_later(on_cancel)
 
     def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         self._trace.head("->", str(status), _shown_headers(headers))

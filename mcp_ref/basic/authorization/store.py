@@ -60,44 +60,32 @@ _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)  # because a link could lead to a
 
 
 class MemoryStore:
-    """A store that ends with the program, and the interface of all stores, whose values are secrets."""
+    """A store that ends with the program, and the interface of all stores, whose values are secrets.
+
+    Args of methods:
+        key: The name of a value, such as "client|https://auth.example".
+        value: A JSON object.
+    """
 
     def __init__(self) -> None:
         self._values: dict[str, Object] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def get(self, key: str) -> Object | None:
-        """Return the value of a key, or None.
-
-        Args:
-            key: The key.
-        """
+        """Return the value of a key, or None."""
         return self._values.get(key)
 
     async def put(self, key: str, value: Object) -> None:
-        """Set the value of a key.
-
-        Args:
-            key: The key.
-            value: A JSON object.
-        """
+        """Set the value of a key."""
         self._values[key] = value
 
     async def delete(self, key: str) -> None:
-        """Forget a key. Do nothing if it is unknown.
-
-        Args:
-            key: The key.
-        """
+        """Forget a key. Do nothing if it is unknown."""
         self._values.pop(key, None)
 
     @contextlib.asynccontextmanager
     async def lock(self, key: str) -> AsyncIterator[None]:
-        """Return a lock that only one task holds at a time.
-
-        Args:
-            key: The key that the lock is for. Locks of different keys are independent.
-        """
+        """Return a lock that only one task holds at a time. Locks of different keys are independent."""
         async with self._locks.setdefault(key, asyncio.Lock()):
             yield
 

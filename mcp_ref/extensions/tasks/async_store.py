@@ -36,6 +36,9 @@ class AsyncTaskStore(ABC):
     """A store of tasks in a database, which several processes share: `Server(task_store=...)`.
 
     A method can raise any exception if the database fails.
+
+    Args of methods:
+        id: The id of the task.
     """
 
     lease_seconds: float = 10.0
@@ -59,11 +62,7 @@ class AsyncTaskStore(ABC):
 
     @abstractmethod
     async def get(self, id: str) -> OwnedTask | None:
-        """Return a task, or None if the task is unknown or expired.
-
-        Args:
-            id: The id of the task.
-        """
+        """Return a task, or None if the task is unknown or expired."""
 
     @abstractmethod
     async def page(self, owner: str, cursor: str | None) -> tuple[list[OwnedTask], str | None]:
@@ -79,11 +78,7 @@ class AsyncTaskStore(ABC):
 
     @abstractmethod
     async def remove(self, id: str) -> None:
-        """Remove a task. Do nothing if the store does not have the task.
-
-        Args:
-            id: The id of the task.
-        """
+        """Remove a task. Do nothing if the store does not have the task."""
 
     @abstractmethod
     async def renew(self, ids: Sequence[str]) -> Collection[str]:
@@ -101,17 +96,12 @@ class AsyncTaskStore(ABC):
         """Store the client's responses to the input requests of a task, until `take_responses`.
 
         Args:
-            id: The id of the task.
             responses: The responses, by the key of the input request.
         """
 
     @abstractmethod
     async def take_responses(self, id: str) -> dict[str, Object]:
-        """Return the stored responses for a task, and remove them.
-
-        Args:
-            id: The id of the task.
-        """
+        """Return the stored responses for a task, and remove them."""
 
     async def close(self) -> None:
         """Close the connections, because the server has ended. It can begin again."""

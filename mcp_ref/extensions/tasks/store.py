@@ -50,6 +50,10 @@ class TaskStore(Protocol):
     The methods run on the event loop, so they must return quickly. For a database that several processes share, derive
     from `AsyncTaskStore` instead (async_store.py). Without it, `tasks/update` and `tasks/cancel` must reach the process
     of the task: with `Server(node=...)`, a load balancer finds it by the task's id, which the header `Mcp-Name` has.
+
+    Args of methods:
+        id: the task's id.
+        owner: the task's owner.
     """
 
     def put(self, task: Task, owner: str, expires_at: float) -> None:
@@ -57,7 +61,6 @@ class TaskStore(Protocol):
 
         Args:
             task: the task, which replaces the stored task with the same id.
-            owner: the task's owner.
             expires_at: time of expiry, in seconds since the epoch. The store itself removes an expired task.
 
         Raises:
@@ -65,18 +68,12 @@ class TaskStore(Protocol):
         """
 
     def get(self, id: str, owner: str) -> Task | None:
-        """Return a task, or None if the task is unknown, is expired, or has another owner.
-
-        Args:
-            id: the task's id.
-            owner: the task's owner, as in `put`.
-        """
+        """Return a task, or None if the task is unknown, is expired, or has another owner."""
 
     def page(self, owner: str, cursor: str | None) -> tuple[list[Task], str | None]:
         """Return one page of the owner's tasks, and the next cursor (None after the last page).
 
         Args:
-            owner: the tasks' owner, as in `put`.
             cursor: the next cursor that the call for the previous page returned; None for the first page.
 
         Raises:
@@ -84,11 +81,7 @@ class TaskStore(Protocol):
         """
 
     def remove(self, id: str) -> None:
-        """Remove a task. Do nothing if the store does not have the task.
-
-        Args:
-            id: the task's id.
-        """
+        """Remove a task. Do nothing if the store does not have the task."""
 
 
 @dataclass(slots=True)

@@ -206,7 +206,6 @@ class AsgiExchange:
         return self._response
 
     def _begin(self, status: int, headers: HeaderList) -> MutableMapping[str, object]:
-        """Return the event with the head of the response."""
         if self._responded:
             raise RuntimeError("the handler has already sent a response: call `respond` or `stream` only once")
         self._responded = True

@@ -301,7 +301,6 @@ class HttpConnection(asyncio.BufferedProtocol):
             raise
 
     def _end_handler(self, exchange: HttpExchange) -> None:
-        """Continue with the next request, now or when the response has ended."""
         self._task = None  # or the task would keep the handler's context variables in memory
         responds_later = exchange.on_cancel is not None
         if not exchange.responded and not responds_later:
@@ -342,7 +341,6 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._connections.bodies.remove(self)
 
     def _respond_to_failure(self, exchange: HttpExchange, error: Exception) -> None:
-        """Send an error response for a handler that raised an exception."""
         if isinstance(error, BodyError):
             log.debug("refused the body of a request of %s with status %d: %s", self._client, error.status, error)
             status, why = error.status, str(error)
@@ -357,7 +355,6 @@ class HttpConnection(asyncio.BufferedProtocol):
             exchange.respond(status, _PLAIN_TEXT, f"{why}\n".encode())
 
     def _respond_to_silence(self, exchange: HttpExchange) -> None:
-        """Send an error response for a handler that returned without one, unless the client has disconnected."""
         if self.client_disconnected:
             self.keep_alive = False
         else:

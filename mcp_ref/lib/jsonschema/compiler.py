@@ -136,7 +136,6 @@ class Compiler:
         return self._schemas[key]
 
     def _build(self, scoped: ScopedSchema) -> None:
-        """Build the keywords of a schema in the order of their ranks, unless they are already built."""
         if scoped.is_built:
             return
         scoped.is_built = True

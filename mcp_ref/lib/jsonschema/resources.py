@@ -129,7 +129,6 @@ class SchemaResources:
         return value, resource
 
     def _scan(self, schema: JSON, resource: SchemaResource, location: str, depth: int) -> None:
-        """Find the resources and anchors in a schema and its subschemas."""
         if not isinstance(schema, dict):
             return
         self._scanned += 1

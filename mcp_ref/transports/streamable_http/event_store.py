@@ -141,6 +141,10 @@ class MemoryEventStore:
         clock: Function that returns the time, in seconds. Default: `time.monotonic`.
         limits: The limits in `StoreLimits`.
 
+    Args of methods:
+        session: The id of the session.
+        caller: The caller whose share of the store the events use: see `Access.caller`.
+
     Raises:
         TypeError: A limit has an unknown name, or is not a number.
     """
@@ -171,10 +175,8 @@ class MemoryEventStore:
         """Store a new session.
 
         Args:
-            session: The id of the session.
             initialize: The `initialize` message, as JSON.
             principal: The authenticated caller, or None.
-            caller: The caller whose share of the store the events use: see `Access.caller`.
         """
         self._sessions[session] = SessionEvents(caller)
 
@@ -182,7 +184,6 @@ class MemoryEventStore:
         """Store the requests that a later process must handle again (kept_requests.py). This store has no use for them.
 
         Args:
-            session: The id of the session.
             kept: The requests, which replace the stored ones, as JSON.
         """
 
@@ -190,7 +191,6 @@ class MemoryEventStore:
         """Store an event.
 
         Args:
-            session: The id of the session.
             stream: The name of the stream, without ".".
             data: The message, as JSON, or b"" if the event only gives the client an id.
 
@@ -251,7 +251,6 @@ class MemoryEventStore:
         """Return the events that follow an event on its stream, in order.
 
         Args:
-            session: The id of the session.
             event_id: The id of the last event that the client received.
 
         Returns:
@@ -271,7 +270,6 @@ class MemoryEventStore:
         """Return an event and the later ones of its stream, without those that were dropped.
 
         Args:
-            session: The id of the session.
             event_id: The id of an event.
         """
         stored, number, stream = self._sessions[session], number_of(event_id) or 0, stream_of(event_id)
@@ -279,27 +277,18 @@ class MemoryEventStore:
         return [Event(f"{stream}.{n}", data) for _, name, n, data in stored.events if name == stream and n >= number]
 
     def delete_session(self, session: str) -> None:
-        """Delete a session and its events. Do nothing if the session is unknown.
-
-        Args:
-            session: The id of the session.
-        """
+        """Delete a session and its events. Do nothing if the session is unknown."""
         stored = self._sessions.pop(session, None)
         if stored is not None and stored.events:
             self._uncount(session, stored, stored.size)
 
     async def wait_stored(self, session: str) -> None:
-        """Wait until another process that shares the storage could continue a new session, or the storage has failed.
-
-        Args:
-            session: The id of the session.
-        """
+        """Wait until another process that shares the storage could continue a new session, or the storage fails."""
 
     async def find_session(self, session: str, principal: str | None, caller: str = "") -> StoredSession | None:
         """Find a session of an earlier process.
 
         Args:
-            session: The id of the session.
             principal: The principal that asks for it.
             caller: The caller whose share of the loads this one uses: see `Access.caller`.
 
@@ -317,9 +306,7 @@ class MemoryEventStore:
         """Continue a session of an earlier process.
 
         Args:
-            session: The id of the session.
             stored: The session that `find_session` has returned.
-            caller: The caller whose share of the store the events use: see `Access.caller`.
         """
         MemoryEventStore.delete_session(self, session)
         restored = self._sessions[session] = SessionEvents(caller, list(stored.events))
@@ -332,9 +319,6 @@ class MemoryEventStore:
 
     def give_back(self, session: str) -> asyncio.Event:
         """Let another process continue a session, if several share the storage. `delete_session` then keeps it there.
-
-        Args:
-            session: The id of the session.
 
         Returns:
             The event that is set as soon as another process can continue the session.
