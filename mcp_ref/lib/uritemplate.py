@@ -171,13 +171,14 @@ class UriTemplate:
                     prefixes.append((variable, value))
                 elif values.setdefault(variable.name, value) != value:
                     return None  # the variable occurs twice, with two values
-        for variable, value in prefixes:  # `{x:3}` must agree with `{x}`, which has the complete value
-            complete = values.setdefault(variable.name, value)
-            if len(value) > (variable.prefix or 0) or not isinstance(complete, str):
-                return None
-            if complete[: variable.prefix] != value:
-                return None
-        return values
+        # Check these last, when `values` has the complete values, if the URI has them.
+        return values if all(_prefix_agrees(*prefix, values) for prefix in prefixes) else None
+
+
+def _prefix_agrees(variable: Variable, text: str, values: dict[str, MatchedValue]) -> bool:
+    """Return True if the text of `{x:3}` begins the value of `{x}`. If the URI has no `{x}`, the text is the value."""
+    complete = values.setdefault(variable.name, text)
+    return isinstance(complete, str) and complete[: variable.prefix] == text
 
 
 def canonical_template(template: str, canonical: Callable[[str], str | None] = canonical_uri) -> str | None:
@@ -212,6 +213,7 @@ def checked_template(template: str) -> str:
 
 
 _MARK: Final = re.compile("%00|[/?#]%01")
+_IN_AUTHORITY: Final = re.compile("[^:/?#]*://[^/?#]*")
 
 
 def _mark(expression: re.Match[str]) -> str:
@@ -220,9 +222,6 @@ def _mark(expression: re.Match[str]) -> str:
     if operator == "+" and _IN_AUTHORITY.fullmatch(expression.string, 0, expression.start()):
         operator = "/"
     return f"{operator}%01" if operator and operator in "/?#" else "%00"
-
-
-_IN_AUTHORITY: Final = re.compile("[^:/?#]*://[^/?#]*")
 
 
 def parse(template: str) -> list[str | Expression]:

@@ -45,17 +45,16 @@ class Validator:
     Args:
         root: The compiled schema.
         limits: Limits of each validation.
+
+    Args of methods:
+        instance: A value as `json.loads` returns it.
     """
 
     def __init__(self, root: CompiledSchema, limits: ValidationLimits) -> None:
         self._root, self._limits = root, limits
 
     def is_valid(self, instance: JSON) -> bool:
-        """Return True if an instance is valid. An instance whose validation exceeds a limit is invalid.
-
-        Args:
-            instance: A value as `json.loads` returns it.
-        """
+        """Return True if an instance is valid. An instance whose validation exceeds a limit is invalid."""
         try:
             return self._root.check(instance, Budget(self._limits))
         except (BudgetExceeded, RecursionError):
@@ -65,7 +64,6 @@ class Validator:
         """Return the errors of an instance, or an empty list if the instance is valid.
 
         Args:
-            instance: A value as `json.loads` returns it.
             max_errors: Maximum number of errors to return. Default 8.
         """
         found: dict[str, ValidationError] = {}  # by text, because several subschemas can report the same error
@@ -86,9 +84,6 @@ class Validator:
 
     def validate(self, instance: JSON) -> None:
         """Raise a ValidationError if an instance is invalid.
-
-        Args:
-            instance: A value as `json.loads` returns it.
 
         Raises:
             ValidationError: The instance is invalid. The text of the exception contains up to eight errors.
