@@ -86,7 +86,10 @@ class Workers(ThreadPoolExecutor):
         started = []
         with self._lock:
             self._count(session, -1)
-            while (next_session := next(filter(self._has_share, self._waiting), None)) is not None:
+            while self._waiting:
+                next_session = next(filter(self._has_share, self._waiting), None)
+                if next_session is None:
+                    break
                 calls = self._waiting.pop(next_session)
                 waiting = next(iter(calls))
                 function = calls.pop(waiting)
