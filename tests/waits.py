@@ -548,9 +548,9 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has a time limit.",
     ("lib/http/response.py", "ClientConnection.close", "asyncio.wait([self._closed], timeout=1.0)"):
         "It has a time limit of 1 second.",
-    ("lib/http/response.py", "ClientConnection.read_head", "self.more()"):
+    ("lib/http/response.py", "ClientConnection.read_head", "self.arrival()"):
         "Bytes or the end of the connection end it, or the time limit `head_time` or `idle` of its caller.",
-    ("lib/http/response.py", "HttpResponse._read_piece", "self.connection.more()"):
+    ("lib/http/response.py", "HttpResponse._read_piece", "self.connection.arrival()"):
         "See `ClientConnection.read_head`.",
     ("lib/http/server.py", "HttpServer._accept_queued", "listening.accept()"):
         "The socket does not block.",

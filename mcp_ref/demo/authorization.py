@@ -155,7 +155,7 @@ class ExchangePrinter:
 
 
 class PrintedExchange:
-    """Stands in for an `Exchange`: prints the request at once, and the response when it is sent."""
+    """A stand-in for an `Exchange`, which prints the request at once, and the response when it is sent."""
 
     def __init__(self, exchange: Exchange, printer: ExchangePrinter) -> None:
         self.request, self.on_disconnect, self.stream = exchange.request, exchange.on_disconnect, exchange.stream

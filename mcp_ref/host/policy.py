@@ -151,7 +151,7 @@ class Policy:
         """The servers whose results the model can have seen since the user's last message."""
         self._run: set[str] = set()  # the keys of the decisions with "run"
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # by server: one approval at a time
-        self._waiting: defaultdict[str, int] = defaultdict(int)  # by server
+        self._waiting: defaultdict[str, int] = defaultdict(int)  # number of approvals that wait, by server
         self._typed: dict[tuple[str | None, str], str] = {}  # the values of `${input:id}`, by file and id
         self._typing = asyncio.Lock()
 

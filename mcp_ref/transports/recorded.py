@@ -47,7 +47,7 @@ def open_recording(path: str) -> int:
 
 
 def _open_pipe(path: str) -> int:
-    """Open a pipe or device of this user or of the system. Another user could read from their own."""
+    """Open a pipe or device of this user or of the system, because another user could read from one of their own."""
     descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)  # opening must not wait for a reader
     found = os.fstat(descriptor)
     if stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):

@@ -69,7 +69,7 @@ class ResponseHead:
 
     @cached_property
     def is_interim(self) -> bool:
-        """True if another response follows. Status 101 has none."""
+        """True if another response follows, as after every status from 100 to 199 but 101."""
         return 100 <= self.status < 200 and self.status != 101
 
     @cached_property
@@ -118,7 +118,7 @@ class ClientConnection(asyncio.Protocol):
         self.received += data
         if len(self.received) >= MAX_RECEIVED_BYTES:
             self._is_paused = True
-            self.transport.pause_reading()  # until `more` or `keep`
+            self.transport.pause_reading()  # until `arrival` or `keep`
         self._wake()
 
     def eof_received(self) -> None:
@@ -134,7 +134,7 @@ class ClientConnection(asyncio.Protocol):
         if self._arrival is not None and not self._arrival.done():
             self._arrival.set_result(None)
 
-    def more(self) -> asyncio.Future[None]:
+    def arrival(self) -> asyncio.Future[None]:
         """Return a future that is done when more bytes are received, or when the connection ends.
 
         Raise EOFError if it has ended, or OSError if it broke.
@@ -182,7 +182,7 @@ class ClientConnection(asyncio.Protocol):
             # [RFC 9110 15.2] interim responses precede the final one
             while (head := self._take_head()) is None or head.is_interim:
                 if head is None:
-                    await self.more()
+                    await self.arrival()
         except EOFError:
             if self.received:
                 raise HttpError("the connection ended in the middle of the response's head") from None
@@ -291,7 +291,7 @@ class HttpResponse:
             idle = self.connection.limits.idle
             try:
                 async with time_limit(idle):
-                    await self.connection.more()
+                    await self.connection.arrival()
             except TimeoutError:
                 raise HttpTimeout(f"no further byte of the response came within {idle:g} s") from None
             except OSError as error:
