@@ -27,6 +27,7 @@ MAX_EVENT_BYTES: Final = 64 * 1024 * 1024
 
 # Not `str.splitlines`, which also splits at characters such as U+2028 and vertical tab, which are data here.
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
+_LF, _CR = b"\n\r"  # integers, because Python looks for bytes in bytes only after it has caught a TypeError
 _FORBIDDEN_IN_FIELD: Final = re.compile(r"[\r\n\0]")
 
 
@@ -73,7 +74,7 @@ class EventParser:
         if not data:
             return []
         self._after_cr = data.endswith(b"\r")
-        *lines, rest = _LINE_END.split(data) if b"\r" in data else data.split(b"\n")
+        *lines, rest = _LINE_END.split(data) if _CR in data else data.split(b"\n")
         events: list[Event] = []
         for line in lines:
             if self._line:
@@ -141,7 +142,7 @@ def encode_event(data: bytes, *, id: str | None = None, event: str | None = None
         head += f"event: {_checked_line(event)}\n"
     if retry is not None:
         head += f"retry: {retry}\n"
-    if b"\n" in data or b"\r" in data:
+    if _LF in data or _CR in data:
         data = b"\ndata: ".join(_LINE_END.split(data))
     return b"%bdata: %b\n\n" % (head.encode(), data)
 
