@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
@@ -135,8 +135,8 @@ class StatelessRequest(Channel):
         self.send_notification(method, codec_for(self.revision).encode(params))
         return True
 
-    async def drain(self, related: RequestId | None = None) -> None:
-        await self.drain_notifications()
+    def drain(self, related: RequestId | None = None) -> Coroutine[object, object, None]:
+        return self.drain_notifications()
 
     def is_serving(self, id: RequestId) -> bool:
         return not self.is_over

@@ -16,7 +16,7 @@ Spec:  basic/transports (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from ..jsonrpc.errors import McpError
@@ -35,7 +35,7 @@ OnEnd = Callable[[McpError | None], None]
 """A function that a transport calls once, with the error that ended it, or with None after a normal end."""
 Notify = Callable[[str, Object], None]
 """A function that sends a notification (method, params) before the response to a stateless request."""
-Drain = Callable[[], Awaitable[None]]
+Drain = Callable[[], Coroutine[object, object, None]]
 """A function that waits until the client has read most of the notifications that `Notify` has sent."""
 
 

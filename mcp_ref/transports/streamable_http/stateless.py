@@ -238,7 +238,7 @@ class StatelessExchange:
         return self._response is not None and self._response.has_room
 
     async def drain(self) -> None:
-        if self._response is not None:
+        if self._response is not None and not self._response.has_room:
             await self._response.drain()
 
     def keep_alive(self) -> None:
