@@ -31,7 +31,6 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_met
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from ..jsonrpc.errors import ProtocolError
@@ -72,14 +71,6 @@ class MissingCapability(ProtocolError, CapabilityError):
         super().__init__(MISSING_REQUIRED_CLIENT_CAPABILITY, text, {"requiredCapabilities": required})
 
 
-@dataclass(slots=True)
-class RequestMeta:
-    revision: Revision
-    capabilities: Object
-    client_info: JSON  # only for display, because anybody can claim it
-    log_level: JSON
-
-
 def is_stateless(params: Object) -> bool:
     """Return True if a request is stateless, because its `_meta` has a revision."""
     meta = params.get("_meta")
@@ -101,14 +92,14 @@ def read_required_meta(params: Object) -> tuple[Object, str, Object]:
     return meta, version, capabilities
 
 
-def read_request_meta(params: Object, supported: Sequence[Revision]) -> RequestMeta:
-    """Return the `_meta` of a stateless request. Raise ProtocolError if it is malformed or its revision unsupported."""
+def read_request_meta(params: Object, supported: Sequence[Revision]) -> tuple[Object, Revision, Object]:
+    """Return the `_meta`, revision and capabilities of a stateless request. Raise ProtocolError if one is invalid."""
     meta, version, capabilities = read_required_meta(params)
     revision = REVISIONS_BY_NAME.get(version)
     # `reversed`, because most requests have the latest revision, and each comparison takes time
     if revision is None or revision.era != "modern" or revision not in reversed(supported):
         raise unsupported_revision(version, supported)
-    return RequestMeta(revision, capabilities, meta.get(CLIENT_INFO), meta.get(LOG_LEVEL))
+    return meta, revision, capabilities
 
 
 def unsupported_revision(requested: str, supported: Iterable[Revision]) -> ProtocolError:

@@ -99,19 +99,19 @@ class StatelessRequest(Channel):
     """The channel of one stateless request."""
 
     def __init__(
-        self, catalog: Catalog, meta: versioning.RequestMeta, notify: Notify, drain: Drain, hold: Hold | None,
+        self, catalog: Catalog, params: Object, notify: Notify, drain: Drain, hold: Hold | None,
         principal: str | None, open_subscriptions: OpenSubscriptions,
     ) -> None:  # fmt: skip
+        meta, self.revision, self.peer_capabilities = versioning.read_request_meta(params, catalog.revisions)
         self.catalog, self.principal, self.open_subscriptions = catalog, principal, open_subscriptions
         self.shared = catalog.service
         self.loop = asyncio.get_running_loop()
-        self.revision, self.peer_capabilities = meta.revision, meta.capabilities
+        self._info, self.wanted_level = meta.get(versioning.CLIENT_INFO), meta.get(versioning.LOG_LEVEL)
         # [2026-07-28 server/utilities/logging#per-request-log-level] without a level, we MUST NOT send log messages
-        self.logging_level = meta.log_level if catalog.logging and isinstance(meta.log_level, str) else None
+        self.logging_level = self.wanted_level if catalog.logging and isinstance(self.wanted_level, str) else None
         self.is_over = False
         self.may_need_input = False  # True if the result of the method can be `input_required`
         self.send_notification, self.drain_notifications, self.hold = notify, drain, hold
-        self._info = meta.client_info
 
     @cached_property
     def rounds(self) -> InputRounds:
@@ -206,11 +206,11 @@ async def serve_request(
     if request.method == "initialize" and not versioning.is_stateless(request.params):
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] we SHOULD name ours
         raise versioning.unsupported_revision(str(request.params.get("protocolVersion")), catalog.revisions)
-    meta = versioning.read_request_meta(request.params, catalog.revisions)
-    route = catalog.routes.get(request.method) or _find_route(catalog, request.method, meta.revision)
-    _check_meta(meta, route.method)
-    codec = codec_for(meta.revision)
-    channel = StatelessRequest(catalog, meta, notify, drain, hold, principal, subscriptions)
+    channel = StatelessRequest(catalog, request.params, notify, drain, hold, principal, subscriptions)
+    revision = channel.revision
+    route = catalog.routes.get(request.method) or _find_route(catalog, request.method, revision)
+    _check_meta(channel, route.method)
+    codec = codec_for(revision)
     params: object = channel.read(request, route.params)
     try:
         try:
@@ -235,24 +235,24 @@ async def serve_request(
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
     finally:
         channel.is_over = True
-    if meta.revision not in catalog.info_as_json:
-        catalog.info_as_json[meta.revision] = codec.encode(catalog.info)
+    if revision not in catalog.info_as_json:
+        catalog.info_as_json[revision] = codec.encode(catalog.info)
     # [2026-07-28 basic/index#_meta] every result SHOULD contain the server's info
-    info: Object = {versioning.SERVER_INFO: catalog.info_as_json[meta.revision]}
+    info: Object = {versioning.SERVER_INFO: catalog.info_as_json[revision]}
     given = wire.get("_meta")
     wire["_meta"] = {**given, **info} if isinstance(given, dict) else info
     return wire
 
 
-def _check_meta(meta: versioning.RequestMeta, method: Method) -> None:
+def _check_meta(channel: StatelessRequest, method: Method) -> None:
     extension = method.capability or ""
-    if extension.startswith("extensions.") and not declares(meta.capabilities, extension):
+    if extension.startswith("extensions.") and not declares(channel.peer_capabilities, extension):
         raise MissingCapability(extension)  # the server has declared the extension, but the client must too
-    if meta.log_level is not None:
+    if channel.wanted_level is not None:
         from ..features.logging import LEVELS  # lazy: few clients want log messages
 
         # [2026-07-28 server/utilities/logging#error-handling] an invalid level SHOULD be rejected with -32602
-        if meta.log_level not in LEVELS:
+        if channel.wanted_level not in LEVELS:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: the log level must be one of {', '.join(LEVELS)}")
 
 
