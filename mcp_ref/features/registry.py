@@ -59,12 +59,12 @@ class Registry(dict[str, T]):
         # [2026-07-28 server/utilities/pagination#implementation-guidelines] "" is a cursor, not the first page
         start = 0 if cursor is None else bisect_right(serials, serial_of(cursor))
         page, last = list[T](), 0  # filled with items that the caller can see: a gap would show that others exist
-        for index in range(start, len(keys)):
-            if context.shows(keys[index], self._scopes_of):
+        for key, serial in zip(keys[start:], serials[start:], strict=True):
+            if context.shows(key, self._scopes_of):
                 if len(page) == self._page_size:
-                    return page, cursor_of(serials[last])
-                page.append(self[keys[index]])
-                last = index  # of the page so far
+                    return page, cursor_of(last)
+                page.append(self[key])
+                last = serial  # of the page so far
         return page, None
 
     def _scopes_of(self, key: str) -> Collection[str]:  # resource_access.py overrides this
