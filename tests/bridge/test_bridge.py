@@ -23,8 +23,11 @@ from mcp_ref import (
     TextContent,
 )
 from mcp_ref.bridge.bridge import Bridge
+from mcp_ref.bridge.conversion import convert_error
 from mcp_ref.features.elicitation import url_required
+from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import Object
+from mcp_ref.revisions import revision_named
 from tests.bridge.back import make_back
 from tests.bridge.links import linked, send
 from tests.bridge.test_held import ALL, CALL, NAME, retry_of
@@ -98,6 +101,17 @@ async def test_bridge_translates_the_code_of_an_unknown_resource(front: str, cod
         with pytest.raises(RemoteError) as refused:
             await client.read_resource("nothing://x")
         assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "data"),
+    [("2026-07-28", -32602, {}), ("2026-07-28", -32603, {"uri": "a:b"}), ("2025-11-25", -32602, {"uri": "a:b"})],
+)
+def test_convert_error_that_does_not_mean_an_unknown_resource_keeps_its_code(
+    source: str, code: int, data: Object
+) -> None:
+    error, target = ProtocolError(code, "no", data), revision_named("2025-06-18")
+    assert convert_error(error, "resources/read", revision_named(source), target).code == code
 
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
