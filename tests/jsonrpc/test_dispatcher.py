@@ -152,7 +152,7 @@ async def test_dispatcher_serves_request_once_with_its_own_id(id: RequestId) -> 
     ids=["protocol", "bug", "closed", "exit", "interrupt", "cancelled"],
 )
 async def test_dispatcher_handler_exception_is_an_error_without_details_unless_it_is_a_protocol_error(
-    raised: Callable[[], BaseException], sent: Error
+    raised: Callable[[], BaseException], sent: Error, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def failing(request: Request) -> Object:
         raise raised()
@@ -160,6 +160,7 @@ async def test_dispatcher_handler_exception_is_an_error_without_details_unless_i
     bench = Bench(failing)
     bench.receive(Request(1, "x"))
     assert await bench.transport.wait_for(1) == [ErrorResponse(1, sent)]
+    assert ("the handler of x failed" in caplog.text) is (sent is INTERNAL)
 
 
 @pytest.mark.parametrize("value", [float("nan"), "\ud800", object()])

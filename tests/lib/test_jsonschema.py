@@ -129,6 +129,8 @@ def test_draft_07_differs_from_2020_12(
         ([0] * 81, "an array of 81 items"),
         ({str(n): 0 for n in range(80)}, ", ".join(f'"{n}": 0' for n in range(10)).join(["{", "\u2026"])),
         ({str(n): 0 for n in range(81)}, "an object with 81 properties"),
+        (2**320 - 1, str(2**320 - 1)[:79] + "\u2026"),
+        (2**320, "a number with too many digits"),
     ],
 )
 def test_quoted_value_is_shortened(value: JSON, text: str) -> None:
