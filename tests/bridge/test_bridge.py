@@ -26,7 +26,7 @@ from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.bridge.conversion import convert_error
 from mcp_ref.features.elicitation import url_required
 from mcp_ref.jsonrpc.errors import ProtocolError
-from mcp_ref.jsonrpc.messages import Object
+from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import revision_named
 from tests.bridge.back import make_back
 from tests.bridge.links import linked, send
@@ -104,14 +104,26 @@ async def test_bridge_translates_the_code_of_an_unknown_resource(front: str, cod
 
 
 @pytest.mark.parametrize(
-    ("source", "code", "data"),
-    [("2026-07-28", -32602, {}), ("2026-07-28", -32603, {"uri": "a:b"}), ("2025-11-25", -32602, {"uri": "a:b"})],
+    ("source", "target", "code", "data", "converted"),
+    [
+        (LATEST, "2025-06-18", -32602, {"uri": "a:b"}, (-32002, {"uri": "a:b"})),
+        (LATEST, "2025-06-18", -32602, {}, (-32602, {})),
+        (LATEST, "2025-06-18", -32603, {"uri": "a:b"}, (-32603, {"uri": "a:b"})),
+        ("2025-11-25", "2025-06-18", -32602, {"uri": "a:b"}, (-32602, {"uri": "a:b"})),
+        ("2025-11-25", LATEST, -32000, 1, (-32603, {"code": -32000, "data": 1})),
+        ("2025-11-25", LATEST, -32019, 1, (-32603, {"code": -32019, "data": 1})),
+        ("2025-11-25", LATEST, -31999, 1, (-31999, 1)),
+        ("2025-11-25", LATEST, -32020, 1, (-32020, 1)),
+        (LATEST, "2025-11-25", -32021, 1, (-32603, 1)),
+        ("2025-11-25", "2025-06-18", -32042, {"elicitations": 1}, (-32603, None)),
+    ],
 )
-def test_convert_error_that_does_not_mean_an_unknown_resource_keeps_its_code(
-    source: str, code: int, data: Object
+def test_convert_error_takes_a_code_for_one_of_the_other_revision(
+    source: str, target: str, code: int, data: JSON, converted: tuple[int, JSON]
 ) -> None:
-    error, target = ProtocolError(code, "no", data), revision_named("2025-06-18")
-    assert convert_error(error, "resources/read", revision_named(source), target).code == code
+    error = ProtocolError(code, "no", data)
+    found = convert_error(error, "resources/read", revision_named(source), revision_named(target))
+    assert (found.code, found.data) == converted
 
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -10,7 +10,8 @@ import pytest
 from mcp_ref.bridge import namespaces
 from mcp_ref.bridge.namespaces import Namespace
 from mcp_ref.host.names import model_name, model_names
-from mcp_ref.jsonrpc.messages import JSON
+from mcp_ref.jsonrpc.errors import ProtocolError
+from mcp_ref.jsonrpc.messages import JSON, Object
 
 
 def shown(names: Namespace, *own: str) -> list[str]:
@@ -32,7 +33,36 @@ def test_names_of_a_list_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_uri_belongs_to_the_only_server_or_to_the_one_that_it_names() -> None:
     assert Namespace(["a"], True).split_uri("note://1") == ("a", "note://1")
-    assert Namespace(["a", "b"], False).split_uri("mcp://b/note://1") == ("b", "note://1")
+    names = Namespace(["a", "b"], False)
+    for uri in ("note://1", "ui://w"):
+        assert names.split_uri(names.uri_for_client("b", uri)) == ("b", uri)
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "routed"),
+    [
+        ("tools/call", {"name": "b__t"}, {"name": "t"}),
+        ("tools/call", {"name": "b__t", "arguments": {"l": ["mcp://b/a:b", 5, "mcp://a/a:b"], "u": "ui://b/w"}},
+                       {"name": "t", "arguments": {"l": ["a:b", 5, "mcp://a/a:b"], "u": "ui://w"}}),
+        ("completion/complete", {"ref": {"name": "b__p", "x": 1}}, {"ref": {"name": "p", "x": 1}}),
+        ("completion/complete", {"ref": {"uri": "mcp://b/a:b"}}, {"ref": {"uri": "a:b"}}),
+        ("resources/read", {"uri": "ui://b/w"}, {"uri": "ui://w"}),
+        ("tools/call", {"name": 5}, None),
+        ("tools/call", {"name": "c__t"}, None),
+        ("tools/call", {"name": "b__t.x"}, None),
+        ("completion/complete", {"ref": 5}, None),
+        ("resources/read", {"uri": "a:b"}, None),
+    ],
+)  # fmt: skip
+def test_route_names_the_server_and_unwraps_its_names_and_uris(
+    method: str, params: Object, routed: Object | None
+) -> None:
+    names = Namespace(["a", "b"], False)
+    if routed is not None:
+        assert names.route(method, params) == ("b", routed)
+    else:
+        with pytest.raises(ProtocolError, match="Invalid params"):
+            names.route(method, params)
 
 
 def test_names_of_one_list_differ_although_one_tool_has_the_changed_name_of_another() -> None:
