@@ -191,11 +191,13 @@ def sample(number: int, seed: int) -> dict[str, list[Change]]:
 
 @cache
 def imports_of_tests() -> dict[str, list[str]]:
-    """Return the test files that import each module by its name, or a name of it from the folder of the module."""
+    """Return the test files that import each module by its name, a name of it from its folder, or from its tests."""
     files: dict[str, list[str]] = {}
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         imported = set()
         for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ImportFrom) and node.module and ".test_" in node.module:
+                imported.add(node.module.replace(".", "/").removeprefix("tests/").replace("test_", "") + ".py")
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("mcp_ref."):
                 for alias in node.names:
                     imported.add(home(node.module.replace(".", "/").removeprefix("mcp_ref/"), alias.name))

@@ -953,6 +953,12 @@ async def test_an_endpoint_that_cannot_be_asked_fails_at_once(endpoint: str) -> 
 
 async def test_over_http_sse_messages_are_posted_one_after_the_other() -> None:
     gate = asyncio.Event()
+
+    async def slow(exchange: Exchange, message: Object) -> None:
+        for _ in range(100):
+            await asyncio.sleep(0)
+        exchange.respond(202, [], b"")
+
     async with scripted() as site:
         older(site)
         site.on("notifications/progress", after(gate, status(202)))
@@ -966,7 +972,10 @@ async def test_over_http_sse_messages_are_posted_one_after_the_other() -> None:
             gate.set()
             assert await client.next() == Response(1, {})
             await draining
-            assert site.keys[-3:] == ["notifications/progress", "ping", "reply"]
+            site.on("slow", slow)
+            client.send(Notification("slow"))
+            client.send(Notification("last"))  # `close` waits until it is sent
+        assert site.keys[-4:] == ["notifications/progress", "ping", "reply", "last"]
 
 
 async def test_over_http_sse_a_refused_request_fails_and_the_next_one_works(caplog: pytest.LogCaptureFixture) -> None:
