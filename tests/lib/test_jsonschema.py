@@ -477,6 +477,7 @@ def test_pattern_with_catastrophic_backtracking_takes_linear_time(pattern: str) 
 def test_pattern_with_unbounded_cost_and_no_automaton_is_refused(pattern: str) -> None:
     with pytest.raises(SchemaError, match="expected a regular expression"):
         compile_schema({"pattern": pattern})
+    assert compile_schema({"pattern": "(?=a)" + "a*b" * 9}), "after each `a*` comes another character"
 
 
 def test_pattern_without_automaton_refuses_a_text_that_is_too_long() -> None:
