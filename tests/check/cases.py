@@ -740,6 +740,12 @@ FURTHER: list[tuple[str, tuple[Sequence[Event], Head]]] = [
     ("ended_session", _http(_post(PING, status=404).post(c(6, "ping")[1], status=404))),
     ("negotiated_header", _http(Web().open("2025-06-18").post(PING, headers={"MCP-Protocol-Version": "2030-01-01"}, reply=PONG))),
     ("response_type", _http(_post(PING, reply=b""))),
+    ("", _session(c(1, "tools/call", {"name": "t"}), s(1, **error(-32042, data={"elicitations": [{"mode": "url", "message": "?", "url": "https://a/", "elicitationId": "e"}]})),
+                  s(None, "notifications/elicitation/complete", {"elicitationId": "e"}))),
+    ("poll_interval", _http(_polled(1, 1.3, 1.8995))),
+    ("", _http(_polled(0, 0, 0))),  # a recording without times
+    ("", _modern(CALL, needs(ROOTS), m(2, "tools/call", {"name": "t"}), CALLED)),
+    ("media", _session(*called({"content": [{"type": "resource", "resource": {"uri": "a:b", "blob": "%"}}]}))),
     ("", _http(Web().open().get(stream=[{"sse": s(None, "x")[1], "id": "1"}]).get(stream=[{"sse": s(None, "x")[1], "id": "1"}]))),
 ]  # fmt: skip
 """The rules that a conversation breaks, where a case above has not its form, and the conversation."""

@@ -216,6 +216,7 @@ def test_mask_hides_secrets_in_headers_targets_and_commands() -> None:
         "stdio", "", ("server", "--token", "hunter2", "--api-key=hunter2", "API_TOKEN=hunter2"), "http://a:hunter2@b/"
     )
     lines = [format_event(mask(request)), format_event(mask(response)), format_head(mask_head(head))]
+    assert mask_head(head).command == ("server", "--token", "***", "--api-key=***", "API_TOKEN=***")
     lines.append(format_head(mask_head(dataclasses.replace(head, transport="http"))))
     assert SECRET.encode() not in b"".join(lines)
     assert b"state=s" in lines[1]

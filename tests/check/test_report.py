@@ -10,7 +10,7 @@ import pytest
 
 from mcp_ref.__main__ import main
 from mcp_ref.check.recording import Frame, content, format_event, format_head
-from mcp_ref.check.report import JUnitCase, junit_report, sarif_report, shown
+from mcp_ref.check.report import JUnitCase, json_report, junit_report, sarif_report, shown
 from mcp_ref.cli.check import message_of
 from tests.check.talk import STARTED, c, findings, frames, handshake, s
 
@@ -48,13 +48,39 @@ def test_check_json_and_exit_code_0_without_errors(tmp_path: Path, capsys: pytes
         "recording": "clean.jsonl", "events": 3, "findings": [], "notVerified": []}  # fmt: skip
 
 
+def test_json_report_has_all_facts_of_a_finding() -> None:
+    page = "2025-11-25/basic/utilities/ping#behavior-requirements"
+    assert json_report("x", findings(FAULTY)[1:], 7, ["note"]) == {"recording": "x", "events": 7, "findings": [{
+        "rule": f"{page}-1", "name": "empty_pong", "level": "MUST", "side": "server", "revision": "2025-11-25",
+        "events": [6, 7], "times": 1, "text": "the result of ping has the member a", "fix": "Respond with {}.",
+        "meaning": "The result of a ping is empty.", "page": f"https://modelcontextprotocol.io/specification/{page}",
+    }], "notVerified": ["note"]}  # fmt: skip
+
+
+def test_sarif_report_has_all_facts_of_a_finding() -> None:
+    report, where = sarif_report("x", findings(FAULTY)[1:], "1"), {"artifactLocation": {"uri": "x"}}
+    page = "2025-11-25/basic/utilities/ping#behavior-requirements"
+    assert report == {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [{
+        "tool": {"driver": {"name": "mcp_ref check", "version": "1", "rules": [{
+            "id": f"{page}-1", "name": "empty_pong", "shortDescription": {"text": "The result of a ping is empty."},
+            "defaultConfiguration": {"level": "error"},
+            "helpUri": f"https://modelcontextprotocol.io/specification/{page}",
+        }]}},
+        "results": [{
+            "ruleId": f"{page}-1", "level": "error",
+            "message": {"text": "server: the result of ping has the member a. Respond with {}."},
+            "locations": [{"physicalLocation": {**where, "region": {"startLine": 8}}}],
+            "relatedLocations": [{"physicalLocation": {**where, "region": {"startLine": 7}}}],
+        }],
+    }]}  # fmt: skip
+
+
 def test_check_writes_junit_and_sarif(recording: Path, tmp_path: Path) -> None:
     junit, sarif = tmp_path / "junit.xml", tmp_path / "check.sarif"
     assert main(["check", str(recording), "--junit", str(junit), "--sarif", str(sarif)]) == 1
     suite = ElementTree.fromstring(junit.read_text("utf-8"))
     assert (suite.get("tests"), suite.get("failures"), len(suite.findall("testcase/failure"))) == ("2", "2", 2)
     run = json.loads(sarif.read_text("utf-8"))["runs"][0]
-    assert [result["locations"][0]["physicalLocation"]["region"]["startLine"] for result in run["results"]] == [6, 8]
     assert {result["ruleId"] for result in run["results"]} == {rule["id"] for rule in run["tool"]["driver"]["rules"]}
 
 
@@ -79,7 +105,6 @@ def test_shown_leaves_out_advice_and_begins_with_errors() -> None:
     assert [finding.level for finding in shown(found, advice=True)] == sorted(
         (finding.level for finding in found), key=["MUST", "SHOULD", "advice"].index)  # fmt: skip
     assert all(finding.level != "advice" for finding in shown(found, advice=False))
-    assert sarif_report("x", found, "1")["version"] == "2.1.0"
 
 
 def test_junit_report_is_xml_whatever_its_texts_contain() -> None:
