@@ -691,7 +691,7 @@ def _acknowledged(has_prompts: bool) -> Any:
     return s(None, "notifications/subscriptions/acknowledged", {"notifications": notifications, **SUB})
 
 
-FURTHER: list[tuple[str, tuple[Sequence[Event], Head]]] = [
+FURTHER: list[tuple[str, tuple[Sequence[Event], Head | None]]] = [
     ("json_rpc", _session(c(1, "ping", [1]), s(1, **error(-32602)))),
     ("json_rpc", _session(("client", {"jsonrpc": "2.0", "id": 1, "method": 5}), s(1, **error(-32600)))),
     ("json_rpc", _session(("client", {"jsonrpc": "2.0", "id": 1}))),
@@ -742,6 +742,16 @@ FURTHER: list[tuple[str, tuple[Sequence[Event], Head]]] = [
     ("response_type", _http(_post(PING, reply=b""))),
     ("", _session(c(1, "tools/call", {"name": "t"}), s(1, **error(-32042, data={"elicitations": [{"mode": "url", "message": "?", "url": "https://a/", "elicitationId": "e"}]})),
                   s(None, "notifications/elicitation/complete", {"elicitationId": "e"}))),
+    ("response_id result_or_error", _session(c(1, "ping"), s(1, result="x"), s(1, result={}))),
+    ("json_rpc", _session(s(1, "ping", [1]), c(1, **error(-32602)))),
+    ("", _session(c(1, "ping"), s(1, result={"resultType": "complete"}))),
+    ("", _session(c(1, "logging/setLevel", {"level": "error"}), s(None, "notifications/message", {"level": "info", "data": 1}), s(1, result={}))),
+    ("version_header", _http(Web().open().get(headers={"MCP-Protocol-Version": None}, stream=[]))),
+    ("version_header", (Web().open().get(headers={"MCP-Protocol-Version": None}, stream=[]).events, None)),
+    ("version_header", (Web().open().exchange("DELETE", headers={"MCP-Protocol-Version": None}, status=204).events, None)),
+    ("resource_parameter", _http(_token("grant_type=refresh_token&resource=a"))),
+    ("resource_parameter", _http(_token("grant_type=refresh_token&resource=https://a/%23b"))),
+    ("", _http(_token("grant_type=refresh_token&resource=***"))),
     ("poll_interval", _http(_polled(1, 1.3, 1.8995))),
     ("", _http(_polled(0, 0, 0))),  # a recording without times
     ("", _modern(CALL, needs(ROOTS), m(2, "tools/call", {"name": "t"}), CALLED)),

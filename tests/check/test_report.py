@@ -10,7 +10,7 @@ import pytest
 
 from mcp_ref.__main__ import main
 from mcp_ref.check.recording import Frame, content, format_event, format_head
-from mcp_ref.check.report import JUnitCase, json_report, junit_report, sarif_report, shown
+from mcp_ref.check.report import JUnitCase, json_report, junit_report, sarif_report, shown, text_report
 from mcp_ref.cli.check import message_of
 from tests.check.talk import STARTED, c, findings, frames, handshake, s
 
@@ -46,6 +46,13 @@ def test_check_json_and_exit_code_0_without_errors(tmp_path: Path, capsys: pytes
     assert main(["check", str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "recording": "clean.jsonl", "events": 3, "findings": [], "notVerified": []}  # fmt: skip
+
+
+def test_text_report_quotes_the_last_message_of_a_proof() -> None:
+    lines = text_report("x", findings(FAULTY)[1:], 7, [], {6: "first", 7: "last"})
+    assert [line.split() for line in lines[-3:]] == [
+        ["proof", "event", "6,", "7,", "judged", "by", "2025-11-25"], ["last"], ["do", "Respond", "with", "{}."]
+    ]  # fmt: skip
 
 
 def test_json_report_has_all_facts_of_a_finding() -> None:

@@ -35,7 +35,7 @@ def test_rule_about_the_response_to_a_wrong_message_is_broken_beside_the_rule_of
 
 @pytest.mark.parametrize(("rules", "case"), FURTHER)
 def test_rules_are_broken_in_another_form_and_by_no_legal_neighbor(
-    rules: str, case: tuple[Sequence[Event], Head]
+    rules: str, case: tuple[Sequence[Event], Head | None]
 ) -> None:
     assert broken(*case) == rules.split()
 
