@@ -115,7 +115,9 @@ def findings(events: Sequence[Event], head: Head | None = STARTED) -> list[Findi
 
 def broken(events: Sequence[Event], head: Head | None = STARTED, advice: bool = False) -> list[str]:
     """Return the names of the broken rules."""
-    return sorted(f.rule.name for f in findings(events, head) if advice or f.level != "advice")
+    found = findings(events, head)
+    assert {finding.side for finding in found} <= {"client", "server"}
+    return sorted(f.rule.name for f in found if advice or f.level != "advice")
 
 
 class Web:
