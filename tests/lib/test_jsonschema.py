@@ -306,8 +306,9 @@ WELL_FORMED: dict[str, tuple[list[str], list[str]]] = {
     "time": (["08:30:06.283185Z", "23:59:60Z", "01:29:60+01:30"], ["24:00:00Z", "08:30:06", "22:59:60Z", "08:30Z"]),
     "date-time": (["1990-12-31T23:59:60Z", "2024-01-01t00:00:00z"], ["2024-01-01 00:00:00Z", "2024-01-01T00:00:00"]),
     "duration": (["P4DT12H30M5S", "P1Y", "P2W", "PT36H"], ["P", "PT", "P1YT", "P1D2H", "P1Y2W", "4D", "PT1H5S"]),
-    "email": (["joe@x.example", "te~st@x.example", '"a b"@x.example', "a@[127.0.0.1]", "a@[IPv6:::1]"], ["x",
-        "a..b@x.example", ".a@x.example", "ä@x.example", "a b@x.example", "a@-x", "@x"]),
+    "email": (["joe@x.example", "te~st@x.example", '"a b"@x.example', "a@[127.0.0.1]", "a@[IPv6:::1]",
+        "a" * 64 + "@x"], ["a" * 65 + "@x", "x", "a..b@x.example", ".a@x.example", "ä@x.example", "a b@x.example",
+        "a@-x", "@x"]),
     "idn-email": (["실례@실례.테스트"], ["2962"]),
     "hostname": (["www.x.example", "a-1", "xn--4gbwdl.xn--wgbh1c", LONGEST_NAME], ["-a", "a-", "a_b", "", "a..b",
         "a" * 64, "é.example", "xn--X", LONGEST_NAME + "a"]),
@@ -431,6 +432,13 @@ def test_automaton_and_re_agree_on_random_patterns() -> None:
             assert pattern.search(text, Budget(ValidationLimits())) == expected, (written, text)
             compared += 1
     assert compared == 1_000
+
+
+def test_budget_allows_exactly_its_steps() -> None:
+    budget = Budget(ValidationLimits(steps=5))
+    budget.spend(5)
+    with pytest.raises(BudgetExceeded):
+        budget.spend(1)
 
 
 def test_pattern_can_have_a_range_of_one_character_and_named_properties() -> None:
@@ -691,6 +699,8 @@ WORDS: list[tuple[JSON, JSON, list[str]]] = [
         ["[0].a[1]: expected null, got 1"]),
     ({"enum": ["C", "F"]}, "K", ['expected one of "C", "F", got "K"']),
     ({"enum": [1]}, 2, ["expected 1, got 2"]),
+    ({"enum": [*range(20)]}, -1, [f"expected one of {', '.join(map(str, range(20)))}, got -1"]),
+    ({"enum": [*range(21)]}, -1, [f"expected one of {', '.join(map(str, range(20)))}, …, got -1"]),
     ({"const": {"a": 1}}, 2, ['expected {"a": 1}, got 2']),
     ({"minimum": 1}, 0, ["expected at least 1, got 0"]),
     ({"exclusiveMaximum": 1.5}, 2, ["expected less than 1.5, got 2"]),

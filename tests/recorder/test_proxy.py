@@ -148,9 +148,12 @@ async def test_proxy_passes_each_event_when_it_comes(tmp_path: Path) -> None:
 
     async def stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nx-Odd:  a\r\nContent-Type: text/event-stream\r\n\r\nid: 1\ndata: {}\n\n")
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nx-Odd:  a\r\nContent-Type: text/event-stream\r\n\r\n"
+            b"id: 1\nretry: 1000000000000000\ndata: {}\n\n"
+        )
         await seen.wait()  # the second event is sent after the client has the first one
-        writer.write(b"retry: 5\nevent: ping\ndata: a\ndata: b\n\n")
+        writer.write(b"retry: 999999999999999\nevent: ping\ndata: a\ndata: b\n\n")
         writer.close()
 
     path = tmp_path / "a.jsonl"
@@ -161,13 +164,13 @@ async def test_proxy_passes_each_event_when_it_comes(tmp_path: Path) -> None:
             writer.write(b"GET /mcp HTTP/1.1\r\nHost: x\r\n\r\n")
             assert (await reader.readuntil(b"{}\n\n")).startswith(b"HTTP/1.1 200 OK\r\nx-Odd:  a\r\n")
             seen.set()
-            assert await reader.read() == b"retry: 5\nevent: ping\ndata: a\ndata: b\n\n"
+            assert await reader.read() == b"retry: 999999999999999\nevent: ping\ndata: a\ndata: b\n\n"
             writer.close()
             await writer.wait_closed()
     events = [event for event in events_of(path) if isinstance(event, HttpEvent)]
     assert [(event.id, event.retry, event.type, event.content.data) for event in events] == [
         ("1", None, "message", b"{}"),
-        (None, 5, "ping", b"a\nb"),
+        (None, 999999999999999, "ping", b"a\nb"),
     ]
 
 

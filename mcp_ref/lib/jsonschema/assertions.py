@@ -185,7 +185,7 @@ def dependent_names(keyword: str) -> VocabularyRow:
         if keyword == "dependencies":  # whose other members are schemas
             lists = {key: names for key, names in lists.items() if isinstance(names, list)}
         required = {key: set(reader.strings(keyword, names)) for key, names in lists.items()}
-        cost = sum(1 + len(names) for names in required.values())
+        cost = len(required) + sum(map(len, required.values()))
 
         def violated_key(instance: dict[str, JSON], budget: Budget) -> str | None:
             budget.spend(cost)
