@@ -526,6 +526,22 @@ async def test_bridge_status_lists_the_losses() -> None:
         assert status.revision == LATEST and status.losses["Tool.icons is not in 2024-11-05"] == 1
 
 
+@pytest.mark.breaks("known_elicitation")
+@pytest.mark.parametrize("front", ["2025-06-18", LATEST])
+async def test_bridge_drops_a_notification_that_the_client_of_another_revision_does_not_know(front: str) -> None:
+    server = Server("back", revisions=["2025-11-25"])
+
+    @server.tool()
+    async def complete(context: Context) -> str:
+        await context.elicitation_complete("visit")
+        return "ok"
+
+    async with linked(server, front) as (client, bridge):
+        assert (await client.call_tool("complete")).content == [TextContent("ok")]
+        lost = "notifications/elicitation/complete outside of a call reaches no client"
+        assert bridge.status()[0].losses == {lost: 1}
+
+
 @pytest.mark.parametrize("front", ["2025-11-25", LATEST])
 @pytest.mark.parametrize("back", ["2025-06-18", LATEST])
 async def test_bridge_counts_each_call_in_the_budget_and_writes_it_to_the_audit_log(front: str, back: str) -> None:
