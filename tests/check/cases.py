@@ -744,6 +744,7 @@ FURTHER: list[tuple[str, tuple[Sequence[Event], Head | None]]] = [
                   s(None, "notifications/elicitation/complete", {"elicitationId": "e"}))),
     ("response_id result_or_error", _session(c(1, "ping"), s(1, result="x"), s(1, result={}))),
     ("json_rpc", _session(s(1, "ping", [1]), c(1, **error(-32602)))),
+    ("request_id", _session(s(True, "ping"), s(1, "ping"), c(1, result={}))),
     ("", _session(c(1, "ping"), s(1, result={"resultType": "complete"}))),
     ("", _session(c(1, "logging/setLevel", {"level": "error"}), s(None, "notifications/message", {"level": "info", "data": 1}), s(1, result={}))),
     ("version_header", _http(Web().open().get(headers={"MCP-Protocol-Version": None}, stream=[]))),

@@ -148,7 +148,7 @@ class Parser:
             raise self._error("nothing to repeat")
         return _character(ord(self._next()))
 
-    def _escape(self, in_class: bool = False) -> CharacterSet:
+    def _escape(self) -> CharacterSet:
         """Parse the rest of an escape, after the backslash."""
         char = self._next()
         ranges = {"d": _DIGIT, "w": _WORD, "s": _SPACE}.get(char.lower())
@@ -158,7 +158,7 @@ class Parser:
             return self._property(char == "P")
         if char in _CONTROL_ESCAPES:
             return _character(_CONTROL_ESCAPES[char])
-        if char == "b" and in_class:
+        if char == "b":  # in a class; elsewhere, `_term` has taken it as a boundary
             return _character(8)
         if char == "0" and not self._take_match(r"(?=\d)"):
             return _character(0)
@@ -214,7 +214,7 @@ class Parser:
 
     def _class_atom(self) -> CharacterSet:
         char = self._next()
-        return self._escape(in_class=True) if char == "\\" else _character(ord(char))
+        return self._escape() if char == "\\" else _character(ord(char))
 
 
 def _character(code: int) -> CharacterSet:
