@@ -281,6 +281,16 @@ async def handshake(
     return params
 
 
+@contextlib.asynccontextmanager
+async def connected_server(
+    client: Callable[[MemoryTransport], Client], revision: str = "2025-11-25", capabilities: Object | None = None
+) -> AsyncIterator[tuple[Client, Wire]]:
+    """Give our client, made by `client(transport)` and connected, and its raw server."""
+    async with raw_server(client) as (made, wire):
+        await handshake(made, wire, revision, capabilities)
+        yield made, wire
+
+
 async def meet(client: Client, wire: Wire, capabilities: Object | None = None) -> Received:
     """Connect a client to a raw server of 2026-07-28. Return the params of the client's first request."""
     connecting = asyncio.create_task(client.connect())

@@ -18,7 +18,7 @@ from mcp_ref.lib.http.message import Exchange
 from mcp_ref.lib.http.sse import encode_event
 from mcp_ref.transports.memory import MemoryTransport
 from tests.messages import notification
-from tests.raw_peers import Wire, handshake, raw_server
+from tests.raw_peers import Wire, connected_server, raw_server
 from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
 from tests.scripted_http_server import JSON_HEADERS, SSE, Scripted, Step, frame, scripted
 from tests.settings import PATIENCE, eventually
@@ -89,8 +89,7 @@ async def test_cached_result_is_requested_again_after_its_ttl(which: str) -> Non
     method, call, result = KEPT[which]
 
     clock = Clock()
-    async with raw_server(of(ResponseCache(clock))) as (client, wire):
-        await meet(client, wire, OFFERS)
+    async with connected_server(of(ResponseCache(clock)), MODERN, OFFERS) as (client, wire):
         first = await asks(wire, call(client), method, result)
         clock.now += 59.9
         assert await asks_nothing(wire, call(client)) == first
@@ -107,8 +106,7 @@ async def test_cached_result_is_requested_again_after_its_ttl(which: str) -> Non
 async def test_a_result_without_time_is_asked_for_each_time(which: str, hints: Object) -> None:
     method, call, result = KEPT[which]
 
-    async with raw_server(of()) as (client, wire):
-        await meet(client, wire, OFFERS)
+    async with connected_server(of(), MODERN, OFFERS) as (client, wire):
         for _ in range(3):
             calling = asyncio.ensure_future(call(client))
             await wire.send(answer(await asked_for(wire, method), {**result, "cacheScope": "public", **hints}))
@@ -119,16 +117,14 @@ async def test_a_result_without_time_is_asked_for_each_time(which: str, hints: O
 async def test_without_a_cache_everything_is_asked_for(which: str) -> None:
     method, call, result = KEPT[which]
 
-    async with raw_server(of(False)) as (client, wire):
-        await meet(client, wire, OFFERS)
+    async with connected_server(of(False), MODERN, OFFERS) as (client, wire):
         for _ in range(3):
             await asks(wire, call(client), method, result)
         await wire.send(notification("notifications/tools/list_changed"))
 
 
 async def test_cache_keeps_nothing_in_the_legacy_era() -> None:
-    async with raw_server(of()) as (client, wire):
-        await handshake(client, wire, "2025-11-25", OFFERS)
+    async with connected_server(of(), "2025-11-25", OFFERS) as (client, wire):
         for _ in range(2):
             listing = asyncio.create_task(client.list_tools())
             asked = await wire.receive_object()
@@ -138,8 +134,7 @@ async def test_cache_keeps_nothing_in_the_legacy_era() -> None:
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#cache-key-1")
 async def test_cache_is_not_used_for_a_request_with_other_params() -> None:
-    async with raw_server(of()) as (client, wire):
-        await meet(client, wire, OFFERS)
+    async with connected_server(of(), MODERN, OFFERS) as (client, wire):
         for uri in ("test://a", "test://b", "test://a/"):
             contents: Object = {"contents": [{"uri": uri, "text": uri}]}
             await asks(wire, client.read_resource(uri), "resources/read", contents)
@@ -148,8 +143,7 @@ async def test_cache_is_not_used_for_a_request_with_other_params() -> None:
 
 
 async def test_cached_result_is_not_changed_by_a_caller_that_changes_its_copy() -> None:
-    async with raw_server(of()) as (client, wire):
-        await meet(client, wire, OFFERS)
+    async with connected_server(of(), MODERN, OFFERS) as (client, wire):
         tools: Object = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
         await asks(wire, client.list_tools(), "tools/list", tools)
         for _ in range(2):
@@ -208,8 +202,7 @@ async def test_cached_result_is_requested_again_after_a_notification_of_a_change
 
 
 async def test_a_result_that_was_under_way_when_it_changed_is_not_kept() -> None:
-    async with raw_server(of()) as (client, wire):
-        await meet(client, wire, OFFERS)
+    async with connected_server(of(), MODERN, OFFERS) as (client, wire):
         listing = asyncio.create_task(client.list_tools())
         asked = await asked_for(wire, "tools/list")
         await wire.send(notification("notifications/tools/list_changed"))
@@ -352,8 +345,7 @@ async def test_servers_within_this_program_are_not_taken_for_each_other_also_whe
 
 
 async def test_a_result_that_cannot_be_read_is_asked_for_again() -> None:
-    async with raw_server(of()) as (client, wire):
-        await meet(client, wire, OFFERS)
+    async with connected_server(of(), MODERN, OFFERS) as (client, wire):
         with pytest.raises(InvalidMessage, match="wrong shape"):
             await asks(wire, client.list_tools(), "tools/list", {"tools": "none"})
         assert await asks(wire, client.list_tools(), "tools/list", {"tools": []}) == []
@@ -365,8 +357,7 @@ async def test_a_result_that_cannot_be_read_is_asked_for_again() -> None:
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#cache-key-2")
 async def test_cache_keeps_neither_the_result_of_a_retry_nor_input_required() -> None:
-    async with raw_server(of(roots=[])) as (client, wire):
-        await meet(client, wire, OFFERS)
+    async with connected_server(of(roots=[]), MODERN, OFFERS) as (client, wire):
         for _ in range(2):
             reading = asyncio.create_task(client.read_resource("test://a"))
             question: Object = {
@@ -393,8 +384,7 @@ def tools(*names: str, cursor: str | None = None) -> Object:
 @pytest.mark.spec("2026-07-28/server/utilities/caching#interaction-with-pagination-1")
 async def test_each_page_is_kept_for_itself_and_one_that_is_over_is_asked_for_by_its_cursor() -> None:
     clock = Clock()
-    async with raw_server(of(ResponseCache(clock))) as (client, wire):
-        await meet(client, wire, OFFERS)
+    async with connected_server(of(ResponseCache(clock)), MODERN, OFFERS) as (client, wire):
         listing = asyncio.create_task(client.list_tools())
         await asks(wire, asyncio.sleep(0), "tools/list", tools("a", cursor="2"), ttl=60)
         await asks(wire, asyncio.sleep(0), "tools/list", tools("b"), ttl=10)
@@ -410,8 +400,7 @@ async def test_each_page_is_kept_for_itself_and_one_that_is_over_is_asked_for_by
 @pytest.mark.spec("2026-07-28/server/utilities/caching#interaction-with-pagination-3")
 async def test_cached_cursor_that_is_invalid_by_now_makes_the_client_list_all_pages_again() -> None:
     clock = Clock()
-    async with raw_server(of(ResponseCache(clock))) as (client, wire):
-        await meet(client, wire, OFFERS)
+    async with connected_server(of(ResponseCache(clock)), MODERN, OFFERS) as (client, wire):
         listing = asyncio.create_task(client.list_tools())
         await asks(wire, asyncio.sleep(0), "tools/list", tools("a", cursor="2"), ttl=60)
         await asks(wire, asyncio.sleep(0), "tools/list", tools("b"), ttl=10)
@@ -429,8 +418,7 @@ async def test_cached_cursor_that_is_invalid_by_now_makes_the_client_list_all_pa
 
 @pytest.mark.parametrize("kept", [True, False])
 async def test_a_list_that_is_refused_otherwise_is_not_asked_for_again(kept: bool) -> None:
-    async with raw_server(of(kept)) as (client, wire):
-        await meet(client, wire, OFFERS)
+    async with connected_server(of(kept), MODERN, OFFERS) as (client, wire):
         listing = asyncio.create_task(client.list_tools())
         await wire.send(refusal(await asked_for(wire, "tools/list"), -32602, "no"))
         with pytest.raises(RemoteError):

@@ -26,11 +26,16 @@ from mcp_ref.features.tools import CallToolResult
 from mcp_ref.jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, RemoteError, RequestTimeout
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, JSON, Object
 from mcp_ref.revisions import LEGACY
+from mcp_ref.transports.memory import MemoryTransport
 from tests.messages import notification
-from tests.raw_peers import Wire, answer, handshake, leave, raw_server
+from tests.raw_peers import Wire, answer, connected_server, handshake, leave, raw_server
 from tests.settings import PATIENCE, run
 
 EVERYTHING: Object = {"tools": {}, "resources": {"subscribe": True}, "prompts": {}, "logging": {}, "completions": {}}
+
+
+def patient(transport: MemoryTransport) -> Client:
+    return Client(transport, timeout=PATIENCE)
 
 
 # ------------------------------------------------------------------------------------------------ lists
@@ -60,8 +65,7 @@ async def test_a_client_follows_no_more_pages_than_the_maximum_also_when_cursors
 
 
 async def test_list_that_the_server_lacks_is_empty_without_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, "2025-11-25", EVERYTHING)
+    async with connected_server(Client, "2025-11-25", EVERYTHING) as (client, wire):
         listing = asyncio.ensure_future(client.list_resource_templates())
         asked = await wire.receive_object()
         await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32601, "message": "Method not found"}})
@@ -73,8 +77,7 @@ async def test_list_tools_that_fails_on_a_later_page_keeps_the_known_schemas() -
     schema: Object = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     tool: Object = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}
 
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, "2025-11-25", EVERYTHING)
+    async with connected_server(Client, "2025-11-25", EVERYTHING) as (client, wire):
         listing = asyncio.create_task(client.list_tools())
         await answer(wire, "tools/list", {"tools": [tool]})
         await listing
@@ -116,8 +119,7 @@ async def following(updates: Subscription) -> str:
 async def test_a_resource_that_changed_often_before_it_was_looked_at_is_named_once_in_the_order_of_first_change() -> (
     None
 ):
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, "2025-11-25", EVERYTHING)
+    async with connected_server(Client, "2025-11-25", EVERYTHING) as (client, wire):
         updates = await entered(client, wire, "test://a")
         for uri in ("test://a/1", "test://a/2", "test://a/1", "test://a/2", "test://a"):
             await wire.send(updated(uri))
@@ -132,8 +134,7 @@ async def test_updates_that_nobody_reads_are_bounded_and_the_oldest_are_forgotte
 ) -> None:
     monkeypatch.setattr(subscribing, "MAX_UPDATES", 3)
 
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, "2025-11-25", EVERYTHING)
+    async with connected_server(Client, "2025-11-25", EVERYTHING) as (client, wire):
         updates = await entered(client, wire, "test://a")
         for number in range(10):
             await wire.send(updated(f"test://a/{number}"))
@@ -143,8 +144,7 @@ async def test_updates_that_nobody_reads_are_bounded_and_the_oldest_are_forgotte
 
 
 async def test_two_who_watch_one_resource_both_hear_of_it_and_only_the_last_to_leave_unsubscribes() -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, "2025-11-25", EVERYTHING)
+    async with connected_server(Client, "2025-11-25", EVERYTHING) as (client, wire):
         first, second = await entered(client, wire, "test://a"), await entered(client, wire, "test://a")
         await wire.send(updated("test://a"))
         assert [await following(first), await following(second)] == ["test://a", "test://a"]
@@ -162,8 +162,7 @@ async def test_two_who_watch_one_resource_both_hear_of_it_and_only_the_last_to_l
 @pytest.mark.parametrize("how", ["refused", "cancelled", "timed out"])
 async def test_a_subscription_that_does_not_come_about_watches_nothing(how: str) -> None:
     timeout = 0.01 if how == "timed out" else PATIENCE
-    async with raw_server(lambda transport: Client(transport, timeout=PATIENCE)) as (client, wire):
-        await handshake(client, wire, "2025-11-25", EVERYTHING)
+    async with connected_server(patient, "2025-11-25", EVERYTHING) as (client, wire):
         client.timeout = timeout
         entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
         asked = await wire.receive_object()
@@ -184,8 +183,7 @@ async def test_a_subscription_that_does_not_come_about_watches_nothing(how: str)
 
 @pytest.mark.parametrize("how", ["the server leaves", "the client closes"])
 async def test_the_end_of_the_connection_ends_a_subscription_after_what_had_come_before(how: str) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, "2025-11-25", EVERYTHING)
+    async with connected_server(Client, "2025-11-25", EVERYTHING) as (client, wire):
         updates, other = await entered(client, wire, "test://a"), await entered(client, wire, "test://b")
         waiting = asyncio.create_task(anext(other))
         await wire.send(updated("test://a"))
@@ -212,8 +210,7 @@ async def test_the_end_of_the_connection_ends_a_subscription_after_what_had_come
 
 
 async def test_a_batch_leaves_as_one_array_and_each_call_gets_its_own_result_or_exception() -> None:
-    async with raw_server(lambda transport: Client(transport, timeout=PATIENCE)) as (client, wire):
-        await handshake(client, wire, "2025-03-26", {"tools": {}})
+    async with connected_server(patient, "2025-03-26", {"tools": {}}) as (client, wire):
         batch = asyncio.create_task(
             client.batch(
                 client.ping(),
@@ -255,8 +252,7 @@ async def test_a_batch_leaves_as_one_array_and_each_call_gets_its_own_result_or_
 
 
 async def test_a_batch_of_nothing_that_can_be_sent_sends_nothing() -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, "2025-03-26", {})
+    async with connected_server(Client, "2025-03-26", {}) as (client, wire):
         assert await client.batch() == []
         (refused,) = await client.batch(client.list_tools())
         assert isinstance(refused, CapabilityError)
@@ -299,8 +295,7 @@ def test_batch_in_a_revision_without_batches_sends_nothing_and_leaves_no_call_be
 async def test_request_that_json_cannot_hold_raises_sends_nothing_and_leaves_nothing_pending(
     arguments: dict[str, object], meta: dict[str, object] | None, error: type[Exception]
 ) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, "2025-11-25", EVERYTHING)
+    async with connected_server(Client, "2025-11-25", EVERYTHING) as (client, wire):
         with pytest.raises(error) as raised:
             await client.call_tool("t", arguments, meta=meta)
         if "a" in (arguments if isinstance(arguments, dict) else {}):
@@ -360,8 +355,7 @@ def test_a_revision_that_this_client_cannot_open_with_is_refused_at_construction
 
 @pytest.mark.parametrize("data", [None, 0, "", [], {}, {"a": [1]}, False])
 async def test_the_servers_error_is_an_exception_with_its_code_message_and_data(data: JSON) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, "2025-11-25", EVERYTHING)
+    async with connected_server(Client, "2025-11-25", EVERYTHING) as (client, wire):
         calls: list[Awaitable[object]] = [
             client.call_tool("t"),
             client.read_resource("test://a"),
@@ -408,8 +402,7 @@ async def test_callbacks_that_raise_are_logged_and_harm_nothing(caplog: pytest.L
             on_elicitation_complete=fail,
         )
 
-    async with raw_server(client_of) as (client, wire):
-        await handshake(client, wire)
+    async with connected_server(client_of) as (_, wire):
         visit: Object = {"mode": "url", "message": "m", "url": "https://a.example/", "elicitationId": "e"}
         assert (await wire.ask("elicitation/create", visit))["result"] == {"action": "accept"}
         for each in wanted:
@@ -427,8 +420,7 @@ async def test_a_user_interface_that_fails_tells_the_server_nothing_of_why(caplo
         raise OSError("secret")
 
     caplog.set_level(logging.CRITICAL)
-    async with raw_server(lambda transport: Client(transport, elicitation=user)) as (client, wire):
-        await handshake(client, wire)
+    async with connected_server(lambda transport: Client(transport, elicitation=user)) as (_, wire):
         question: Object = {"message": "m", "requestedSchema": {"type": "object", "properties": {}}}
         answer = await wire.ask("elicitation/create", question)
         assert answer["error"] == {"code": INTERNAL_ERROR, "message": "Internal error"}
@@ -436,10 +428,10 @@ async def test_a_user_interface_that_fails_tells_the_server_nothing_of_why(caplo
 
 
 async def test_server_info_and_capabilities_are_known_after_connect() -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, "2025-06-18", {"tools": {"listChanged": False}, "resources": {"subscribe": True}})
+    capabilities: Object = {"tools": {"listChanged": False}, "resources": {"subscribe": True}}
+    async with connected_server(Client, "2025-06-18", capabilities) as (client, _):
         assert (client.server_info.name, client.server_info.version) == ("raw", "1")
-        assert client.server_capabilities == {"tools": {"listChanged": False}, "resources": {"subscribe": True}}
+        assert client.server_capabilities == capabilities
         assert client.instructions is None
         asked = ["tools", "tools.listChanged", "resources.subscribe", "prompts", ""]
         assert [client.server_can(name) for name in asked] == [True, False, True, False, False]
