@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import errno
 import logging
+import re
 import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -24,6 +25,7 @@ from tests.settings import PATIENCE, eventually
 PEM = Path(__file__).parent / "localhost.pem"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 LIMIT = 1 << 20
+NOBODY = errno.ECONNREFUSED
 
 
 @dataclass
@@ -454,13 +456,36 @@ async def test_response_body_that_the_program_does_not_read_yet_fills_only_a_sma
         assert server.connections == 1
 
 
+TOO_MUCH = r"more than 10 bytes|11 bytes, more than the limit of 10"
+
+
 @pytest.mark.parametrize(
-    "data", [answer("Content-Length: 11"), answer(body=b"x" * 11), chunked(b"b\r\nhello world\r\n")]
+    ("data", "why"),
+    [
+        (answer("Content-Length: 11"), TOO_MUCH),
+        (answer(body=b"x" * 11), TOO_MUCH),
+        (chunked(b"b\r\nhello world\r\n"), TOO_MUCH),
+        (chunked(b"x\r\n"), "not HTTP"),
+        (chunked(b"-1\r\n"), "not HTTP"),
+        (chunked(b"0x5\r\nhello\r\n"), "not HTTP"),
+        (chunked(b" 5\r\nhello\r\n"), "not HTTP"),
+        (chunked(b"5\nhello\n"), "not HTTP"),
+        (chunked(b"5\r\nhello!\r\n"), "not HTTP"),
+        (chunked(b"5\r\nhello0\r\n\r\n"), "not HTTP"),
+        (chunked(b"\r\n"), "not HTTP"),
+        (chunked(b"1" * 16 + b"\r\n"), "not HTTP"),
+        (chunked(b"1;" + b"x" * 20_000), "not HTTP"),
+        (chunked(b"0\r\n" + b"X: y\r\n" * 10_000), "not HTTP"),
+        (chunked(b"0\r\nnot a trailer\r\n\r\n"), "not HTTP"),
+    ],
+    ids=lambda value: repr(value)[-40:],
 )
-async def test_response_body_over_the_read_limit_is_an_error_at_once(data: bytes) -> None:
+async def test_response_body_over_the_read_limit_or_with_invalid_chunks_is_an_error_at_once(
+    data: bytes, why: str
+) -> None:
     async with scripted([then_hold(data)]) as server, client() as http:
         async with http.request("GET", server.url()) as response:
-            with pytest.raises(HttpError, match=r"more than 10 bytes|11 bytes, more than the limit of 10"):
+            with pytest.raises(HttpError, match=why):
                 await response.read(10)
         await eventually(lambda: server.left == 1)
 
@@ -535,31 +560,6 @@ async def test_response_that_is_not_http_is_an_error_that_says_so(data: bytes) -
         await eventually(lambda: server.left == 1)
 
 
-@pytest.mark.parametrize(
-    "chunks",
-    [
-        b"x\r\n",
-        b"-1\r\n",
-        b"0x5\r\nhello\r\n",
-        b" 5\r\nhello\r\n",
-        b"5\nhello\n",
-        b"5\r\nhello!\r\n",
-        b"5\r\nhello0\r\n\r\n",
-        b"\r\n",
-        b"1" * 16 + b"\r\n",
-        b"1;" + b"x" * 20_000,
-        b"0\r\n" + b"X: y\r\n" * 10_000,
-        b"0\r\nnot a trailer\r\n\r\n",
-    ],
-)
-async def test_chunked_body_with_invalid_chunks_is_an_error_at_once(chunks: bytes) -> None:
-    async with scripted([then_hold(chunked(chunks))]) as server, client() as http:
-        async with http.request("GET", server.url()) as response:
-            with pytest.raises(HttpError, match="not HTTP"):
-                await response.read(LIMIT)
-        await eventually(lambda: server.left == 1)
-
-
 async def test_response_head_is_accepted_up_to_its_limits_only() -> None:
     fits = answer("Content-Length: 0", *(f"X{n}: y" for n in range(99)))
     async with scripted([fits]) as server, client() as http, http.request("GET", server.url()) as response:
@@ -622,29 +622,22 @@ async def test_connect_to_a_closed_port_is_an_error_that_names_it() -> None:
                 await get(http, f"http://127.0.0.1:{port}/")
 
 
-async def test_connect_to_a_closed_port_of_several_addresses_is_one_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (OSError(f"Multiple exceptions: [Errno {NOBODY}] ('::1', 1, 0, 0), [Errno {NOBODY}] ('127.0.0.1', 1)"),
+         "no program listens there (is the server running?)"),
+        (socket.gaierror(-2, "Name or service not known"), "its name has no address: check the name"),
+    ],
+    ids=["closed ports of several addresses", "unknown name"],
+)  # fmt: skip
+async def test_connect_that_fails_says_what_to_check(error: OSError, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuse(*_: object, **__: object) -> NoReturn:
-        number = errno.ECONNREFUSED
-        raise OSError(
-            f"Multiple exceptions: [Errno {number}] ('::1', 8000, 0, 0), [Errno {number}] ('127.0.0.1', 8000)"
-        )
+        raise error
 
     monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", refuse)
     async with client() as http:
-        with pytest.raises(HttpError) as caught:
-            await get(http, "http://localhost:8000/")
-    assert str(caught.value) == "localhost:8000 cannot be reached: no program listens there (is the server running?)"
-
-
-async def test_connect_to_an_unknown_name_says_what_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def refuse(*_: object, **__: object) -> NoReturn:
-        raise socket.gaierror(-2, "Name or service not known")
-
-    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", refuse)
-    async with client() as http:
-        with pytest.raises(
-            HttpError, match=r"mcp\.invalid:80 cannot be reached: its name has no address: check the name"
-        ):
+        with pytest.raises(HttpError, match=re.escape(f"mcp.invalid:80 cannot be reached: {why}")):
             await get(http, "http://mcp.invalid/")
 
 
@@ -732,23 +725,18 @@ async def test_redirect_is_a_response_if_no_redirects_are_allowed(status: str) -
         assert len(server.asked) == 1
 
 
+@pytest.mark.parametrize("location", ["../b?c", "{url}"], ids=["relative", "absolute"])
 @pytest.mark.parametrize("status", ["307 Temporary Redirect", "308 Permanent Redirect"])
-async def test_redirect_307_within_the_origin_repeats_method_body_and_headers(status: str) -> None:
-    away = answer("Location: ../b?c", "Content-Length: 0", status=status)
-    async with scripted([away, OK]) as server, client() as http:
+async def test_redirect_307_within_the_origin_repeats_method_body_and_headers(status: str, location: str) -> None:
+    async with scripted([]) as server, client() as http:
+        place = location.format(url=server.url("/b?c"))
+        server.script = [[answer(f"Location: {place}", "Content-Length: 0", status=status), OK]]
         async with http.request("POST", server.url("/x/a"), {"Authorization": "Bearer t"}, b"{}") as response:
             assert (response.status, response.url) == (200, server.url("/b?c"))
             assert await response.read(LIMIT) == b"hello"
         first, second = server.asked
         assert second == Asked("POST /b?c HTTP/1.1", first.headers, b"{}")
         assert first.headers["authorization"] == "Bearer t" and server.connections == 1
-
-
-async def test_redirect_to_an_absolute_url_of_the_origin_is_followed() -> None:
-    async with scripted([]) as server, client() as http:
-        away = answer(f"Location: {server.url('/there')}", "Content-Length: 0", status="307 T")
-        server.script = [[away, OK]]
-        assert await get(http, server.url()) == (200, b"hello")
 
 
 async def test_redirect_loop_is_an_error_after_five() -> None:
@@ -936,16 +924,8 @@ def resolve_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = asyncio.get_running_loop()
     connect = loop.create_connection
 
-    async def connect_here(
-        protocol: Callable[[], asyncio.Protocol],
-        host: str,
-        port: int,
-        *,
-        ssl: ssl.SSLContext | None,
-        ssl_shutdown_timeout: float | None,
-    ) -> tuple[asyncio.Transport, asyncio.Protocol]:
-        name, time = host if ssl else None, ssl_shutdown_timeout
-        return await connect(protocol, "127.0.0.1", port, ssl=ssl, server_hostname=name, ssl_shutdown_timeout=time)
+    async def connect_here(protocol: Any, host: str, port: int, *, ssl: Any, **options: Any) -> Any:
+        return await connect(protocol, "127.0.0.1", port, ssl=ssl, server_hostname=host if ssl else None, **options)
 
     monkeypatch.setattr(loop, "create_connection", connect_here)
 
