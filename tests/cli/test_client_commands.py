@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from tests.settings import ROOT
 from tests.terminals import run_at_terminal
 
 DEMO = forked("-m", "mcp_ref", "run", "mcp_ref.demo.server")
+BARE = quick_python("from mcp_ref import Server; Server('bare').run()")
+COMMANDS = ["demo", "run", "list", "call", "read", "watch", "prompt", "complete", "revisions"]
 Captured = pytest.CaptureFixture[str]
 
 
@@ -119,23 +122,6 @@ def test_a_failed_tool_is_1_with_its_words_on_standard_error(capsys: Captured) -
     assert json.loads(capsys.readouterr().out)["isError"] is True
 
 
-@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
-def test_wrong_arguments_are_judged_by_the_server_and_explained(revision: str, capsys: Captured) -> None:
-    assert ask("call", "add", "a=one", "b=2", "--revision", revision) == 1
-    assert capsys.readouterr().err.splitlines()[0].startswith('Invalid arguments: a: expected an integer, got "one"')
-    assert ask("call", "add", "--revision", revision) == 1
-    assert capsys.readouterr().err.splitlines()[-1] == "add takes: a: integer, b: integer"
-
-
-def test_unknown_names_suggest_near_ones(capsys: Captured) -> None:
-    assert ask("call", "ad", "a=1") == 1
-    assert capsys.readouterr().err == "Unknown tool: ad (error -32602); did you mean 'add'?\n"
-    assert ask("read", "notes://tody") == 1
-    assert "did you mean 'notes://today'?" in capsys.readouterr().err
-    assert ask("prompt", "translat") == 1
-    assert "did you mean 'translate'?" in capsys.readouterr().err
-
-
 def test_read_writes_text_as_it_is(capsys: Captured) -> None:
     assert ask("read", "notes://today") == 0
     assert capsys.readouterr().out == "Buy milk."
@@ -157,11 +143,10 @@ def test_prompt_prints_who_says_what(capsys: Captured) -> None:
     assert capsys.readouterr().out == "user: Translate into French: a=b\n"
     assert ask("prompt", "translate", "text=hi", "language=French", "--json") == 0
     assert json.loads(capsys.readouterr().out)["messages"][0]["role"] == "user"
-    assert ask("prompt", "translate", "text=hi") == 1
-    assert capsys.readouterr().err.endswith("translate takes: text, language\n")
 
 
 def test_complete_prints_a_suggestion_a_line(capsys: Captured) -> None:
+    assert [is_uri(target) for target in ("notes://today", "{day}", "translate")] == [True, True, False]
     for words in (["language=fr"], ["language", "fr"], ["language=fr", "text=hi"], ["language", "fr", "text=hi"]):
         assert ask("complete", "translate", *words) == 0
         assert capsys.readouterr().out == "French\nFrisian\n"
@@ -171,19 +156,9 @@ def test_complete_prints_a_suggestion_a_line(capsys: Captured) -> None:
     assert capsys.readouterr().out == ""
 
 
-def test_complete_says_what_there_is_to_complete_instead(capsys: Captured) -> None:
-    assert [is_uri(target) for target in ("notes://today", "{day}", "translate")] == [True, True, False]
-    assert ask("complete", "translat", "language", "fr") == 1
-    assert "did you mean 'translate'?" in capsys.readouterr().err
-    assert ask("complete", "notes://{dy}/words", "day") == 1
-    assert "did you mean 'notes://{day}/words'?" in capsys.readouterr().err
-
-
 def test_logs_go_to_standard_error_from_the_level_that_was_asked_for(capsys: Captured) -> None:
     assert ask("call", "count", "to=1", "--log", "info") == 0
     assert capsys.readouterr() == ("done\n", '[info] {"counted": 1}\n')
-    assert ask("call", "count", "to=1", "--log", "inf") == 2
-    assert "unknown log level 'inf'; did you mean 'info'?" in capsys.readouterr().err
 
 
 def test_roots_are_given_to_the_server(capsys: Captured, tmp_path: Path) -> None:
@@ -231,29 +206,42 @@ def test_the_servers_standard_error_is_shown_on_request(capsys: Captured) -> Non
 # ---------------------------------------------------------------------------------------------------- failures
 
 
-def test_a_server_that_cannot_be_started_is_3(capsys: Captured) -> None:
-    assert ask("list", server=["no-such-program"]) == 3
-    assert "cannot start the server 'no-such-program'" in capsys.readouterr().err
-
-
-def test_a_server_that_leaves_is_3_with_its_last_words(capsys: Captured) -> None:
-    assert ask("list", server=quick_python("sys.exit('no license')")) == 3
+@pytest.mark.parametrize(
+    ("line", "server", "code", "why"),
+    [
+        ("list", ["no-such-program"], 3, "cannot start the server 'no-such-program'"),
+        ("list", quick_python("sys.exit('no license')"), 3, "exited with code 1 ... no license"),
+        ("list --revision 2025-11-25", [*DEMO, "--revision", "2024-11-05"], 3, "2025-11-25"),
+        ("list --revision 2026-07-28", [*DEMO, "--revision", "2025-11-25"], 3, "2026-07-28"),
+        ("list --revision 2025-11-25", [*DEMO, "--revision", "2026-07-28"], 3, "2025-11-25"),
+        ("list --revision 2020-01-01", DEMO, 2, "the known revisions are"),
+        ("call sleep seconds=30 --timeout 1", DEMO, 3, "tools/call: no response within 1.0 seconds\n"),
+        ("call add", BARE, 1, "the server does not offer tools"),
+        ("call ad a=1", DEMO, 1, "Unknown tool: ad (error -32602); did you mean 'add'?\n"),
+        ("read notes://tody", DEMO, 1, "did you mean 'notes://today'?"),
+        ("prompt translat", DEMO, 1, "did you mean 'translate'?"),
+        ("prompt translate text=hi", DEMO, 1, "translate takes: text, language\n"),
+        ("complete translat language fr", DEMO, 1, "did you mean 'translate'?"),
+        ("complete notes://{dy}/words day", DEMO, 1, "did you mean 'notes://{day}/words'?"),
+        ("call add a=one b=2 --revision 2025-06-18", DEMO, 1, 'Invalid arguments: a: expected an integer, got "one"'),
+        ("call add a=one b=2 --revision 2025-11-25", DEMO, 1, 'Invalid arguments: a: expected an integer, got "one"'),
+        ("call add --revision 2025-06-18", DEMO, 1, "\nadd takes: a: integer, b: integer\n"),
+        ("call add --revision 2025-11-25", DEMO, 1, "\nadd takes: a: integer, b: integer\n"),
+        ("call add 1 2", DEMO, 2, "cannot read the argument '1': write a=1 b=2\n"),
+        ("call add b=2 1 3", DEMO, 2, "cannot read the argument '1': write b=2 a=1 NAME=3\n"),
+        ("prompt translate 'tea time'", DEMO, 2, "cannot read the argument 'tea time': write 'NAME=tea time'\n"),
+        ("call add a", DEMO, 2, "call: "),
+        ("call add =1", DEMO, 2, "call: "),
+        ("call add a:=x", DEMO, 2, "call: "),
+        ("call count to=1 --log inf", DEMO, 2, "unknown log level 'inf'; did you mean 'info'?"),
+    ],
+)
+def test_command_that_fails_has_its_exit_code_and_says_why(
+    line: str, server: list[str], code: int, why: str, capsys: Captured
+) -> None:
+    assert ask(*shlex.split(line), server=server) == code
     err = capsys.readouterr().err
-    assert "exited with code 1" in err and "no license" in err and "Traceback" not in err
-
-
-def test_no_answer_in_time_is_3(capsys: Captured) -> None:
-    assert ask("call", "sleep", "seconds=30", "--timeout", "1") == 3
-    assert capsys.readouterr().err == "tools/call: no response within 1.0 seconds\n"
-
-
-def test_call_without_parameter_names_suggests_the_names(capsys: Captured) -> None:
-    assert ask("call", "add", "1", "2") == 2
-    assert capsys.readouterr().err.endswith("cannot read the argument '1': write a=1 b=2\n")
-    assert ask("call", "add", "b=2", "1", "3") == 2
-    assert capsys.readouterr().err.endswith("cannot read the argument '1': write b=2 a=1 NAME=3\n")
-    assert ask("prompt", "translate", "tea time") == 2
-    assert capsys.readouterr().err.endswith("cannot read the argument 'tea time': write 'NAME=tea time'\n")
+    assert all(part in err for part in why.split(" ... ")) and "Traceback" not in err
 
 
 def test_failed_call_mentions_the_option_stderr_if_the_server_has_written_there(capsys: Captured) -> None:
@@ -296,31 +284,6 @@ for line in sys.stdin:
     assert ask("list", server=python(source)) == 0
     out = capsys.readouterr().out
     assert "memo://insights" in out and "\nPrompts\n  demo\n" in out and "templates" not in out
-
-
-def test_no_common_revision_is_3(capsys: Captured) -> None:
-    for ours, theirs in (("2025-11-25", "2024-11-05"), ("2026-07-28", "2025-11-25"), ("2025-11-25", "2026-07-28")):
-        assert ask("list", "--revision", ours, server=[*DEMO, "--revision", theirs]) == 3
-        err = capsys.readouterr().err
-        assert ours in err and "Traceback" not in err, err
-
-
-def test_a_server_without_the_feature_is_1(capsys: Captured) -> None:
-    assert ask("call", "add", server=quick_python("from mcp_ref import Server; Server('bare').run()")) == 1
-    assert "the server does not offer tools" in capsys.readouterr().err
-
-
-def test_a_revision_that_there_is_not_is_2(capsys: Captured) -> None:
-    assert ask("list", "--revision", "2020-01-01") == 2
-    assert "the known revisions are" in capsys.readouterr().err
-    assert main(["run", "mcp_ref.demo.server", "--revision", "2020-01-01"]) == 2
-    assert "the known revisions are" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("word", ["a", "=1", "a:=x"])
-def test_argument_without_a_value_is_2(word: str, capsys: Captured) -> None:
-    assert ask("call", "add", word) == 2
-    assert "call: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -395,23 +358,10 @@ def test_help_names_every_command_and_exit_code(capsys: Captured) -> None:
             main(words)
         assert caught.value.code == 0
         out = capsys.readouterr().out
-        for word in (
-            "demo",
-            "run",
-            "list",
-            "call",
-            "read",
-            "watch",
-            "prompt",
-            "complete",
-            "revisions",
-            "130",
-            "the connection failed",
-        ):
-            assert word in out
+        assert all(word in out for word in (*COMMANDS, "130", "the connection failed"))
 
 
-@pytest.mark.parametrize("name", ["demo", "run", "list", "call", "read", "watch", "prompt", "complete", "revisions"])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help(name: str, capsys: Captured) -> None:
     with pytest.raises(SystemExit):
         main([name, "--help"])
@@ -599,6 +549,12 @@ def at_a_terminal(typed: bytes, *words: str, server: list[str] = DEMO) -> tuple[
     return run_at_terminal(typed, *words, "--env", f"PYTHONPATH={ROOT}", "--", *server)[1:]
 
 
+def curious(body: str) -> list[str]:
+    """Return the command of a server with a tool `ask` that has this body."""
+    head = "from mcp_ref import Context, Server\nserver = Server('curious')\n@server.tool()\n"
+    return quick_python(f"{head}async def ask(context: Context) -> str:{body}\nserver.run()")
+
+
 def test_a_person_at_a_terminal_fills_in_a_form() -> None:
     out, terminal = at_a_terminal(b"2\n20:00\n\n", "call", "book_table")
     assert out == "a table for 2 at 20:00\n"
@@ -616,41 +572,26 @@ def test_form_asks_again_only_for_the_field_with_the_invalid_value() -> None:
 
 @pytest.mark.parametrize(("typed", "value"), [("y", True), ("No", False), ("YES", True), ("n", False), ("true", True)])
 def test_form_takes_y_and_n_for_a_boolean(typed: str, value: bool) -> None:
-    source = """
-from mcp_ref import Context, Server
-server = Server("curious")
-@server.tool()
-async def ask(context: Context) -> str:
+    server = curious("""
     form = {"type": "object", "properties": {"sure": {"type": "boolean"}}, "required": ["sure"]}
-    return str((await context.elicit("Sure?", form)).content)
-server.run()"""
-    out, terminal = at_a_terminal(f"\n{typed}\n".encode(), "call", "ask", server=quick_python(source))
+    return str((await context.elicit("Sure?", form)).content)""")
+    out, terminal = at_a_terminal(f"\n{typed}\n".encode(), "call", "ask", server=server)
     assert out == f"{{'sure': {value}}}\n" and terminal.count("sure (y/n): ") == 2
 
 
 @pytest.mark.parametrize(("typed", "action"), [(b"y\n", "accept"), (b"n\n", "decline"), (b"\x04", "decline")])
 def test_form_without_fields_asks_for_consent(typed: bytes, action: str) -> None:
-    source = """
-from mcp_ref import Context, Server
-server = Server("curious")
-@server.tool()
-async def ask(context: Context) -> str:
-    return (await context.elicit("Delete all?", {"type": "object", "properties": {}})).action
-server.run()"""
-    out, terminal = at_a_terminal(typed, "call", "ask", server=quick_python(source))
+    server = curious("""
+    return (await context.elicit("Delete all?", {"type": "object", "properties": {}})).action""")
+    out, terminal = at_a_terminal(typed, "call", "ask", server=server)
     assert out == f"{action}\n" and "Delete all?" in terminal
 
 
 def test_a_server_cannot_play_tricks_with_the_terminal_of_the_person_it_asks() -> None:
-    source = """
-from mcp_ref import Context, Server
-server = Server("tricky")
-@server.tool()
-async def ask(context: Context) -> str:
+    server = curious("""
     field = {"type": "string", "title": "\\x1b[2Jtitle", "default": "\\x9b2J"}
-    return (await context.elicit("\\x1b[2J?", {"type": "object", "properties": {"a\\x1b[2J": field}})).action
-server.run()"""
-    out, terminal = at_a_terminal(b"a\n", "call", "ask", server=quick_python(source))
+    return (await context.elicit("\\x1b[2J?", {"type": "object", "properties": {"a\\x1b[2J": field}})).action""")
+    out, terminal = at_a_terminal(b"a\n", "call", "ask", server=server)
     assert out == "accept\n" and "title" in terminal
     assert "\x1b" not in terminal and "\x9b" not in terminal
 
@@ -661,17 +602,12 @@ def test_a_person_may_say_no() -> None:
 
 
 def test_a_person_who_is_asked_several_things_at_once_is_asked_one_after_the_other() -> None:
-    source = """
-from mcp_ref import Context, Server
-server = Server("curious")
-@server.tool()
-async def ask(context: Context) -> str:
+    server = curious("""
     forms = [{"type": "object", "properties": {name: {"type": "string"}}} for name in ("first", "second")]
     answers = await context.gather_inputs(*(context.elicit("Tell me", form) for form in forms))
-    return " ".join(f"{name}={value}" for answer in answers for name, value in answer.content.items())
-server.run()"""
+    return " ".join(f"{name}={value}" for answer in answers for name, value in answer.content.items())""")
     for revision in ("2025-11-25", "2026-07-28"):
-        out, terminal = at_a_terminal(b"a\nb\n", "call", "ask", "--revision", revision, server=quick_python(source))
+        out, terminal = at_a_terminal(b"a\nb\n", "call", "ask", "--revision", revision, server=server)
         assert out == "first=a second=b\n", terminal
         assert terminal.index("first (string): ") < terminal.rindex("The server asks") < terminal.index("second")
 
@@ -717,8 +653,7 @@ server.run()"""
 def test_watch_of_an_unknown_resource_is_1_and_suggests_a_known_one(revision: str, capsys: Captured) -> None:
     assert ask("watch", "notes://tody", "--revision", revision) == 1
     assert "did you mean 'notes://today'?" in capsys.readouterr().err
-    bare = quick_python("from mcp_ref import Server; Server('bare').run()")
-    assert ask("watch", "notes://today", "--revision", revision, server=bare) == 1
+    assert ask("watch", "notes://today", "--revision", revision, server=BARE) == 1
     assert capsys.readouterr().err.count("\n") == 1
     usage_error("watch", "notes://today", "--count", "0", "--", "x")
 
@@ -792,6 +727,7 @@ def test_a_new_types_members_are_not_listed_one_by_one() -> None:
     assert "AudioContent" in born and not [name for name in born if name.startswith("AudioContent.")]
 
 
-def test_an_unknown_revision_is_2(capsys: Captured) -> None:
-    assert main(["revisions", "2025"]) == 2
+@pytest.mark.parametrize("line", ["revisions 2025", "run mcp_ref.demo.server --revision 2020-01-01"])
+def test_an_unknown_revision_is_2(line: str, capsys: Captured) -> None:
+    assert main(line.split()) == 2
     assert "the known revisions are 2024-10-07" in capsys.readouterr().err
