@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Unpack
+from urllib.parse import urlsplit
 
 from mcp_ref import Context, Server, TextContent
 from mcp_ref.jsonrpc.messages import JSON, Object
@@ -253,7 +254,8 @@ async def http_session(
 
 def web_at(url: str) -> Web:
     """Return the raw connections to a server in another process."""
-    return Web(SimpleNamespace(path="/mcp"), ("127.0.0.1", int(url.split(":")[2].split("/")[0])))  # type: ignore[arg-type]
+    parts = urlsplit(url)
+    return Web(SimpleNamespace(path=parts.path), ("127.0.0.1", parts.port or 0))  # type: ignore[arg-type]
 
 
 @dataclass

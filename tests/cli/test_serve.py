@@ -18,9 +18,11 @@ from pathlib import Path
 import pytest
 
 from mcp_ref.__main__ import main
+from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import LEGACY, REVISIONS
 from tests.forked_python import forked
-from tests.messages import initialize
+from tests.messages import initialize, notification, request
+from tests.raw_http_client import JSON_TYPE, SSE_TYPE, Reply, Talk, web_at
 from tests.server_programs import serving
 from tests.settings import ROOT
 
@@ -142,12 +144,6 @@ def test_a_header_goes_with_every_request(capsys: Captured) -> None:
     assert [(seen["authorization"], seen["x-team"]) for seen in server.seen] == [("Bearer a:b", "blue")]
 
 
-@pytest.mark.parametrize("word", ["no colon", ": no name", ""])
-def test_malformed_header_is_2_and_not_repeated(word: str, capsys: Captured) -> None:
-    assert main(["list", "--header", word, "--", "http://127.0.0.1:1/"]) == 2
-    assert capsys.readouterr().err == "python3 -m mcp_ref list: --header takes 'Name: value'\n"
-
-
 @pytest.mark.parametrize("word", ["X: a\nY: b", "X Y: b", "X: \u65e5", "Host: elsewhere"])
 def test_a_header_that_cannot_be_sent_is_2_and_nothing_is_sent(word: str, capsys: Captured) -> None:
     with answering(500, "oh no") as server:
@@ -157,13 +153,25 @@ def test_a_header_that_cannot_be_sent_is_2_and_nothing_is_sent(word: str, capsys
     assert "header" in err and "Traceback" not in err
 
 
-def test_options_that_would_do_nothing_are_2(url: str, capsys: Captured) -> None:
-    assert main(["list", "--header", "X: y", "--", "some-server"]) == 2
-    assert "--header works only with the URL of a server" in capsys.readouterr().err
-    assert main(["list", "--env", "A=b", "--", url]) == 2
-    assert "--env works only with the command of a server" in capsys.readouterr().err
-    assert main(["list", "--", url, "more"]) == 2
-    assert "a URL takes no arguments: more" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["list", "--header", "X: y", "--", "some-server"], "--header works only with the URL of a server"),
+        (["list", "--header", "no colon", "--", "http://127.0.0.1:1/"], "list: --header takes 'Name: value'"),
+        (["list", "--header", ": no name", "--", "http://127.0.0.1:1/"], "list: --header takes 'Name: value'"),
+        (["list", "--header", "", "--", "http://127.0.0.1:1/"], "list: --header takes 'Name: value'"),
+        (["list", "--env", "A=b", "--", "http://127.0.0.1:1/"], "--env works only with the command of a server"),
+        (["list", "--", "http://127.0.0.1:1/", "more"], "a URL takes no arguments: more"),
+        (["list", "--", "http://"], "URL"),
+        (["list", "--", "http:///mcp"], "URL"),
+        (["list", "--", "http://127.0.0.1:99999/mcp"], "URL"),
+        (["list", "--", "http://[::1/mcp"], "URL"),
+    ],
+)
+def test_url_or_option_that_makes_no_sense_is_2_with_one_line(words: list[str], why: str, capsys: Captured) -> None:
+    assert main(words) == 2
+    err = capsys.readouterr().err
+    assert why in err and len(err.splitlines()) == 1
 
 
 # ---------------------------------------------------------------------------------------------------- no connection
@@ -193,13 +201,6 @@ def test_uri_of_a_resource_can_be_an_http_url_before_the_url_of_the_server(url: 
 def test_https_url_of_a_server_without_tls_says_so(url: str, capsys: Captured) -> None:
     assert main(["list", url.replace("http://", "https://")]) == 3
     assert "does not use TLS: write http:// in place of https://" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("url", ["http://", "http:///mcp", "http://127.0.0.1:99999/mcp", "http://[::1/mcp"])
-def test_invalid_url_is_2_with_a_message(url: str, capsys: Captured) -> None:
-    assert main(["list", "--", url]) == 2
-    err = capsys.readouterr().err
-    assert "URL" in err and len(err.splitlines()) == 1
 
 
 REFUSAL = json.dumps({"jsonrpc": "2.0", "error": {"code": -32600, "message": "show your badge"}})
@@ -235,81 +236,66 @@ def test_a_url_of_something_else_is_3_and_says_what_it_is(capsys: Captured) -> N
 # ---------------------------------------------------------------------------------------------------- run --http
 
 
-def post(url: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
-    """Open a session as a bare client, and return status, headers and body."""
-    import http.client
-    from urllib.parse import urlsplit
-
-    parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
-    both = "application/json, text/event-stream"
-    fields = {"Content-Type": "application/json", "Accept": both} | {n.replace("_", "-"): v for n, v in headers.items()}
-    with contextlib.closing(connection):
-        connection.request("POST", parts.path, json.dumps(initialize()), fields)
-        answer = connection.getresponse()
-        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+async def post(url: str, host: str = "127.0.0.1", **headers: str) -> Reply:
+    """Open a session as a bare client, and return the response."""
+    web = web_at(url)
+    lines = Talk(web).lines(**headers)
+    reply = await web.ask("POST", web.site.path, json.dumps(initialize()).encode(), *lines, host=host)
+    await web.close()
+    return reply
 
 
-def test_by_default_it_is_on_the_loopback_interface_alone_at_mcp(url: str) -> None:
+async def kind_of_answer(url: str, session: str) -> str | None:
+    """Return the content type of the response to a call that reports progress."""
+    web = web_at(url)
+    call: Object = {"name": "count", "arguments": {"to": 1}, "_meta": {"progressToken": 1}}
+    await Talk(web, session).post(notification("notifications/initialized"))
+    reply = await Talk(web, session).post(request("tools/call", call))
+    await web.close()
+    return reply.kind
+
+
+async def test_by_default_it_is_on_the_loopback_interface_alone_at_mcp(url: str) -> None:
     assert url.startswith("http://127.0.0.1:") and url.endswith("/mcp")
-    assert post(url)[0] == 200
-    assert post(url, Host="app.example")[0] == 403
-    assert post(url, Origin="https://app.example")[0] == 403
+    assert (await post(url)).status == 200
+    assert (await post(url, "app.example")).status == (await post(url, Origin="https://app.example")).status == 403
 
 
-def test_every_option_of_http_does_what_it_says() -> None:
+async def test_every_option_of_http_does_what_it_says() -> None:
     options = ["--host", "localhost", "--path", "tools/v1", "--json-responses"]
     options += ["--allow-host", "app.example", "--allow-host", "127.0.0.1", "--allow-origin", "https://app.example"]
     with serving(DEMO, *options) as program:
         assert program.url.endswith("/tools/v1")  # a slash is put before it
-        status, headers, _ = post(program.url, Host="app.example", Origin="https://app.example")
-        assert (status, headers["access-control-allow-origin"]) == (200, "https://app.example")
-        status, _, body = post(program.url, Host="other.example")
-        assert status == 403 and b"allowed_hosts" in body
-        status, _, body = post(program.url, Origin="http://localhost")  # only the given origins are allowed
-        assert status == 403 and b"allowed_origins" in body
+        reply = await post(program.url, "app.example", Origin="https://app.example")
+        assert (reply.status, reply.headers["access-control-allow-origin"]) == (200, "https://app.example")
+        reply = await post(program.url, "other.example")
+        assert reply.status == 403 and "allowed_hosts" in reply.why
+        reply = await post(program.url, Origin="http://localhost")  # only the given origins are allowed
+        assert reply.status == 403 and "allowed_origins" in reply.why
         assert program.stop(signal.SIGTERM) == b""
 
 
-def test_json_responses_are_all_there_is_with_that_option(capsys: Captured) -> None:
-    for options, kind in (((), "text/event-stream"), (("--json-responses",), "application/json")):
-        with serving(DEMO, *options) as program:
-            _, headers, _ = post(program.url)
-            session = {"Mcp-Session-Id": headers["mcp-session-id"]}
-            assert kind_of_answer(program.url, session) == kind
-            program.stop(signal.SIGINT)
+@pytest.mark.parametrize(("options", "kind"), [((), SSE_TYPE), (("--json-responses",), JSON_TYPE)])
+async def test_json_responses_are_all_there_is_with_that_option(options: tuple[str, ...], kind: str) -> None:
+    with serving(DEMO, *options) as program:
+        assert await kind_of_answer(program.url, (await post(program.url)).headers["mcp-session-id"]) == kind
+        program.stop(signal.SIGINT)
 
 
-def kind_of_answer(url: str, session: dict[str, str]) -> str:
-    """Return the content type of the response to a call that reports progress."""
-    import urllib.request
-
-    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **session}
-    call = {"name": "count", "arguments": {"to": 1}, "_meta": {"progressToken": 1}}
-    for message in (
-        {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call},
-    ):
-        made = urllib.request.Request(url, json.dumps(message).encode(), headers)
-        with urllib.request.urlopen(made, timeout=10) as answer:
-            answer.read()
-    return str(answer.headers["Content-Type"])
-
-
-def test_with_a_store_a_session_goes_on_in_the_next_process(tmp_path: Path) -> None:
+async def test_with_a_store_a_session_goes_on_in_the_next_process(tmp_path: Path) -> None:
     store = str(tmp_path / "events.db")
     with serving(DEMO, "--store", store) as program:
-        session = {"Mcp-Session-Id": post(program.url)[1]["mcp-session-id"]}
+        session = (await post(program.url)).headers["mcp-session-id"]
         assert program.stop(signal.SIGTERM) == b""
     with serving(DEMO, "--store", store) as program:
-        assert kind_of_answer(program.url, session) == "text/event-stream"
+        assert await kind_of_answer(program.url, session) == SSE_TYPE
         assert program.stop(signal.SIGTERM) == b""
 
 
-def test_run_traces_what_it_is_sent_over_http() -> None:
+async def test_run_traces_what_it_is_sent_over_http() -> None:
     with serving(DEMO, "--trace") as program:
-        post(program.url)
-        assert "<-  POST /mcp  Content-Type: application/json" in program.line()
+        await post(program.url)
+        assert "<-  POST /mcp  " in program.line()
         assert '<-  {"jsonrpc": "2.0", "id": "init", "method": "initialize"' in program.line()
         assert '->  {"jsonrpc": "2.0", "id": "init", "result"' in program.line()
         assert "->  200  Content-Type: application/json  Mcp-Session-Id: " in program.line()
@@ -332,32 +318,29 @@ def test_a_port_in_use_is_1_and_said_in_one_line(url: str) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "why"),
+    [
+        (["--http", "--port", "65536"], 1, "demo: cannot serve on 127.0.0.1:65536"),
+        (["--http", "--port", "-1"], 1, "demo: cannot serve on 127.0.0.1:-1"),
+        (["--http", "--host", "no.such.host.invalid"], 1, "demo: cannot serve on no.such.host.invalid"),
+        (["--port", "0"], 2, "--port needs --http"),
+        (["--json-responses"], 2, "--json-responses needs --http"),
+        (["--store", "x.db"], 2, "--store needs --http"),
+        (["--http", "--port", "http"], 2, "argument --port: invalid int value: 'http'"),
+        (["--http", "--store", "/no/such/folder/x.db"], 2, "--store /no/such/folder/x.db: No such file or directory"),
+        (["--http", "--", "x"], 2, "run takes no server"),
+    ],
+)
+def test_server_that_cannot_be_served_says_why(words: list[str], code: int, why: str) -> None:
+    done = run(DEMO, *words)
+    assert done.returncode == code and why in done.stderr and "Traceback" not in done.stderr
+    assert code == 2 or len(done.stderr.splitlines()) == 1
+
+
 def test_server_with_scopes_but_without_an_issuer_is_2_with_one_line() -> None:
     done = run("examples/protected.py", "--http", "--port", "0")
     assert done.returncode == 2 and "--issuer and --resource" in done.stderr and len(done.stderr.splitlines()) == 1
-
-
-@pytest.mark.parametrize("where", [["--port", "65536"], ["--port", "-1"], ["--host", "no.such.host.invalid"]])
-def test_address_that_is_not_available_is_1_with_one_line(where: list[str]) -> None:
-    done = run(DEMO, "--http", *where)
-    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
-    assert done.stderr.startswith("demo: cannot serve on ") and where[1] in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        (["--port", "0"], "--port needs --http"),
-        (["--json-responses"], "--json-responses needs --http"),
-        (["--store", "x.db"], "--store needs --http"),
-        (["--http", "--port", "http"], "argument --port: invalid int value: 'http'"),
-        (["--http", "--store", "/no/such/folder/x.db"], "--store /no/such/folder/x.db: No such file or directory"),
-        (["--http", "--", "x"], "run takes no server"),
-    ],
-)
-def test_options_of_http_that_make_no_sense_are_2(words: list[str], why: str) -> None:
-    done = run(DEMO, *words)
-    assert done.returncode == 2 and why in done.stderr and "Traceback" not in done.stderr
 
 
 HOSTILE = 'import sys; sys.exit("hostile")'
