@@ -20,7 +20,7 @@ from mcp_ref.transports.memory import MemoryTransport
 from tests.messages import notification
 from tests.raw_peers import Wire, connected_server, raw_server
 from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
-from tests.scripted_http_server import JSON_HEADERS, SSE, Scripted, Step, frame, scripted
+from tests.scripted_http_server import JSON_HEADERS, SSE, Step, frame, scripted
 from tests.settings import PATIENCE, eventually
 
 OFFERS: Object = {
@@ -100,29 +100,6 @@ async def test_cached_result_is_requested_again_after_its_ttl(which: str) -> Non
         assert await asks_nothing(wire, call(client)) == first
 
 
-@pytest.mark.spec("2026-07-28/server/utilities/caching#time-to-live-ttl-field-1,3,4")
-@pytest.mark.parametrize("hints", [{"ttlMs": 0}, {"ttlMs": -1}, {"ttlMs": None}, {"ttlMs": "60000"}, {}])
-@pytest.mark.parametrize("which", KEPT)
-async def test_a_result_without_time_is_asked_for_each_time(which: str, hints: Object) -> None:
-    method, call, result = KEPT[which]
-
-    async with connected_server(of(), MODERN, OFFERS) as (client, wire):
-        for _ in range(3):
-            calling = asyncio.ensure_future(call(client))
-            await wire.send(answer(await asked_for(wire, method), {**result, "cacheScope": "public", **hints}))
-            await calling
-
-
-@pytest.mark.parametrize("which", KEPT)
-async def test_without_a_cache_everything_is_asked_for(which: str) -> None:
-    method, call, result = KEPT[which]
-
-    async with connected_server(of(False), MODERN, OFFERS) as (client, wire):
-        for _ in range(3):
-            await asks(wire, call(client), method, result)
-        await wire.send(notification("notifications/tools/list_changed"))
-
-
 async def test_cache_keeps_nothing_in_the_legacy_era() -> None:
     async with connected_server(of(), "2025-11-25", OFFERS) as (client, wire):
         for _ in range(2):
@@ -130,26 +107,6 @@ async def test_cache_keeps_nothing_in_the_legacy_era() -> None:
             asked = await wire.receive_object()
             await wire.send(answer(asked, {"tools": [], "ttlMs": 60_000, "cacheScope": "public"}))
             await listing
-
-
-@pytest.mark.spec("2026-07-28/server/utilities/caching#cache-key-1")
-async def test_cache_is_not_used_for_a_request_with_other_params() -> None:
-    async with connected_server(of(), MODERN, OFFERS) as (client, wire):
-        for uri in ("test://a", "test://b", "test://a/"):
-            contents: Object = {"contents": [{"uri": uri, "text": uri}]}
-            await asks(wire, client.read_resource(uri), "resources/read", contents)
-        found = await client.read_resource("test://b")
-        assert found.contents[0].uri == "test://b" and wire.frames.empty()
-
-
-async def test_cached_result_is_not_changed_by_a_caller_that_changes_its_copy() -> None:
-    async with connected_server(of(), MODERN, OFFERS) as (client, wire):
-        tools: Object = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
-        await asks(wire, client.list_tools(), "tools/list", tools)
-        for _ in range(2):
-            (found,) = await client.list_tools()
-            assert found.input_schema == {"type": "object"}
-            found.input_schema["type"] = "changed"
 
 
 async def test_a_ping_is_never_served_from_the_cache_whatever_the_server_says() -> None:
@@ -160,45 +117,6 @@ async def test_a_ping_is_never_served_from_the_cache_whatever_the_server_says() 
 
 
 # ------------------------------------------------------------------------------------------------ invalidation
-
-
-@pytest.mark.parametrize(
-    ("method", "params", "stale"),
-    [
-        ("notifications/tools/list_changed", {}, {"tools/list"}),
-        ("notifications/prompts/list_changed", {}, {"prompts/list"}),
-        ("notifications/resources/list_changed", {}, {"resources/list", "resources/templates/list"}),
-        ("notifications/resources/updated", {"uri": "test://a"}, {"resources/read"}),
-        ("notifications/resources/updated", {"uri": "test://a/b"}, {"resources/read"}),
-        ("notifications/resources/updated", {"uri": "test://b"}, set()),
-    ],
-)
-async def test_cached_result_is_requested_again_after_a_notification_of_a_change(
-    method: str, params: Object, stale: set[str]
-) -> None:
-    heard: list[str] = []
-    make = of(
-        on_tools_changed=lambda: heard.append("tools"),
-        on_prompts_changed=lambda: heard.append("prompts"),
-        on_resources_changed=lambda: heard.append("resources"),
-    )
-    async with raw_server(make) as (client, wire):
-        connecting = asyncio.create_task(client.connect())
-        await wire.send(answer(await asked_for(wire, "server/discover"), discovered(capabilities=OFFERS)))
-        asked = await asked_for(wire, "subscriptions/listen")
-        meta: Object = {f"{META}subscriptionId": asked["id"]}
-        wanted = params_of(asked)["notifications"]
-        told: Object = {"_meta": meta, "notifications": wanted}
-        await wire.send(notification("notifications/subscriptions/acknowledged", told))
-        await connecting
-        for which, call, result in KEPT.values():
-            await asks(wire, call(client), which, result)
-        await wire.send(notification(method, {**params, "_meta": meta}))
-        for which, call, result in KEPT.values():
-            if which in stale:
-                await asks(wire, call(client), which, result)
-            else:
-                await asks_nothing(wire, call(client))
 
 
 async def test_a_result_that_was_under_way_when_it_changed_is_not_kept() -> None:
@@ -237,13 +155,13 @@ async def test_subscription_update_makes_read_resource_ask_the_server_again() ->
 # ------------------------------------------------------------------------------------------------ scopes
 
 
-def says(number: list[int], scope: str) -> Step:
+def says(number: list[int]) -> Step:
     """Return a handler of `tools/list` with one tool, named by the number of the request."""
 
     async def step(exchange: Exchange, message: Object) -> None:
         number[0] += 1
         tool: Object = {"name": f"t{number[0]}", "inputSchema": {"type": "object"}}
-        result: Object = {"resultType": "complete", "tools": [tool], "ttlMs": 60_000, "cacheScope": scope}
+        result: Object = {"resultType": "complete", "tools": [tool], "ttlMs": 60_000, "cacheScope": "public"}
         exchange.respond(200, JSON_HEADERS, frame(answer(message, result)))
 
     return step
@@ -251,27 +169,6 @@ def says(number: list[int], scope: str) -> Step:
 
 async def meets(exchange: Exchange, message: Object) -> None:
     exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered(capabilities=OFFERS))))
-
-
-async def name_of_tool(site: Scripted, cache: ResponseCache, token: str, path: str = "") -> str:
-    async with Client(
-        site.url + path, headers={"Authorization": token}, cache=cache, revision=MODERN, timeout=PATIENCE
-    ) as client:
-        return (await client.list_tools())[0].name
-
-
-@pytest.mark.spec("2026-07-28/server/utilities/caching#cache-scope-field-1")
-@pytest.mark.parametrize("scope", ["public", "private"])
-async def test_a_cache_that_clients_share_gives_what_is_private_to_the_same_credentials_alone(scope: str) -> None:
-    cache, number = ResponseCache(), [0]
-    async with scripted() as site:
-        site.on("server/discover", *[meets] * 9)
-        site.on("tools/list", *[says(number, scope)] * 9)
-        assert await name_of_tool(site, cache, "one") == "t1"
-        assert await name_of_tool(site, cache, "one") == "t1"
-        assert await name_of_tool(site, cache, "two") == ("t1" if scope == "public" else "t2")
-        assert await name_of_tool(site, cache, "one") == "t1"
-        assert await name_of_tool(site, cache, "one", "?other") == ("t2" if scope == "public" else "t3")
 
 
 COMMAND = ["python3", "server.py"]
@@ -381,22 +278,6 @@ def tools(*names: str, cursor: str | None = None) -> Object:
     return {"tools": listed, **({} if cursor is None else {"nextCursor": cursor})}
 
 
-@pytest.mark.spec("2026-07-28/server/utilities/caching#interaction-with-pagination-1")
-async def test_each_page_is_kept_for_itself_and_one_that_is_over_is_asked_for_by_its_cursor() -> None:
-    clock = Clock()
-    async with connected_server(of(ResponseCache(clock)), MODERN, OFFERS) as (client, wire):
-        listing = asyncio.create_task(client.list_tools())
-        await asks(wire, asyncio.sleep(0), "tools/list", tools("a", cursor="2"), ttl=60)
-        await asks(wire, asyncio.sleep(0), "tools/list", tools("b"), ttl=10)
-        assert [tool.name for tool in await listing] == ["a", "b"]
-        clock.now += 20
-        listing = asyncio.create_task(client.list_tools())
-        asked = await asked_for(wire, "tools/list")
-        assert params_of(asked)["cursor"] == "2"  # the first page still counts
-        await wire.send(answer(asked, {**tools("c"), "resultType": "complete", "ttlMs": 0, "cacheScope": "public"}))
-        assert [tool.name for tool in await listing] == ["a", "c"]
-
-
 @pytest.mark.spec("2026-07-28/server/utilities/caching#interaction-with-pagination-3")
 async def test_cached_cursor_that_is_invalid_by_now_makes_the_client_list_all_pages_again() -> None:
     clock = Clock()
@@ -446,7 +327,7 @@ async def test_cached_result_is_requested_again_after_a_broken_listen_stream(mon
 
     async with scripted() as site:
         site.on("server/discover", meets)
-        site.on("tools/list", *[says(number, "public")] * 2)
+        site.on("tools/list", *[says(number)] * 2)
         site.on("subscriptions/listen", listens(broken), listens(None))
         async with Client(site.url, on_tools_changed=changed, timeout=PATIENCE) as client:
             assert [tool.name for tool in await client.list_tools()] == ["t1"]
