@@ -282,7 +282,7 @@ async def handshake(
 
 
 @contextlib.asynccontextmanager
-async def connected_server(
+async def raw_session(
     client: Callable[[MemoryTransport], Client], revision: str = "2025-11-25", capabilities: Object | None = None
 ) -> AsyncIterator[tuple[Client, Wire]]:
     """Give our client, made by `client(transport)` and connected, and its raw server."""

@@ -18,7 +18,7 @@ from mcp_ref.lib.http.message import Exchange
 from mcp_ref.lib.http.sse import encode_event
 from mcp_ref.transports.memory import MemoryTransport
 from tests.messages import notification
-from tests.raw_peers import Wire, connected_server, raw_server
+from tests.raw_peers import Wire, raw_session, raw_server
 from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
 from tests.scripted_http_server import JSON_HEADERS, SSE, Step, frame, scripted
 from tests.settings import PATIENCE, eventually
@@ -89,7 +89,7 @@ async def test_cached_result_is_requested_again_after_its_ttl(which: str) -> Non
     method, call, result = KEPT[which]
 
     clock = Clock()
-    async with connected_server(of(ResponseCache(clock)), MODERN, OFFERS) as (client, wire):
+    async with raw_session(of(ResponseCache(clock)), MODERN, OFFERS) as (client, wire):
         first = await asks(wire, call(client), method, result)
         clock.now += 59.9
         assert await asks_nothing(wire, call(client)) == first
@@ -101,7 +101,7 @@ async def test_cached_result_is_requested_again_after_its_ttl(which: str) -> Non
 
 
 async def test_cache_keeps_nothing_in_the_legacy_era() -> None:
-    async with connected_server(of(), "2025-11-25", OFFERS) as (client, wire):
+    async with raw_session(of(), "2025-11-25", OFFERS) as (client, wire):
         for _ in range(2):
             listing = asyncio.create_task(client.list_tools())
             asked = await wire.receive_object()
@@ -120,7 +120,7 @@ async def test_a_ping_is_never_served_from_the_cache_whatever_the_server_says() 
 
 
 async def test_a_result_that_was_under_way_when_it_changed_is_not_kept() -> None:
-    async with connected_server(of(), MODERN, OFFERS) as (client, wire):
+    async with raw_session(of(), MODERN, OFFERS) as (client, wire):
         listing = asyncio.create_task(client.list_tools())
         asked = await asked_for(wire, "tools/list")
         await wire.send(notification("notifications/tools/list_changed"))
@@ -242,7 +242,7 @@ async def test_servers_within_this_program_are_not_taken_for_each_other_also_whe
 
 
 async def test_a_result_that_cannot_be_read_is_asked_for_again() -> None:
-    async with connected_server(of(), MODERN, OFFERS) as (client, wire):
+    async with raw_session(of(), MODERN, OFFERS) as (client, wire):
         with pytest.raises(InvalidMessage, match="wrong shape"):
             await asks(wire, client.list_tools(), "tools/list", {"tools": "none"})
         assert await asks(wire, client.list_tools(), "tools/list", {"tools": []}) == []
@@ -254,7 +254,7 @@ async def test_a_result_that_cannot_be_read_is_asked_for_again() -> None:
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#cache-key-2")
 async def test_cache_keeps_neither_the_result_of_a_retry_nor_input_required() -> None:
-    async with connected_server(of(roots=[]), MODERN, OFFERS) as (client, wire):
+    async with raw_session(of(roots=[]), MODERN, OFFERS) as (client, wire):
         for _ in range(2):
             reading = asyncio.create_task(client.read_resource("test://a"))
             question: Object = {
@@ -281,7 +281,7 @@ def tools(*names: str, cursor: str | None = None) -> Object:
 @pytest.mark.spec("2026-07-28/server/utilities/caching#interaction-with-pagination-3")
 async def test_cached_cursor_that_is_invalid_by_now_makes_the_client_list_all_pages_again() -> None:
     clock = Clock()
-    async with connected_server(of(ResponseCache(clock)), MODERN, OFFERS) as (client, wire):
+    async with raw_session(of(ResponseCache(clock)), MODERN, OFFERS) as (client, wire):
         listing = asyncio.create_task(client.list_tools())
         await asks(wire, asyncio.sleep(0), "tools/list", tools("a", cursor="2"), ttl=60)
         await asks(wire, asyncio.sleep(0), "tools/list", tools("b"), ttl=10)
@@ -299,7 +299,7 @@ async def test_cached_cursor_that_is_invalid_by_now_makes_the_client_list_all_pa
 
 @pytest.mark.parametrize("kept", [True, False])
 async def test_a_list_that_is_refused_otherwise_is_not_asked_for_again(kept: bool) -> None:
-    async with connected_server(of(kept), MODERN, OFFERS) as (client, wire):
+    async with raw_session(of(kept), MODERN, OFFERS) as (client, wire):
         listing = asyncio.create_task(client.list_tools())
         await wire.send(refusal(await asked_for(wire, "tools/list"), -32602, "no"))
         with pytest.raises(RemoteError):

@@ -15,7 +15,7 @@ from mcp_ref.features.caching import ResponseCache
 from mcp_ref.jsonrpc.messages import MAX_ID_LENGTH, Object
 from mcp_ref.lib.uri import MAX_URI_LENGTH
 from tests.messages import request
-from tests.raw_peers import answer, connected_server, handshake, raw_server
+from tests.raw_peers import answer, raw_session, handshake, raw_server
 from tests.server.test_memory_of_callers import FIGURES, HOSTILE_TEXTS, growth
 from tests.settings import MODERN, eventually
 
@@ -54,7 +54,7 @@ async def test_unread_updates_of_a_subscription_need_at_most_the_memory_in_the_t
     figure, count = FIGURES["unread updates of one subscription"].one_peer, 10
     assert figure == 4 * MAX_URI_LENGTH * subscriptions.MAX_UPDATES
     monkeypatch.setattr(subscriptions, "MAX_UPDATES", count)
-    async with connected_server(Client, "2025-11-25", {"resources": {"subscribe": True}}) as (client, wire):
+    async with raw_session(Client, "2025-11-25", {"resources": {"subscribe": True}}) as (client, wire):
         updates = client.subscribe("test://a")
         entering = asyncio.ensure_future(updates.__aenter__())
         await answer(wire, "resources/subscribe", {})
@@ -78,7 +78,7 @@ async def test_ids_of_open_elicitations_need_at_most_the_memory_in_the_table(mon
     async def user(question: Question) -> ElicitResult:
         return ElicitResult("accept")
 
-    async with connected_server(lambda end: Client(end, elicitation=user, elicitation_url=True)) as (
+    async with raw_session(lambda end: Client(end, elicitation=user, elicitation_url=True)) as (
         client,
         wire,
     ):

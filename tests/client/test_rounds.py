@@ -32,8 +32,8 @@ from mcp_ref.jsonrpc import bounded_waits
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange
 from mcp_ref.transports.memory import MemoryTransport
-from tests.messages import request
-from tests.raw_peers import connected_server, handshake, raw_server
+from tests.messages import Received, request
+from tests.raw_peers import handshake, raw_server, raw_session
 from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
 from tests.scripted_http_server import JSON_HEADERS, Step, frame, scripted
 from tests.settings import PATIENCE
@@ -81,7 +81,7 @@ def offering(person: Person, **options: object) -> Callable[[MemoryTransport], C
     return lambda transport: Client(transport, **{**everything, **options})  # type: ignore[arg-type]
 
 
-def ask_user(message: str = "who?") -> Object:
+def ask_user(message: str = "who?") -> Received:
     return {"method": "elicitation/create", "params": {"mode": "form", "message": message, "requestedSchema": FORM}}
 
 
@@ -107,7 +107,7 @@ async def call(client: Client, name: str = "t", **arguments: object) -> str:
 )
 async def test_several_questions_are_answered_in_one_retry_that_is_the_request_again() -> None:
     person = Person()
-    async with connected_server(offering(person), MODERN, OFFERS) as (client, wire):
+    async with raw_session(offering(person), MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(call(client, x=1))
         first = await asked_for(wire, "tools/call")
         sampling: Object = {"messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}], "maxTokens": 5}
@@ -148,7 +148,7 @@ STATES = ["s", "", " ", "eyJ=.ä€😀\u2028", "\x00\r\n", '{"a":  1}', "x" * 1
 @pytest.mark.parametrize("state", STATES, ids=lambda state: repr(state[:12]))
 @pytest.mark.parametrize("asking", [True, False], ids=["with a question", "alone"])
 async def test_a_state_is_given_back_as_it_came(state: str, asking: bool) -> None:
-    async with connected_server(offering(Person()), MODERN, OFFERS) as (client, wire):
+    async with raw_session(offering(Person()), MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(call(client))
         questions = {"q": ask_user()} if asking else {}
         await wire.send(answer(await asked_for(wire, "tools/call"), asks(state, **questions)))
@@ -161,7 +161,7 @@ async def test_a_state_is_given_back_as_it_came(state: str, asking: bool) -> Non
 
 @pytest.mark.spec("2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-2,4")
 async def test_each_round_brings_its_own_answers_and_state_and_none_of_the_rounds_before() -> None:
-    async with connected_server(offering(Person()), MODERN, OFFERS) as (client, wire):
+    async with raw_session(offering(Person()), MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(call(client))
         rounds: list[Object] = [
             asks("s1", a=ask_user("a")),
@@ -201,7 +201,7 @@ REQUESTS: dict[str, tuple[str, Callable[[Client], Awaitable[object]], Object]] =
 async def test_the_three_requests_that_may_ask_are_retried(which: str) -> None:
     method, ask, result = REQUESTS[which]
 
-    async with connected_server(offering(Person()), MODERN, OFFERS) as (client, wire):
+    async with raw_session(offering(Person()), MODERN, OFFERS) as (client, wire):
         calling = asyncio.ensure_future(ask(client))
         await wire.send(answer(await asked_for(wire, method), asks("s", q=ask_user())))
         again = await asked_for(wire, method)
@@ -224,11 +224,9 @@ async def test_the_same_callback_answers_in_both_eras() -> None:
                 await wire.send(answer(asked, asks(q=ask_user(revision))))
                 asked = await wire.receive_object()
                 responses = params_of(asked)["inputResponses"]
-                assert isinstance(responses, dict)
                 said = responses["q"]
             else:
                 params = ask_user(revision)["params"]
-                assert isinstance(params, dict)
                 await wire.send(request("elicitation/create", params, "theirs"))
                 said = (await wire.receive_object())["result"]
             assert said == {"action": "accept", "content": {"name": f"Ada {revision}"}}
@@ -244,14 +242,12 @@ async def test_the_same_callback_answers_in_both_eras() -> None:
     "2026-07-28/basic/index#meta-6",
 )
 async def test_every_request_says_what_the_client_can_do() -> None:
-    async with connected_server(offering(Person(), sampling_tools=True), MODERN, OFFERS) as (client, wire):
+    async with raw_session(offering(Person(), sampling_tools=True), MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(call(client))
         for result in (asks("s", q=ask_user()), DONE):
             asked = await asked_for(wire, "tools/call")
             meta = params_of(asked)["_meta"]
-            assert isinstance(meta, dict)
             capabilities = meta[f"{META}clientCapabilities"]
-            assert isinstance(capabilities, dict)
             assert capabilities["elicitation"] == {"form": {}, "url": {}}
             assert capabilities["sampling"] == {"tools": {}} and "roots" in capabilities
             await wire.send(answer(asked, result))
@@ -264,7 +260,7 @@ async def test_every_request_says_what_the_client_can_do() -> None:
 async def test_a_server_that_never_stops_asking_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mrtr, "MAX_ROUNDS", 3)
 
-    async with connected_server(offering(Person()), MODERN, OFFERS) as (client, wire):
+    async with raw_session(offering(Person()), MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(call(client))
         for _ in range(4):
             await wire.send(answer(await asked_for(wire, "tools/call"), asks("s")))
@@ -323,7 +319,7 @@ async def test_a_result_that_breaks_the_rules_is_an_invalid_message_and_nobody_i
     result, why = BAD[what]
 
     person = Person()
-    async with connected_server(offering(person), MODERN, OFFERS) as (client, wire):
+    async with raw_session(offering(person), MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(call(client))
         await wire.send(answer(await asked_for(wire, "tools/call"), result))
         with pytest.raises(InvalidMessage, match=why):
@@ -346,7 +342,7 @@ async def test_a_request_that_may_not_ask_is_not_retried(
     method: str, ask: Callable[[Client], Awaitable[object]]
 ) -> None:
     person = Person()
-    async with connected_server(offering(person), MODERN, OFFERS) as (client, wire):
+    async with raw_session(offering(person), MODERN, OFFERS) as (client, wire):
         calling = asyncio.ensure_future(ask(client))
         await wire.send(answer(await asked_for(wire, method), asks("s", q=ask_user())))
         with pytest.raises(InvalidMessage, match="input_required"):
@@ -377,7 +373,7 @@ async def test_a_question_for_what_was_not_declared_is_an_invalid_message(what: 
     question, options = UNDECLARED[what]
 
     person = Person()
-    async with connected_server(offering(person, **options), MODERN, OFFERS) as (client, wire):
+    async with raw_session(offering(person, **options), MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(call(client))
         await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=question)))
         with pytest.raises(InvalidMessage):
@@ -387,7 +383,7 @@ async def test_a_question_for_what_was_not_declared_is_an_invalid_message(what: 
 
 @pytest.mark.spec("2026-07-28/basic/index#resulttype-3")
 async def test_a_result_without_a_type_is_complete() -> None:
-    async with connected_server(offering(Person()), MODERN, OFFERS) as (client, wire):
+    async with raw_session(offering(Person()), MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(call(client))
         await wire.send(answer(await asked_for(wire, "tools/call"), {"content": DONE["content"]}))
         assert await calling == "done"
@@ -396,9 +392,8 @@ async def test_a_result_without_a_type_is_complete() -> None:
 @pytest.mark.spec("2026-07-28/basic/transports/stdio#sending-messages-1")
 async def test_a_request_from_the_server_is_not_answered_in_this_era(caplog: pytest.LogCaptureFixture) -> None:
     person = Person()
-    async with connected_server(offering(person), MODERN, OFFERS) as (client, wire):
+    async with raw_session(offering(person), MODERN, OFFERS) as (client, wire):
         params = ask_user()["params"]
-        assert isinstance(params, dict)
         await wire.send(request("elicitation/create", params, 1))
         await wire.send(request("ping", None, 2))
         await wire.send(b'[{"jsonrpc":"2.0","id":3,"method":"ping"}]')
@@ -423,7 +418,7 @@ async def test_input_request_handler_error_is_raised_from_the_call_as_itself(err
     async def user(question: Question) -> ElicitResult:
         return await (person.elicit(question) if question.message == "slow" else refuse(question))
 
-    async with connected_server(offering(person, elicitation=user), MODERN, OFFERS) as (client, wire):
+    async with raw_session(offering(person, elicitation=user), MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(call(client))
         result = asks(q=ask_user("slow"), r=ask_user("quick"))
         await wire.send(answer(await asked_for(wire, "tools/call"), result))
@@ -448,7 +443,7 @@ async def test_a_handler_that_gives_no_answer_or_a_wrong_one_is_the_callers_erro
     async def user(question: Question) -> ElicitResult:
         return answers.pop(0)  # type: ignore[return-value]
 
-    async with connected_server(offering(Person(), elicitation=user), MODERN, OFFERS) as (client, wire):
+    async with raw_session(offering(Person(), elicitation=user), MODERN, OFFERS) as (client, wire):
         for _ in range(len(answers)):
             calling = asyncio.create_task(call(client))
             await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=ask_user())))
@@ -471,7 +466,7 @@ async def test_call_ends_although_an_input_request_handler_ignores_its_cancellat
                 await go.wait()
         return ElicitResult("decline")
 
-    async with connected_server(offering(Person(), elicitation=user), MODERN, OFFERS) as (client, wire):
+    async with raw_session(offering(Person(), elicitation=user), MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(call(client))
         result = asks(q=ask_user("stubborn"), r=ask_user("quick"))
         await wire.send(answer(await asked_for(wire, "tools/call"), result))
@@ -485,7 +480,7 @@ async def test_call_ends_although_an_input_request_handler_ignores_its_cancellat
 async def test_call_cancelled_during_an_elicitation_leaves_nothing_behind() -> None:
     person = Person()
     person.gates["who?"] = asyncio.Event()
-    async with connected_server(offering(person), MODERN, OFFERS) as (client, wire):
+    async with raw_session(offering(person), MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(client.call_tool("t"))
         await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=ask_user())))
         while not person.asked:
@@ -503,7 +498,7 @@ async def test_call_cancelled_during_an_elicitation_leaves_nothing_behind() -> N
 )
 @pytest.mark.parametrize("how", ["leaves", "time is up"])
 async def test_call_cancelled_during_a_retry_cancels_the_retry(how: str) -> None:
-    async with connected_server(offering(Person()), MODERN, OFFERS) as (client, wire):
+    async with raw_session(offering(Person()), MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(client.call_tool("t", timeout=0.1 if how == "time is up" else None))
         await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=ask_user())))
         again = await asked_for(wire, "tools/call")
@@ -520,12 +515,11 @@ async def test_call_cancelled_during_a_retry_cancels_the_retry(how: str) -> None
 async def test_calls_in_parallel_do_not_mix_their_answers_and_states() -> None:
     person = Person()
     person.gates = {str(n): asyncio.Event() for n in range(20)}
-    async with connected_server(offering(person), MODERN, OFFERS) as (client, wire):
+    async with raw_session(offering(person), MODERN, OFFERS) as (client, wire):
         calls = [asyncio.create_task(call(client, n=n)) for n in range(20)]
         for _ in calls:
             asked = await asked_for(wire, "tools/call")
             arguments = params_of(asked)["arguments"]
-            assert isinstance(arguments, dict)
             n = str(arguments["n"])
             await wire.send(answer(asked, asks(f"state {n}", q=ask_user(n))))
         for gate in reversed(person.gates.values()):
@@ -534,7 +528,6 @@ async def test_calls_in_parallel_do_not_mix_their_answers_and_states() -> None:
         for _ in calls:
             params = params_of(asked := await asked_for(wire, "tools/call"))
             arguments = params["arguments"]
-            assert isinstance(arguments, dict)
             n = str(arguments["n"])
             assert params["requestState"] == f"state {n}"
             assert params["inputResponses"] == {"q": {"action": "accept", "content": {"name": f"Ada {n}"}}}
@@ -545,7 +538,7 @@ async def test_calls_in_parallel_do_not_mix_their_answers_and_states() -> None:
 
 async def test_a_server_that_is_lost_while_the_user_is_asked_fails_the_call() -> None:
     person = Person()
-    async with connected_server(offering(person), MODERN, OFFERS) as (client, wire):
+    async with raw_session(offering(person), MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(call(client))
         person.gates["who?"] = asyncio.Event()
         await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=ask_user())))
@@ -669,7 +662,7 @@ async def test_a_tool_that_asks_for_headers_wrongly_is_left_out_over_http_with_a
 
 @pytest.mark.parametrize("what", WRONG)
 async def test_tool_with_invalid_x_mcp_header_is_listed_on_stdio(what: str) -> None:
-    async with connected_server(offering(Person()), MODERN, OFFERS) as (client, wire):
+    async with raw_session(offering(Person()), MODERN, OFFERS) as (client, wire):
         listing = asyncio.create_task(client.list_tools())
         result: Object = {"resultType": "complete", "tools": [WRONG[what]], "ttlMs": 0, "cacheScope": "public"}
         await wire.send(answer(await asked_for(wire, "tools/list"), result))

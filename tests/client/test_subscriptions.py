@@ -26,7 +26,7 @@ from mcp_ref.transports.memory import MemoryTransport
 from mcp_ref.transports.stdio.client import StdioClientTransport
 from tests.forked_python import python, quick_python
 from tests.messages import notification
-from tests.raw_peers import Wire, connected_server, raw_server
+from tests.raw_peers import Wire, raw_session, raw_server
 from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, params_of, refusal
 from tests.scripted_http_server import JSON_HEADERS, SSE, Scripted, Step, frame, scripted
 from tests.settings import PATIENCE, eventually
@@ -222,7 +222,7 @@ def of(**options: object) -> Callable[[MemoryTransport], Client]:
     "2026-07-28/basic/patterns/subscriptions#receiving-notifications-1",
 )
 async def test_on_one_channel_a_notification_goes_by_the_id_of_its_subscription() -> None:
-    async with connected_server(of(), MODERN, WATCHED) as (client, wire):
+    async with raw_session(of(), MODERN, WATCHED) as (client, wire):
         one, first = await entered(client, wire, "test://a")
         two, second = await entered(client, wire, "test://a")
         assert first["id"] != second["id"]
@@ -239,7 +239,7 @@ async def test_on_one_channel_a_notification_goes_by_the_id_of_its_subscription(
 
 
 async def test_a_subscription_yields_nothing_but_updates_of_what_is_watched() -> None:
-    async with connected_server(of(), MODERN, WATCHED) as (client, wire):
+    async with raw_session(of(), MODERN, WATCHED) as (client, wire):
         updates, asked = await entered(client, wire, "test://a")
         assert updates._request is not None and updates._request._timer is not None
         assert updates._request._timer.when() is None  # the time limit was that of the acknowledgement
@@ -286,7 +286,7 @@ async def test_subscription_without_async_with_raises_instead_of_waiting(revisio
 
 
 async def test_subscription_that_cannot_be_sent_raises_on_entry() -> None:
-    async with connected_server(of(timeout=None), MODERN, WATCHED) as (client, wire):
+    async with raw_session(of(timeout=None), MODERN, WATCHED) as (client, wire):
         with pytest.raises(ValueError, match="surrogate"):
             await asyncio.wait_for(client.subscribe("test://\ud800").__aenter__(), PATIENCE)
         assert not client.session.listeners and wire.frames.empty()
@@ -297,7 +297,7 @@ async def test_subscription_that_cannot_be_sent_raises_on_entry() -> None:
     "2026-07-28/basic/transports/stdio#cancellation-1",
 )
 async def test_leaving_a_subscription_cancels_its_request_once() -> None:
-    async with connected_server(of(), MODERN, WATCHED) as (client, wire):
+    async with raw_session(of(), MODERN, WATCHED) as (client, wire):
         updates, asked = await entered(client, wire)
         await updates.__aexit__()
         cancelled = await wire.receive_object()
@@ -312,7 +312,7 @@ async def test_leaving_a_subscription_cancels_its_request_once() -> None:
 @pytest.mark.spec("2026-07-28/basic/patterns/cancellation#behavior-requirements-2")
 @pytest.mark.parametrize("how", ["an answer", "a cancellation"])
 async def test_a_subscription_that_the_server_ends_in_good_order_ends_after_what_had_come(how: str) -> None:
-    async with connected_server(of(), MODERN, WATCHED) as (client, wire):
+    async with raw_session(of(), MODERN, WATCHED) as (client, wire):
         updates, asked = await entered(client, wire)
         await wire.send(told(asked["id"], uri="test://a"))
         if how == "an answer":
@@ -329,7 +329,7 @@ async def test_a_subscription_that_the_server_ends_in_good_order_ends_after_what
 @pytest.mark.spec("2026-07-28/basic/patterns/subscriptions#acknowledgment-3")
 @pytest.mark.parametrize("honored", [{}, {"resourceSubscriptions": []}, {"toolsListChanged": False}])
 async def test_a_server_that_honors_nothing_of_it_is_a_capability_error(honored: Object) -> None:
-    async with connected_server(of(), MODERN, WATCHED) as (client, wire):
+    async with raw_session(of(), MODERN, WATCHED) as (client, wire):
         entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
         asked = await asked_for(wire, "subscriptions/listen")
         await wire.send(acknowledged(asked, **honored))
@@ -341,7 +341,7 @@ async def test_a_server_that_honors_nothing_of_it_is_a_capability_error(honored:
 
 @pytest.mark.parametrize("how", ["an error", "an answer at once", "a cancellation at once", "silence", "leaving"])
 async def test_a_subscription_that_does_not_come_about_is_an_error_and_watches_nothing(how: str) -> None:
-    async with connected_server(of(timeout=0.1 if how == "silence" else PATIENCE), MODERN, WATCHED) as (client, wire):
+    async with raw_session(of(timeout=0.1 if how == "silence" else PATIENCE), MODERN, WATCHED) as (client, wire):
         entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
         asked = await asked_for(wire, "subscriptions/listen")
         expected: type[BaseException] = ConnectionClosed
@@ -426,7 +426,6 @@ def listens(*told_of: str, then: str = "break") -> Step:
     async def step(exchange: Exchange, message: Object) -> None:
         stream = exchange.stream(200, SSE)
         wanted = params_of(message)["notifications"]
-        assert isinstance(wanted, dict)
         stream.write(encode_event(frame(acknowledged(message, **wanted))))
         for uri in told_of:
             stream.write(encode_event(frame(told(message["id"], uri=uri))))

@@ -13,7 +13,7 @@ from mcp_ref.revisions import LEGACY
 from mcp_ref.transports.base import OnEnd, Receive, Transport
 from mcp_ref.transports.memory import MAX_UNREAD, memory_pair
 from tests.messages import notification
-from tests.raw_peers import connected_server, leave
+from tests.raw_peers import raw_session, leave
 from tests.settings import PATIENCE
 
 NAMES = [revision.name for revision in LEGACY]
@@ -125,7 +125,7 @@ async def test_a_client_may_be_given_a_server_of_the_same_program() -> None:
 
 
 async def test_a_server_that_goes_away_fails_what_waits_and_what_comes_later() -> None:
-    async with connected_server(lambda t: Client(t, timeout=None)) as (client, wire):
+    async with raw_session(lambda t: Client(t, timeout=None)) as (client, wire):
         ping = asyncio.create_task(client.ping())
         assert (await wire.receive_object())["method"] == "ping"
         leave(client)

@@ -31,7 +31,6 @@ class Seen:
         for request in self.requests:
             if request.method == "POST":
                 message = json.loads(request.body)
-                assert isinstance(message, dict)
                 found.append((request, message.get("method", "an answer")))
         return found
 

@@ -304,7 +304,7 @@ async def test_a_hostile_body_is_400_with_the_json_rpc_error_and_its_session_goe
                 reply = await talk.web.ask("POST", "/mcp", body, *sender.lines())
                 assert reply.status == 400 and isinstance(reply.json, dict), name
                 error = reply.json["error"]
-                assert isinstance(error, dict) and error["code"] in (-32700, -32600), (name, error)
+                assert error["code"] in (-32700, -32600), (name, error)
                 assert len(reply.body) < 1000, name
         assert (await talk.post(request("ping", id=2))).json == {"jsonrpc": "2.0", "id": 2, "result": {}}
         assert len(talk.web.site._endpoint.sessions) == 1

@@ -215,7 +215,6 @@ async def test_post_of_a_response_or_batch_is_400(speaks: list[str], body: bytes
     async with served_over_http(Site(speaks).server) as web:
         reply = await Talk(web).post(body, MCP_Protocol_Version=MODERN)
         assert reply.status == 400
-        assert isinstance(reply.json, dict) and isinstance(reply.json["error"], dict)
         assert reply.json["error"]["code"] == code and reply.json.get("id", 1) == 1
 
 
@@ -282,7 +281,7 @@ async def test_batch_in_a_session_serves_no_stateless_request() -> None:
         ]
         reply = await talk.post([*members])
         answers = reply.json
-        assert isinstance(answers, list) and reply.status == 200
+        assert reply.status == 200
         by_id = {answer["id"]: answer for answer in answers if isinstance(answer, dict)}
         assert "resultType" not in result_of(by_id[1])
         for id in (2, 3):
@@ -583,7 +582,6 @@ async def test_stopping_server_ends_its_streams_and_refuses_new_requests_with_50
 def _ended(id: JSON) -> Object:
     result = result_of(complete())
     meta = result["_meta"]
-    assert isinstance(meta, dict)
     return {**result, "_meta": {**meta, f"{META}subscriptionId": id}}
 
 

@@ -276,7 +276,6 @@ async def test_notifications_before_the_answer_are_heard_and_nothing_after_it_is
 
     async def step(exchange: Exchange, message: Object) -> None:
         meta = params_of(message)["_meta"]
-        assert isinstance(meta, dict)
         told: Object = {"progressToken": meta["progressToken"], "progress": 1, "total": 2}
         progress: Object = {"jsonrpc": "2.0", "method": "notifications/progress", "params": told}
         before = [b": hi\n\n", encode_event(note("1")), encode_event(frame(progress)), encode_event(note("2"))]
@@ -504,7 +503,6 @@ async def test_many_requests_in_flight_get_what_is_theirs_in_whatever_order() ->
 
     async def echo(exchange: Exchange, message: Object) -> None:
         arguments = params_of(message)["arguments"]
-        assert isinstance(arguments, dict) and isinstance(arguments["n"], int)
         number, said = arguments["n"], text(str(arguments["n"]))
         step = says(said) if number % 2 else streams(encode_event(note("x")), result=said)
         await (after(gate, step) if number % 3 else step)(exchange, message)
