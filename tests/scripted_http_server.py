@@ -42,6 +42,16 @@ def status(code: int, body: bytes = b"", *headers: tuple[str, str]) -> Step:
     return step
 
 
+def says(result: Object, kind: str = "application/json") -> Step:
+    """Respond with a result, complete unless it says otherwise, as a server of 2026-07-28."""
+
+    async def step(exchange: Exchange, message: Object) -> None:
+        answer: Object = {"jsonrpc": "2.0", "id": message["id"], "result": {"resultType": "complete", **result}}
+        exchange.respond(200, [("Content-Type", kind)], frame(answer))
+
+    return step
+
+
 def events(*pieces: bytes, hold: bool = False, headers: HeaderList = SSE) -> Step:
     """Respond with a stream of these pieces. Then end it, or hold it until the client disconnects."""
 

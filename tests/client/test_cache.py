@@ -20,7 +20,7 @@ from mcp_ref.transports.memory import MemoryTransport
 from tests.messages import notification
 from tests.raw_peers import Wire, raw_session, raw_server
 from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
-from tests.scripted_http_server import JSON_HEADERS, SSE, Step, frame, scripted
+from tests.scripted_http_server import JSON_HEADERS, SSE, Step, frame, says, scripted
 from tests.settings import PATIENCE, eventually
 
 OFFERS: Object = {
@@ -155,7 +155,7 @@ async def test_subscription_update_makes_read_resource_ask_the_server_again() ->
 # ------------------------------------------------------------------------------------------------ scopes
 
 
-def says(number: list[int]) -> Step:
+def numbered(number: list[int]) -> Step:
     """Return a handler of `tools/list` with one tool, named by the number of the request."""
 
     async def step(exchange: Exchange, message: Object) -> None:
@@ -165,10 +165,6 @@ def says(number: list[int]) -> Step:
         exchange.respond(200, JSON_HEADERS, frame(answer(message, result)))
 
     return step
-
-
-async def meets(exchange: Exchange, message: Object) -> None:
-    exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered(capabilities=OFFERS))))
 
 
 COMMAND = ["python3", "server.py"]
@@ -326,8 +322,8 @@ async def test_cached_result_is_requested_again_after_a_broken_listen_stream(mon
         changes[0] += 1
 
     async with scripted() as site:
-        site.on("server/discover", meets)
-        site.on("tools/list", *[says(number)] * 2)
+        site.on("server/discover", says(discovered(capabilities=OFFERS)))
+        site.on("tools/list", *[numbered(number)] * 2)
         site.on("subscriptions/listen", listens(broken), listens(None))
         async with Client(site.url, on_tools_changed=changed, timeout=PATIENCE) as client:
             assert [tool.name for tool in await client.list_tools()] == ["t1"]

@@ -19,7 +19,7 @@ from mcp_ref.transports.memory import MemoryTransport
 from tests.forked_python import quick_python
 from tests.raw_peers import Wire, raw_server
 from tests.raw_stateless_server import INFO, META, MODERN, answer, asked_for, discovered, meta_of, params_of, refusal
-from tests.scripted_http_server import JSON_HEADERS, Step, error, events, frame, result, scripted, status
+from tests.scripted_http_server import Step, error, events, frame, result, says, scripted, status
 from tests.settings import PATIENCE, eventually
 
 LATEST = "2025-11-25"
@@ -384,16 +384,11 @@ async def test_eras_are_remembered_by_server_and_probed_again_if_wrong(transport
         assert eras == {name: speaks}
 
 
-async def discovers(exchange: object, message: Object) -> None:
-    """Respond as a modern server."""
-    exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered())))  # type: ignore[attr-defined]
-
-
 async def test_http_client_is_still_open_for_the_fallback_to_the_other_era() -> None:
     async with scripted() as site:
         refused = frame({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no"}})
         site.on("initialize", status(400, refused))
-        site.on("server/discover", discovers)
+        site.on("server/discover", says(discovered()))
         eras: dict[str, Era] = {site.url: "legacy"}
         async with Client(site.url, http=HttpClient(), eras=eras, timeout=PATIENCE) as client:
             assert client.revision.era == "modern"
@@ -584,7 +579,7 @@ async def test_over_http_silence_is_followed_by_the_handshake_and_the_question_i
 
 async def test_over_http_a_modern_server_gets_no_session_no_listening_get_and_no_delete() -> None:
     async with scripted() as site:
-        site.on("server/discover", discovers, discovers)
+        site.on("server/discover", *[says(discovered())] * 2)
         async with Client(site.url, timeout=PATIENCE) as client:
             assert client.revision.era == "modern"
             await client.ping()

@@ -35,7 +35,7 @@ from mcp_ref.transports.memory import MemoryTransport
 from tests.messages import Received, request
 from tests.raw_peers import handshake, raw_server, raw_session
 from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
-from tests.scripted_http_server import JSON_HEADERS, Step, frame, scripted
+from tests.scripted_http_server import JSON_HEADERS, Step, frame, says, scripted
 from tests.settings import PATIENCE
 
 OFFERS: Object = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
@@ -559,31 +559,19 @@ def tool(name: str, header: JSON = None) -> Object:
 
 
 def lists(*tools: Object) -> Step:
-    async def step(exchange: Exchange, message: Object) -> None:
-        result: Object = {"resultType": "complete", "tools": [*tools], "ttlMs": 60_000, "cacheScope": "public"}
-        exchange.respond(200, JSON_HEADERS, frame(answer(message, result)))
-
-    return step
+    return says({"tools": [*tools], "ttlMs": 60_000, "cacheScope": "public"})
 
 
 async def mismatch(exchange: Exchange, message: Object) -> None:
     exchange.respond(400, JSON_HEADERS, frame(refusal(message, -32020, "Header mismatch: Mcp-Param-Where")))
 
 
-async def works(exchange: Exchange, message: Object) -> None:
-    exchange.respond(200, JSON_HEADERS, frame(answer(message, DONE)))
-
-
-async def meets(exchange: Exchange, message: Object) -> None:
-    exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered(capabilities=OFFERS))))
-
-
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#client-behavior-6")
 @pytest.mark.parametrize("before", ["nothing", "an old list, which may be kept"])
 async def test_a_header_mismatch_is_followed_by_a_fresh_list_of_tools_and_one_retry(before: str) -> None:
     async with scripted() as site:
-        site.on("server/discover", meets)
-        site.on("tools/call", mismatch, works, works)
+        site.on("server/discover", says(discovered(capabilities=OFFERS)))
+        site.on("tools/call", mismatch, says(DONE), says(DONE))
         if before != "nothing":
             site.on("tools/list", lists(tool("t")))
         site.on("tools/list", lists(tool("t", "Where")))
@@ -601,7 +589,7 @@ async def test_a_header_mismatch_is_followed_by_a_fresh_list_of_tools_and_one_re
 @pytest.mark.parametrize("then", ["the same list", "refused again"])
 async def test_a_header_mismatch_that_stays_is_raised_after_one_retry_at_most(then: str) -> None:
     async with scripted() as site:
-        site.on("server/discover", meets)
+        site.on("server/discover", says(discovered(capabilities=OFFERS)))
         site.on("tools/call", mismatch, mismatch)
         site.on("tools/list", *[lists(tool("t", "Where" if then == "refused again" else None))] * 3)
         async with Client(site.url, timeout=PATIENCE) as client:
@@ -614,25 +602,7 @@ async def test_a_header_mismatch_that_stays_is_raised_after_one_retry_at_most(th
 
 WRONG: dict[str, Object] = {
     "a number": tool("bad", 5),
-    "empty": tool("bad", ""),
-    "a space": tool("bad", "a b"),
     "a newline": tool("bad", "a\r\nX"),
-    "not ascii": tool("bad", "ä"),
-    "an object": {
-        "name": "bad",
-        "inputSchema": {"type": "object", "properties": {"a": {"type": "object", "x-mcp-header": "A"}}},
-    },
-    "a float": {
-        "name": "bad",
-        "inputSchema": {"type": "object", "properties": {"a": {"type": "number", "x-mcp-header": "A"}}},
-    },
-    "twice": {
-        "name": "bad",
-        "inputSchema": {
-            "type": "object",
-            "properties": {"a": {"type": "string", "x-mcp-header": "A"}, "b": {"type": "string", "x-mcp-header": "a"}},
-        },
-    },
     "in a list": {
         "name": "bad",
         "inputSchema": {
@@ -652,7 +622,7 @@ async def test_a_tool_that_asks_for_headers_wrongly_is_left_out_over_http_with_a
     what: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with scripted() as site:
-        site.on("server/discover", meets)
+        site.on("server/discover", says(discovered(capabilities=OFFERS)))
         site.on("tools/list", lists(tool("good", "Where"), WRONG[what], tool("plain")))
         async with Client(site.url, timeout=PATIENCE) as client:
             assert [tool.name for tool in await client.list_tools()] == ["good", "plain"]

@@ -28,7 +28,7 @@ from tests.forked_python import python, quick_python
 from tests.messages import notification
 from tests.raw_peers import Wire, raw_session, raw_server
 from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, params_of, refusal
-from tests.scripted_http_server import JSON_HEADERS, SSE, Scripted, Step, frame, scripted
+from tests.scripted_http_server import SSE, Scripted, Step, frame, says, scripted, status
 from tests.settings import PATIENCE, eventually
 
 SECONDS = 60.0
@@ -437,17 +437,12 @@ def listens(*told_of: str, then: str = "break") -> Step:
     return step
 
 
-async def meets(exchange: Exchange, message: Object) -> None:
-    exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered(capabilities=WATCHED))))
-
-
-async def gone(exchange: Exchange, message: Object) -> None:
-    exchange.respond(503, [], b"")
+GONE = status(503)
 
 
 @contextlib.asynccontextmanager
 async def met(site: Scripted, **options: object) -> AsyncIterator[Client]:
-    site.on("server/discover", meets)
+    site.on("server/discover", says(discovered(capabilities=WATCHED)))
     options = {"timeout": PATIENCE, **options}
     async with Client(site.url, **options) as client:  # type: ignore[arg-type]
         yield client
@@ -461,7 +456,7 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_stream_that_breaks_is_asked_for_again_and_what_is_watched_counts_as_changed(no_pauses: None) -> None:
     async with scripted() as site:
-        site.on("subscriptions/listen", listens("test://a/1"), gone, gone, listens("test://a/2", then="hold"))
+        site.on("subscriptions/listen", listens("test://a/1"), GONE, GONE, listens("test://a/2", then="hold"))
         async with met(site) as client, client.subscribe("test://a") as updates:
             assert [await following(updates) for _ in range(3)] == ["test://a/1", "test://a", "test://a/2"]
         assert site.keys.count("subscriptions/listen") == 4
@@ -543,7 +538,7 @@ async def test_a_stream_that_ends_in_good_order_is_not_asked_for_again(no_pauses
 
 async def test_a_stream_that_is_asked_for_in_vain_too_often_ends_with_the_reason(no_pauses: None) -> None:
     async with scripted() as site:
-        site.on("subscriptions/listen", listens(), gone, listens(), *[gone] * 20)
+        site.on("subscriptions/listen", listens(), GONE, listens(), *[GONE] * 20)
         async with met(site) as client, client.subscribe("test://a") as updates:
             with pytest.raises(ConnectionClosed, match="HTTP 503"):
                 while True:

@@ -17,7 +17,7 @@ from mcp_ref.basic.headers import encode_value
 from mcp_ref.features.logging import LoggingMessageNotificationParams
 from mcp_ref.jsonrpc.messages import JSON, Notification, Object
 from mcp_ref.lib.http.client import HttpClient
-from mcp_ref.lib.http.message import Exchange, HeaderList
+from mcp_ref.lib.http.message import Exchange
 from mcp_ref.lib.http.response import ClientLimits
 from mcp_ref.lib.http.sse import encode_event
 from mcp_ref.transports.streamable_http import stateless_client
@@ -32,6 +32,7 @@ from tests.scripted_http_server import (
     events,
     frame,
     note,
+    says,
     scripted,
     silence,
     status,
@@ -40,16 +41,6 @@ from tests.settings import PATIENCE, eventually
 
 OFFERS: Object = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}, "logging": {}}
 USUAL = {"host", "accept-encoding", "content-length"}
-
-
-def says(result: Object, kind: str = "application/json") -> Step:
-    """Return a step that responds with a result."""
-
-    async def step(exchange: Exchange, message: Object) -> None:
-        headers: HeaderList = [("Content-Type", kind)]
-        exchange.respond(200, headers, frame(answer(message, {"resultType": "complete", **result})))
-
-    return step
 
 
 def streams(*before: bytes, result: Object | None = None, then: bytes = b"", hold: bool = False) -> Step:
