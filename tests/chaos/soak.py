@@ -43,12 +43,7 @@ MAX_POOLED = 14
 """Maximum number of children of a bridge without clients: four for each set of capabilities, and a modern server."""
 REVISIONS = ["2025-03-26", "2025-06-18", "2025-11-25", MODERN, MODERN, MODERN]
 EXCUSES = (
-    "was lost",
-    "was cut off",
-    "is tried again",
-    "could not be started",
-    "clients in use",
-    "not held",
+    *("was lost", "was cut off", "is tried again", "could not be started", "clients in use", "not held"),
     "was used",
 )
 """The parts of the messages of a bridge about a call whose server was killed."""

@@ -442,10 +442,7 @@ def header(place: Place) -> Change | None:
     name = place.rng.choice(present)
     headers = tuple((n, v) for n, v in place.event.headers if n != name)
     may = {
-        "mismatch_is_refused",
-        "missing_session_is_400",
-        "initialize_first",
-        "get_is_stream",
+        *("mismatch_is_refused", "missing_session_is_400", "initialize_first", "get_is_stream"),
         "invalid_version_is_refused",
     }
     return Change(replace(place.event, headers=headers), rules[name.lower()], may)

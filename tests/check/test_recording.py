@@ -105,8 +105,7 @@ SECRET = "hunter2"
     "text",
     [
         '{"params": {"arguments": {"password": "hunter2"}}}',
-        '{"token": "hunter2", "token": "x"}',
-        '{"x": [{"api_key": {"a": "hunter2"}}]}',
+        *('{"token": "hunter2", "token": "x"}', '{"x": [{"api_key": {"a": "hunter2"}}]}'),
         '{"access_token": "hunter2", "token_type": "Bearer"}',
         '{"uri": "https://example.com/?api_key=hunter2&a=b"}',
         '{"inputSchema": {"properties": {"token": {"type": "string", "default": "hunter2"}}}}',
@@ -114,9 +113,7 @@ SECRET = "hunter2"
         '{"inputSchema": {"properties": {"token": "hunter2"}}}',
         '{"half": 1, "client_secret": "hunter2',
         "grant_type=authorization_code&code=hunter2&client_id=a",
-        "Authorization: Bearer hunter2",
-        "the api key is hunter2",
-        "-----BEGIN PRIVATE KEY-----\nhunter2\n",
+        *("Authorization: Bearer hunter2", "the api key is hunter2", "-----BEGIN PRIVATE KEY-----\nhunter2\n"),
     ],
 )
 def test_mask_hides_a_secret_in_a_content(text: str) -> None:

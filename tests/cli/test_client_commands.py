@@ -691,11 +691,8 @@ def test_2026_07_28_tells_what_it_has_in_the_place_of_a_handshake(capsys: Captur
     for line in (
         "_meta of a request:\n    io.modelcontextprotocol/protocolVersion",
         "headers of a POST:\n    MCP-Protocol-Version\n    Mcp-Method",
-        "requests in an input_required result:",
-        "era: modern, was legacy",
-        "+ server/discover",
-        "- initialize",
-        "+ ListToolsResult.ttlMs",
+        *("requests in an input_required result:", "era: modern, was legacy", "+ server/discover"),
+        *("- initialize", "+ ListToolsResult.ttlMs"),
     ):
         assert f"\n  {line}\n" in out
     assert main(["revisions", "2025-11-25"]) == 0

@@ -6,22 +6,8 @@ import random
 import re
 
 SEGMENTS = [
-    "admin",
-    "keys",
-    "open",
-    "r&d",
-    "r%26d",
-    "a%2Fb",
-    "a.b",
-    "é",
-    "%C3%A9",
-    "Payroll",
-    "~x",
-    "a:b",
-    "%25",
-    "..a",
-    "%3F",
-    "[x]",
+    *("admin", "keys", "open", "r&d", "r%26d", "a%2Fb", "a.b", "é", "%C3%A9", "Payroll", "~x", "a:b", "%25"),
+    *("..a", "%3F", "[x]"),
 ]
 PORTS = {"http": "80", "https": "443", "ws": "80", "wss": "443", "ftp": "21"}
 

@@ -94,20 +94,7 @@ OTHER_SPELLINGS = {
 }
 """A value in a URI -> texts that some reader could take for the same value."""
 ADDITIONS = [
-    "#",
-    "#f",
-    "#g",
-    "?",
-    "?w=2",
-    "&w=2",
-    "&",
-    "&v=1",
-    "?v=1",
-    "#?v=1",
-    "?w=2&v=1",
-    "?x=1",
-    "?m=1",
-    "?v=1.0",
+    *("#", "#f", "#g", "?", "?w=2", "&w=2", "&", "&v=1", "?v=1", "#?v=1", "?w=2&v=1", "?x=1", "?m=1", "?v=1.0"),
     "/1",
 ]
 FRAGMENTS = [

@@ -339,12 +339,8 @@ def test_a_tool_may_ask_several_things_at_once_and_one_after_another(visit: Visi
     assert text(visit.call("test_streaming_elicitation")) == "went on: accept"
     asked = [form["message"] for form in visit.report["elicitation"][5:]]
     assert asked == [
-        "What is your name?",
-        "What is your name?",
-        "Step 1: What is your name?",
-        "Step 2: What is your favorite color?",
-        "Go on?",
-        "What context should the prompt use?",
+        *("What is your name?", "What is your name?", "Step 1: What is your name?"),
+        *("Step 2: What is your favorite color?", "Go on?", "What context should the prompt use?"),
     ]
 
 

@@ -34,12 +34,8 @@ def test_is_hidden_for_no_letter_mark_number_or_punctuation_with_ink() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "plain text\n\t\xe4\u20ac\U0001f600",
-        "e\u0301",
-        "\u26a0\ufe0f \u2764\ufe0e",
-        "\u26a0\ufe0f",
-        "\u2764\ufe0e",
-        "\u3000",
+        *("plain text\n\t\xe4\u20ac\U0001f600", "e\u0301", "\u26a0\ufe0f \u2764\ufe0e", "\u26a0\ufe0f"),
+        *("\u2764\ufe0e", "\u3000"),
     ],
 )
 def test_escape_hidden_keeps_visible_text(text: str) -> None:

@@ -103,10 +103,7 @@ def test_progress_tokens_and_numbers_of_tokens_are_not_redacted() -> None:
 @pytest.mark.parametrize(
     "frame",
     [
-        b"\x1b[2J\x07boo",
-        b'{"a": "\\u001b[2J\\u202e\\u0007"}',
-        b"\xff\xfe\n\r{",
-        b"\n",
+        *(b"\x1b[2J\x07boo", b'{"a": "\\u001b[2J\\u202e\\u0007"}', b"\xff\xfe\n\r{", b"\n"),
         b'{"result": {"protocolVersion": "\\u001b[2J\\u180b"}}',
     ],
 )

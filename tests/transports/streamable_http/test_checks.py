@@ -243,12 +243,8 @@ async def test_http_method_unsupported_is_405_and_allow_lists_the_supported_ones
 @pytest.mark.parametrize(
     "kind",
     [
-        "text/plain",
-        "text/plain; application/json",
-        "application/x-www-form-urlencoded",
-        "multipart/form-data; boundary=x",
-        "",
-        None,
+        *("text/plain", "text/plain; application/json", "application/x-www-form-urlencoded"),
+        *("multipart/form-data; boundary=x", "", None),
     ],
 )
 async def test_content_type_that_a_web_page_can_send_without_preflight_is_415(kind: str | None) -> None:

@@ -60,20 +60,7 @@ def test_an_id_that_was_never_given_is_unknown(store: MemoryEventStore) -> None:
     number = id.rpartition(".")[2]
     late = int(number) + 1
     forms = [
-        "",
-        ".",
-        "a",
-        "a.",
-        "N",
-        ".N",
-        "b.N",
-        "a.N.",
-        "x.a.N",
-        "a.-N",
-        "a.+N",
-        "a. N",
-        "a.\u0661",
-        "a.1e0",
+        *("", ".", "a", "a.", "N", ".N", "b.N", "a.N.", "x.a.N", "a.-N", "a.+N", "a. N", "a.\u0661", "a.1e0"),
         "get.0",
     ]
     forms += [f"a.{late}", f"a.0{late}", "a." + "9" * 18, "a." + "9" * 5000]
