@@ -132,13 +132,12 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.mark.parametrize("revision", STREAMABLE)
 @pytest.mark.spec(
-    "2025-11-25/basic/transports#sending-messages-to-the-server-2,3",
-    "2025-03-26/basic/transports#sending-messages-to-the-server-3",
-    "2025-11-25/basic/transports#listening-for-messages-from-the-server-1",
+    "2025-03-26..2025-11-25/basic/transports#sending-messages-to-the-server-1,2,3",
+    "2025-03-26..2025-11-25/basic/transports#listening-for-messages-from-the-server-1",
+    "2025-03-26..2025-06-18/basic/transports#session-management-3,7",
     "2025-11-25/basic/transports#session-management-4,8",
-    "2025-06-18..2025-11-25/basic/transports#protocol-version-header-1",
-    "2025-11-25/basic/transports#protocol-version-header-2",
-    "2025-03-26/basic/transports#session-management-3",
+    "2025-06-18..2025-11-25/basic/transports#protocol-version-header-1,2",
+    "2025-06-18..2025-11-25/basic/lifecycle#version-negotiation-7",
 )
 async def test_every_request_has_the_headers_that_its_revision_asks_for(revision: str) -> None:
     async with scripted() as site:
@@ -212,10 +211,7 @@ async def test_without_a_session_id_from_the_server_none_is_sent_and_none_delete
     ],
     ids=["json", "JSON", "events", "events held open", "charset", "comments and others", "byte by byte"],
 )
-@pytest.mark.spec(
-    "2025-11-25/basic/transports#sending-messages-to-the-server-8",
-    "2025-03-26/basic/transports#sending-messages-to-the-server-8",
-)
+@pytest.mark.spec("2025-03-26..2025-11-25/basic/transports#sending-messages-to-the-server-8")
 async def test_response_may_be_json_or_an_event(step: Step) -> None:
     async with scripted() as site:
         site.on("ping", step)
@@ -420,10 +416,11 @@ async def test_a_cancelled_request_of_a_batch_leaves_the_others_their_answers() 
 
 
 @pytest.mark.spec(
-    "2025-11-25/basic/transports#session-management-7", "2025-03-26/basic/transports#session-management-6"
+    "2025-03-26..2025-06-18/basic/transports#session-management-6", "2025-11-25/basic/transports#session-management-7"
 )
-async def test_404_begins_a_new_session_without_the_old_id_and_repeats_the_request() -> None:
-    async with scripted() as site, talk(site.url) as client:
+@pytest.mark.parametrize("revision", STREAMABLE)
+async def test_404_begins_a_new_session_without_the_old_id_and_repeats_the_request(revision: str) -> None:
+    async with scripted() as site, talk(site.url, revision) as client:
         site.on("ping", status(404))
         await eventually(lambda: "GET" in site.keys)
         site.asked.clear()
