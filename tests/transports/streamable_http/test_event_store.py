@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -12,26 +13,20 @@ from mcp_ref.transports.streamable_http.event_store import EVENT_COST, Event, Me
 from mcp_ref.transports.streamable_http.sqlite_store import SqliteEventStore
 
 
-@pytest.fixture
-def store() -> MemoryEventStore:
-    return MemoryEventStore()
-
-
-class Clock:
-    """A time that a test sets."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+def memory(*, sessions: str = "st", **limits: Any) -> MemoryEventStore:
+    """Return a store with a few sessions."""
+    store = MemoryEventStore(**limits)
+    for session in sessions:
+        store.add_session(session, b"{}", None)
+    return store
 
 
 @pytest.mark.spec(
     "2025-03-26..2025-06-18/basic/transports#resumability-and-redelivery-3",
     "2025-11-25/basic/transports#resumability-and-redelivery-4",
 )
-def test_store_after_returns_the_later_events_of_the_same_stream(store: MemoryEventStore) -> None:
-    store.add_session("s", b"{}", None)
+def test_store_after_returns_the_later_events_of_the_same_stream() -> None:
+    store = memory()
     ids = [store.append("s", stream, data) for stream, data in [("a", b"1"), ("b", b"2"), ("a", b""), ("a", b"4")]]
     assert store.events_after("s", ids[0]) == [Event(ids[2], b""), Event(ids[3], b"4")]
     assert store.events_after("s", ids[2]) == [Event(ids[3], b"4")]
@@ -43,9 +38,8 @@ def test_store_after_returns_the_later_events_of_the_same_stream(store: MemoryEv
     "2025-03-26..2025-11-25/basic/transports#resumability-and-redelivery-1",
     "2025-11-25/basic/transports#resumability-and-redelivery-2",
 )
-def test_ids_are_unique_over_all_streams_of_all_sessions_and_name_their_stream(store: MemoryEventStore) -> None:
-    store.add_session("s", b"{}", None)
-    store.add_session("t", b"{}", None)
+def test_ids_are_unique_over_all_streams_of_all_sessions_and_name_their_stream() -> None:
+    store = memory()
     pairs = [(session, stream) for session in "st" for stream in ("a-1", "get")]
     made = [(stream, store.append(session, stream, b"x")) for session, stream in pairs * 2]
     assert len({id for _, id in made}) == len(made)
@@ -53,9 +47,8 @@ def test_ids_are_unique_over_all_streams_of_all_sessions_and_name_their_stream(s
     assert len({id.rpartition(".")[2] for _, id in made}) == len(made)  # also without the name of the stream
 
 
-def test_an_id_that_was_never_given_is_unknown(store: MemoryEventStore) -> None:
-    store.add_session("s", b"{}", None)
-    store.add_session("t", b"{}", None)
+def test_an_id_that_was_never_given_is_unknown() -> None:
+    store = memory()
     id = store.append("s", "a", b"1")
     number = id.rpartition(".")[2]
     late = int(number) + 1
@@ -71,22 +64,14 @@ def test_an_id_that_was_never_given_is_unknown(store: MemoryEventStore) -> None:
     assert store.events_after("s", id) == []
 
 
-def test_a_forgotten_session_has_no_events(store: MemoryEventStore) -> None:
-    store.add_session("s", b"{}", "me")
-    store.add_session("t", b"{}", None)
+def test_a_forgotten_session_has_no_events() -> None:
+    store = memory()
     gone, kept = store.append("s", "a", b"1"), store.append("t", "a", b"2")
     store.delete_session("s")
     store.delete_session("s")
     store.delete_session("never there")
     assert store.events_after("s", gone) is None
     assert store.events_after("t", kept) == []
-
-
-def memory(max_events: int = 1000, max_bytes: int = 1 << 20) -> MemoryEventStore:
-    store = MemoryEventStore(max_events=max_events, max_bytes=max_bytes)
-    for session in "st":
-        store.add_session(session, b"{}", None)
-    return store
 
 
 def test_the_memory_store_keeps_so_many_events_of_a_session_the_newest() -> None:
@@ -134,9 +119,7 @@ def test_an_event_larger_than_all_that_may_be_kept_is_not_kept() -> None:
 
 
 def test_memory_store_limits_the_bytes_of_one_session() -> None:
-    store = MemoryEventStore(max_session_bytes=2 * (30 + EVENT_COST))
-    for session in "st":
-        store.add_session(session, b"{}", None)
+    store = memory(max_session_bytes=2 * (30 + EVENT_COST))
     other = store.append("t", "a", b"x" * 30)
     ids = [store.append("s", "a", b"x" * 30) for _ in "1234"]
     assert store.events_after("s", ids[0]) is None
@@ -196,17 +179,18 @@ def test_a_memory_store_that_may_keep_nothing_still_gives_ids() -> None:
     assert store.events_after("s", second) == []
 
 
-def test_the_memory_store_lets_go_of_old_events() -> None:
-    clock = Clock()
-    store = MemoryEventStore(max_age=60.0, clock=clock)
-    store.add_session("s", b"{}", None)
+def test_the_memory_store_lets_go_of_old_events_also_in_a_session_that_has_been_quiet_since() -> None:
+    now = 1000.0
+    store = memory(max_age=60.0, clock=lambda: now)
     ids = [store.append("s", "a", b"1"), store.append("s", "a", b"2")]
-    clock.now += 60.0
+    quiet = [store.append("t", "a", b"1"), store.append("t", "a", b"2")]
+    now += 60.0
     ids.append(store.append("s", "a", b"3"))
     assert store.events_after("s", ids[0]) == [Event(ids[1], b"2"), Event(ids[2], b"3")]
-    clock.now += 0.5
+    assert store.events_after("t", quiet[0]) == [Event(quiet[1], b"2")]
+    now += 0.5
     ids.append(store.append("s", "a", b"4"))
-    assert store.events_after("s", ids[0]) is None
+    assert store.events_after("s", ids[0]) is None and store.events_after("t", quiet[0]) is None
     assert store.events_after("s", ids[1]) == [Event(ids[2], b"3"), Event(ids[3], b"4")]
 
 
@@ -226,17 +210,6 @@ def test_the_memory_store_does_not_grow_with_the_number_of_streams() -> None:
     finally:
         tracemalloc.stop()
     assert grown < 400_000
-
-
-def test_old_events_are_gone_also_from_a_session_that_has_been_quiet_since() -> None:
-    now = 0.0
-    store = MemoryEventStore(max_age=60.0, clock=lambda: now)
-    store.add_session("s", b"", None)
-    first = store.append("s", "a", b"1")
-    store.append("s", "a", b"2")
-    assert store.events_after("s", first) is not None
-    now = 61.0
-    assert store.events_after("s", first) is None
 
 
 @pytest.mark.parametrize("kind", [MemoryEventStore, partial(SqliteEventStore, "never-opened.db")])
