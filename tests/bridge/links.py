@@ -9,6 +9,7 @@ from typing import Any
 from mcp_ref import Client
 from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.jsonrpc.messages import Object
+from tests.messages import Received
 
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 
@@ -24,7 +25,7 @@ async def linked(
         yield client, bridge
 
 
-async def send(client: Client, method: str, params: Object, capabilities: Object | None = None) -> Object:
+async def send(client: Client, method: str, params: Object, capabilities: Object | None = None) -> Received:
     """Send a modern request, and return its result as it is, also an `input_required` result."""
     meta = {**client.session.request_meta, CAPABILITIES: capabilities if capabilities is not None else {}}
     given = params.get("_meta")

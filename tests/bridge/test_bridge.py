@@ -282,11 +282,11 @@ async def test_bridge_turns_the_error_32042_into_an_input_request_without_holdin
     params: Object = {"name": "sign", "arguments": {}}
     async with linked(_server_with_visit(), LATEST) as (client, bridge):
         first = await send(client, "tools/call", params, ALL)
-        assert cast(Any, first)["inputRequests"]["id-1"]["params"]["url"] == "https://example.com/in"
+        assert first["inputRequests"]["id-1"]["params"]["url"] == "https://example.com/in"
         assert not bridge.relay.held.calls
         visited: Object = {"id-1": {"action": "accept"}}
         result = await send(client, "tools/call", retry_of(params, first, visited), ALL)
-        assert cast(Any, result)["content"][0]["text"] == "signed"
+        assert result["content"][0]["text"] == "signed"
 
 
 async def test_bridge_gives_an_old_client_the_urls_as_text() -> None:
@@ -391,7 +391,7 @@ async def test_bridge_binds_states_and_clients_to_the_principal() -> None:
                     await send(bob, "tools/call", retry_of(CALL, first, {"1": NAME}), ALL)
                 assert refused.value.code == -32602
                 result = await send(ann, "tools/call", retry_of(CALL, first, {"1": NAME}), ALL)
-                assert cast(Any, result)["content"][0]["text"] == "accept Ann"
+                assert result["content"][0]["text"] == "accept Ann"
                 principals = {client.caller.principal for client in bridge.backs["back"].clients}
                 assert len(principals) == 2
 
@@ -409,7 +409,7 @@ async def test_bridge_refuses_the_cursor_of_another_principal() -> None:
             with pytest.raises(RemoteError, match="not issued to this caller"):
                 await send(bob, "tools/list", {"cursor": page["nextCursor"]})
             following = await send(ann, "tools/list", {"cursor": page["nextCursor"]})
-            assert [tool["name"] for tool in cast(Any, following)["tools"]] == ["tool1"]
+            assert [tool["name"] for tool in following["tools"]] == ["tool1"]
 
 
 async def test_bridge_never_sends_the_token_of_a_client_to_the_server() -> None:

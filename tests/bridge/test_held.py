@@ -15,16 +15,19 @@ from mcp_ref.jsonrpc.messages import Object
 from tests import settings
 from tests.bridge.back import make_back
 from tests.bridge.links import linked, send
+from tests.messages import Received
 from tests.settings import eventually
 
 ALL: Object = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
 NAME: Object = {"action": "accept", "content": {"name": "Ann"}}
 SCHEMA: Object = {"type": "object", "properties": {"name": {"type": "string"}}}
 CALL: Object = {"name": "ask_name", "arguments": {}}
+ASK: Object = {"name": "ask", "arguments": {}}
+YES: Object = {"action": "accept", "content": {"value": True}}
 
 
-def text_of(result: Object) -> str:
-    return str(cast(Any, result)["content"][0]["text"])
+def text_of(result: Received) -> str:
+    return str(result["content"][0]["text"])
 
 
 def retry_of(params: Object, result: Object, responses: Object) -> Object:
@@ -34,7 +37,7 @@ def retry_of(params: Object, result: Object, responses: Object) -> Object:
 async def test_held_call_continues_with_the_responses_of_the_retry() -> None:
     async with linked(make_back("2025-11-25")) as (client, bridge):
         first = await send(client, "tools/call", CALL, ALL)
-        requests = cast(Any, first)["inputRequests"]
+        requests = first["inputRequests"]
         assert [each["method"] for each in requests.values()] == ["elicitation/create"] and first[
             "resultType"
         ] == "input_required"
@@ -48,10 +51,10 @@ async def test_held_call_collects_simultaneous_input_requests_in_one_round() -> 
     params: Object = {"name": "ask_all", "arguments": {}}
     async with linked(make_back("2025-06-18")) as (client, _):
         first = await send(client, "tools/call", params, ALL)
-        methods = {key: each["method"] for key, each in cast(Any, first)["inputRequests"].items()}
+        methods = {key: each["method"] for key, each in first["inputRequests"].items()}
         assert methods == {"1": "elicitation/create", "2": "roots/list"}
         partly = await send(client, "tools/call", retry_of(params, first, {"1": NAME, "9": NAME}), ALL)
-        assert list(cast(Any, partly)["inputRequests"]) == ["2"]  # a missing response is requested again
+        assert list(partly["inputRequests"]) == ["2"]  # a missing response is requested again
         roots: Object = {"roots": [{"uri": "file:///a"}]}
         result = await send(client, "tools/call", retry_of(params, partly, {"2": roots}), ALL)
         assert text_of(result) == "accept Ann, file:///a"
@@ -107,14 +110,13 @@ async def test_held_call_expires_and_the_server_gets_a_response_and_a_cancellati
             raise
         return "done"
 
-    params: Object = {"name": "ask", "arguments": {}}
     async with linked(server) as (client, bridge):
         bridge.relay.held.seconds = 0.05
-        first = await send(client, "tools/call", params, ALL)
+        first = await send(client, "tools/call", ASK, ALL)
         assert [await seen.get(), await seen.get()] == ["cancel", "cancelled"]
         assert not bridge.relay.held.calls
         with pytest.raises(RemoteError, match="may have run in part"):
-            await send(client, "tools/call", retry_of(params, first, {"1": NAME}), ALL)
+            await send(client, "tools/call", retry_of(ASK, first, {"1": NAME}), ALL)
 
 
 async def test_held_calls_are_limited_and_the_server_gets_an_error() -> None:
@@ -125,26 +127,29 @@ async def test_held_calls_are_limited_and_the_server_gets_an_error() -> None:
         assert result.get("isError") is True and len(bridge.relay.held.calls) == MAX_HELD_PER_PRINCIPAL
 
 
-async def test_held_call_ends_if_the_client_cancels_its_retry() -> None:
-    server = Server("back", revisions=["2025-11-25"])
-    cancelled, resumed = asyncio.Event(), asyncio.Event()
+def waiting_server() -> tuple[Server, asyncio.Event, asyncio.Event]:
+    """Return a server whose tool waits after its elicitation, and the events that tell so and let it end."""
+    server, resumed, go_on = Server("back", revisions=["2025-11-25"]), asyncio.Event(), asyncio.Event()
 
     @server.tool()
     async def ask(context: Context) -> str:
         await context.elicit("Go on?", bool)
         resumed.set()
         try:
-            await asyncio.sleep(60)
+            await go_on.wait()
         except asyncio.CancelledError:
-            cancelled.set()
+            go_on.set()
             raise
         return "done"
 
-    params: Object = {"name": "ask", "arguments": {}}
+    return server, resumed, go_on
+
+
+async def test_held_call_ends_if_the_client_cancels_its_retry() -> None:
+    server, resumed, cancelled = waiting_server()
     async with linked(server) as (client, bridge), asyncio.timeout(10):
-        first = await send(client, "tools/call", params, ALL)
-        yes: Object = {"action": "accept", "content": {"value": True}}
-        retry = asyncio.create_task(send(client, "tools/call", retry_of(params, first, {"1": yes}), ALL))
+        first = await send(client, "tools/call", ASK, ALL)
+        retry = asyncio.create_task(send(client, "tools/call", retry_of(ASK, first, {"1": YES}), ALL))
         await resumed.wait()
         retry.cancel()
         await cancelled.wait()
@@ -198,7 +203,7 @@ async def test_replayed_call_is_served_by_another_process_with_the_same_key() ->
     ):
         first = await send(one, "tools/call", params, ALL)
         second = await send(two, "tools/call", retry_of(params, first, {"1": NAME}), ALL)
-        assert list(cast(Any, second)["inputRequests"]) == ["2"] and not bridge.relay.held.calls
+        assert list(second["inputRequests"]) == ["2"] and not bridge.relay.held.calls
         day: Object = {"action": "accept", "content": {"name": "Monday"}}
         result = await send(one, "tools/call", retry_of(params, second, {"2": day}), ALL)
         assert text_of(result) == "{'name': 'Ann'} {'name': 'Monday'}" and len(runs) == 3
@@ -229,7 +234,7 @@ async def test_two_calls_get_their_own_input_requests_in_random_interleavings(
         while result["resultType"] == "input_required":
             for _ in range(dice.randrange(4)):
                 await asyncio.sleep(0)
-            asked = cast(Any, result)["inputRequests"]
+            asked = result["inputRequests"]
             assert all(each["params"]["message"].startswith(who) for each in asked.values()), asked
             responses = {
                 key: {"action": "accept", "content": {"name": each["params"]["message"]}} for key, each in asked.items()
@@ -244,43 +249,15 @@ async def test_two_calls_get_their_own_input_requests_in_random_interleavings(
             assert texts == [f"{who} 0 {who} 1" for who in "abcdefghij"]
 
 
-async def test_held_call_does_not_expire_while_its_retry_is_served() -> None:
-    server, go_on = Server("back", revisions=["2025-11-25"]), asyncio.Event()
-
-    @server.tool()
-    async def ask(context: Context) -> str:
-        await context.elicit("Go on?", bool)
-        await go_on.wait()
-        return "done"
-
-    params: Object = {"name": "ask", "arguments": {}}
-    async with linked(server) as (client, bridge), asyncio.timeout(10):
-        bridge.relay.held.seconds = 0.2
-        first = await send(client, "tools/call", params, ALL)
-        yes: Object = {"action": "accept", "content": {"value": True}}
-        retry = asyncio.create_task(send(client, "tools/call", retry_of(params, first, {"1": yes}), ALL))
-        asyncio.get_running_loop().call_later(0.4, go_on.set)
-        assert text_of(await retry) == "done"
-
-
 @pytest.mark.attack("bridge-used-state")
-async def test_held_call_refuses_a_second_retry_while_the_first_is_served() -> None:
-    server, go_on, resumed = Server("back", revisions=["2025-11-25"]), asyncio.Event(), asyncio.Event()
-
-    @server.tool()
-    async def ask(context: Context) -> str:
-        await context.elicit("Go on?", bool)
-        resumed.set()
-        await go_on.wait()
-        return "done"
-
-    params: Object = {"name": "ask", "arguments": {}}
-    async with linked(server) as (client, _), asyncio.timeout(10):
-        first = await send(client, "tools/call", params, ALL)
-        yes: Object = {"action": "accept", "content": {"value": True}}
-        retry = asyncio.create_task(send(client, "tools/call", retry_of(params, first, {"1": yes}), ALL))
+async def test_held_call_refuses_a_second_retry_while_the_first_is_served_and_does_not_expire() -> None:
+    server, resumed, go_on = waiting_server()
+    async with linked(server) as (client, bridge), asyncio.timeout(10):
+        bridge.relay.held.seconds = 0.05
+        first = await send(client, "tools/call", ASK, ALL)
+        retry = asyncio.create_task(send(client, "tools/call", retry_of(ASK, first, {"1": YES}), ALL))
         await resumed.wait()
-        second = asyncio.create_task(send(client, "tools/call", retry_of(params, first, {"1": yes}), ALL))
+        second = asyncio.create_task(send(client, "tools/call", retry_of(ASK, first, {"1": YES}), ALL))
         await asyncio.wait([second], timeout=0.5)
         go_on.set()
         with pytest.raises(RemoteError, match="used before"):
@@ -302,12 +279,11 @@ async def test_held_call_responds_to_input_requests_that_a_finished_server_left_
         await asyncio.sleep(0.05)
         return TextContent("done")
 
-    params: Object = {"name": "ask", "arguments": {}}
     async with linked(server) as (client, _), asyncio.timeout(5):
-        first = await send(client, "tools/call", params, ALL)
+        first = await send(client, "tools/call", ASK, ALL)
         if first["resultType"] == "input_required":
             await asyncio.sleep(0.1)
-            await send(client, "tools/call", retry_of(params, first, {}), ALL)
+            await send(client, "tools/call", retry_of(ASK, first, {}), ALL)
         assert await actions.get() == "cancel"
 
 
@@ -348,10 +324,9 @@ async def test_held_call_continues_after_the_server_has_withdrawn_its_first_inpu
         await go_on.wait()
         return str((await context.elicit("Your name?", SCHEMA)).action)
 
-    params: Object = {"name": "ask", "arguments": {}}
     async with linked(server) as (client, bridge), asyncio.timeout(5):
         asyncio.get_running_loop().call_later(0.2, go_on.set)  # after the bridge has collected the requests
-        first = await send(client, "tools/call", params, ALL)
-        [[key, request]] = cast(Any, first)["inputRequests"].items()
+        first = await send(client, "tools/call", ASK, ALL)
+        [[key, request]] = first["inputRequests"].items()
         assert request["params"]["message"] == "Your name?"
-        assert text_of(await send(client, "tools/call", retry_of(params, first, {key: NAME}), ALL)) == "accept"
+        assert text_of(await send(client, "tools/call", retry_of(ASK, first, {key: NAME}), ALL)) == "accept"

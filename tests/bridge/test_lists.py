@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -96,7 +96,7 @@ async def test_bridge_forgets_old_names_of_a_server_that_renames_its_tools_at_ea
         back = bridge.backs["a"]
         tables: list[dict[str, Any]] = [back.parameter_headers, back.task_support, bridge.relay.names._names["a"]]
         assert all(1000 <= len(table) <= MAX_TOOLS for table in tables)
-        last = cast(Any, page)["tools"][-1]["name"]
+        last = page["tools"][-1]["name"]
         assert bridge.relay.names.split_name(last) == ("a", f"tool.{len(lists)}.999")
 
 
