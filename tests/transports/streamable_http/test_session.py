@@ -491,26 +491,6 @@ async def test_events_that_waited_for_a_get_are_all_sent_to_a_slow_client_and_an
 
 
 @every_revision
-@pytest.mark.parametrize("taken", [1, 3])
-async def test_however_often_the_connection_is_lost_while_the_tool_talks_each_event_comes_once(
-    revision: str, taken: int
-) -> None:
-    async with http_session(Held().server, revision) as talk:
-        reply, events, losses = await talk.post(call("count", to=60)), list[dict[str, str]](), 0
-        while messages(events[-1:]) != [answered("counted")]:
-            for _ in range(taken):
-                event = await reply.event()
-                if event is not None:
-                    events.append(event)
-            await reply.cut()
-            losses += 1
-            reply = await talk.get(events[-1]["id"])
-            assert reply.status == 200
-        assert losses >= 61 // taken
-        assert messages(events) == [*(said(n) for n in range(60)), answered("counted")]
-
-
-@every_revision
 async def test_last_event_id_on_a_new_connection_replaces_the_former_connection(revision: str) -> None:
     held = Held()
     async with http_session(held.server, revision) as talk:
@@ -581,45 +561,6 @@ async def test_an_event_that_is_unknown_or_gone_or_of_another_session_brings_not
             assert (reply.status, reply.kind) == (400, JSON_TYPE)
             assert reply.why == f"event {id!r} is unknown in this session, or a later event was dropped"
         assert messages(await (await talk.get(mine[-2]["id"])).events()) == [answered("counted")]
-
-
-@pytest.mark.spec("2025-03-26..2025-11-25/basic/transports#resumability-and-redelivery-1")
-@every_revision
-async def test_no_two_events_of_a_session_have_the_same_id(revision: str) -> None:
-    held = Held()
-    async with http_session(held.server, revision) as talk:
-        listening = await talk.get()
-        events = []
-        for _ in range(3):
-            events += await (await talk.post(call("count", to=3))).events()
-            held.announce()
-            while (event := await listening.event()) is not None:
-                events.append(event)
-                if event["data"]:
-                    break
-        ids = [event["id"] for event in events]
-        assert len(set(ids)) == len(ids) >= 15
-
-
-@pytest.mark.spec(
-    "2025-03-26..2025-06-18/basic/transports#resumability-and-redelivery-3",
-    "2025-11-25/basic/transports#resumability-and-redelivery-4",
-)
-@every_revision
-async def test_nothing_of_another_stream_is_said_again(revision: str) -> None:
-    held = Held()
-    async with http_session(held.server, revision) as talk:
-        one = await talk.post(call("hold", 1, name="one", say=True))
-        two = await talk.post(call("hold", 2, name="two", say=True))
-        first = await one.event()
-        assert first is not None
-        await one.cut()
-        held.announce()
-        held.go.set()
-        assert (await two.messages())[-1] == answered("two", 2)
-        rest = await (await talk.get(first["id"])).messages()
-        assert rest[-2:] == [said("one goes on"), answered("one", 1)]
-        assert not [message for message in rest if "two" in str(message) or message == CHANGED]
 
 
 # ------------------------------------------------------------------------------------------------ letting go of one
