@@ -65,7 +65,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_rows(names: Sequence[str]) -> list[Row]:
-    """Return the rows with these names."""
     return [row for row in ROWS if row.name in names]
 
 

@@ -105,7 +105,6 @@ class Process:
         self._rest = b""
 
     def write(self, data: bytes) -> None:
-        """Write all bytes."""
         view = memoryview(data)
         while view:
             view = view[self.stdin.write(view) :]

@@ -54,7 +54,6 @@ class Connection:
         self.socket = connect(self.port)
 
     def close(self) -> None:
-        """Close the connection."""
         self.socket.close()
 
     def open_session(self) -> None:
@@ -68,7 +67,6 @@ class Connection:
         self.ask("notifications/initialized", {}, None)
 
     def post(self, method: str, params: dict[str, Any], id: int | None) -> bytes:
-        """Return a POST request, as bytes."""
         body = encode(method, params, id, self.modern)
         headers = self.session
         if self.modern:
@@ -211,7 +209,6 @@ class Streams:
                     missing.discard(descriptor)
 
     def close(self) -> None:
-        """Close the connections."""
         self._poll.close()
         for each in self._sockets.values():
             each.close()

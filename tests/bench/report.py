@@ -65,7 +65,6 @@ def table_head(names: Sequence[str]) -> str:
 
 
 def table_line(result: Result) -> str:
-    """Return the line of a figure."""
     cells = "".join(f"{show(value):>16}" for value in result.values.values())
     return f"{f'{result.figure.title}, {result.figure.unit}':70}{cells}   {result.ratio_text()}"
 

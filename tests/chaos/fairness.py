@@ -47,7 +47,6 @@ time.sleep(1000)
 
 
 def post(message: Object, session: str) -> str:
-    """Return the POST of a message, as on the wire."""
     data = json.dumps(message)
     headers = {"Host": "127.0.0.1", "Content-Type": "application/json", "Content-Length": str(len(data))}
     headers |= mirrored_headers(data.encode())
@@ -76,7 +75,6 @@ class Connection:
         return headers.get("mcp-session-id", "")
 
     def close(self) -> None:
-        """Close the connection."""
         if self._streams is not None:
             self._streams[1].close()
 

@@ -106,7 +106,6 @@ class UnorderedLoop(_Unordered, asyncio.SelectorEventLoop):
 
 
 def make_loop(rng: random.Random, uses_uvloop: bool) -> asyncio.AbstractEventLoop:
-    """Return a new event loop."""
     if not uses_uvloop:
         return _with_tasks(UnorderedLoop(rng), rng)
     uvloop = importlib.import_module("uvloop")  # not installed where the linters run
@@ -129,7 +128,6 @@ def _with_tasks(loop: asyncio.AbstractEventLoop, rng: random.Random) -> asyncio.
 
 
 def make_server() -> Server:
-    """Return the server of a round."""
     server = Server("schedules")
     server.resources.add("chaos://one", lambda: "one")
 

@@ -48,7 +48,6 @@ class WatchedExchange:
             self.see(HttpRequest(self._number, request.method, target, tuple(request.headers), body))
 
     def see(self, event: Event) -> None:
-        """Judge one event."""
         found = self._conversation.receive(event)
         self._findings.extend(each for each in found if each.side == "server" and each.level != ADVICE)
 

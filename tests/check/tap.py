@@ -42,7 +42,6 @@ class Tap:
         self._is_over = False
 
     def see(self, side: Side, message: Outgoing | Incoming) -> None:
-        """Judge a message of one side."""
         members = message.messages if isinstance(message, Batch) else [message]
         # the bytes of a malformed message are not known here, so its response could not be judged
         self._is_over = self._is_over or any(isinstance(each, Malformed | RequestFailure) for each in members)

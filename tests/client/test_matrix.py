@@ -33,7 +33,6 @@ NAMES = [f"client {client}, server {server}" for client, server in PAIRS]
 
 
 def featured(revisions: tuple[Revision, ...]) -> Server:
-    """Return a server with one of each feature."""
     server = Server("s", revisions=revisions, page_size=2)
 
     @server.tool()
@@ -93,7 +92,6 @@ async def user(question: ElicitRequestFormParams | ElicitRequestURLParams) -> El
 
 
 def connecting(server: Server | list[str] | str, **options: object) -> Client:
-    """Return a client with all features of a client."""
     return Client(
         server,
         sampling=model,

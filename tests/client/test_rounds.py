@@ -70,7 +70,6 @@ class Person:
 
 
 def offering(person: Person, **options: object) -> Callable[[MemoryTransport], Client]:
-    """Return a client with all features of a client."""
     everything: dict[str, object] = {
         "elicitation": person.elicit,
         "elicitation_url": True,

@@ -96,6 +96,5 @@ def damaged(rng: random.Random, data: bytes, fragments: list[bytes], limit: int 
 
 
 def pieces(rng: random.Random, data: bytes) -> list[bytes]:
-    """Return the data in a few pieces."""
     cuts = sorted(rng.randrange(len(data) + 1) for _ in range(rng.randint(0, 6)))
     return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]

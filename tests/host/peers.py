@@ -100,12 +100,10 @@ class Person:
 
 
 def state(host: Host, server: str) -> str:
-    """Return the state of one server."""
     return next(status.state.value for status in host.status() if status.name == server)
 
 
 def error(host: Host, server: str) -> str:
-    """Return the last error of one server."""
     return next(status.last_error or "" for status in host.status() if status.name == server)
 
 
@@ -117,5 +115,4 @@ async def opened(host: Host) -> AsyncIterator[Host]:
 
 
 def lines(audit: list[str]) -> list[dict[str, object]]:
-    """Return the lines of an audit log."""
     return [json.loads(line) for line in audit]

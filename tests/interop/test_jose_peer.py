@@ -71,7 +71,6 @@ def is_valid(case: Case) -> bool:
 
 
 def flip_bit(data: bytes, dice: random.Random) -> bytes:
-    """Return bytes of which one bit is changed."""
     return (int.from_bytes(data) ^ 1 << dice.randrange(8 * len(data))).to_bytes(len(data)) if data else b"\x00"
 
 

@@ -53,7 +53,6 @@ async def run(peers: Path, *command: str | Path, **environment: str) -> dict[str
 
 
 def check_authorization(step: Step, scope: str, notes: Notes) -> None:
-    """Check an authorization request."""
     assert step.values["scope"] == scope
     assert step.values["resource"] == notes.url
     assert step.values["response_type"] == "code"

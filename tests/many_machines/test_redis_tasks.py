@@ -40,7 +40,6 @@ async def stores(folder: Path, lease: float = 10.0, max_tasks: int = 1000) -> As
 
 
 def owned(owner: str = "modern:ada", seconds: float = 60.0) -> OwnedTask:
-    """Return a new task."""
     return OwnedTask(new_task(int(seconds * 1000), 1000, time.time()), owner, time.time() + seconds)
 
 

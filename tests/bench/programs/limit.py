@@ -45,7 +45,6 @@ encode_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).enco
 
 
 def encode(message: object) -> bytes:
-    """Return a message as JSON."""
     return encode_json(message).encode()
 
 
@@ -175,7 +174,6 @@ class Lines(asyncio.Protocol):
             self.line_received(line)
 
     def line_received(self, line: bytes) -> None:
-        """Handle one line."""
         raise NotImplementedError
 
 
@@ -270,7 +268,6 @@ class Turn:
         self.done = asyncio.Event()
 
     def next_request(self) -> dict[str, object]:
-        """Return the next request."""
         self.id += 1
         self.to_begin -= 1
         params = {"name": "add", "arguments": {"a": 1, "b": 2}, **self.meta}

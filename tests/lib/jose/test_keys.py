@@ -247,12 +247,10 @@ def test_parse_private_key_reads_every_form_that_openssl_writes(pem: str) -> Non
 
 
 def pem_of(der: bytes, label: str = "PRIVATE KEY") -> str:
-    """Return a PEM text."""
     return f"-----BEGIN {label}-----\n{base64.encodebytes(der).decode()}-----END {label}-----\n"
 
 
 def der_of(pem: str) -> bytes:
-    """Return the bytes in a PEM text."""
     return base64.b64decode("".join(pem.splitlines()[1:-1]))
 
 

@@ -312,7 +312,6 @@ def check(claims: JSON, skew: float = 30, **header: JSON) -> dict[str, JSON]:
 
 
 def check_token(token: str, skew: float = 30) -> dict[str, JSON]:
-    """Return the claims of a token, checked."""
     claims = parse_object(parse_jws(token, types=TYPES).payload)
     check_claims(claims, ISSUERS, AUDIENCES, NOW, skew)
     return claims

@@ -345,7 +345,6 @@ async def test_search_for_an_idle_session_among_busy_sessions_costs_one_look_for
 
 
 async def by_token(request: HttpRequest) -> str | None:
-    """Return the token of a request as its principal."""
     scheme, _, token = (request.headers.get("authorization") or "").partition(" ")
     if token == "trouble":
         raise RuntimeError("the directory of users is down")
