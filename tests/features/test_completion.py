@@ -14,8 +14,8 @@ from mcp_ref.jsonrpc.dispatcher import Limits
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import Received, initialize, notification, request
-from tests.raw_peers import Wire, connected_client, handshake, raw_client, raw_server
-from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
+from tests.raw_peers import Wire, connected_client, handshake, raw_client, raw_server, served
+from tests.settings import MODERN, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
 EVERY = pytest.mark.parametrize("revision", [*NAMES, MODERN])
@@ -68,10 +68,15 @@ async def error_of(wire: Wire, params: JSON) -> Received:
 # ------------------------------------------------------------------------------------------------ the server
 
 
-@pytest.mark.spec("2025-03-26..2026-07-28/server/utilities/completion#capabilities-1")
+@pytest.mark.spec(
+    "2025-03-26..2026-07-28/server/utilities/completion#capabilities-1",
+    "2025-03-26..2026-07-28/server/utilities/completion#error-handling-1",
+)
 @KINDS
 @EVERY
-async def test_completions_capability_is_declared_in_the_revisions_that_have_it(kind: str, revision: str) -> None:
+async def test_completions_capability_is_declared_and_without_it_the_method_is_not_found(
+    kind: str, revision: str
+) -> None:
     bare = Server("bare")
     bare.prompts.add(lambda: "", "review")
     for server, completes in ((completing_server(), True), (bare, False)):
@@ -83,16 +88,8 @@ async def test_completions_capability_is_declared_in_the_revisions_that_have_it(
             await wire.send(notification("notifications/initialized"))
             if completes:
                 assert await suggestions(wire, completing(PROMPT)) == {"values": ["python", "pytorch", "pyside"]}
-
-
-@pytest.mark.spec("2025-03-26..2026-07-28/server/utilities/completion#error-handling-1")
-@KINDS
-@EVERY
-async def test_completion_complete_without_the_capability_is_method_not_found(kind: str, revision: str) -> None:
-    server = Server("s")
-    server.prompts.add(lambda: "", "review")
-    async with connected_client(server, kind, revision) as wire:
-        assert (await error_of(wire, completing(PROMPT)))["code"] == METHOD_NOT_FOUND
+            else:
+                assert (await error_of(wire, completing(PROMPT)))["code"] == METHOD_NOT_FOUND
 
 
 @KINDS
@@ -211,7 +208,7 @@ async def test_completion_complete_flood_runs_few_completers_at_a_time_and_refus
 ) -> None:
     # The package limits the number of functions at a time. A limit per minute or per caller is the author's policy.
     if revision == MODERN and kind not in ("memory", "stdio"):
-        pytest.skip("over HTTP the limit is the endpoint's: basic/transports/test_http_alone.py")
+        pytest.skip("over HTTP the limit is the endpoint's, which all clients share")
     server, running, gate = Server("s", limits=Limits(max_in_flight=3, patience=0.05)), [], asyncio.Event()
     server.prompts.add(lambda x: x, "slow")
 
@@ -226,12 +223,11 @@ async def test_completion_complete_flood_runs_few_completers_at_a_time_and_refus
             params = completing({"type": "ref/prompt", "name": "slow"}, "x", str(number))
             await wire.send(request("completion/complete", params, number))
         refused = [await wire.receive_object() for _ in range(7)]
-        assert sorted(str(answer["id"]) for answer in refused) == [str(number) for number in range(3, 10)]
+        assert sorted(answer["id"] for answer in refused) == [*range(3, 10)]
         assert all("error" in answer for answer in refused)
         assert running == ["0", "1", "2"]
         gate.set()
-        served = [await wire.receive_object() for _ in range(3)]
-        assert all("result" in answer for answer in served)
+        assert all("result" in answer for answer in [await wire.receive_object() for _ in range(3)])
 
 
 @pytest.mark.spec(
@@ -256,16 +252,10 @@ async def test_completion_complete_failing_completer_is_internal_error_without_d
         assert await suggestions(wire, completing(PROMPT)) == {"values": ["python", "pytorch", "pyside"]}
 
 
-@pytest.mark.parametrize("parameters", ["none", "three"])
-def test_completions_add_takes_a_function_of_value_and_optional_arguments(parameters: str) -> None:
-    def none() -> list[str]:
-        return []
-
-    def three(value: str, arguments: dict[str, str], more: str) -> list[str]:
-        return []
-
+@pytest.mark.parametrize("function", [lambda: [], lambda value, arguments, more: []], ids=["none", "three"])
+def test_completions_add_takes_a_function_of_value_and_optional_arguments(function: Callable[..., list[str]]) -> None:
     with pytest.raises(TypeError, match=r"\(value\) or \(value, arguments\)"):
-        completing_server().completions.add("review", "style", none if parameters == "none" else three)
+        completing_server().completions.add("review", "style", function)
 
 
 # ------------------------------------------------------------------------------------------------ the client
@@ -276,14 +266,11 @@ async def test_client_complete_sends_reference_argument_and_context(revision: st
     async with raw_server(Client) as (client, wire):
         await handshake(client, wire, revision, {"completions": {}} if revision >= "2025-03-26" else {})
         for ref, on_the_wire in ((PromptReference("review"), PROMPT), (TemplateReference(TEMPLATE), RESOURCE)):
-            asking = asyncio.create_task(client.complete(ref, "language", "py", {"owner": "me"}))
-            asked = await wire.receive_object()
-            more: Object = {"context": {"arguments": {"owner": "me"}}} if revision >= "2025-06-18" else {}
-            assert asked["method"] == "completion/complete"
-            assert asked["params"] == completing(on_the_wire, **more)
             result: Object = {"completion": {"values": ["python"], "total": 10, "hasMore": True}}
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
-            assert await asking == Completion(["python"], 10, True)
+            found, asked = await served(client.complete(ref, "language", "py", {"owner": "me"}), wire, result)
+            assert found == Completion(["python"], 10, True)
+            more: Object = {"context": {"arguments": {"owner": "me"}}} if revision >= "2025-06-18" else {}
+            assert (asked["method"], asked["params"]) == ("completion/complete", completing(on_the_wire, **more))
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/server/utilities/completion#implementation-considerations-7")
@@ -292,18 +279,15 @@ async def test_client_complete_takes_partial_results_and_refuses_invalid_ones(re
     async with raw_server(Client) as (client, wire):
         await handshake(client, wire, revision, {"completions": {}} if revision >= "2025-03-26" else {})
 
-        async def answered(result: Object) -> Completion:
-            asking = asyncio.create_task(client.complete(PromptReference("review"), "language", "py"))
-            asked = await wire.receive_object()
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
-            async with asyncio.timeout(PATIENCE):
-                return await asking
+        async def answered(completion: JSON) -> Completion:
+            asking = client.complete(PromptReference("review"), "language", "py")
+            return (await served(asking, wire, {"completion": completion}))[0]
 
-        assert await answered({"completion": {"values": []}}) == Completion([])
-        assert await answered({"completion": {"values": ["a"], "hasMore": True}}) == Completion(["a"], None, True)
+        assert await answered({"values": []}) == Completion([])
+        assert await answered({"values": ["a"], "hasMore": True}) == Completion(["a"], None, True)
         for wrong in ({}, ["a"], {"values": [1]}, {"values": "a"}, None):
             with pytest.raises(InvalidMessage, match="completion"):
-                await answered({"completion": wrong})  # type: ignore[dict-item]
+                await answered(wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("revision", ["2025-03-26", "2025-06-18", "2025-11-25"])

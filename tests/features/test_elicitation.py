@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -23,7 +27,7 @@ from mcp_ref import (
 from mcp_ref.features.elicitation import ElicitationHandler
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.messages import request
+from tests.messages import notification, request
 from tests.raw_peers import Wire, connected_client, handshake, raw_server
 from tests.settings import PATIENCE, SERVER_TRANSPORTS
 
@@ -65,16 +69,12 @@ def accepting(**content: str | int | float | bool | list[str]) -> User:
 )
 @REVISIONS
 async def test_elicitation_capability_names_the_modes_of_the_client(revision: str) -> None:
-    user = accepting()
-    async with raw_server(lambda t: Client(t, elicitation=user, revision=revision)) as (client, wire):
-        assert (await handshake(client, wire, revision))["capabilities"] == {"elicitation": {}}, "which means forms"
     both: Object = {"form": {}, "url": {}} if revision == "2025-11-25" else {}
-    async with raw_server(lambda t: Client(t, elicitation=user, elicitation_url=True, revision=revision)) as (
-        client,
-        wire,
-    ):
-        assert (await handshake(client, wire, revision))["capabilities"] == {"elicitation": both}
-    async with raw_server(lambda t: Client(t, revision=revision)) as (client, wire):
+    for url, declared in ((False, Object()), (True, both)):  # an empty object means forms
+        make = partial(Client, elicitation=accepting(), elicitation_url=url, revision=revision)
+        async with raw_server(make) as (client, wire):
+            assert (await handshake(client, wire, revision))["capabilities"] == {"elicitation": declared}
+    async with raw_server(partial(Client, revision=revision)) as (client, wire):
         assert (await handshake(client, wire, revision))["capabilities"] == {}
         refused = await wire.ask("elicitation/create", {"message": "?", "requestedSchema": FORM})
         assert refused["error"]["code"] == -32601
@@ -82,10 +82,18 @@ async def test_elicitation_capability_names_the_modes_of_the_client(revision: st
 
 @pytest.mark.parametrize("revision", EARLIER)
 async def test_elicitation_is_not_declared_and_not_requested_before_2025_06_18(revision: str) -> None:
-    async with raw_server(lambda t: Client(t, elicitation=accepting(), revision=revision)) as (client, wire):
+    async with raw_server(partial(Client, elicitation=accepting(), revision=revision)) as (client, wire):
         assert (await handshake(client, wire, revision))["capabilities"] == {}
         refused = await wire.ask("elicitation/create", {"message": "?", "requestedSchema": FORM})
         assert refused["error"]["code"] == -32601
+
+
+@contextlib.asynccontextmanager
+async def client_of(user: User, revision: str = "2025-11-25", **options: Any) -> AsyncIterator[Wire]:
+    """Give the raw server of a connected client with this user."""
+    async with raw_server(partial(Client, elicitation=user, revision=revision, **options)) as (client, wire):
+        await handshake(client, wire, revision)
+        yield wire
 
 
 # ------------------------------------------------------------------------------------------------ the client: forms
@@ -99,8 +107,7 @@ async def test_elicitation_is_not_declared_and_not_requested_before_2025_06_18(r
 @pytest.mark.parametrize("mode", [{}, {"mode": "form"}])
 async def test_elicitation_create_without_mode_is_a_form(revision: str, mode: Object) -> None:
     user = accepting(name="Ada", age=36)
-    async with raw_server(lambda t: Client(t, elicitation=user, revision=revision)) as (client, wire):
-        await handshake(client, wire, revision)
+    async with client_of(user, revision) as wire:
         answer = await wire.ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM, **mode})
         assert answer["result"] == {"action": "accept", "content": {"name": "Ada", "age": 36}}
         (question,) = user.asked
@@ -113,20 +120,17 @@ async def test_elicitation_create_without_mode_is_a_form(revision: str, mode: Ob
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 async def test_elicitation_create_declined_or_cancelled_has_no_content(revision: str, action: str) -> None:
     user = User(ElicitResult(action, {"name": "half typed"}))  # type: ignore[arg-type]
-    async with raw_server(lambda t: Client(t, elicitation=user, revision=revision)) as (client, wire):
-        await handshake(client, wire, revision)
+    async with client_of(user, revision) as wire:
         answer = await wire.ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM})
         assert answer["result"] == {"action": action}
 
 
 @REVISIONS
 async def test_elicitation_create_form_fills_in_defaults_and_checks_content(revision: str) -> None:
-    async with raw_server(lambda t: Client(t, elicitation=accepting(name="Ada"), revision=revision)) as (c, wire):
-        await handshake(c, wire, revision)
+    async with client_of(accepting(name="Ada"), revision) as wire:
         answer = await wire.ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM})
         assert answer["result"] == {"action": "accept", "content": {"name": "Ada", "age": 30}}
-    async with raw_server(lambda t: Client(t, elicitation=accepting(age=-1), revision=revision)) as (c, wire):
-        await handshake(c, wire, revision)
+    async with client_of(accepting(age=-1), revision) as wire:
         refused = await wire.ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM})
         assert refused["error"]["code"] == -32603, "our own handler broke the form: the server is not to blame"
 
@@ -152,8 +156,7 @@ async def test_elicitation_create_form_fills_in_defaults_and_checks_content(revi
 )
 async def test_elicitation_create_invalid_form_is_invalid_params_and_not_shown(params: Object) -> None:
     user = accepting(name="Ada")
-    async with raw_server(lambda t: Client(t, elicitation=user)) as (client, wire):
-        await handshake(client, wire)
+    async with client_of(user) as wire:
         assert (await wire.ask("elicitation/create", params))["error"]["code"] == -32602
         assert user.asked == []
 
@@ -164,8 +167,7 @@ async def test_elicitation_create_invalid_form_is_invalid_params_and_not_shown(p
 @pytest.mark.spec("2025-11-25/client/elicitation#error-handling-2")
 async def test_elicitation_create_undeclared_mode_is_invalid_params() -> None:
     user = accepting()
-    async with raw_server(lambda t: Client(t, elicitation=user)) as (client, wire):
-        await handshake(client, wire)
+    async with client_of(user) as wire:
         params: Object = {"mode": "url", "message": "Join", "url": URL, "elicitationId": "1"}
         assert (await wire.ask("elicitation/create", params))["error"]["code"] == -32602
         assert user.asked == []
@@ -183,8 +185,7 @@ async def test_elicitation_create_url_goes_to_the_user_unchanged_and_is_not_fetc
     monkeypatch.setattr("webbrowser.open", lambda *a, **k: pytest.fail("a browser was opened"))
 
     user = User(ElicitResult(action, {"ignored": True}))  # type: ignore[arg-type]
-    async with raw_server(lambda t: Client(t, elicitation=user, elicitation_url=True)) as (client, wire):
-        await handshake(client, wire)
+    async with client_of(user, elicitation_url=True) as wire:
         params: Object = {"mode": "url", "message": "Join", "url": URL, "elicitationId": "1"}
         answer = await wire.ask("elicitation/create", params)
         assert answer["result"] == {"action": action}, "what happens at a URL is not sent"
@@ -195,21 +196,14 @@ async def test_elicitation_create_url_goes_to_the_user_unchanged_and_is_not_fetc
 @pytest.mark.parametrize(
     "change",
     [
-        {"url": "javascript:alert(1)"},
-        {"url": "file:///etc/passwd"},
-        {"url": "https://"},
-        {"url": "https://a b/"},
+        *({"url": url} for url in ("javascript:alert(1)", "file:///etc/passwd", "https://", "https://a b/", "")),
         {"url": "https://a/\u202e"},
-        {"url": ""},
-        {"url": None},
-        {"elicitationId": None},
-        {"message": None},
+        *({member: None} for member in ("url", "elicitationId", "message")),
     ],
 )
 async def test_elicitation_create_invalid_url_is_invalid_params_and_not_shown(change: Object) -> None:
     user = accepting()
-    async with raw_server(lambda t: Client(t, elicitation=user, elicitation_url=True)) as (client, wire):
-        await handshake(client, wire)
+    async with client_of(user, elicitation_url=True) as wire:
         params: Object = {"mode": "url", "message": "Join", "url": URL, "elicitationId": "1", **change}
         params = {name: value for name, value in params.items() if value is not None}
         assert (await wire.ask("elicitation/create", params))["error"]["code"] == -32602
@@ -219,22 +213,10 @@ async def test_elicitation_create_invalid_url_is_invalid_params_and_not_shown(ch
 @pytest.mark.spec("2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation-3")
 async def test_elicitation_complete_notification_is_taken_once_and_only_for_known_ids() -> None:
     done: list[str] = []
-
-    def make(transport: object) -> Client:
-        user = accepting()
-        return Client(
-            transport,  # type: ignore[arg-type]
-            elicitation=user,
-            elicitation_url=True,
-            on_elicitation_complete=done.append,
-        )
-
-    async with raw_server(make) as (client, wire):
-        await handshake(client, wire)
+    async with client_of(accepting(), elicitation_url=True, on_elicitation_complete=done.append) as wire:
 
         async def complete(id: str) -> None:
-            note: Object = {"jsonrpc": "2.0", "method": "notifications/elicitation/complete"}
-            await wire.send({**note, "params": {"elicitationId": id}})
+            await wire.send(notification("notifications/elicitation/complete", {"elicitationId": id}))
             await wire.nothing_more()
 
         await complete("1")
@@ -252,9 +234,8 @@ async def test_elicitation_complete_notification_is_taken_once_and_only_for_know
 @pytest.mark.spec("2025-11-25/client/elicitation#url-elicitation-required-error-2,3")
 async def test_url_elicitation_required_error_reaches_the_caller_and_can_be_completed() -> None:
     done: list[str] = []
-    async with raw_server(
-        lambda t: Client(t, elicitation=accepting(), elicitation_url=True, on_elicitation_complete=done.append)
-    ) as (client, wire):
+    options = {"elicitation": accepting(), "elicitation_url": True, "on_elicitation_complete": done.append}
+    async with raw_server(partial(Client, **options)) as (client, wire):  # type: ignore[arg-type]
         await handshake(client, wire, capabilities={"tools": {}})
         calling = asyncio.create_task(client.call_tool("x"))
         asked = await wire.receive_object()
@@ -264,8 +245,7 @@ async def test_url_elicitation_required_error_reaches_the_caller_and_can_be_comp
         with pytest.raises(RemoteError) as caught:
             await asyncio.wait_for(calling, PATIENCE)
         assert (caught.value.code, caught.value.data) == (-32042, {"elicitations": [visit]})
-        note: Object = {"jsonrpc": "2.0", "method": "notifications/elicitation/complete"}
-        await wire.send({**note, "params": {"elicitationId": "7"}})
+        await wire.send(notification("notifications/elicitation/complete", {"elicitationId": "7"}))
         await wire.nothing_more()
         assert done == ["7"]
 
@@ -490,8 +470,6 @@ async def test_url_elicitation_required_error_becomes_input_required_in_2026_07_
     async with Client(server, elicitation=user, revision="2026-07-28") as client:
         with pytest.raises(RemoteError) as missing:
             await client.call_tool("join")
-        assert (missing.value.code, missing.value.data) == (
-            -32021,
-            {"requiredCapabilities": {"elicitation": {"url": {}}}},
-        )
+        assert missing.value.code == -32021
+        assert missing.value.data == {"requiredCapabilities": {"elicitation": {"url": {}}}}
     assert visits == []
