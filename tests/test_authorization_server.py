@@ -255,18 +255,12 @@ async def test_with_yes_the_server_agrees_at_once() -> None:
 @pytest.mark.parametrize(
     "uri",
     [
-        "http://127.0.0.1:4711/callback/",
-        "http://127.0.0.1:4711/callback?x=1",
-        "http://127.0.0.1:4711/Callback",
-        "http://127.0.0.1:4711@evil.example/callback",
-        "http://127.0.0.1.evil.example:4711/callback",
-        "http://localhost:4711/callback",
-        "https://127.0.0.1:4711/callback",
-        "https://evil.example/callback",
-        "",
+        "http://127.0.0.1:4711/callback/", "http://127.0.0.1:4711/callback?x=1", "http://127.0.0.1:4711/Callback",
+        "http://127.0.0.1:4711@evil.example/callback", "http://127.0.0.1.evil.example:4711/callback",
+        "http://localhost:4711/callback", "https://127.0.0.1:4711/callback", "https://evil.example/callback", "",
         None,
     ],
-)
+)  # fmt: skip
 async def test_an_unregistered_redirect_uri_gets_a_page_and_no_redirect(uri: str | None) -> None:
     async with served(yes=True) as talk:
         reply = await talk.authorize(redirect_uri=uri)
@@ -692,16 +686,11 @@ async def test_redirect_uris_of_a_document_are_compared() -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "http://app.example/client.json",
-        "https://app.example",
-        "https://app.example/../client.json",
-        "https://app.example/./client.json",
-        "https://app.example/client.json#x",
-        "https://user:password@app.example/client.json",
-        "https://[::1]/client.json",
-        "file:///etc/passwd",
+        "http://app.example/client.json", "https://app.example", "https://app.example/../client.json",
+        "https://app.example/./client.json", "https://app.example/client.json#x",
+        "https://user:password@app.example/client.json", "https://[::1]/client.json", "file:///etc/passwd",
     ],
-)
+)  # fmt: skip
 async def test_a_url_that_is_not_a_plain_https_url_is_never_fetched(url: str) -> None:
     site = Site(app(client_id=url))
     async with served(fetch=site.fetch, register=False, yes=True) as talk:

@@ -111,22 +111,10 @@ def test_decode_value_takes_markers_in_another_case_or_incomplete_literally(head
 @pytest.mark.parametrize(
     "inner",
     [
-        "SGk",
-        "SGk==",
-        "SGl=",
-        "S Gk=",
-        "SGk=\n",
-        "SG_k",
-        "SG-k",
-        "%%%%",
-        "=",
-        "/w==",
-        "7aCA",
-        "SGk\u00e9",
-        "?",
+        "SGk", "SGk==", "SGl=", "S Gk=", "SGk=\n", "SG_k", "SG-k", "%%%%", "=", "/w==", "7aCA", "SGk\u00e9", "?",
         "SGk=SGk=",
     ],
-)
+)  # fmt: skip
 def test_decode_value_reads_base64_strictly(inner: str) -> None:
     with pytest.raises(ValueError, match="Base64"):
         decode_value(f"=?base64?{inner}?=")

@@ -17,31 +17,13 @@ from tests.settings import MODERN, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
 GOOD = [
-    "",
-    "a",
-    "7",
-    "progressToken",
-    "a.b-c_d.e",
-    "com.example/name",
-    "com.example/",
-    "example/x",
-    "a-b.c1/x",
+    "", "a", "7", "progressToken", "a.b-c_d.e", "com.example/name", "com.example/", "example/x", "a-b.c1/x",
     "io.modelcontextprotocol/related-task",
-]
+]  # fmt: skip
 BAD_PREFIX = [
-    "/name",
-    "com..example/name",
-    ".com/name",
-    "com./name",
-    "1com/name",
-    "com.2x/name",
-    "-com/name",
-    "com-/name",
-    "com.example-/name",
-    "co_m/name",
-    "c\u00f6m/name",
-    "a/b/c",
-]
+    "/name", "com..example/name", ".com/name", "com./name", "1com/name", "com.2x/name", "-com/name", "com-/name",
+    "com.example-/name", "co_m/name", "c\u00f6m/name", "a/b/c",
+]  # fmt: skip
 BAD_NAME = ["-a", "a-", "_a", "a_", ".a", "a.", "com.example/-a", "com.example/a.", "a b", "\u00e4", "a\n"]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mcp_ref import CapabilityError, Client, Completion, InvalidMessage, PromptReference, Server
+from mcp_ref import Client, Completion, InvalidMessage, PromptReference, Server
 from mcp_ref import ResourceTemplateReference as TemplateReference
 from mcp_ref.jsonrpc.dispatcher import Limits
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
@@ -288,15 +288,6 @@ async def test_client_complete_takes_partial_results_and_refuses_invalid_ones(re
         for wrong in ({}, ["a"], {"values": [1]}, {"values": "a"}, None):
             with pytest.raises(InvalidMessage, match="completion"):
                 await answered(wrong)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("revision", ["2025-03-26", "2025-06-18", "2025-11-25"])
-async def test_client_complete_is_refused_without_the_completions_capability(revision: str) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision, {"prompts": {}})
-        with pytest.raises(CapabilityError, match="completions"):
-            await client.complete(PromptReference("review"), "language", "py")
-        assert wire.frames.empty(), "nothing was sent"
 
 
 @pytest.mark.parametrize(

@@ -74,10 +74,6 @@ async def test_elicitation_capability_names_the_modes_of_the_client(revision: st
         make = partial(Client, elicitation=accepting(), elicitation_url=url, revision=revision)
         async with raw_server(make) as (client, wire):
             assert (await handshake(client, wire, revision))["capabilities"] == {"elicitation": declared}
-    async with raw_server(partial(Client, revision=revision)) as (client, wire):
-        assert (await handshake(client, wire, revision))["capabilities"] == {}
-        refused = await wire.ask("elicitation/create", {"message": "?", "requestedSchema": FORM})
-        assert refused["error"]["code"] == -32601
 
 
 @pytest.mark.parametrize("revision", EARLIER)

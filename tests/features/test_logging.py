@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mcp_ref import CapabilityError, Client, Context, Server, ToolError
+from mcp_ref import Client, Context, Server, ToolError
 from mcp_ref.features.logging import LEVELS, LoggingLevel, LoggingMessageNotificationParams
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY
@@ -273,14 +273,6 @@ async def test_client_ignores_invalid_notifications_message() -> None:
         async with asyncio.timeout(PATIENCE):
             assert (await came.get()).data == "right"
         assert came.empty()
-
-
-async def test_client_set_logging_level_is_refused_without_the_logging_capability() -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, "2025-11-25", {"tools": {}})
-        with pytest.raises(CapabilityError, match="logging"):
-            await client.set_logging_level("info")
-        assert wire.frames.empty(), "nothing was sent"
 
 
 def test_logging_levels_are_those_of_rfc_5424() -> None:

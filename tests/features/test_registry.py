@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
 
-from mcp_ref import CapabilityError, Client, Server
+from mcp_ref import Client, Server
 from mcp_ref.client.options import ClientOptions
 from mcp_ref.jsonrpc.messages import METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY
@@ -120,31 +119,6 @@ async def test_list_changed_goes_to_every_client_on_every_change(kind: str, revi
             assert (await one.receive(), await other.receive()) == (changed, changed)
         (item,) = (await one.ask(f"{feature}/list"))["result"][feature]
         assert item.get("uri", item["name"]) in ("b", "test://b")
-
-
-@REVISIONS
-@pytest.mark.parametrize(
-    ("feature", "call"),
-    [
-        pytest.param("tools", Client.list_tools, id="tools/list"),
-        pytest.param("tools", lambda client: client.call_tool("t"), id="tools/call"),
-        pytest.param("prompts", Client.list_prompts, id="prompts/list"),
-        pytest.param(
-            "prompts",
-            lambda client: client.get_prompt("p"),
-            id="prompts/get",
-            marks=pytest.mark.spec("2024-11-05..2025-11-25/server/prompts#implementation-considerations-3"),
-        ),
-    ],
-)
-async def test_client_methods_are_refused_without_the_capability(
-    revision: str, feature: str, call: Callable[[Client], Awaitable[object]]
-) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision, {"resources": {}})
-        with pytest.raises(CapabilityError, match=feature):
-            await call(client)
-        assert wire.frames.empty(), "nothing was sent"
 
 
 @REVISIONS

@@ -15,7 +15,6 @@ import pytest
 from mcp_ref import (
     Annotations,
     BlobResourceContents,
-    CapabilityError,
     Client,
     Icon,
     InvalidMessage,
@@ -196,7 +195,9 @@ async def test_resources_read_runs_def_in_a_worker_thread_and_async_def_on_the_l
 # ------------------------------------------------------------------------------------------------ which URIs
 
 
-@pytest.mark.spec("2024-11-05..2025-11-25/server/resources#error-handling-1")
+@pytest.mark.spec(
+    "2024-11-05..2025-11-25/server/resources#error-handling-1", "2026-07-28/server/resources#error-handling-1,4"
+)
 @KINDS
 @EVERY
 async def test_resources_read_unknown_uri_is_an_error_with_the_uri_as_data(kind: str, revision: str) -> None:
@@ -505,19 +506,6 @@ async def test_client_read_resource_unknown_uri_and_invalid_results_raise(revisi
         for contents in wrong:
             with pytest.raises(InvalidMessage, match="contents"):
                 await served(client.read_resource("test://a"), wire, {"contents": contents})
-
-
-@pytest.mark.spec("2024-11-05..2025-11-25/server/prompts#implementation-considerations-3")
-@REVISIONS
-async def test_client_subscribe_is_refused_without_the_subscribe_capability(revision: str) -> None:
-    declared: list[Object] = [{}, {"resources": {}}, {"resources": {"subscribe": False}}]
-    for capabilities in declared:
-        async with raw_server(Client) as (client, wire):
-            await handshake(client, wire, revision, capabilities)
-            with pytest.raises(CapabilityError, match="subscribe"):
-                async with client.subscribe("test://a"):
-                    pass
-            assert wire.frames.empty(), "nothing was sent"
 
 
 @REVISIONS

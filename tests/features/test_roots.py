@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref import CapabilityError, Client, Context, Root, Server
+from mcp_ref import Client, Context, Root, Server
 from mcp_ref.features.roots import path_of
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
@@ -31,11 +31,6 @@ async def test_roots_capability_is_declared_only_with_roots(revision: str) -> No
         async with raw_server(partial(Client, roots=roots, revision=revision)) as (client, wire):
             params = await handshake(client, wire, revision)
             assert params["capabilities"] == {"roots": {"listChanged": True}}
-    async with raw_server(lambda t: Client(t, revision=revision)) as (client, wire):
-        params = await handshake(client, wire, revision)
-        assert params["capabilities"] == {}
-        await wire.send(request("roots/list", id=1))
-        assert (await wire.receive_object())["error"] == {"code": -32601, "message": "Method not found: roots/list"}
 
 
 def test_client_roots_as_one_string_raises() -> None:
@@ -66,10 +61,6 @@ async def test_roots_list_changed_is_sent_and_the_new_roots_are_listed(revision:
         await client.set_roots(["file:///b"])
         assert await wire.receive() == {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
         assert (await wire.ask("roots/list"))["result"] == {"roots": [{"uri": "file:///b"}]}
-    async with raw_server(lambda t: Client(t, revision=revision)) as (client, wire):
-        await handshake(client, wire, revision)
-        with pytest.raises(CapabilityError, match="roots"):
-            await client.set_roots([])
 
 
 @pytest.mark.spec(

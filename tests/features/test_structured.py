@@ -263,7 +263,7 @@ async def test_output_schema_keywords_of_2020_12_are_listed_unchanged_and_checke
 # ------------------------------------------------------------------------------------------------ $ref
 
 
-@pytest.mark.spec("2026-07-28/basic/index#ref-resolution-1,4")
+@pytest.mark.spec("2026-07-28/basic/index#ref-resolution-1,2,4")
 async def test_output_schema_with_a_remote_ref_is_not_fetched(caplog: pytest.LogCaptureFixture) -> None:
     visits: list[object] = []
     listening = await asyncio.start_server(lambda _, writer: visits.append(writer), "127.0.0.1", 0)

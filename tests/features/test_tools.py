@@ -192,7 +192,9 @@ ANY_OUTPUT: list[Object] = [{}, {"type": "string"}, {"type": ["object", "null"]}
 """Schemas that are good for an output, not for an input."""
 
 
-@pytest.mark.spec("2025-11-25..2026-07-28/server/tools#tool-1")
+@pytest.mark.spec(
+    "2025-11-25..2026-07-28/server/tools#tool-1", "2025-11-25..2026-07-28/basic/index#schema-validation-1"
+)
 @pytest.mark.parametrize("which", ["input_schema", "output_schema"])
 @pytest.mark.parametrize(
     "schema",
@@ -204,6 +206,9 @@ ANY_OUTPUT: list[Object] = [{}, {"type": "string"}, {"type": ["object", "null"]}
         {"type": "object", "properties": []},
         {"type": "object", "required": "a"},
         {"type": "object", "properties": {"a": {"type": "text"}}},
+        {"type": "object", "properties": {"a": {"minimum": "0"}}},
+        {"type": "object", "properties": {"a": {"pattern": "("}}},
+        {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "dependencies": 1},
         {"type": "object", "properties": {"a": {"$ref": "#/$defs/absent"}}},
     ],
     ids=repr,

@@ -74,23 +74,13 @@ def test_decode_response_with_an_id_of_another_type_is_malformed(id: str) -> Non
 @pytest.mark.parametrize(
     "frame",
     [
-        b"{}",
-        b'{"jsonrpc":"2.0"}',
-        b'{"jsonrpc":"2.0","id":1}',
-        b'{"jsonrpc":"1.0","id":1,"method":"ping"}',
-        b'{"jsonrpc":2.0,"id":1,"method":"ping"}',
-        b'{"id":1,"method":"ping"}',
-        b'{"jsonrpc":"2.0","id":1,"method":7}',
-        b'{"jsonrpc":"2.0","id":1,"Method":"ping"}',
+        b"{}", b'{"jsonrpc":"2.0"}', b'{"jsonrpc":"2.0","id":1}', b'{"jsonrpc":"1.0","id":1,"method":"ping"}',
+        b'{"jsonrpc":2.0,"id":1,"method":"ping"}', b'{"id":1,"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":1,"method":7}', b'{"jsonrpc":"2.0","id":1,"Method":"ping"}',
         b'{"jsonrpc":"2.0","id":1,"method":"ping","params":"x"}',
-        b'{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}',
-        b'"ping"',
-        b"1",
-        b"null",
-        b"true",
-        b"[]",
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}', b'"ping"', b"1", b"null", b"true", b"[]",
     ],
-)
+)  # fmt: skip
 @pytest.mark.spec("2025-03-26..2025-11-25/basic/index#messages-1", "2024-11-05/basic/index#intro-1")
 def test_decode_json_without_a_message_is_invalid_request(frame: bytes) -> None:
     found = refused(frame)
@@ -185,16 +175,14 @@ def test_decode_notification_has_no_id() -> None:
     "frame",
     [
         b'{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"x"}}',
-        b'{"jsonrpc":"2.0","id":1,"result":[]}',
-        b'{"jsonrpc":"2.0","id":1,"result":null}',
+        b'{"jsonrpc":"2.0","id":1,"result":[]}', b'{"jsonrpc":"2.0","id":1,"result":null}',
         b'{"jsonrpc":"2.0","id":1,"error":{"code":"1","message":"x"}}',
         b'{"jsonrpc":"2.0","id":1,"error":{"code":1.5,"message":"x"}}',
         b'{"jsonrpc":"2.0","id":1,"error":{"code":true,"message":"x"}}',
-        b'{"jsonrpc":"2.0","id":1,"error":{"code":1}}',
-        b'{"jsonrpc":"2.0","id":1,"error":"x"}',
+        b'{"jsonrpc":"2.0","id":1,"error":{"code":1}}', b'{"jsonrpc":"2.0","id":1,"error":"x"}',
         b'{"id":1,"result":{}}',
     ],
-)
+)  # fmt: skip
 @pytest.mark.spec(
     "2025-03-26..2025-06-18/basic/index#responses-3,5",
     "2024-11-05/basic/messages#responses-3,4",

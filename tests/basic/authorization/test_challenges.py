@@ -58,22 +58,11 @@ def test_parse_challenges_reads_the_grammar(field: str, expected: list[tuple[str
 @pytest.mark.parametrize(
     "field",
     [
-        'Bearer scope="a',
-        'Bearer scope="a\\"',
-        'Bearer scope="a"b',
-        "Bearer scope=a b",
-        "Bearer error_description=No token given",
-        "Bearer scope=a; error=b",
-        'Bearer "scope"=a',
-        "Bearer\tscope=a",
-        'Bearer scope="a\nb"',
-        'Bearer scope="a\\\x00b"',
-        "=a",
-        "Bearer (x)",
-        "Bearer a==b",
-        'Bearer scope="a"\n',
+        'Bearer scope="a', 'Bearer scope="a\\"', 'Bearer scope="a"b', "Bearer scope=a b",
+        "Bearer error_description=No token given", "Bearer scope=a; error=b", 'Bearer "scope"=a', "Bearer\tscope=a",
+        'Bearer scope="a\nb"', 'Bearer scope="a\\\x00b"', "=a", "Bearer (x)", "Bearer a==b", 'Bearer scope="a"\n',
     ],
-)
+)  # fmt: skip
 @pytest.mark.attack("A16")
 def test_parse_challenges_ignores_a_field_that_breaks_the_grammar(field: str) -> None:
     assert _parsed(field, "Basic realm=x") == [("basic", {"realm": "x"}, "")]
