@@ -117,29 +117,12 @@ async def ask_where(kind: str, revision: str, result: Object) -> Received:
         return await wire.receive_object()
 
 
-@KINDS
-@REVISIONS
-async def test_context_roots_returns_the_roots_of_the_client(kind: str, revision: str) -> None:
-    roots: JSON = [{"uri": "file:///a", "name": "A"}, {"uri": "file:///b"}]
-    answer = await ask_where(kind, revision, {"roots": roots})
-    assert "file:///a file:///b" in str(answer["result"])
-
-
 @pytest.mark.spec("2024-11-05..2025-11-25/client/roots#root-1")
 @KINDS
 @pytest.mark.parametrize("uri", ["https://a/b", "/a", "", "file:///a/../b"])
 async def test_context_roots_refuses_uris_that_are_not_file(kind: str, uri: str) -> None:
     result = (await ask_where(kind, "2025-11-25", {"roots": [{"uri": uri}]}))["result"]
     assert result["isError"] is True and "root" in str(result["content"])
-
-
-@KINDS
-@REVISIONS
-async def test_context_roots_is_refused_for_a_client_without_the_roots_capability(kind: str, revision: str) -> None:
-    async with connected_client(server_that_asks(), kind, revision) as wire:
-        answer = await wire.ask("tools/call", {"name": "where", "arguments": {}})
-        assert "did not declare roots" in str(answer)
-        await wire.nothing_more()
 
 
 @REVISIONS

@@ -210,15 +210,6 @@ async def test_context_sample_returns_the_message_of_the_model(kind: str, revisi
         assert "42" in str(answer["result"])
 
 
-@KINDS
-@REVISIONS
-async def test_context_sample_is_refused_for_a_client_without_the_sampling_capability(kind: str, revision: str) -> None:
-    async with connected_client(server_that_asks(), kind, revision) as wire:
-        answer = await wire.ask("tools/call", {"name": "think", "arguments": {}})
-        assert "did not declare sampling" in str(answer)
-        await wire.nothing_more()
-
-
 @pytest.mark.spec("2025-11-25/client/sampling#tools-in-sampling-2", "2025-11-25/client/sampling#tool-choice-modes-1,2")
 @KINDS
 @REVISIONS

@@ -114,26 +114,32 @@ async def test_resource_updated_in_one_process_reaches_a_subscriber_of_another(r
             assert await anext(updates) == URI
 
 
-HOSTILE_MESSAGES = [
-    {"from": "x", "changes": [[[], "a"]]},
-    {"from": "x", "changes": [[{}, URI], ["notifications/resources/updated", {}]]},
+UPDATED = "notifications/resources/updated"
+HOSTILE_MESSAGES: list[bytes | Object] = [
+    b"", b"\xff", b"[]", b"{}", b"[" * 100_000,
     {"from": [], "changes": [[None, None]], "all": "yes"},
-    {"from": "x", "changes": [["notifications/resources/updated", 1], ["initialize", None]]},
     {"from": "x", "changes": {"ab": 1}},
     {"from": "x", "changes": 5},
-    {"from": "x", "changes": [["notifications/resources/updated", URI]] * 200, "pad": " " * MAX_MESSAGE_BYTES},
-]
+    {"from": "x", "changes": [1]},
+    {"from": "x", "changes": [[[], "a"]]},
+    {"from": "x", "changes": [["a", "b", "c"]]},
+    {"from": "x", "changes": [["initialize", None]]},
+    {"from": "x", "changes": [[UPDATED, None]]},
+    {"from": "x", "changes": [[{}, URI], [UPDATED, {}]]},
+    {"from": "x", "changes": [[UPDATED, 1], ["initialize", None]]},
+    {"from": "x", "changes": [[UPDATED, URI]] * 200, "pad": " " * MAX_MESSAGE_BYTES},
+]  # fmt: skip
 
 
 @pytest.mark.attack("hostile-message")
 @pytest.mark.parametrize("message", HOSTILE_MESSAGES)
-async def test_hostile_message_is_ignored_and_the_next_change_arrives(message: Object) -> None:
+async def test_hostile_message_is_ignored_and_the_next_change_arrives(message: bytes | Object) -> None:
     hub = Hub()
     async with two(hub) as (a, b, _, url), Client(url) as client, client.subscribe(URI) as updates:
         broadcaster = b.catalog.service.broadcaster
         assert broadcaster is not None
         async with asyncio.timeout(PATIENCE):
-            hub.send(json.dumps(message).encode())
+            hub.send(message if isinstance(message, bytes) else json.dumps(message).encode())
             assert broadcaster._received.empty()
             a.resource_updated("notes://other")
             a.resource_updated(URI)
@@ -214,11 +220,16 @@ async def test_changes_wait_while_the_engine_is_away_and_local_clients_get_their
     caplog.clear()
 
 
-async def test_many_changes_become_one_message_that_everything_may_have_changed() -> None:
+@pytest.mark.parametrize(
+    "changed",
+    [[f"notes://{number}/x" for number in range(MAX_QUEUED_CHANGES + 1)], ["notes://" + "x" * MAX_MESSAGE_BYTES]],
+    ids=["many", "one that is too long for a message"],
+)
+async def test_too_large_changes_become_one_message_that_everything_may_have_changed(changed: list[str]) -> None:
     hub = Hub()
     async with two(hub) as (a, _, _, url), Client(url) as client, client.subscribe(URI) as updates:
-        for number in range(MAX_QUEUED_CHANGES + 1):
-            a.resource_updated(f"notes://{number}/x")
+        for uri in changed:
+            a.resource_updated(uri)
         async with asyncio.timeout(PATIENCE):
             assert await anext(updates) == URI
     assert [each.get("all") for each in hub.published] == [True]
@@ -235,15 +246,6 @@ async def test_received_changes_beyond_the_queue_become_everything() -> None:
         async with asyncio.timeout(PATIENCE):
             assert await anext(updates) == URI
         assert b.stats().broadcast_lag == 0.0
-
-
-async def test_change_that_is_too_long_for_a_message_becomes_everything() -> None:
-    hub = Hub()
-    async with two(hub) as (a, _, _, url), Client(url) as client, client.subscribe(URI) as updates:
-        a.resource_updated("notes://" + "x" * MAX_MESSAGE_BYTES)
-        async with asyncio.timeout(PATIENCE):
-            assert await anext(updates) == URI
-    assert [each.get("all") for each in hub.published] == [True]
 
 
 @ERAS
@@ -286,22 +288,6 @@ async def test_listen_that_fails_begins_again(
         await began.wait()
     assert caplog.text.count("the broadcast has failed (listen: OSError: refused)") == 1
     assert "the broadcast works again (listen)" in caplog.text
-    caplog.clear()
-
-
-@pytest.mark.parametrize(
-    "message",
-    [b"", b"\xff", b"[]", b"{}", b'{"from": "x", "changes": 1}', b'{"from": "x", "changes": [1]}',
-     b'{"from": "x", "changes": [["a", "b", "c"]]}', b'{"from": "x", "changes": [["initialize", null]]}',
-     b'{"from": "x", "changes": [["notifications/resources/updated", null]]}', b"[" * 100_000],
-)  # fmt: skip
-async def test_message_of_another_program_is_ignored(message: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    hub = Hub()
-    async with two(hub) as (a, _, _, url), Client(url) as client, client.subscribe(URI) as updates:
-        hub.send(message)
-        a.resource_updated(URI)
-        async with asyncio.timeout(PATIENCE):
-            assert await anext(updates) == URI
     caplog.clear()
 
 

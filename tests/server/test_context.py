@@ -10,7 +10,7 @@ from typing import Annotated
 
 import pytest
 
-from mcp_ref import CapabilityError, Client, ConnectionClosed, Context, McpError, RemoteError, RequestTimeout, Server
+from mcp_ref import Client, ConnectionClosed, Context, McpError, RemoteError, RequestTimeout, Server
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
 from mcp_ref.server.context import YIELD_INTERVAL
@@ -76,16 +76,12 @@ async def test_context_parameter_may_have_any_name_and_is_not_in_the_schema(kind
     def annotated(*, ctx: Annotated[Context, "the request"]) -> None:
         seen.append(ctx)
 
-    @server.resource("test://a")
-    async def resource(context: Context) -> str:
-        seen.append(context)
-        return ""
-
     @server.resource("test://of/{name}")
     def template(context: Context, name: str) -> str:
         seen.append(context)
         return ""
 
+    @server.resource("test://a")
     @server.prompt()
     async def prompt(context: Context, x: str = "") -> str:
         seen.append(context)
@@ -165,15 +161,17 @@ def asking_server(capability: str) -> Server:
     return server
 
 
-def cases() -> list[tuple[str, str]]:
-    return [
-        (name, capability) for name in NAMES for capability in ASKING if name >= "2025-06-18" or capability[0] != "e"
-    ]
-
-
 @KINDS
 @pytest.mark.parametrize("tool", ["here", "there"])
-@pytest.mark.parametrize(("revision", "capability"), cases())
+@pytest.mark.parametrize(
+    ("revision", "capability"),
+    [
+        (name, capability)
+        for name in NAMES
+        for capability in ASKING
+        if capability != "elicitation" or name >= "2025-06-18"
+    ],
+)
 async def test_context_elicit_sample_and_list_roots_return_the_results_of_the_client(
     kind: str, tool: str, revision: str, capability: str
 ) -> None:
@@ -216,22 +214,6 @@ async def test_context_elicit_without_a_handler_tells_the_author_and_the_modern_
             assert "did not declare elicitation" in (await client.call_tool("ask")).text
     (logged,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert logged.startswith("a handler needs elicitation, but this client cannot be asked")
-
-
-async def test_context_missing_capability_raises_capability_error() -> None:
-    server = Server("s")
-
-    @server.tool()
-    async def careful(context: Context) -> str:
-        try:
-            await context.list_roots()
-        except CapabilityError:
-            return "without roots, then"
-        return "with roots"
-
-    async with connected_client(server) as wire:
-        await wire.send(calling("careful"))
-        assert text_of(await wire.receive_object()) == "without roots, then"
 
 
 @KINDS
@@ -307,22 +289,15 @@ async def test_context_request_ends_when_the_client_leaves(kind: str, capability
 
 @KINDS
 async def test_context_run_in_a_worker_thread_ends_when_the_client_leaves(kind: str) -> None:
-    gate, outcome = threading.Event(), []
-    done = threading.Event()
-
-    server = Server("s")
+    server, outcome = Server("s"), list[object]()
+    gate, done = threading.Event(), threading.Event()
 
     @server.tool()
     def outlive(context: Context) -> None:
         gate.wait(PATIENCE)
-        attempts: list[Callable[[], object]] = [
-            lambda: context.run(context.log("info", "x")),
-            lambda: context.run(context.report_progress(1)),
-            lambda: context.run(context.list_roots()),
-        ]
-        for attempt in attempts:
+        for attempt in (context.log("info", "x"), context.report_progress(1), context.list_roots()):
             try:
-                outcome.append(attempt())
+                outcome.append(context.run(attempt))
             except BaseException as error:
                 outcome.append(type(error))
         done.set()
@@ -355,8 +330,7 @@ async def test_context_run_in_a_worker_thread_ends_when_the_call_is_cancelled(ki
         assert asked["method"] == "roots/list"
         await wire.send(notification("notifications/cancelled", {"requestId": "q"}))
         told = await wire.receive_object()
-        assert told["method"] == "notifications/cancelled" and isinstance(told["params"], dict)
-        assert told["params"]["requestId"] == asked["id"]
+        assert (told["method"], told["params"]["requestId"]) == ("notifications/cancelled", asked["id"])
         assert await asyncio.to_thread(done.wait, PATIENCE)
         await wire.nothing_more()
     assert outcome == [concurrent.futures.CancelledError]
