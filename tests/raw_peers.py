@@ -285,7 +285,7 @@ async def handshake(
 async def raw_session(
     client: Callable[[MemoryTransport], Client], revision: str = "2025-11-25", capabilities: Object | None = None
 ) -> AsyncIterator[tuple[Client, Wire]]:
-    """Give our client, made by `client(transport)` and connected, and its raw server."""
+    """Give our client, connected in any revision, and its raw server with these capabilities."""
     async with raw_server(client) as (made, wire):
         await handshake(made, wire, revision, capabilities)
         yield made, wire

@@ -20,7 +20,7 @@ from mcp_ref.transports.base import OnEnd, Receive, Transport
 from mcp_ref.transports.memory import MemoryTransport
 from tests.forked_python import quick_python
 from tests.messages import request
-from tests.raw_peers import connected_client, handshake, leave, raw_server
+from tests.raw_peers import connected_client, leave, raw_server, raw_session
 from tests.settings import PATIENCE, SERVER_TRANSPORTS
 
 EVERYTHING: Object = {"tools": {}, "resources": {"subscribe": True}, "prompts": {}, "logging": {}, "completions": {}}
@@ -50,8 +50,7 @@ def patient(transport: MemoryTransport) -> Client:
 
 @pytest.mark.parametrize("how", ["the server leaves", "the client closes"])
 async def test_session_end_fails_pending_and_later_calls_at_once(how: str) -> None:
-    async with raw_server(patient) as (client, wire):
-        await handshake(client, wire, "2025-11-25", EVERYTHING)
+    async with raw_session(patient, "2025-11-25", EVERYTHING) as (client, wire):
         waiting = [asyncio.ensure_future(call(client)) for call in CALLS]
         for _ in CALLS:
             await wire.receive_object()
@@ -95,8 +94,7 @@ async def test_client_handler_is_cancelled_when_the_session_ends_and_may_clean_u
             tidied.set()
         raise AssertionError
 
-    async with raw_server(lambda transport: Client(transport, sampling=model)) as (client, wire):
-        await handshake(client, wire)
+    async with raw_session(lambda transport: Client(transport, sampling=model)) as (client, wire):
         content: Object = {"role": "user", "content": {"type": "text", "text": "x"}}
         await wire.send(request("sampling/createMessage", {"messages": [content], "maxTokens": 1}))
         await asyncio.wait_for(begun.wait(), PATIENCE)
@@ -143,8 +141,7 @@ async def test_client_close_is_safe_from_many_tasks_and_while_connecting(revisio
 @pytest.mark.breaks("response_id")
 async def test_client_holds_no_messages_while_it_refuses_initialize() -> None:
     # The HTTP transports of a client cannot stop reading, so a server could send messages to hold without end.
-    async with raw_server(patient) as (client, wire):
-        await handshake(client, wire, "2025-11-25")
+    async with raw_session(patient, "2025-11-25") as (client, wire):
         for id, method in enumerate(["initialize", "initialize", "ping"]):
             client.session.dispatcher.receive(Request(id, method))
         assert client.session.dispatcher._held is None
@@ -164,8 +161,7 @@ async def test_client_close_that_was_cancelled_can_be_repeated() -> None:
                 continue  # it holds the closing up for as long as it may
         return CreateMessageResult("assistant", TextContent("x"), "m")
 
-    async with raw_server(lambda transport: Client(transport, sampling=model)) as (client, wire):
-        await handshake(client, wire)
+    async with raw_session(lambda transport: Client(transport, sampling=model)) as (client, wire):
         content: Object = {"role": "user", "content": {"type": "text", "text": "x"}}
         await wire.send(request("sampling/createMessage", {"messages": [content], "maxTokens": 1}))
         await asyncio.wait_for(begun.wait(), PATIENCE)

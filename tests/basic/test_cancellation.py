@@ -11,7 +11,7 @@ from mcp_ref import Client, Context, CreateMessageResult, RequestTimeout, Server
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import notification, request
-from tests.raw_peers import Wire, connected_client, handshake, legacy_initialize, raw_server
+from tests.raw_peers import Wire, connected_client, legacy_initialize, raw_server, raw_session
 from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, run
 
 NAMES = [revision.name for revision in LEGACY if revision.name >= "2024-11-05"]
@@ -45,8 +45,7 @@ class Waiting:
 
 
 async def soon(event: asyncio.Event) -> None:
-    async with asyncio.timeout(PATIENCE):
-        await event.wait()
+    await asyncio.wait_for(event.wait(), PATIENCE)
 
 
 def cancel(id: JSON, **more: JSON) -> Object:
@@ -106,8 +105,7 @@ async def test_cancelled_client_stops_request_and_sends_no_response(revision: st
             raise
         return CreateMessageResult("assistant", TextContent("never"), "model")
 
-    async with raw_server(lambda t: Client(t, sampling=sampling)) as (client, wire):
-        await handshake(client, wire, revision)
+    async with raw_session(lambda t: Client(t, sampling=sampling), revision) as (_, wire):
         message: Object = {"role": "user", "content": {"type": "text", "text": "?"}}
         await wire.send(request("sampling/createMessage", {"messages": [message], "maxTokens": 9}, "s"))
         await soon(begun)
@@ -195,8 +193,7 @@ async def test_cancelled_right_behind_its_request_gives_at_most_one_response(kin
 )
 @pytest.mark.parametrize("revision", NAMES)
 async def test_cancelled_from_client_names_only_own_requests_in_flight(revision: str) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision)
+    async with raw_session(Client, revision) as (client, wire):
         calls = [asyncio.create_task(client.ping()) for _ in range(3)]
         ids = [(await wire.receive_object())["id"] for _ in calls]
         await wire.send({"jsonrpc": "2.0", "id": ids[0], "result": {}})

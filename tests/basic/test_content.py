@@ -24,7 +24,7 @@ from mcp_ref import (
 )
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.raw_peers import connected_client, handshake, raw_server
+from tests.raw_peers import connected_client, raw_session
 from tests.settings import MODERN, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -79,8 +79,7 @@ async def test_content_blocks_are_written_in_the_shape_of_each_revision(kind: st
 
 @pytest.mark.parametrize("revision", NAMES)
 async def test_content_blocks_are_read_by_a_client_of_each_revision(revision: str) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision, {"prompts": {}})
+    async with raw_session(Client, revision, {"prompts": {}}) as (client, wire):
         getting = asyncio.create_task(client.get_prompt("p"))
         asked = await wire.receive_object()
         messages: JSON = [{"role": "user", "content": block} for block in on_the_wire(revision)]
@@ -99,8 +98,7 @@ async def test_content_blocks_are_read_by_a_client_of_each_revision(revision: st
     ids=str,
 )
 async def test_content_block_of_unknown_shape_is_invalid_message_with_its_place(block: JSON) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, capabilities={"prompts": {}})
+    async with raw_session(Client, capabilities={"prompts": {}}) as (client, wire):
         getting = asyncio.create_task(client.get_prompt("p"))
         asked = await wire.receive_object()
         result: Object = {"messages": [{"role": "user", "content": block}]}
@@ -112,8 +110,7 @@ async def test_content_block_of_unknown_shape_is_invalid_message_with_its_place(
 async def test_embedded_resource_annotations_are_read_from_both_places() -> None:
     """Read annotations inside the resource, as in the prose, and beside it, as in the schema."""
 
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, capabilities={"prompts": {}})
+    async with raw_session(Client, capabilities={"prompts": {}}) as (client, wire):
         for inside in (True, False):
             hints: Object = {"annotations": {"priority": 0.5}}
             resource: Object = {"uri": "test://r", "text": "t", **(hints if inside else {})}

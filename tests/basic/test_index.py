@@ -13,7 +13,16 @@ from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METH
 from mcp_ref.lib.jsonschema import SchemaError
 from mcp_ref.revisions import LEGACY
 from tests.messages import Received, initialize, notification, request
-from tests.raw_peers import Wire, connected_client, handshake, legacy_initialize, raw_client, raw_server, served
+from tests.raw_peers import (
+    Wire,
+    connected_client,
+    handshake,
+    legacy_initialize,
+    raw_client,
+    raw_server,
+    raw_session,
+    served,
+)
 from tests.settings import CONNECTED_TRANSPORTS, MODERN, SERVER_TRANSPORTS, run
 
 NAMES = [revision.name for revision in LEGACY]
@@ -46,8 +55,7 @@ async def test_initialize_and_ping_work_on_a_server_without_features(kind: str, 
 @pytest.mark.spec("2025-03-26..2025-11-25/basic/index#intro-1", "2024-11-05/basic/index#protocol-layers-1")
 @pytest.mark.parametrize("revision", NAMES)
 async def test_initialize_and_ping_work_on_a_client_without_features(revision: str) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision)
+    async with raw_session(Client, revision) as (client, wire):
         await wire.nothing_more()
         await client.close()
         assert wire.frames.empty()
@@ -213,8 +221,7 @@ async def test_request_to_server_gets_one_result_or_error(kind: str, revision: s
 )
 @pytest.mark.parametrize("revision", NAMES)
 async def test_request_to_client_gets_one_result_or_error(revision: str) -> None:
-    async with raw_server(lambda t: Client(t, roots=[])) as (client, wire):
-        await handshake(client, wire, revision)
+    async with raw_session(lambda t: Client(t, roots=[]), revision) as (_, wire):
         assert await wire.ask("roots/list", id="") == {"jsonrpc": "2.0", "id": "", "result": {"roots": []}}
         answer = await wire.ask("no/such/method", id=0)
         assert (answer["id"], code_of(answer)) == (0, METHOD_NOT_FOUND)
@@ -244,8 +251,7 @@ async def test_request_to_client_gets_one_result_or_error(revision: str) -> None
     ],
 )
 async def test_response_that_breaks_the_rules_is_never_accepted(answer: Object) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire)
+    async with raw_session(Client) as (client, wire):
         ping = asyncio.create_task(client.ping())
         asked = await wire.receive_object()
         await wire.send({"jsonrpc": "2.0", "id": asked["id"], **answer})
@@ -336,8 +342,7 @@ async def test_notification_from_server_has_no_id(kind: str, revision: str) -> N
 
 @pytest.mark.spec("2025-03-26..2025-11-25/basic/index#notifications-2", "2024-11-05/basic/messages#notifications-1")
 async def test_notification_from_client_has_no_id() -> None:
-    async with raw_server(lambda t: Client(t, roots=[])) as (client, wire):
-        await handshake(client, wire)
+    async with raw_session(lambda t: Client(t, roots=[])) as (client, wire):
         await client.set_roots(["/tmp"])
         assert await wire.receive() == {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
         with pytest.raises(TimeoutError):
@@ -379,8 +384,7 @@ async def test_batch_to_server_gets_a_batch(kind: str) -> None:
 
 @pytest.mark.spec("2025-03-26/basic/index#batching-1")
 async def test_batch_to_client_gets_a_batch_and_batch_of_responses_is_read() -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, "2025-03-26")
+    async with raw_session(Client, "2025-03-26") as (client, wire):
         await _exchange(wire, nameless=False)  # errors would not help a server that prints by mistake
         calling = asyncio.create_task(client.batch(client.ping(), client.ping()))
         first, second = await wire.receive()
@@ -439,8 +443,7 @@ async def test_input_schema_is_read_in_its_own_dialect_by_default_2020_12(
 
 async def _call_listed(schema: Object, structured: Object) -> None:
     """List one tool with this output schema, call it, and return this content."""
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, capabilities={"tools": {}})
+    async with raw_session(Client, capabilities={"tools": {}}) as (client, wire):
         tool: Object = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}
         listed, _ = await served(client.list_tools(), wire, {"tools": [tool]})
         assert [tool.name for tool in listed] == ["t"]

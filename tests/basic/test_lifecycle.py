@@ -23,7 +23,7 @@ from mcp_ref.codec import codec_for
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY, R2024_10_07, R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, Revision
 from tests.messages import initialize, notification, request
-from tests.raw_peers import connected_client, handshake, legacy_initialize, raw_client, raw_server, served
+from tests.raw_peers import connected_client, handshake, legacy_initialize, raw_client, raw_server, raw_session, served
 from tests.settings import CONNECTED_TRANSPORTS, PATIENCE, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -436,8 +436,7 @@ async def test_server_without_a_feature_neither_serves_nor_announces_it(kind: st
 )
 @pytest.mark.parametrize("revision", NAMES)
 async def test_client_sends_no_request_that_the_server_did_not_declare(revision: str) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision, {"resources": {"subscribe": False}})
+    async with raw_session(Client, revision, {"resources": {"subscribe": False}}) as (client, wire):
         for ask in (
             lambda: client.list_tools(),
             lambda: client.call_tool("x"),
@@ -525,8 +524,7 @@ def test_choose_revision_looks_names_up_instead_of_comparing_them() -> None:
 )
 @pytest.mark.parametrize("revision", NAMES)
 async def test_request_timeout_is_per_request_and_sends_cancelled(revision: str) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision)
+    async with raw_session(Client, revision) as (client, wire):
         with pytest.raises(RequestTimeout, match=r"ping: no response within 0\.01 seconds"):
             await client.ping(timeout=0.01)
         asked = await wire.receive_object()
@@ -550,8 +548,7 @@ async def test_initialize_timeout_closes_the_connection() -> None:
 
 @pytest.mark.spec("2025-03-26..2025-11-25/basic/lifecycle#timeouts-4")
 async def test_progress_extends_a_request_but_not_beyond_its_maximum() -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, capabilities={"tools": {}})
+    async with raw_session(Client, capabilities={"tools": {}}) as (client, wire):
         call = asyncio.create_task(client.call_tool("slow", timeout=0.2, max_timeout=0.5))
         asked = await wire.receive_object()
         begun = asyncio.get_running_loop().time()

@@ -12,7 +12,7 @@ from mcp_ref.basic.meta import is_meta_key
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import request
-from tests.raw_peers import connected_client, handshake, raw_server
+from tests.raw_peers import connected_client, raw_session
 from tests.settings import MODERN, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -71,8 +71,7 @@ def test_server_refuses_meta_keys_outside_the_grammar(key: str) -> None:
 )
 @pytest.mark.parametrize("key", ["com..example/name", "a-"])
 async def test_client_refuses_meta_keys_outside_the_grammar(key: str) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, capabilities={"tools": {}})
+    async with raw_session(Client, capabilities={"tools": {}}) as (client, wire):
         with pytest.raises(ValueError, match="is not a valid _meta key"):
             await client.call_tool("t", meta={key: 1})
         await wire.nothing_more()
@@ -119,8 +118,7 @@ async def test_server_ignores_values_of_reserved_meta_keys(kind: str, revision: 
 @pytest.mark.spec("2025-06-18..2025-11-25/basic/index#meta-1")
 @pytest.mark.parametrize("revision", NAMES)
 async def test_client_ignores_values_of_reserved_meta_keys(revision: str) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision, {"tools": {}})
+    async with raw_session(Client, revision, {"tools": {}}) as (client, wire):
         for value in STRANGE:
             meta: Object = {"io.modelcontextprotocol/related-task": value, "progressToken": value, "a b": value}
             call = asyncio.create_task(client.call_tool("t", meta={"com.example/mine": value}))

@@ -10,7 +10,7 @@ from mcp_ref import Client, Context, RequestTimeout, Server
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import initialize, notification, request
-from tests.raw_peers import connected_client, handshake, raw_client, raw_server
+from tests.raw_peers import connected_client, raw_client, raw_session
 from tests.settings import CONNECTED_TRANSPORTS, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -30,8 +30,7 @@ async def test_ping_to_server_gets_an_empty_result(kind: str, revision: str) -> 
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/ping#behavior-requirements-1")
 @pytest.mark.parametrize("revision", NAMES)
 async def test_ping_to_client_gets_an_empty_result(revision: str) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision)
+    async with raw_session(Client, revision) as (_, wire):
         assert await wire.ask("ping", id=0) == {"jsonrpc": "2.0", "id": 0, "result": {}}
 
 
@@ -77,8 +76,7 @@ async def test_ping_with_params_of_another_type_is_refused(kind: str) -> None:
 
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/ping#error-handling-1")
 async def test_ping_without_response_is_a_timeout() -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire)
+    async with raw_session(Client) as (client, wire):
         with pytest.raises(RequestTimeout, match="ping: no response"):
             await client.ping(timeout=0.01)
         assert (await wire.receive_object())["method"] == "ping"

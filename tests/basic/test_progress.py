@@ -12,7 +12,7 @@ from mcp_ref.basic.progress import ProgressReporter
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import Received, notification, request
-from tests.raw_peers import Wire, connected_client, handshake, raw_server
+from tests.raw_peers import Wire, connected_client, raw_session
 from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -189,8 +189,7 @@ async def test_progress_stops_with_the_response(kind: str, revision: str, ending
     async with connected_client(server, kind, revision) as wire:
         await wire.send(reading("test://kept", "q", "t"))
         assert await wire.receive() == progress("t", 1)
-        async with asyncio.timeout(PATIENCE):
-            await begun.wait()
+        await asyncio.wait_for(begun.wait(), PATIENCE)
         if ending == "cancelled":
             await wire.send(notification("notifications/cancelled", {"requestId": "q"}))
         else:
@@ -254,8 +253,7 @@ def result_of(revision: str) -> Object:
 )
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
 async def test_progress_token_of_a_client_is_unique_and_reports_reach_only_its_request(revision: str) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision, {"tools": {}})
+    async with raw_session(Client, revision, {"tools": {}}) as (client, wire):
         heard: list[list[object]] = [[], [], []]
         calls: list[asyncio.Task[object]] = []
         asked = []
@@ -279,8 +277,7 @@ async def test_progress_token_of_a_client_is_unique_and_reports_reach_only_its_r
 
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/progress#behavior-requirements-1,2")
 async def test_progress_token_is_absent_without_a_progress_handler() -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, capabilities={"tools": {}})
+    async with raw_session(Client, capabilities={"tools": {}}) as (client, wire):
         calls: list[asyncio.Task[object]] = []
         asked = await _calling(client, wire, calls)
         assert "_meta" not in str(asked)
@@ -295,8 +292,7 @@ async def test_progress_token_is_absent_without_a_progress_handler() -> None:
 )
 async def test_progress_with_unknown_finished_or_mistyped_token_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, capabilities={"tools": {}})
+    async with raw_session(Client, capabilities={"tools": {}}) as (client, wire):
         heard: list[object] = []
         calls: list[asyncio.Task[object]] = []
         asked = await _calling(client, wire, calls, on_progress=lambda *values: heard.append(values))
@@ -317,8 +313,7 @@ async def test_progress_handler_that_fails_does_not_end_the_call() -> None:
     def fails(*values: object) -> None:
         raise ZeroDivisionError
 
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, capabilities={"tools": {}})
+    async with raw_session(Client, capabilities={"tools": {}}) as (client, wire):
         calls: list[asyncio.Task[object]] = []
         asked = await _calling(client, wire, calls, on_progress=fails)
         await wire.send(progress(token_of(asked), 1))

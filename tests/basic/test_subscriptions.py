@@ -436,8 +436,7 @@ async def served(server: Server) -> AsyncIterator[tuple[Wire, asyncio.Task[None]
     finally:
         await ours.close()
         with contextlib.suppress(asyncio.CancelledError):
-            async with asyncio.timeout(PATIENCE):
-                await serving
+            await asyncio.wait_for(serving, PATIENCE)
 
 
 @pytest.mark.spec(
@@ -459,8 +458,7 @@ async def test_server_stop_on_stdio_sends_the_result_of_each_subscription_only()
         for id in (1, "1"):
             own = [each for each in came if same(each.get("id", None), id) or same(_named(each), id)]
             assert own == [told(id, "cancelled", requestId=id), ended(id)]
-        async with asyncio.timeout(PATIENCE):
-            await asyncio.wait([serving])
+        await asyncio.wait_for(asyncio.wait([serving]), PATIENCE)
         assert serving.cancelled() and wire.frames.empty() and not subscriptions(held.server)
 
 
@@ -518,8 +516,7 @@ async def test_server_stop_waits_briefly_for_a_client_that_never_reads(monkeypat
         ours._deliver_inbox = lambda: None  # type: ignore[method-assign]
         ours._inbox.has_room.clear()
         serving.cancel()
-        async with asyncio.timeout(PATIENCE):
-            await asyncio.wait([serving])
+        await asyncio.wait_for(asyncio.wait([serving]), PATIENCE)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no signals there")

@@ -14,7 +14,7 @@ from mcp_ref.jsonrpc.dispatcher import Limits
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import Received, initialize, notification, request
-from tests.raw_peers import Wire, connected_client, handshake, raw_client, raw_server, served
+from tests.raw_peers import Wire, connected_client, raw_client, raw_session, served
 from tests.settings import MODERN, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -263,8 +263,7 @@ def test_completions_add_takes_a_function_of_value_and_optional_arguments(functi
 
 @REVISIONS
 async def test_client_complete_sends_reference_argument_and_context(revision: str) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision, {"completions": {}} if revision >= "2025-03-26" else {})
+    async with raw_session(Client, revision, {"completions": {}} if revision >= "2025-03-26" else {}) as (client, wire):
         for ref, on_the_wire in ((PromptReference("review"), PROMPT), (TemplateReference(TEMPLATE), RESOURCE)):
             result: Object = {"completion": {"values": ["python"], "total": 10, "hasMore": True}}
             found, asked = await served(client.complete(ref, "language", "py", {"owner": "me"}), wire, result)
@@ -276,8 +275,7 @@ async def test_client_complete_sends_reference_argument_and_context(revision: st
 @pytest.mark.spec("2024-11-05..2025-11-25/server/utilities/completion#implementation-considerations-7")
 @REVISIONS
 async def test_client_complete_takes_partial_results_and_refuses_invalid_ones(revision: str) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision, {"completions": {}} if revision >= "2025-03-26" else {})
+    async with raw_session(Client, revision, {"completions": {}} if revision >= "2025-03-26" else {}) as (client, wire):
 
         async def answered(completion: JSON) -> Completion:
             asking = client.complete(PromptReference("review"), "language", "py")

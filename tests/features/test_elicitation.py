@@ -28,7 +28,7 @@ from mcp_ref.features.elicitation import ElicitationHandler
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import notification, request
-from tests.raw_peers import Wire, connected_client, handshake, raw_server
+from tests.raw_peers import Wire, connected_client, handshake, raw_server, raw_session
 from tests.settings import PATIENCE, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY if revision.name >= "2025-06-18"]
@@ -87,8 +87,7 @@ async def test_elicitation_is_not_declared_and_not_requested_before_2025_06_18(r
 @contextlib.asynccontextmanager
 async def client_of(user: User, revision: str = "2025-11-25", **options: Any) -> AsyncIterator[Wire]:
     """Give the raw server of a connected client with this user."""
-    async with raw_server(partial(Client, elicitation=user, revision=revision, **options)) as (client, wire):
-        await handshake(client, wire, revision)
+    async with raw_session(partial(Client, elicitation=user, revision=revision, **options), revision) as (_, wire):
         yield wire
 
 

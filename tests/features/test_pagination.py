@@ -12,7 +12,7 @@ from mcp_ref import Client, InvalidMessage, ListToolsResult, PaginatedRequestPar
 from mcp_ref.features import pagination
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.raw_peers import Wire, connected_client, handshake, raw_server
+from tests.raw_peers import Wire, connected_client, raw_session
 from tests.settings import MODERN, SERVER_TRANSPORTS, run
 
 PAGED = [revision.name for revision in LEGACY if revision.pagination]
@@ -193,8 +193,7 @@ async def served(wire: Wire, pages: list[tuple[list[str], Object]]) -> list[JSON
 @pytest.mark.parametrize("revision", [*PAGED, MODERN])
 @LISTERS
 async def test_client_follows_pages_of_any_size_until_next_cursor_is_missing(revision: str, lister: Lister) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision, EVERYTHING)
+    async with raw_session(Client, revision, EVERYTHING) as (client, wire):
         listing = asyncio.create_task(lister(client))
         # a page may have any size, even 0: the list goes on as long as a page has a cursor
         pages: list[tuple[list[str], Object]] = [
@@ -211,8 +210,7 @@ async def test_client_follows_pages_of_any_size_until_next_cursor_is_missing(rev
 @pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
 @LISTERS
 async def test_client_takes_a_list_without_pages(revision: str, lister: Lister) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision, EVERYTHING)
+    async with raw_session(Client, revision, EVERYTHING) as (client, wire):
         listing = asyncio.create_task(lister(client))
         (params,) = await served(wire, [(["a", "b"], {})])
         assert params in (None, {}), "the first page has no cursor"
@@ -228,8 +226,7 @@ async def test_client_takes_a_list_without_pages(revision: str, lister: Lister) 
 async def test_client_sends_every_cursor_back_unchanged(revision: str, lister: Lister) -> None:
     cursors = ["", " ", "0", "null", "a=b&c=%20", "été\u0301\u2028\x00💡", "{}", "e" * 70_000]
 
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision, EVERYTHING)
+    async with raw_session(Client, revision, EVERYTHING) as (client, wire):
         listing = asyncio.create_task(lister(client))
         pages: list[tuple[list[str], Object]] = [(["x"], {"nextCursor": cursor}) for cursor in cursors]
         came = await served(wire, [*pages, (["x"], {})])
@@ -241,8 +238,7 @@ async def test_client_sends_every_cursor_back_unchanged(revision: str, lister: L
 @LISTERS
 async def test_client_starts_without_a_cursor_in_every_session(lister: Lister) -> None:
     for _ in range(2):
-        async with raw_server(Client) as (client, wire):
-            await handshake(client, wire, "2025-11-25", EVERYTHING)
+        async with raw_session(Client, "2025-11-25", EVERYTHING) as (client, wire):
             listing = asyncio.create_task(lister(client))
             (params,) = await served(wire, [(["a"], {"nextCursor": "halfway"})])
             assert params in (None, {})
@@ -252,8 +248,7 @@ async def test_client_starts_without_a_cursor_in_every_session(lister: Lister) -
 
 
 async def test_client_gives_up_on_endless_pages() -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, "2025-11-25", EVERYTHING)
+    async with raw_session(Client, "2025-11-25", EVERYTHING) as (client, wire):
         listing = asyncio.create_task(client.list_tools())
         await served(wire, [(["a"], {"nextCursor": "again"}), (["a"], {"nextCursor": "again"})])
         with pytest.raises(InvalidMessage, match="do not end"):
@@ -292,8 +287,7 @@ def test_client_takes_as_many_items_as_it_allows() -> None:
 
 
 async def test_client_refuses_a_next_cursor_that_is_not_text() -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, "2025-11-25", EVERYTHING)
+    async with raw_session(Client, "2025-11-25", EVERYTHING) as (client, wire):
         listing = asyncio.create_task(client.list_tools())
         await served(wire, [(["a"], {"nextCursor": 7})])
         with pytest.raises(InvalidMessage, match="nextCursor"):

@@ -32,7 +32,7 @@ from mcp_ref import (
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import Received, result_of
-from tests.raw_peers import Wire, connected_client, handshake, raw_server, served
+from tests.raw_peers import Wire, connected_client, raw_session, served
 from tests.settings import MODERN, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -363,8 +363,7 @@ def test_prompts_add_mistakes_of_the_author_raise() -> None:
 
 @REVISIONS
 async def test_client_get_prompt_fills_in_arguments(revision: str) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision, {"prompts": {}})
+    async with raw_session(Client, revision, {"prompts": {}}) as (client, wire):
         messages: list[JSON] = [
             {"role": "user", "content": {"type": "text", "text": "hi"}},
             {"role": "assistant", "content": {"type": "image", "data": "AP8=", "mimeType": "image/png"}},
@@ -393,8 +392,7 @@ async def test_client_refuses_invalid_prompts_results_and_goes_on(revision: str)
         [{"role": "user", "content": {"type": "video", "data": "AAAA"}}],
     ]
 
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision, {"prompts": {}})
+    async with raw_session(Client, revision, {"prompts": {}}) as (client, wire):
         for messages in wrong:
             with pytest.raises(InvalidMessage, match="messages"):
                 await served(client.get_prompt("p"), wire, {"messages": messages})
@@ -415,8 +413,7 @@ async def test_prompts_get_with_a_wrong_return_value_logs_the_name_of_the_prompt
 
 @REVISIONS
 async def test_client_prompts_errors_reach_the_program(revision: str) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision, {"prompts": {}})
+    async with raw_session(Client, revision, {"prompts": {}}) as (client, wire):
         getting = asyncio.create_task(client.get_prompt("absent"))
         asked = await wire.receive_object()
         error: Object = {"code": INVALID_PARAMS, "message": "Unknown prompt: absent"}

@@ -129,5 +129,4 @@ async def test_client_list_changed_reaches_the_program(revision: str, feature: s
     async with raw_server(lambda transport: Client(transport, **options)) as (client, wire):
         await handshake(client, wire, revision, {feature: {"listChanged": True}})
         await wire.send(notification(f"notifications/{feature}/list_changed"))
-        async with asyncio.timeout(PATIENCE):
-            await heard.wait()
+        await asyncio.wait_for(heard.wait(), PATIENCE)

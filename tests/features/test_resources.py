@@ -28,7 +28,7 @@ from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Objec
 from mcp_ref.lib.uri import MAX_URI_LENGTH
 from mcp_ref.revisions import LEGACY
 from tests.messages import Received, notification, result_of, stateless_request
-from tests.raw_peers import Wire, connected_client, handshake, raw_client, raw_server, served
+from tests.raw_peers import Wire, connected_client, raw_client, raw_session, served
 from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -479,8 +479,7 @@ async def test_resources_subscribe_number_is_bounded(monkeypatch: pytest.MonkeyP
 
 @REVISIONS
 async def test_client_read_resource_takes_text_and_bytes(revision: str) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision, {"resources": {}})
+    async with raw_session(Client, revision, {"resources": {}}) as (client, wire):
         text: Object = {"uri": "test://a", "text": "é"}
         blob: Object = {"uri": "test://b", "blob": "AP8=", "mimeType": "x/y"}
         result, asked = await served(client.read_resource("test://a"), wire, {"contents": [text, blob]})
@@ -493,8 +492,7 @@ async def test_client_read_resource_takes_text_and_bytes(revision: str) -> None:
 
 @REVISIONS
 async def test_client_read_resource_unknown_uri_and_invalid_results_raise(revision: str) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision, {"resources": {}})
+    async with raw_session(Client, revision, {"resources": {}}) as (client, wire):
         reading = asyncio.create_task(client.read_resource("test://a"))
         asked = await wire.receive_object()
         error: Object = {"code": -32002, "message": "Resource not found", "data": {"uri": "test://a"}}
@@ -510,8 +508,7 @@ async def test_client_read_resource_unknown_uri_and_invalid_results_raise(revisi
 
 @REVISIONS
 async def test_client_subscription_yields_updates_and_unsubscribes_at_its_end(revision: str) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision, {"resources": {"subscribe": True}})
+    async with raw_session(Client, revision, {"resources": {"subscribe": True}}) as (client, wire):
 
         async def watch() -> list[str]:
             async with client.subscribe("test://a") as updates:

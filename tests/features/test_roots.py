@@ -13,7 +13,7 @@ from mcp_ref.features.roots import path_of
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import Received, request
-from tests.raw_peers import connected_client, handshake, raw_server
+from tests.raw_peers import connected_client, handshake, raw_server, raw_session
 from tests.settings import MODERN, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -42,8 +42,7 @@ def test_client_roots_as_one_string_raises() -> None:
 @REVISIONS
 async def test_roots_list_has_only_the_roots_that_the_program_named(revision: str, tmp_path: Path) -> None:
     roots: list[Root | str | Path] = [Root("file:///home/user/a", "A"), "file:///home/user/b", tmp_path / "with space"]
-    async with raw_server(lambda t: Client(t, roots=roots, revision=revision)) as (client, wire):
-        await handshake(client, wire, revision)
+    async with raw_session(lambda t: Client(t, roots=roots, revision=revision), revision) as (_, wire):
         answer = await wire.ask("roots/list")
         listed: list[JSON] = [
             {"uri": "file:///home/user/a", "name": "A"},
@@ -56,8 +55,7 @@ async def test_roots_list_has_only_the_roots_that_the_program_named(revision: st
 @pytest.mark.spec("2024-11-05..2025-11-25/client/roots#root-list-changes-1")
 @REVISIONS
 async def test_roots_list_changed_is_sent_and_the_new_roots_are_listed(revision: str) -> None:
-    async with raw_server(lambda t: Client(t, roots=["file:///a"], revision=revision)) as (client, wire):
-        await handshake(client, wire, revision)
+    async with raw_session(lambda t: Client(t, roots=["file:///a"], revision=revision), revision) as (client, wire):
         await client.set_roots(["file:///b"])
         assert await wire.receive() == {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
         assert (await wire.ask("roots/list"))["result"] == {"roots": [{"uri": "file:///b"}]}

@@ -28,7 +28,7 @@ from mcp_ref.features.sampling import ModelHint, ModelPreferences, SamplingHandl
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY, Revision
 from tests.messages import request
-from tests.raw_peers import Wire, connected_client, handshake, raw_server
+from tests.raw_peers import Wire, connected_client, handshake, raw_server, raw_session
 from tests.settings import SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -70,8 +70,7 @@ async def test_sampling_create_message_reaches_the_model_and_its_message_returns
         seen.append(params)
         return await echo(params)
 
-    async with raw_server(lambda t: Client(t, sampling=model, revision=revision)) as (client, wire):
-        await handshake(client, wire, revision)
+    async with raw_session(lambda t: Client(t, sampling=model, revision=revision), revision) as (_, wire):
         params: Object = {
             "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}],
             "maxTokens": 7,
@@ -96,8 +95,7 @@ async def test_sampling_create_message_refused_by_the_user_is_error_minus_1() ->
     async def refuse(params: CreateMessageRequestParams) -> CreateMessageResult:
         raise ProtocolError(-1, "User rejected sampling request")
 
-    async with raw_server(lambda t: Client(t, sampling=refuse)) as (client, wire):
-        await handshake(client, wire)
+    async with raw_session(lambda t: Client(t, sampling=refuse)) as (_, wire):
         asked = await wire.ask("sampling/createMessage", {"messages": [], "maxTokens": 1})
         assert asked["error"] == {"code": -1, "message": "User rejected sampling request"}
 
@@ -107,8 +105,7 @@ async def test_sampling_create_message_failure_of_the_model_is_not_disclosed(cap
     async def broken(params: CreateMessageRequestParams) -> CreateMessageResult:
         raise RuntimeError("the key sk-123 was not accepted")
 
-    async with raw_server(lambda t: Client(t, sampling=broken)) as (client, wire):
-        await handshake(client, wire)
+    async with raw_session(lambda t: Client(t, sampling=broken)) as (_, wire):
         asked = await wire.ask("sampling/createMessage", {"messages": [], "maxTokens": 1})
         assert asked["error"] == {"code": -32603, "message": "Internal error"}
     caplog.clear()
@@ -116,8 +113,7 @@ async def test_sampling_create_message_failure_of_the_model_is_not_disclosed(cap
 
 @pytest.mark.spec("2025-11-25/client/sampling#tools-in-sampling-1")
 async def test_sampling_create_message_with_undeclared_tools_is_invalid_params() -> None:
-    async with raw_server(lambda t: Client(t, sampling=echo)) as (client, wire):
-        await handshake(client, wire)
+    async with raw_session(lambda t: Client(t, sampling=echo)) as (_, wire):
         tools: JSON = [{"name": "clock", "inputSchema": {"type": "object"}}]
         params: Object = {"messages": [{"role": "user", "content": TEXT}], "maxTokens": 1, "tools": tools}
         asked = await wire.ask("sampling/createMessage", params)
@@ -147,8 +143,7 @@ BAD_CONVERSATIONS: dict[str, list[JSON]] = {
 )
 @pytest.mark.parametrize("name", BAD_CONVERSATIONS)
 async def test_sampling_create_message_with_unmatched_tool_uses_is_invalid_params(name: str) -> None:
-    async with raw_server(lambda t: Client(t, sampling=echo, sampling_tools=True)) as (client, wire):
-        await handshake(client, wire)
+    async with raw_session(lambda t: Client(t, sampling=echo, sampling_tools=True)) as (_, wire):
         params: Object = {"messages": BAD_CONVERSATIONS[name], "maxTokens": 1}
         asked = await wire.ask("sampling/createMessage", params)
         assert asked["error"]["code"] == -32602
@@ -161,8 +156,7 @@ async def test_sampling_create_message_with_tools_may_return_a_tool_use() -> Non
         assert isinstance(params.messages[2].blocks[0], ToolResultContent)
         return CreateMessageResult("assistant", [ToolUseContent("u2", "clock", {})], "a-model", "toolUse")
 
-    async with raw_server(lambda t: Client(t, sampling=model, sampling_tools=True)) as (client, wire):
-        await handshake(client, wire)
+    async with raw_session(lambda t: Client(t, sampling=model, sampling_tools=True)) as (_, wire):
         params: Object = {
             "messages": GOOD_CONVERSATION,
             "maxTokens": 1,

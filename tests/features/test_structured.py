@@ -17,7 +17,7 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.jsonschema import SchemaError, compile_schema
 from mcp_ref.revisions import LEGACY, R2024_10_07, R2025_06_18, R2025_11_25, R2026_07_28
 from tests.messages import Received, request, result_of, shape_of, stateless_request
-from tests.raw_peers import Wire, connected_client, handshake, meet, raw_client, raw_server, reply
+from tests.raw_peers import Wire, connected_client, meet, raw_client, raw_server, raw_session, reply
 from tests.settings import DATA, MODERN, PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS, run
 
 KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
@@ -293,8 +293,7 @@ async def checked(schema: Object, *data: JSON) -> CallToolResult:
         calling = asyncio.create_task(client.call_tool("t"))
         structured: Object = {"structuredContent": data[0]} if data else {}
         await reply(wire, "tools/call", {"content": [], **structured})
-        async with asyncio.timeout(PATIENCE):
-            return await calling
+        return await asyncio.wait_for(calling, PATIENCE)
 
 
 @pytest.mark.spec("2026-07-28/server/tools#output-schema-2")
@@ -327,8 +326,7 @@ def test_client_refuses_structured_content_that_is_missing_or_invalid(schema: Ob
 
 @pytest.mark.parametrize("value", [0, "x", [], False], ids=repr)
 async def test_client_refuses_structured_content_that_is_not_an_object_before_2026_07_28(value: JSON) -> None:
-    async with raw_server(lambda transport: Client(transport)) as (client, wire):
-        await handshake(client, wire, capabilities={"tools": {}})
+    async with raw_session(lambda transport: Client(transport), capabilities={"tools": {}}) as (client, wire):
         calling = asyncio.create_task(client.call_tool("t"))
         await reply(wire, "tools/call", {"content": [], "structuredContent": value})
         with pytest.raises(InvalidMessage, match="structuredContent: expected an object"):

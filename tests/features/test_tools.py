@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal, NewType, TypedDict
 
@@ -39,7 +38,7 @@ from mcp_ref.lib.jsonschema import SchemaError, Validator, compile_schema
 from mcp_ref.revisions import LEGACY
 from tests import messages
 from tests.messages import Received, notification, request
-from tests.raw_peers import Wire, connected_client, handshake, raw_server, served
+from tests.raw_peers import Wire, connected_client, raw_session, served
 from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -700,16 +699,8 @@ async def test_tools_call_flood_runs_few_tools_at_a_time_and_refuses_the_rest(ki
 # ------------------------------------------------------------------------------------------------ the client
 
 
-@contextlib.asynccontextmanager
-async def client_of_tools(revision: str = "2025-11-25") -> AsyncIterator[tuple[Client, Wire]]:
-    """Give a connected client and its raw server, which declares tools."""
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision, {"tools": {}})
-        yield client, wire
-
-
 async def test_client_prefers_the_content_of_a_result_that_has_two_forms() -> None:
-    async with client_of_tools("2024-10-07") as (client, wire):
+    async with raw_session(Client, "2024-10-07", {"tools": {}}) as (client, wire):
         both: Object = {"content": [text("new")], "toolResult": "old"}
         result, _ = await served(client.call_tool("add"), wire, both)
         assert result.text == "new"
@@ -717,7 +708,7 @@ async def test_client_prefers_the_content_of_a_result_that_has_two_forms() -> No
 
 @REVISIONS
 async def test_client_call_tool_returns_the_result(revision: str) -> None:
-    async with client_of_tools(revision) as (client, wire):
+    async with raw_session(Client, revision, {"tools": {}}) as (client, wire):
         sent: Object = {"content": [text("3"), text("three")], "structuredContent": {"\u03a3": 3}}
         if revision == "2024-10-07":
             sent = {"toolResult": {"\u03a3": 3}}
@@ -730,7 +721,7 @@ async def test_client_call_tool_returns_the_result(revision: str) -> None:
 @pytest.mark.spec("2025-11-25/server/tools#error-handling-1")
 @pytest.mark.parametrize("revision", NAMES[1:])
 async def test_client_call_tool_returns_tool_errors_and_raises_protocol_errors(revision: str) -> None:
-    async with client_of_tools(revision) as (client, wire):
+    async with raw_session(Client, revision, {"tools": {}}) as (client, wire):
         sent: Object = {"content": [text("no such city")], "isError": True}
         result, _ = await served(client.call_tool("t"), wire, sent)
         assert result.is_error and result.text == "no such city"
@@ -752,7 +743,7 @@ async def test_client_call_tool_checks_structured_content_against_the_listed_sch
     tool: Object = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}
     structures: list[JSON] = [{}, {"n": "1"}, None, [1]]
     wrong: list[Object] = [{"content": [], "structuredContent": each} for each in structures]
-    async with client_of_tools(revision) as (client, wire):
+    async with raw_session(Client, revision, {"tools": {}}) as (client, wire):
         await served(client.list_tools(), wire, {"tools": [tool]})
         for each in [*wrong, Object(content=[]), Object(content=[text('{"n": 1}')])]:
             with pytest.raises(InvalidMessage):
@@ -768,7 +759,7 @@ async def test_client_call_tool_checks_structured_content_against_the_listed_sch
 async def test_client_call_tool_refuses_invalid_results_and_goes_on(revision: str) -> None:
     wrong: list[JSON] = [None, {}, "x", [3], [{}], [{"type": "text"}], [{"type": "text", "text": 3}], [{"text": "x"}]]
 
-    async with client_of_tools(revision) as (client, wire):
+    async with raw_session(Client, revision, {"tools": {}}) as (client, wire):
         for content in wrong:
             with pytest.raises(InvalidMessage, match="content"):
                 await served(client.call_tool("t"), wire, {"content": content})
@@ -779,7 +770,7 @@ async def test_client_call_tool_refuses_invalid_results_and_goes_on(revision: st
 @pytest.mark.spec("2025-11-25/server/tools#tool-1")
 @pytest.mark.parametrize("schema", [None, "object", [], 3])
 async def test_client_list_tools_refuses_an_input_schema_that_is_not_an_object(schema: JSON) -> None:
-    async with client_of_tools() as (client, wire):
+    async with raw_session(Client, capabilities={"tools": {}}) as (client, wire):
         with pytest.raises(InvalidMessage, match="inputSchema"):
             await served(client.list_tools(), wire, {"tools": [{"name": "t", "inputSchema": schema}]})
 
@@ -796,7 +787,7 @@ async def test_client_list_tools_refuses_an_input_schema_that_is_not_an_object(s
 async def test_client_ignores_tool_annotations(revision: str, annotations: Object) -> None:
     # The hints reach the program, for people to see. The messages are the same with every hint: no call is served
     # from a cache because the tool is "read-only", or sent again because the tool is "idempotent".
-    async with client_of_tools(revision) as (client, wire):
+    async with raw_session(Client, revision, {"tools": {}}) as (client, wire):
         tool: Object = {"name": "t", "inputSchema": {"type": "object"}, "annotations": annotations}
         (listed,), _ = await served(client.list_tools(), wire, {"tools": [tool]})
         assert listed.annotations is not None
@@ -814,8 +805,7 @@ async def test_client_ignores_tool_annotations(revision: str, annotations: Objec
 @pytest.mark.spec("2024-11-05..2025-11-25/server/tools#security-considerations-8")
 @REVISIONS
 async def test_client_call_tool_timeout(revision: str) -> None:
-    async with raw_server(lambda transport: Client(transport, timeout=5)) as (client, wire):
-        await handshake(client, wire, revision, {"tools": {}})
+    async with raw_session(lambda transport: Client(transport, timeout=5), revision, {"tools": {}}) as (client, wire):
         with pytest.raises(RequestTimeout):
             await client.call_tool("t", timeout=0.01)
         asked = await wire.receive_object()

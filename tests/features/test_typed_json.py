@@ -29,7 +29,7 @@ from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import REVISIONS
 from tests.forked_python import quick_python
 from tests.messages import request, result_of
-from tests.raw_peers import connected_client, handshake, raw_server, reply
+from tests.raw_peers import connected_client, raw_session, reply
 from tests.settings import SERVER_TRANSPORTS
 
 KINDS = pytest.mark.parametrize("kind", [kind for kind in SERVER_TRANSPORTS if kind in ("memory", "stdio", "http")])
@@ -157,8 +157,7 @@ RESULTS: list[tuple[Object, Any, object]] = [
 
 @pytest.mark.parametrize(("result", "returns", "expected"), RESULTS, ids=lambda value: str(value)[:80])
 async def test_call_tool_reads_results_of_other_servers(result: Object, returns: Any, expected: object) -> None:
-    async with raw_server(lambda t: Client(t, revision="2025-11-25")) as (client, wire):
-        await handshake(client, wire, "2025-11-25", {"tools": {}})
+    async with raw_session(lambda t: Client(t, revision="2025-11-25"), "2025-11-25", {"tools": {}}) as (client, wire):
         calling = asyncio.create_task(client.call_tool("t", returns=returns))
         await reply(wire, "tools/call", {"content": [], **result})
         if isinstance(expected, str):

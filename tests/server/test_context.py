@@ -369,8 +369,7 @@ async def test_cancelled_tool_may_clean_up_and_sends_nothing_more(kind: str) -> 
         await wire.send(calling("wait", _meta={"progressToken": "t"}))
         assert (await wire.receive_object())["method"] == "notifications/message"
         await wire.send(notification("notifications/cancelled", {"requestId": "q"}))
-        async with asyncio.timeout(PATIENCE):
-            await tidied.wait()
+        await asyncio.wait_for(tidied.wait(), PATIENCE)
         await wire.nothing_more()
 
 

@@ -33,7 +33,7 @@ from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, MAX_
 from mcp_ref.revisions import LEGACY, revision_named
 from tests.forked_python import python
 from tests.messages import Received, notification, request
-from tests.raw_peers import connected_client, handshake, raw_client, raw_server, served
+from tests.raw_peers import connected_client, handshake, raw_client, raw_server, raw_session, served
 from tests.settings import PATIENCE, SERVER_TRANSPORTS
 
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
@@ -223,8 +223,7 @@ async def test_client_refuses_malformed_results_or_reads_them_as_annotated_and_g
 ) -> None:
     call, promised, valid = RESULTS[method]
 
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, revision, EVERYTHING)
+    async with raw_session(Client, revision, EVERYTHING) as (client, wire):
         found, asked = await served(call(client), wire, valid)
         assert asked["method"] == method and has_type(found, promised)
         refused = 0
@@ -281,8 +280,7 @@ async def test_client_refuses_a_malformed_initialize_result(caplog: pytest.LogCa
 async def test_client_survives_every_output_schema_in_tools_list(
     schema: Object, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with raw_server(Client) as (client, wire):
-        await handshake(client, wire, "2025-11-25", EVERYTHING)
+    async with raw_session(Client, "2025-11-25", EVERYTHING) as (client, wire):
         for _ in range(2):
             tool: Object = {"name": "t", "inputSchema": schema, "outputSchema": schema}
             with contextlib.suppress(InvalidMessage):
@@ -441,8 +439,7 @@ async def test_malformed_requests_to_a_client_are_invalid_params(
             roots=[],
         )
 
-    async with raw_server(client_of) as (client, wire):
-        await handshake(client, wire)
+    async with raw_session(client_of) as (_, wire):
         good = await wire.ask(method, valid)
         assert "result" in good, good
         for params in wrong_shapes(valid):

@@ -23,8 +23,7 @@ async def lives(client: Client, wire: Wire) -> None:
     """Check that the client still sends a request and takes the response, and has sent nothing else."""
     ping = asyncio.create_task(client.ping())
     await wire.send(answer(await asked_for(wire, "server/discover"), discovered()))
-    async with asyncio.timeout(PATIENCE):
-        await ping
+    await asyncio.wait_for(ping, PATIENCE)
 
 
 @pytest.mark.parametrize("method", ASKED)
@@ -88,8 +87,7 @@ async def test_malformed_input_requests_are_refused_or_served(caplog: pytest.Log
             if receiving.done():
                 again += 1
                 await wire.send(answer(receiving.result(), {"resultType": "complete", "content": []}))
-                async with asyncio.timeout(PATIENCE):
-                    await calling
+                await asyncio.wait_for(calling, PATIENCE)
                 continue
             receiving.cancel()
             assert isinstance(calling.exception(), InvalidMessage), (calling, wrong)

@@ -68,8 +68,7 @@ async def round_robin(programs: Sequence[Program], served: list[int]) -> AsyncIt
     proxy = await asyncio.start_server(forward, "127.0.0.1", 0)
     async with proxy:
         yield f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}/mcp"
-        async with asyncio.timeout(PATIENCE):
-            await asyncio.gather(*under_way)
+        await asyncio.wait_for(asyncio.gather(*under_way), PATIENCE)
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:

@@ -157,8 +157,7 @@ async def test_require_in_a_task_is_a_failed_task() -> None:
 
 async def closed(reply: Reply) -> list[dict[str, str]]:
     """Wait until a stream ends, and return its events."""
-    async with asyncio.timeout(PATIENCE):
-        return await reply.events()
+    return await asyncio.wait_for(reply.events(), PATIENCE)
 
 
 async def test_listening_stream_closes_when_the_token_expires_and_opens_again_with_a_new_one() -> None:

@@ -43,8 +43,7 @@ class Work:
     ended: asyncio.Queue[str]
 
     async def has(self, queue: asyncio.Queue[str]) -> str:
-        async with asyncio.timeout(PATIENCE):
-            return await queue.get()
+        return await asyncio.wait_for(queue.get(), PATIENCE)
 
 
 def at_work(**options: object) -> Work:
@@ -836,8 +835,7 @@ async def test_task_that_begins_while_the_http_server_stops_is_stopped() -> None
     await eventually(lambda: site._endpoint.table.is_closing)
     work.go.set()  # the site is closed, and answers under way have their grace
     assert (await web.take(reply)).status == 200
-    async with asyncio.timeout(PATIENCE):
-        await stopping
+    await asyncio.wait_for(stopping, PATIENCE)
     assert work.ended.get_nowait() == "late" and work.server.tasks.live == {}
     await web.close()
 

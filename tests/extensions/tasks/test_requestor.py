@@ -39,7 +39,7 @@ from mcp_ref.jsonrpc import bounded_waits
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import R2026_07_28
 from tests.messages import request
-from tests.raw_peers import Wire, answer, handshake, raw_server, served
+from tests.raw_peers import Wire, answer, handshake, raw_server, raw_session, served
 from tests.settings import PATIENCE
 
 ERAS = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -108,8 +108,7 @@ class Work:
             return TextContent((await context.sample("hello", max_tokens=5, as_task=True, timeout=0.2)).text)
 
     async def has(self, queue: asyncio.Queue[str]) -> str:
-        async with asyncio.timeout(PATIENCE):
-            return await queue.get()
+        return await asyncio.wait_for(queue.get(), PATIENCE)
 
 
 async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
@@ -289,8 +288,7 @@ ELICITATION: Object = {
 @contextlib.asynccontextmanager
 async def client_of_tasks() -> AsyncIterator[tuple[Client, Wire]]:
     """Give a connected client, and its raw server, which declares tasks."""
-    async with raw_server(partial(Client, revision="2025-11-25")) as (client, wire):
-        await handshake(client, wire, capabilities=TASKS)
+    async with raw_session(partial(Client, revision="2025-11-25"), capabilities=TASKS) as (client, wire):
         yield client, wire
 
 
@@ -598,8 +596,7 @@ async def test_a_client_serves_tasks_like_a_server() -> None:
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-support-and-handling-1")
 async def test_a_client_that_has_not_said_so_answers_as_ever() -> None:
-    async with raw_server(partial(Client, revision="2025-11-25", sampling=model)) as (client, wire):
-        await handshake(client, wire)
+    async with raw_session(partial(Client, revision="2025-11-25", sampling=model)) as (_, wire):
         say: Object = {"messages": [], "maxTokens": 5, "task": {"ttl": 60_000}}
         assert (await wire.ask("sampling/createMessage", say))["result"]["model"] == "m"
         assert (await wire.ask("tasks/list"))["error"]["code"] == -32601
@@ -607,8 +604,7 @@ async def test_a_client_that_has_not_said_so_answers_as_ever() -> None:
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#related-task-metadata-1")
 async def test_the_answer_to_a_question_of_a_task_says_that_it_is_the_tasks() -> None:
-    async with raw_server(partial(Client, revision="2025-11-25", elicitation=user)) as (client, wire):
-        await handshake(client, wire)
+    async with raw_session(partial(Client, revision="2025-11-25", elicitation=user)) as (_, wire):
         tag: Object = {RELATED_TASK: {"taskId": "t"}}
         form: Object = {"mode": "form", "message": "Name?", "requestedSchema": FORM, "_meta": tag}
         assert (await wire.ask("elicitation/create", form))["result"]["_meta"] == tag
