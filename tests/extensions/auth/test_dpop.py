@@ -6,11 +6,11 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 
 from mcp_ref import (
-    AuthorizationCode,
     AuthorizationError,
     Client,
     ClientCredentials,
@@ -20,6 +20,7 @@ from mcp_ref import (
     MemoryStore,
     Principal,
     Protection,
+    Server,
     TokenRefused,
     es256_signer,
 )
@@ -50,7 +51,7 @@ from tests.basic.authorization.protected_server import (
     notes,
     protection,
 )
-from tests.extensions.auth.test_client_credentials import PEM, token_requests
+from tests.extensions.auth.test_client_credentials import PEM, declared, read, token_requests
 from tests.protected_servers import World, protected, status
 from tests.raw_http_client import Reply, Talk, Web, served_over_http
 
@@ -101,16 +102,11 @@ class Bound:
             await rest
 
 
-def login(world: World, **options: object) -> AuthorizationCode:
-    """Return an authorization that asks for bound tokens."""
-    return AuthorizationCode(**{"open_browser": world.browse, "dpop": DpopKey(), **options})  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("revision", [R2025_11_25, R2026_07_28], ids=str)
 async def test_dpop_client_sends_another_proof_with_each_request(revision: Revision) -> None:
     async with protected() as world:
         bound = Bound(world)
-        async with Client(world.url, revision=revision, authorization=login(world)) as client:
+        async with Client(world.url, revision=revision, authorization=world.login(dpop=DpopKey())) as client:
             for _ in range(3):
                 assert (await client.call_tool("read")).text == "read"
         assert len(bound.proofs) > 4 and len({str(claims["jti"]) for _, claims in bound.proofs}) == len(bound.proofs)
@@ -121,15 +117,14 @@ async def test_dpop_client_sends_another_proof_with_each_request(revision: Revis
 async def test_dpop_client_declares_the_extension() -> None:
     async with protected() as world:
         Bound(world)
-        async with Client(world.url, revision=R2026_07_28, authorization=login(world)) as client:
-            await client.call_tool("read")
-        assert "io.modelcontextprotocol/auth/dpop" in world.mcp.requests("/mcp")[-1].values["params"]
+        await read(world, world.login(dpop=DpopKey()))
+        assert "io.modelcontextprotocol/auth/dpop" in declared(world)
 
 
 async def test_dpop_client_repeats_each_request_once_with_the_nonce() -> None:
     async with protected() as world:
         bound = Bound(world, "n1")
-        async with Client(world.url, revision=R2026_07_28, authorization=login(world)) as client:
+        async with Client(world.url, revision=R2026_07_28, authorization=world.login(dpop=DpopKey())) as client:
             await client.call_tool("read")
             first = len(bound.proofs)
             bound.nonce = "n2"
@@ -144,8 +139,7 @@ async def test_dpop_client_credentials_make_another_assertion_with_the_nonce() -
     async with protected() as world:
         bound = Bound(world, "n1")
         login = ClientCredentials("reports", signer=es256_signer(PEM), dpop=DpopKey())
-        async with Client(world.url, revision=R2026_07_28, authorization=login) as client:
-            assert (await client.call_tool("read")).text == "read"
+        assert await read(world, login) == "read"
         assertions = [form["client_assertion"] for form in token_requests(world)]
         assert len(assertions) == len(set(assertions)) == 2 and bound.issued == 1
         assert {*login.extensions} == {"io.modelcontextprotocol/oauth-client-credentials", DpopKey.extension}
@@ -163,7 +157,7 @@ async def test_dpop_client_takes_over_the_nonce_of_a_response() -> None:
 async def test_dpop_client_gives_up_if_the_server_refuses_every_nonce() -> None:
     async with protected() as world:
         Bound(world)
-        async with Client(world.url, revision=R2026_07_28, authorization=login(world)) as client:
+        async with Client(world.url, revision=R2026_07_28, authorization=world.login(dpop=DpopKey())) as client:
             await client.call_tool("read")
             asked, opened = len(world.mcp.seen), len(world.opened)
             fields = ("WWW-Authenticate", write_challenge("DPoP", error="use_dpop_nonce")), ("DPoP-Nonce", "n")
@@ -179,16 +173,14 @@ async def test_dpop_client_gives_up_if_the_authorization_server_refuses_every_no
         Bound(world)
         world.auth.always("/token", status(400, {"error": "use_dpop_nonce"}, ("DPoP-Nonce", "n")))
         with pytest.raises(TokenRefused, match="use_dpop_nonce"):
-            async with Client(world.url, authorization=login(world)):
-                pass
+            await read(world, world.login(dpop=DpopKey()))
         assert len(world.auth.requests("/token")) == 2
 
 
 async def test_dpop_client_refuses_a_token_that_is_not_bound() -> None:
     async with protected() as world:  # a server that ignores the proof
         with pytest.raises(TokenRefused, match="type that this client cannot use"):
-            async with Client(world.url, authorization=login(world)):
-                pass
+            await read(world, world.login(dpop=DpopKey()))
         assert not world.mcp.requests_with_tokens
 
 
@@ -196,17 +188,14 @@ async def test_client_without_dpop_refuses_a_bound_token() -> None:
     async with protected() as world:
         world.auth.token_response = {"token_type": "DPoP"}
         with pytest.raises(TokenRefused, match="type that this client cannot use"):
-            async with Client(world.url, authorization=login(world, dpop=None)):
-                pass
+            await read(world, world.login())
 
 
 async def test_dpop_client_uses_stored_tokens_again_with_the_same_key() -> None:
     async with protected() as world:
         bound, store = Bound(world), MemoryStore()
         for _ in range(2):
-            options = {"store": store, "dpop": DpopKey(PEM)}
-            async with Client(world.url, authorization=login(world, **options)) as client:
-                await client.call_tool("read")
+            await read(world, world.login(store=store, dpop=DpopKey(PEM)))
         assert bound.issued == len(world.opened) == 1
 
 
@@ -257,12 +246,13 @@ def _without_none(members: dict[str, JSON]) -> dict[str, JSON]:
     return {name: value for name, value in members.items() if value is not None}
 
 
-def bound_tokens(jkt: JSON = KEY.public.thumbprint) -> Tokens:
-    """Return a verifier with the token `good`, which is bound to a key, and `free`, which is not."""
-    tokens = Tokens()
+def checked(
+    dpop: DpopCheck | None, jkt: JSON = KEY.public.thumbprint, server: Server | None = None
+) -> AbstractAsyncContextManager[Web]:
+    """Serve notes to the holders of the token `good`, which is bound to a key, and `free`, which is not."""
+    tokens = Tokens("free")
     tokens.grant("good", claims={"cnf": {"jkt": jkt}})
-    tokens.grant("free")
-    return tokens
+    return served_over_http(server or notes()[0], authorization=protection(tokens, dpop=dpop))
 
 
 async def ask(web: Web, *proofs: str, token: str = "good", scheme: str = "DPoP") -> Reply:
@@ -301,7 +291,7 @@ def test_dpop_check_accepts_the_proof_of_the_standard(monkeypatch: pytest.Monkey
 
 
 async def test_protection_accepts_a_good_proof_and_refuses_it_the_second_time() -> None:
-    async with served_over_http(notes()[0], authorization=protection(bound_tokens(), dpop=DpopCheck())) as web:
+    async with checked(DpopCheck()) as web:
         good = proof()
         assert (await ask(web, good)).status == 200
         again = await ask(web, good)
@@ -311,7 +301,7 @@ async def test_protection_accepts_a_good_proof_and_refuses_it_the_second_time() 
 
 @pytest.mark.parametrize("htu", ["HTTPS://MCP.example:443/mcp?query", "https://mcp.example/mcp#f"])
 async def test_protection_accepts_other_spellings_of_the_url_in_a_proof(htu: str) -> None:
-    async with served_over_http(notes()[0], authorization=protection(bound_tokens(), dpop=DpopCheck())) as web:
+    async with checked(DpopCheck()) as web:
         assert (await ask(web, proof(htu=htu))).status == 200
 
 
@@ -349,21 +339,21 @@ BAD: dict[str, Callable[[], str]] = {
 @pytest.mark.parametrize("bad", BAD)
 async def test_protection_refuses_a_bad_proof(bad: str) -> None:
     server, calls = notes()
-    async with served_over_http(server, authorization=protection(bound_tokens(), dpop=DpopCheck())) as web:
+    async with checked(DpopCheck(), server=server) as web:
         reply = await ask(web, BAD[bad]())
         assert reply.status == 401 and errors(reply)["dpop"] == "invalid_dpop_proof"
     assert not calls
 
 
 async def test_protection_refuses_other_numbers_of_proofs_than_one() -> None:
-    async with served_over_http(notes()[0], authorization=protection(bound_tokens(), dpop=DpopCheck())) as web:
+    async with checked(DpopCheck()) as web:
         assert (await ask(web)).status == 401
         assert (await ask(web, proof(), proof())).status in (400, 401)
 
 
 @pytest.mark.parametrize("jkt", ["x", None, 1, ["x"], "\u00e9"])
 async def test_protection_refuses_the_proof_of_another_key(jkt: JSON) -> None:
-    async with served_over_http(notes()[0], authorization=protection(bound_tokens(jkt), dpop=DpopCheck())) as web:
+    async with checked(DpopCheck(), jkt) as web:
         reply = await ask(web, proof())
         assert reply.status == 401 and errors(reply)["dpop"] == "invalid_token"
 
@@ -371,8 +361,7 @@ async def test_protection_refuses_the_proof_of_another_key(jkt: JSON) -> None:
 @pytest.mark.parametrize("is_on", [True, False])
 @pytest.mark.attack("A1")
 async def test_protection_refuses_a_bound_token_as_bearer_and_an_unbound_one_as_dpop(is_on: bool) -> None:
-    guard = protection(bound_tokens(), dpop=DpopCheck() if is_on else None)
-    async with served_over_http(notes()[0], authorization=guard) as web:
+    async with checked(DpopCheck() if is_on else None) as web:
         assert (await ask(web, proof(), scheme="Bearer")).status == 401
         assert (await ask(web, proof(), token="free")).status == 401
         assert (await bearer(web, "free").post(modern_call("whoami"))).status == 200
@@ -394,8 +383,7 @@ async def test_remembered_token_is_refused_with_the_other_scheme() -> None:
 
 
 async def test_protection_that_requires_dpop_refuses_bearer_tokens() -> None:
-    guard = protection(bound_tokens(), dpop=DpopCheck(required=True))
-    async with served_over_http(notes()[0], authorization=guard) as web:
+    async with checked(DpopCheck(required=True)) as web:
         reply = await bearer(web, "free").post(modern_call("whoami"))
         assert reply.status == 401 and errors(reply) == {"dpop": "invalid_token"}
         assert "ES256" in challenges(reply)[0].parameters["algs"]
@@ -403,8 +391,7 @@ async def test_protection_that_requires_dpop_refuses_bearer_tokens() -> None:
 
 
 async def test_protection_demands_its_nonce() -> None:
-    guard = protection(bound_tokens(), dpop=DpopCheck(nonce_key=b"k" * 32))
-    async with served_over_http(notes()[0], authorization=guard) as web:
+    async with checked(DpopCheck(nonce_key=b"k" * 32)) as web:
         for claims in ({}, {"nonce": "guessed"}, {"nonce": 1}):
             reply = await ask(web, proof(**claims))
             assert reply.status == 401 and errors(reply)["dpop"] == "use_dpop_nonce"
@@ -483,7 +470,7 @@ async def test_dpop_client_and_protection_agree() -> None:
                 await rest
 
         world.mcp.always("/mcp", handle)
-        async with Client(world.url, authorization=login(world)) as client:
+        async with Client(world.url, authorization=world.login(dpop=DpopKey())) as client:
             await client.call_tool("whoami")
             await client.call_tool("whoami")
         await app.close()
