@@ -3,13 +3,14 @@
 A wait is an `await`, `async with` or `async for` of an asyncio object or of an object that the caller has given, such
 as a handler, and a call that blocks its thread. A call of a coroutine function of the package needs no entry, because
 its own waits have entries. `find_waits` decides by the function's name, so a name that other objects have too
-(`FOREIGN`) needs an entry, and so does a name that is also a plain function which returns an awaitable. A sleep needs
-an entry in a `while` loop only.
+(`FOREIGN`) needs an entry, and so does a name that is also a plain function which returns an awaitable. A sleep, and an
+`asyncio.wait` whose time limit is a constant, need an entry in a `while` loop only.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,8 @@ FOLLOWED = {"request", "connect", "open", "call", "_serve", "drain"}
 """Names of coroutine functions that plain functions have too, which only return the coroutine of such a function."""
 TIME_LIMITS = {"timeout", "timeout_at", "time_limit"}
 """Names of functions whose context managers limit the waits within them, and do not wait themselves."""
+LIMITED = re.compile(r"timeout=([A-Z_]+|[0-9.]+)[,)]")
+"""The time limit of a call that has a constant one."""
 BLOCKING = {"acquire", "wait", "result", "communicate", "readline", "recv", "recvfrom", "sendall", "accept", "select",
             "run_until_complete"}  # fmt: skip
 BLOCKING_WITHOUT_ARGUMENTS = {"join", "get"}
@@ -36,8 +39,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The authorizer ends it; a flow without waiters is cancelled.",
     ("basic/authorization/client.py", "ServerGrant._wait", "asyncio.shield(flow.task)"):
         "The flow ends it; the request that waits can be cancelled without the flow.",
-    ("basic/authorization/client.py", "ServerGrant._wait", "asyncio.wait([flow.task], timeout=CANCEL_SECONDS)"):
-        "It has the time limit `CANCEL_SECONDS`.",
     ("basic/authorization/client_registration.py", "Clients._registered", "self.store.get(f'client|{issuer}')"):
         "The store ends it: those of the package read memory or a small file, and others are the program's.",
     ("basic/authorization/client_registration.py", "Clients.begin",
@@ -126,16 +127,12 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It is the handshake of `ServerSession`, which waits for nothing.",
     ("bridge/front.py", "FrontCatalog._discover", "handler(params, context)"):
         "It is `Catalog.discover`, which waits for nothing.",
-    ("bridge/held.py", "HeldCall._collect", "asyncio.wait([self._task], timeout=QUIET_SECONDS)"):
-        "It has a time limit, and the loop has `MAX_WAITS` turns.",
     ("bridge/held.py", "HeldCall._proceed", "self._changed.wait()"):
         "The end of the server's call, or its next input request; the client can cancel its request.",
     ("bridge/held.py", "HeldCall._proceed", "self._task.result()"):
         "It is done.",
     ("bridge/held.py", "HeldCall._response_to", "request.response"):
         "`HeldCall.expire` ends it, after 15 minutes at the latest, and the end of the server's call ends it too.",
-    ("bridge/held.py", "HeldCall.wait_ended", "asyncio.wait([self._task], timeout=1.0)"):
-        "It has a time limit of one second.",
     ("bridge/held.py", "HeldCalls.close", "asyncio.gather(*(call.wait_ended() for call in calls))"):
         "See `HeldCall.wait_ended`.",
     ("bridge/relay.py", "Relay._call_legacy_server", "call.run(send(call))"):
@@ -253,8 +250,6 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("client/sync.py", "Synchronous.run", "future.result()"):
         "The end of the call ends it; the end of the loop cancels every call, also one that reaches the loop "
         "too late.",
-    ("client/tools.py", "ToolCalls.close", "asyncio.wait(self._cancellations, timeout=1.0)"):
-        "It has a time limit of 1 second.",
     ("demo/authorization.py", "authorization", "await start_server(serve_issuer)"):
         "Entering it does not wait, and leaving it has the time limits of `HttpServer.close`.",
     ("demo/authorization.py", "authorization", "await start_server(serve_mcp)"):
@@ -311,10 +306,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has a time limit.",
     ("extensions/tasks/shared_tasks.py", "SharedTasks._watch", "self._wake.wait()"):
         "The next renewal ends it, a third of a lease later.",
-    ("extensions/tasks/shared_tasks.py", "SharedTasks.close", "asyncio.wait([saving], timeout=FLUSH_SECONDS)"):
-        "It has a time limit.",
-    ("extensions/tasks/shared_tasks.py", "SharedTasks.close", "asyncio.wait(tasks, timeout=FLUSH_SECONDS)"):
-        "It has a time limit.",
     ("extensions/tasks/shared_tasks.py", "SharedTasks.wait_change", "asyncio.wait([changed], timeout=seconds)"):
         "It has a time limit.",
     ("extensions/tasks/live_task.py", "LiveTask.request_input", "response"):
@@ -327,8 +318,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The end of the task ends it, or the cancellation of the `tasks/result` request.",
     ("extensions/tasks/receiver.py", "Tasks.call_tool", "work(context)"):
         "The author's handler ends it, or the cancellation of the request.",
-    ("extensions/tasks/receiver.py", "Tasks.close", "asyncio.wait(self._running, timeout=STOP_GRACE_SECONDS)"):
-        "It has the time limit `STOP_GRACE_SECONDS`.",
     ("extensions/tasks/receiver.py", "Tasks.result", "asyncio.sleep(self.poll_interval / 1000)"):
         "The end or the expiry of the task in the store ends the loop, or the cancellation of the request.",
     ("extensions/tasks/receiver.py", "Tasks.start", "asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)"):
@@ -488,8 +477,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has the time limit `grace`.",
     ("jsonrpc/dispatcher.py", "Dispatcher.finish", "asyncio.wait(self._tasks, timeout=left)"):
         "It has the time limit `grace`.",
-    ("jsonrpc/bounded_waits.py", "end_handlers", "asyncio.wait([ended], timeout=CANCEL_SECONDS)"):
-        "It has the time limit `CANCEL_SECONDS`.",
     ("jsonrpc/requester.py", "Requester.batch", "asyncio.gather(*tasks, return_exceptions=True)"):
         "Each task ends with its own request.",
     ("jsonrpc/requester.py", "Requester.request", "pending.arrival"):
@@ -546,8 +533,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The end of the body, `HttpLimits.body_time` or the end of the connection ends it.",
     ("lib/http/connections.py", "Connections.wait_closed", "self._all_closed.wait()"):
         "It has a time limit.",
-    ("lib/http/response.py", "ClientConnection.close", "asyncio.wait([self._closed], timeout=1.0)"):
-        "It has a time limit of 1 second.",
     ("lib/http/response.py", "ClientConnection.read_head", "self.arrival()"):
         "Bytes or the end of the connection end it, or the time limit `head_time` or `idle` of its caller.",
     ("lib/http/response.py", "HttpResponse._read_piece", "self.connection.arrival()"):
@@ -571,8 +556,6 @@ WAITS: dict[tuple[str, str, str], str] = {
      "ssl=self._tls, ssl_handshake_timeout=self._connections.limits.head_time if self._tls else None, "
      "ssl_shutdown_timeout=LINGER_SECONDS if self._tls else None)"):
         "Without TLS it ends at once; a TLS handshake has the time limit `HttpLimits.head_time`.",
-    ("lib/http/server.py", "HttpServer.close", "asyncio.wait(tasks, timeout=CANCEL_SECONDS)"):
-        "It has the time limit `CANCEL_SECONDS`.",
     ("lib/http/server.py", "end_tasks", "asyncio.wait(tasks)"):
         "All tasks are cancelled, and none of them suppresses the cancellation.",
     ("lib/http/server.py", "start_server",
@@ -584,8 +567,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The wait schedules the passing-on of the turn, which schedules itself again for as long as a message waits.",
     ("lib/turns.py", "turn_for", "turns.wait()"):
         "See `Turns._wait_in`.",
-    ("server/announcements.py", "OpenSubscriptions.end", "asyncio.wait(serving, timeout=SUBSCRIPTION_END_SECONDS)"):
-        "It has the time limit `SUBSCRIPTION_END_SECONDS`.",
     ("server/context.py", "Context._until_cancelled", "coroutine"):
         "The context's own method ends it, or the cancellation of the request.",
     ("server/broadcast.py", "Broadcaster._deliver", "self._received.get()"):
@@ -602,8 +583,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It reads a context variable, and does not wait.",
     ("server/broadcast.py", "Broadcaster.stop", "self._published.wait()"):
         "It has the time limit `STOP_SECONDS`.",
-    ("server/broadcast.py", "Broadcaster.stop", "asyncio.wait(self._tasks, timeout=STOP_SECONDS)"):
-        "It has a time limit.",
     ("server/http.py", "HttpApp._start_and_handle", "rest"):
         "The handler ends it, or the HTTP server cancels its task.",
     ("server/http.py", "HttpApp.finish_requests",
@@ -629,8 +608,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The author's context manager ends it: `_task` is leaving it.",
     ("server/lifespan.py", "Lifespan.leave", "asyncio.wait([task])"):
         "The author's context manager ends it: `_task` is leaving it.",
-    ("server/main.py", "_end_tasks", "asyncio.wait(tasks, timeout=STOP_SECONDS)"):
-        "It has the time limit `STOP_SECONDS`.",
     ("server/main.py", "run_program", "asyncio.run(until_terminated())"):
         "The end of `serve` ends it, or SIGINT or SIGTERM.",
     ("server/middleware.py", "_wrap.serve", "middleware(ServedRequest(method, params), context, proceed)"):
@@ -904,11 +881,11 @@ def _blocks(call: ast.Call) -> bool:
 
 
 def _follows(value: ast.expr, own: set[str], repeated: bool) -> bool:
-    """Return True if the wait is a call of the package itself, a time limit, or a single sleep."""
+    """Return True if the wait is a call of the package itself, a time limit, or a single sleep or limited wait."""
     if not isinstance(value, ast.Call):
         return False
     name = ast.unparse(value.func)
-    if name == "asyncio.sleep":
+    if name == "asyncio.sleep" or (name == "asyncio.wait" and LIMITED.search(ast.unparse(value))):
         return not repeated
     if name.rpartition(".")[2] in TIME_LIMITS:
         return True
