@@ -98,17 +98,11 @@ def test_begin_sign_in_with_a_duplicate_parameter_is_an_error(query: str) -> Non
 @pytest.mark.parametrize(
     "endpoint",
     [
-        "javascript:alert(1)",
-        "file:///etc/passwd",
-        "http://auth.example/authorize",
-        "-x",
-        "https://auth.example/a\nb",
-        "https://auth.example/" + "x" * 2**20,
-        "https://auth.example/#x",
-        'https://a"`$(id).example/',
-        "https://u@a.example",
+        "javascript:alert(1)", "file:///etc/passwd", "http://auth.example/authorize", "-x",
+        "https://auth.example/a\nb", "https://auth.example/" + "x" * 2**20, "https://auth.example/#x",
+        'https://a"`$(id).example/', "https://u@a.example",
     ],
-)
+)  # fmt: skip
 @pytest.mark.attack("A5")
 def test_begin_sign_in_with_a_dangerous_endpoint_is_an_error(endpoint: str) -> None:
     """Stop before a URL exists that could be opened."""
@@ -199,21 +193,11 @@ def test_read_response_with_an_error_marks_and_cuts_the_words_of_the_server() ->
 @pytest.mark.parametrize(
     "state",
     [
-        "",
-        "state=",
-        "state=wrong",
-        "state={state}&state={state}",
-        "state={state}x",
-        "state={upper}",
-        "state={state}%00",
-        "state=%ff",
-        "state=\u20ac",
-        "state=\ud800",
-        "STATE={state}",
-        "state={state}" + "&a" * 60,
-        "state={state}" + "x" * 9000,
+        "", "state=", "state=wrong", "state={state}&state={state}", "state={state}x", "state={upper}",
+        "state={state}%00", "state=%ff", "state=\u20ac", "state=\ud800", "STATE={state}",
+        "state={state}" + "&a" * 60, "state={state}" + "x" * 9000,
     ],
-)
+)  # fmt: skip
 @pytest.mark.attack("A4")
 def test_read_response_without_the_state_of_the_sign_in_is_refused(state: str) -> None:
     """Stop a response whose `state` is missing, wrong or duplicate."""

@@ -335,24 +335,13 @@ def _parse_server(body: bytes) -> ServerMetadata:
 @pytest.mark.parametrize(
     "body",
     [
-        b"",
-        b"<html>",
-        b"null",
-        b"[]",
-        b'"x"',
-        b"\xff\xfe{}",
-        b'{"resource": NaN}',
-        b'{"issuer": "\\ud800"}',
-        b'{"issuer": "a", "issuer": "b"}',
-        b"[" * 10_000 + b"]" * 10_000,
-        b'{"a":' * 10_000 + b"1" + b"}" * 10_000,
-        b'{"expires_in": ' + b"9" * 50_000 + b"}",
-        b'{"a": "' + b"x" * 10_000_000 + b'"}',
-        b'{"scopes_supported": [' + b'"a",' * 10**6 + b'"a"]}',
-        b"{}",
+        b"", b"<html>", b"null", b"[]", b'"x"', b"\xff\xfe{}", b'{"resource": NaN}', b'{"issuer": "\\ud800"}',
+        b'{"issuer": "a", "issuer": "b"}', b"[" * 10_000 + b"]" * 10_000, b'{"a":' * 10_000 + b"1" + b"}" * 10_000,
+        b'{"expires_in": ' + b"9" * 50_000 + b"}", b'{"a": "' + b"x" * 10_000_000 + b'"}',
+        b'{"scopes_supported": [' + b'"a",' * 10**6 + b'"a"]}', b"{}",
     ],
     ids=lambda body: repr(body[:20]) if isinstance(body, bytes) else "",
-)
+)  # fmt: skip
 @pytest.mark.attack("A13")
 def test_hostile_documents_are_an_error_within_the_limits(parse: Callable[[bytes], object], body: bytes) -> None:
     """Stop huge, deep and malformed documents."""
