@@ -25,7 +25,7 @@ from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_
 from mcp_ref.revisions import LEGACY, REVISIONS
 from tests.forked_python import quick_python
 from tests.messages import result_of
-from tests.raw_peers import connected_client, meet, raw_client, raw_server, reply
+from tests.raw_peers import connected_client, raw_client, raw_session, reply
 from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS
 
 KINDS = pytest.mark.parametrize("kind", [kind for kind in SERVER_TRANSPORTS if kind in ("memory", "stdio", "http")])
@@ -217,21 +217,18 @@ async def test_server_ignores_a_custom_notification_before_the_handshake() -> No
 
 
 async def test_client_sends_no_request_of_an_extension_that_one_side_did_not_declare() -> None:
-    async with raw_server(lambda t: Client(t, extensions={SEARCH: {}})) as (client, wire):
-        await meet(client, wire, {})
+    async with raw_session(lambda t: Client(t, extensions={SEARCH: {}}), MODERN, {}) as (client, wire):
         with pytest.raises(CapabilityError, match=f"the server did not declare the extension {SEARCH}"):
             await client.request(SEARCH, Search("a"), Found)
         assert wire.frames.empty()
-    async with raw_server(Client) as (client, wire):
-        await meet(client, wire, DECLARED)
+    async with raw_session(Client, MODERN, DECLARED) as (client, wire):
         with pytest.raises(CapabilityError, match=r"create the client with extensions=\{'com.example/search': \{\}\}"):
             await client.request(SEARCH, Search("a"), Found)
         assert wire.frames.empty()
 
 
 async def test_client_request_names_another_extension_of_a_method() -> None:
-    async with raw_server(lambda t: Client(t, extensions={SEARCH: {}})) as (client, wire):
-        await meet(client, wire, DECLARED)
+    async with raw_session(lambda t: Client(t, extensions={SEARCH: {}}), MODERN, DECLARED) as (client, wire):
         calling = asyncio.create_task(client.request("com.example/books/list", {"page": 1}, Found, extension=SEARCH))
         params = await reply(wire, "com.example/books/list", {"titles": [], "_meta": {}})
         assert (params["page"], await calling) == (1, Found([]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 
 import pytest
 
@@ -14,9 +14,9 @@ from mcp_ref.features.roots import Root
 from mcp_ref.features.sampling import CreateMessageRequestParams, CreateMessageResult
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.transports.memory import MemoryTransport
-from tests.raw_peers import raw_server
-from tests.raw_stateless_server import answer, asked_for, meet, params_of, refusal, soon
-from tests.settings import run
+from tests.raw_peers import raw_session, served
+from tests.raw_stateless_server import answer, asked_for, meta_of, params_of, refusal, soon
+from tests.settings import MODERN, run
 
 OFFERS: Object = {"tools": {}, "prompts": {}, "resources": {"subscribe": True}, "completions": {}}
 FORM: Object = {"type": "object", "properties": {"name": {"type": "string"}}}
@@ -28,8 +28,7 @@ Question = ElicitRequestFormParams | ElicitRequestURLParams
 
 async def ask(make: Make, method: str, params: Object) -> JSON:
     """Ask one question in the result of a call; gives the client's answer to it."""
-    async with raw_server(make) as (client, wire):
-        await meet(client, wire, OFFERS)
+    async with raw_session(make, MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(client.call_tool("t"))
         question: Object = {"method": method, "params": params}
         first = await asked_for(wire, "tools/call")
@@ -53,7 +52,8 @@ def asking(user: Callable[[Question], Awaitable[ElicitResult]], url: bool = Fals
 
 # ------------------------------------------------------------------------------------------------ every request
 
-REQUESTS: list[tuple[str, Callable[[Client], Awaitable[object]], Object]] = [
+Call = Callable[[Client], Coroutine[object, object, object]]
+REQUESTS: list[tuple[str, Call, Object]] = [
     ("tools/list", lambda client: client.list_tools(), {"tools": []}),
     ("tools/call", lambda client: client.call_tool("t"), {"content": []}),
     ("prompts/list", lambda client: client.list_prompts(), {"prompts": []}),
@@ -79,15 +79,12 @@ REQUESTS: list[tuple[str, Callable[[Client], Awaitable[object]], Object]] = [
 )
 @pytest.mark.parametrize(("method", "ask_for", "result"), REQUESTS, ids=[method for method, _, _ in REQUESTS])
 async def test_input_requests_have_the_members_of_their_kind_and_no_others(
-    method: str, ask_for: Callable[[Client], Awaitable[object]], result: Object
+    method: str, ask_for: Call, result: Object
 ) -> None:
-    async with raw_server(Client) as (client, wire):
-        await meet(client, wire, OFFERS)
-        asking = asyncio.ensure_future(ask_for(client))
-        asked = await asked_for(wire, method)  # checks the members that every request must have
+    async with raw_session(Client, MODERN, OFFERS) as (client, wire):
         caching: Object = {"ttlMs": 0, "cacheScope": "public"}
-        await wire.send(answer(asked, {"resultType": "complete", **caching, **result}))
-        await soon(asking)
+        _, asked = await served(ask_for(client), wire, {"resultType": "complete", **caching, **result})
+        assert asked["method"] == method and meta_of(asked)  # the members that every request must have
         assert wire.frames.empty()
 
 
@@ -95,9 +92,7 @@ async def test_input_requests_have_the_members_of_their_kind_and_no_others(
 @pytest.mark.parametrize("code", [-32000, -32001, -32003, -32004, -32010, -32019])
 async def test_legacy_error_codes_have_no_meaning_in_2026_07_28(code: int) -> None:
     """Check that the client does nothing special about codes that SDKs used for lost sessions or timeouts."""
-
-    async with raw_server(Client) as (client, wire):
-        await meet(client, wire, OFFERS)
+    async with raw_session(Client, MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(client.call_tool("t"))
         await wire.send(refusal(await asked_for(wire, "tools/call"), code, "as you like", {"a": 1}))
         with pytest.raises(RemoteError, match="as you like") as found:
@@ -216,8 +211,7 @@ async def test_input_request_sampling_failure_of_the_model_is_not_disclosed() ->
     async def broken(params: CreateMessageRequestParams) -> CreateMessageResult:
         raise RuntimeError("the key sk-123 was not accepted")
 
-    async with raw_server(lambda t: Client(t, sampling=broken)) as (client, wire):
-        await meet(client, wire, OFFERS)
+    async with raw_session(lambda t: Client(t, sampling=broken), MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(client.call_tool("t"))
         question: Object = {"method": "sampling/createMessage", "params": SAMPLING}
         required: Object = {"resultType": "input_required", "inputRequests": {"q": question}}

@@ -11,10 +11,10 @@ from mcp_ref import Client, ElicitRequestFormParams, ElicitRequestURLParams, Eli
 from mcp_ref.basic.lifecycle import Implementation
 from mcp_ref.jsonrpc.messages import JSON, Object
 from tests.messages import notification
-from tests.raw_peers import Wire, raw_server
-from tests.raw_stateless_server import META, answer, asked_for, discovered, meet, params_of, refusal
+from tests.raw_peers import Wire, raw_server, raw_session, served
+from tests.raw_stateless_server import META, answer, asked_for, discovered, params_of, refusal
 from tests.server.test_hostile import EVERYTHING, NOTIFICATIONS, RESULTS, has_type, no_failure_inside, wrong_shapes
-from tests.settings import PATIENCE, run
+from tests.settings import MODERN, PATIENCE
 
 ASKED = {method: case for method, case in RESULTS.items() if method not in ("ping", "logging/setLevel")}
 
@@ -32,23 +32,14 @@ async def test_malformed_stateless_results_are_refused_or_read_as_annotated(
 ) -> None:
     call, promised, result = ASKED[method]
     valid: Object = {**result, "resultType": "complete", "ttlMs": 1000, "cacheScope": "public"}
-
-    async def outcome(client: Client, wire: Wire, said: JSON) -> object:
-        calling = asyncio.ensure_future(call(client))
-        asked = await asked_for(wire, method)
-        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": said})
-        await asyncio.wait([calling], timeout=PATIENCE)
-        assert calling.done(), said
-        return calling.exception() or calling.result()
-
-    async with raw_server(lambda t: Client(t, cache=False, timeout=PATIENCE)) as (client, wire):
-        await meet(client, wire, EVERYTHING)
-        assert has_type(await outcome(client, wire, valid), promised)
+    async with raw_session(lambda t: Client(t, cache=False, timeout=PATIENCE), MODERN, EVERYTHING) as (client, wire):
+        found, asked = await served(call(client), wire, valid)
+        assert asked["method"] == method and has_type(found, promised)
         for wrong in wrong_shapes(valid):
-            found = await outcome(client, wire, wrong)
-            if isinstance(found, Exception):
-                assert isinstance(found, InvalidMessage), (found, wrong)
-                assert len(str(found)) < 500
+            try:
+                found, _ = await served(call(client), wire, wrong)
+            except InvalidMessage as error:
+                assert len(str(error)) < 500
             else:
                 assert has_type(found, promised), (found, wrong)
         assert client.session.dispatcher.pending == {}
@@ -75,8 +66,7 @@ async def user(question: ElicitRequestFormParams | ElicitRequestURLParams) -> El
 
 async def test_malformed_input_requests_are_refused_or_served(caplog: pytest.LogCaptureFixture) -> None:
     made = {"elicitation": user, "elicitation_url": True, "roots": [], "timeout": PATIENCE}
-    async with raw_server(lambda t: Client(t, **made)) as (client, wire):  # type: ignore[arg-type]
-        await meet(client, wire, EVERYTHING)
+    async with raw_session(lambda t: Client(t, **made), MODERN, EVERYTHING) as (client, wire):  # type: ignore[arg-type]
         again = 0
         for wrong in wrong_shapes(QUESTIONS):
             calling = asyncio.create_task(client.call_tool("t"))
@@ -143,8 +133,10 @@ async def test_malformed_discover_results_are_accepted_or_refused_or_lead_to_a_h
 
 
 async def test_malformed_notifications_do_not_disturb_a_subscription(caplog: pytest.LogCaptureFixture) -> None:
-    async with raw_server(lambda t: Client(t, timeout=PATIENCE, on_log=lambda _: None)) as (client, wire):
-        await meet(client, wire, EVERYTHING)
+    async with raw_session(lambda t: Client(t, timeout=PATIENCE, on_log=lambda _: None), MODERN, EVERYTHING) as (
+        client,
+        wire,
+    ):
         entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
         asked = await asked_for(wire, "subscriptions/listen")
         own: Object = {f"{META}subscriptionId": asked["id"]}
@@ -168,30 +160,26 @@ async def test_malformed_notifications_do_not_disturb_a_subscription(caplog: pyt
     no_failure_inside(caplog)
 
 
-def test_malformed_subscription_acknowledgements_are_ignored(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        async with raw_server(lambda t: Client(t, timeout=PATIENCE)) as (client, wire):
-            await meet(client, wire, EVERYTHING)
-            method = "notifications/subscriptions/acknowledged"
-            entered = 0
-            valid: Object = {"_meta": {f"{META}subscriptionId": 0}, "notifications": {"resourceSubscriptions": ["x"]}}
-            for wrong in wrong_shapes(valid):
-                entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
-                asked = await asked_for(wire, "subscriptions/listen")
-                meta = wrong.get("_meta") if isinstance(wrong, dict) else None
-                if isinstance(wrong, dict) and isinstance(meta, dict) and meta.get(f"{META}subscriptionId") == 0:
-                    wrong["_meta"] = {**meta, f"{META}subscriptionId": asked["id"]}
-                await wire.send(notification(method) | {"params": wrong})
-                await wire.send(answer(asked, {"resultType": "complete"}))
-                await asyncio.wait([entering], timeout=PATIENCE)
-                if entering.exception() is None:
-                    entered += 1
-                    await entering.result().__aexit__()
-                else:
-                    assert isinstance(entering.exception(), McpError), wrong
-                assert not client.session.listeners
-            assert entered
-            await lives(client, wire)
-
-    with caplog.at_level(logging.CRITICAL):
-        run(test())
+async def test_malformed_subscription_acknowledgements_are_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+    async with raw_session(lambda t: Client(t, timeout=PATIENCE), MODERN, EVERYTHING) as (client, wire):
+        method = "notifications/subscriptions/acknowledged"
+        entered = 0
+        valid: Object = {"_meta": {f"{META}subscriptionId": 0}, "notifications": {"resourceSubscriptions": ["x"]}}
+        for wrong in wrong_shapes(valid):
+            entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
+            asked = await asked_for(wire, "subscriptions/listen")
+            meta = wrong.get("_meta") if isinstance(wrong, dict) else None
+            if isinstance(wrong, dict) and isinstance(meta, dict) and meta.get(f"{META}subscriptionId") == 0:
+                wrong["_meta"] = {**meta, f"{META}subscriptionId": asked["id"]}
+            await wire.send(notification(method) | {"params": wrong})
+            await wire.send(answer(asked, {"resultType": "complete"}))
+            await asyncio.wait([entering], timeout=PATIENCE)
+            if entering.exception() is None:
+                entered += 1
+                await entering.result().__aexit__()
+            else:
+                assert isinstance(entering.exception(), McpError), wrong
+            assert not client.session.listeners
+        assert entered
+        await lives(client, wire)
