@@ -12,7 +12,7 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import notification, request
 from tests.raw_peers import Wire, connected_client, legacy_initialize, raw_server, raw_session
-from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, run
+from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY if revision.name >= "2024-11-05"]
 """The revisions that have cancellation."""
@@ -65,26 +65,23 @@ def cancel(id: JSON, **more: JSON) -> Object:
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
 @pytest.mark.parametrize("id", [1, 0, "", "1"])
-def test_cancelled_server_stops_request_sends_no_response_and_logs_reason(
+async def test_cancelled_server_stops_request_sends_no_response_and_logs_reason(
     kind: str, revision: str, id: JSON, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test() -> None:
-        waiting = Waiting()
-        async with connected_client(waiting.server, kind, revision) as wire:
-            await waiting.begin(wire, id)
-            await wire.send(cancel(id, reason="took\nERROR too long"))
-            await soon(waiting.stopped)
-            await wire.nothing_more()
-            await waiting.begin(wire, id)  # its place and its id are free again
-            waiting.gate.set()
-            answer = await wire.receive_object()
-            assert (answer["id"], type(answer["id"])) == (id, type(id))
-            assert "done" in str(answer["result"])
-
     if revision == MODERN and kind not in ("memory", "stdio"):
         pytest.skip("over HTTP, leaving is cancelling")
-    with caplog.at_level(logging.INFO):
-        run(test())
+    caplog.set_level(logging.INFO)
+    waiting = Waiting()
+    async with connected_client(waiting.server, kind, revision) as wire:
+        await waiting.begin(wire, id)
+        await wire.send(cancel(id, reason="took\nERROR too long"))
+        await soon(waiting.stopped)
+        await wire.nothing_more()
+        await waiting.begin(wire, id)  # its place and its id are free again
+        waiting.gate.set()
+        answer = await wire.receive_object()
+        assert (answer["id"], type(answer["id"])) == (id, type(id))
+        assert "done" in str(answer["result"])
     assert r"took\nERROR too long" in caplog.text  # not a line of its own
 
 

@@ -12,7 +12,7 @@ from mcp_ref.basic.progress import ProgressReporter
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import Received, notification, request
-from tests.raw_peers import Wire, connected_client, raw_session
+from tests.raw_peers import Wire, connected_client, raw_session, served
 from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -66,23 +66,6 @@ async def test_progress_from_server_has_the_token_of_the_request_and_increasing_
         params = came[0]["params"]
         assert type(params["progressToken"]) is type(token)
         assert message["id"] == "q"
-
-
-@pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/progress#progress-flow-3")
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-async def test_progress_increases_without_a_total(kind: str) -> None:
-    server = Server("s")
-
-    @server.resource("test://steps")
-    async def steps(context: Context) -> str:
-        for value in (10, 5, 20):
-            await context.report_progress(value)
-        return "done"
-
-    async with connected_client(server, kind) as wire:
-        await wire.send(reading("test://steps", "q", "t"))
-        assert [await wire.receive() for _ in range(2)] == [progress("t", 10), progress("t", 20)]
-        assert (await wire.receive_object())["id"] == "q"
 
 
 @pytest.mark.spec(
@@ -278,12 +261,10 @@ async def test_progress_token_of_a_client_is_unique_and_reports_reach_only_its_r
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/progress#behavior-requirements-1,2")
 async def test_progress_token_is_absent_without_a_progress_handler() -> None:
     async with raw_session(Client, capabilities={"tools": {}}) as (client, wire):
-        calls: list[asyncio.Task[object]] = []
-        asked = await _calling(client, wire, calls)
+        _, asked = await served(client.call_tool("t"), wire, {"content": []})
         assert "_meta" not in str(asked)
         await wire.send(progress(asked["id"], 1))  # unasked for: ignored
-        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"content": []}})
-        await calls[0]
+        await wire.nothing_more()
 
 
 @pytest.mark.spec(

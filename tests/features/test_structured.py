@@ -17,8 +17,8 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.jsonschema import SchemaError, compile_schema
 from mcp_ref.revisions import LEGACY, R2024_10_07, R2025_06_18, R2025_11_25, R2026_07_28
 from tests.messages import Received, request, result_of, shape_of, stateless_request
-from tests.raw_peers import Wire, connected_client, meet, raw_client, raw_server, raw_session, reply
-from tests.settings import DATA, MODERN, PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS, run
+from tests.raw_peers import Wire, connected_client, meet, raw_client, raw_server, raw_session, reply, served
+from tests.settings import DATA, MODERN, SERVER_TRANSPORTS, STATELESS_TRANSPORTS, run
 
 KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
 LEGACY_KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
@@ -286,14 +286,12 @@ async def checked(schema: Object, *data: JSON) -> CallToolResult:
     """Let a client of 2026-07-28 check a result with these data, or without data, of a tool with this schema."""
     async with raw_server(lambda transport: Client(transport, revision=MODERN)) as (client, wire):
         await meet(client, wire)
-        listing = asyncio.create_task(client.list_tools())
         tool: Object = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}
-        await reply(wire, "tools/list", {"tools": [tool]})
-        assert [listed.output_schema for listed in await listing] == [schema]
-        calling = asyncio.create_task(client.call_tool("t"))
+        listed, _ = await served(client.list_tools(), wire, {"resultType": "complete", "tools": [tool]})
+        assert [each.output_schema for each in listed] == [schema]
         structured: Object = {"structuredContent": data[0]} if data else {}
-        await reply(wire, "tools/call", {"content": [], **structured})
-        return await asyncio.wait_for(calling, PATIENCE)
+        result, _ = await served(client.call_tool("t"), wire, {"resultType": "complete", "content": [], **structured})
+        return result
 
 
 @pytest.mark.spec("2026-07-28/server/tools#output-schema-2")
