@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from mcp_ref import Client, Server
-from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.jsonrpc.errors import InvalidMessage
+from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from mcp_ref.transports.memory import MemoryTransport, memory_pair
 from mcp_ref.transports.stdio.server import StdioServerTransport
 from tests.http_wire import http_wire
@@ -305,6 +306,29 @@ async def meet(client: Client, wire: Wire, capabilities: Object | None = None) -
 async def reply(wire: Wire, method: str, result: Object) -> Received:
     """Respond to the client's next request as a server of 2026-07-28, and return its params."""
     return await answer(wire, method, {"resultType": "complete", **result})
+
+
+async def answer_of(
+    client: Callable[[MemoryTransport], Client], revision: str, method: str, params: Object
+) -> Received:
+    """Ask a client in a request, or in 2026-07-28 in a result. Return its answer, or raise that the params are invalid."""
+    async with raw_session(client, revision, {"tools": {}}) as (made, wire):
+        if revision != MODERN:
+            response = await wire.ask(method, params)
+            if "error" in response:
+                assert response["error"]["code"] == INVALID_PARAMS, response
+                raise InvalidMessage(response["error"]["message"])
+            return result_of(response)
+        calling = asyncio.create_task(made.call_tool("t"))
+        question: Object = {"method": method, "params": params}
+        await answer(wire, "tools/call", {"resultType": "input_required", "inputRequests": {"q": question}})
+        again = asyncio.create_task(reply(wire, "tools/call", {"content": []}))
+        await asyncio.wait([again, calling], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+        if not again.done():
+            again.cancel()
+        await asyncio.wait_for(calling, PATIENCE)
+        answered: Received = (await again)["inputResponses"]["q"]
+        return answered
 
 
 def add_and_remove(server: Server, feature: str) -> None:

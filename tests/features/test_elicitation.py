@@ -27,14 +27,16 @@ from mcp_ref import (
 from mcp_ref.features.elicitation import ElicitationHandler
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.messages import notification, request
-from tests.raw_peers import Wire, connected_client, handshake, raw_server, raw_session
-from tests.settings import PATIENCE, SERVER_TRANSPORTS
+from tests.messages import Received, notification, request
+from tests.raw_peers import Wire, answer_of, connected_client, handshake, raw_server, raw_session
+from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY if revision.name >= "2025-06-18"]
 EARLIER = [revision.name for revision in LEGACY if revision.name < "2025-06-18"]
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 REVISIONS = pytest.mark.parametrize("revision", NAMES)
+ALL_REVISIONS = pytest.mark.parametrize("revision", [*NAMES, MODERN])
+LATEST_OF_BOTH_ERAS = pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 
 FORM: Object = {
     "type": "object",
@@ -84,6 +86,18 @@ async def test_elicitation_is_not_declared_and_not_requested_before_2025_06_18(r
         assert refused["error"]["code"] == -32601
 
 
+async def answer_of_user(user: User, revision: str, params: Object, **options: Any) -> Received:
+    """Return the answer of a client with this user. Raise `InvalidMessage` if it refuses the params."""
+    make = partial(Client, elicitation=user, revision=revision, **options)
+    return await answer_of(make, revision, "elicitation/create", params)
+
+
+def visit(revision: str) -> Object:
+    """Return the params that ask the user to open a URL."""
+    id: Object = {} if revision == MODERN else {"elicitationId": "1"}
+    return {"mode": "url", "message": "Join", "url": URL, **id}
+
+
 @contextlib.asynccontextmanager
 async def client_of(user: User, revision: str = "2025-11-25", **options: Any) -> AsyncIterator[Wire]:
     """Give the raw server of a connected client with this user."""
@@ -95,36 +109,38 @@ async def client_of(user: User, revision: str = "2025-11-25", **options: Any) ->
 
 
 @pytest.mark.spec(
-    "2025-11-25/client/elicitation#elicitation-requests-2",
+    "2025-11-25..2026-07-28/client/elicitation#elicitation-requests-2",
     "2025-11-25/client/elicitation#form-mode-elicitation-requests-1",
+    "2026-07-28/client/elicitation#capabilities-2",
 )
-@REVISIONS
+@ALL_REVISIONS
 @pytest.mark.parametrize("mode", [{}, {"mode": "form"}])
 async def test_elicitation_create_without_mode_is_a_form(revision: str, mode: Object) -> None:
     user = accepting(name="Ada", age=36)
-    async with client_of(user, revision) as wire:
-        answer = await wire.ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM, **mode})
-        assert answer["result"] == {"action": "accept", "content": {"name": "Ada", "age": 36}}
-        (question,) = user.asked
-        assert isinstance(question, ElicitRequestFormParams)
-        assert (question.message, question.requested_schema) == ("Who?", FORM)
+    answer = await answer_of_user(user, revision, {"message": "Who?", "requestedSchema": FORM, **mode})
+    assert answer == {"action": "accept", "content": {"name": "Ada", "age": 36}}
+    (question,) = user.asked
+    assert isinstance(question, ElicitRequestFormParams)
+    assert (question.message, question.requested_schema) == ("Who?", FORM)
 
 
-@pytest.mark.spec("2025-11-25/client/elicitation#user-interaction-model-4,5")
-@REVISIONS
+@pytest.mark.spec("2025-11-25..2026-07-28/client/elicitation#user-interaction-model-4,5")
+@ALL_REVISIONS
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 async def test_elicitation_create_declined_or_cancelled_has_no_content(revision: str, action: str) -> None:
     user = User(ElicitResult(action, {"name": "half typed"}))  # type: ignore[arg-type]
-    async with client_of(user, revision) as wire:
-        answer = await wire.ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM})
-        assert answer["result"] == {"action": action}
+    answer = await answer_of_user(user, revision, {"message": "Who?", "requestedSchema": FORM})
+    assert answer == {"action": action}
+
+
+@ALL_REVISIONS
+async def test_elicitation_create_form_fills_in_defaults(revision: str) -> None:
+    answer = await answer_of_user(accepting(name="Ada"), revision, {"message": "Who?", "requestedSchema": FORM})
+    assert answer == {"action": "accept", "content": {"name": "Ada", "age": 30}}
 
 
 @REVISIONS
-async def test_elicitation_create_form_fills_in_defaults_and_checks_content(revision: str) -> None:
-    async with client_of(accepting(name="Ada"), revision) as wire:
-        answer = await wire.ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM})
-        assert answer["result"] == {"action": "accept", "content": {"name": "Ada", "age": 30}}
+async def test_elicitation_create_form_checks_content(revision: str) -> None:
     async with client_of(accepting(age=-1), revision) as wire:
         refused = await wire.ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM})
         assert refused["error"]["code"] == -32603, "our own handler broke the form: the server is not to blame"
@@ -149,45 +165,49 @@ async def test_elicitation_create_form_fills_in_defaults_and_checks_content(revi
         {},
     ],
 )
-async def test_elicitation_create_invalid_form_is_invalid_params_and_not_shown(params: Object) -> None:
+@LATEST_OF_BOTH_ERAS
+async def test_elicitation_create_invalid_form_is_invalid_params_and_not_shown(params: Object, revision: str) -> None:
     user = accepting(name="Ada")
-    async with client_of(user) as wire:
-        assert (await wire.ask("elicitation/create", params))["error"]["code"] == -32602
-        assert user.asked == []
+    with pytest.raises(InvalidMessage):
+        await answer_of_user(user, revision, params)
+    assert user.asked == []
 
 
 # ------------------------------------------------------------------------------------------------ the client: URLs
 
 
 @pytest.mark.spec("2025-11-25/client/elicitation#error-handling-2")
-async def test_elicitation_create_undeclared_mode_is_invalid_params() -> None:
+@LATEST_OF_BOTH_ERAS
+async def test_elicitation_create_undeclared_mode_is_invalid_params(revision: str) -> None:
     user = accepting()
-    async with client_of(user) as wire:
-        params: Object = {"mode": "url", "message": "Join", "url": URL, "elicitationId": "1"}
-        assert (await wire.ask("elicitation/create", params))["error"]["code"] == -32602
-        assert user.asked == []
+    with pytest.raises(InvalidMessage):
+        await answer_of_user(user, revision, visit(revision))
+    assert user.asked == []
 
 
 @pytest.mark.spec(
-    "2025-11-25/client/elicitation#safe-url-handling-5,6,7,8", "2025-11-25/client/elicitation#user-interaction-model-6"
+    "2025-11-25..2026-07-28/client/elicitation#safe-url-handling-5,6,7,8",
+    "2025-11-25..2026-07-28/client/elicitation#user-interaction-model-6",
 )
 @pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
+@LATEST_OF_BOTH_ERAS
 async def test_elicitation_create_url_goes_to_the_user_unchanged_and_is_not_fetched(
-    action: str, monkeypatch: pytest.MonkeyPatch
+    action: str, revision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Check that the handler gets the unchanged URL, and that the package opens no connection and no browser."""
     monkeypatch.setattr("socket.getaddrinfo", lambda *a, **k: pytest.fail("a name was looked up"))
     monkeypatch.setattr("webbrowser.open", lambda *a, **k: pytest.fail("a browser was opened"))
 
     user = User(ElicitResult(action, {"ignored": True}))  # type: ignore[arg-type]
-    async with client_of(user, elicitation_url=True) as wire:
-        params: Object = {"mode": "url", "message": "Join", "url": URL, "elicitationId": "1"}
-        answer = await wire.ask("elicitation/create", params)
-        assert answer["result"] == {"action": action}, "what happens at a URL is not sent"
-        assert user.asked == [ElicitRequestURLParams("Join", URL, "1")]
+    answer = await answer_of_user(user, revision, visit(revision), elicitation_url=True)
+    assert answer == {"action": action}, "what happens at a URL is not sent"
+    assert user.asked == [ElicitRequestURLParams("Join", URL, None if revision == MODERN else "1")]
 
 
-@pytest.mark.spec("2025-11-25/client/elicitation#url-mode-elicitation-requests-1,2")
+@pytest.mark.spec(
+    "2025-11-25/client/elicitation#url-mode-elicitation-requests-1,2",
+    "2026-07-28/client/elicitation#safe-url-handling-5",
+)
 @pytest.mark.parametrize(
     "change",
     [
@@ -196,13 +216,15 @@ async def test_elicitation_create_url_goes_to_the_user_unchanged_and_is_not_fetc
         *({member: None} for member in ("url", "elicitationId", "message")),
     ],
 )
-async def test_elicitation_create_invalid_url_is_invalid_params_and_not_shown(change: Object) -> None:
-    user = accepting()
-    async with client_of(user, elicitation_url=True) as wire:
-        params: Object = {"mode": "url", "message": "Join", "url": URL, "elicitationId": "1", **change}
-        params = {name: value for name, value in params.items() if value is not None}
-        assert (await wire.ask("elicitation/create", params))["error"]["code"] == -32602
-        assert user.asked == []
+@LATEST_OF_BOTH_ERAS
+async def test_elicitation_create_invalid_url_is_invalid_params_and_not_shown(change: Object, revision: str) -> None:
+    if revision == MODERN and "elicitationId" in change:
+        pytest.skip("2026-07-28 has no such ids")
+    user, params = accepting(), visit(revision) | change
+    params = {name: value for name, value in params.items() if value is not None}
+    with pytest.raises(InvalidMessage):
+        await answer_of_user(user, revision, params, elicitation_url=True)
+    assert user.asked == []
 
 
 @pytest.mark.spec("2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation-3")
@@ -404,7 +426,7 @@ async def mistaken_user(question: Question) -> ElicitResult:
     return ElicitResult("accept", {"count": "one"})
 
 
-@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@LATEST_OF_BOTH_ERAS
 @pytest.mark.parametrize(
     ("user", "fault"),
     [

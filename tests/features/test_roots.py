@@ -13,7 +13,7 @@ from mcp_ref.features.roots import path_of
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import Received, request
-from tests.raw_peers import connected_client, handshake, raw_server, raw_session
+from tests.raw_peers import answer_of, connected_client, handshake, raw_server, raw_session
 from tests.settings import MODERN, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -38,18 +38,18 @@ def test_client_roots_as_one_string_raises() -> None:
         Client(["python3"], roots="/tmp")
 
 
-@pytest.mark.spec("2024-11-05..2025-11-25/client/roots#security-considerations-1")
-@REVISIONS
+@pytest.mark.spec("2024-11-05..2026-07-28/client/roots#security-considerations-1")
+@pytest.mark.parametrize("revision", [*NAMES, MODERN])
 async def test_roots_list_has_only_the_roots_that_the_program_named(revision: str, tmp_path: Path) -> None:
     roots: list[Root | str | Path] = [Root("file:///home/user/a", "A"), "file:///home/user/b", tmp_path / "with space"]
-    async with raw_session(lambda t: Client(t, roots=roots, revision=revision), revision) as (_, wire):
-        answer = await wire.ask("roots/list")
-        listed: list[JSON] = [
-            {"uri": "file:///home/user/a", "name": "A"},
-            {"uri": "file:///home/user/b"},
-            {"uri": f"file://{tmp_path}/with%20space"},
-        ]
-        assert answer["result"] == {"roots": listed}
+    listed: list[JSON] = [
+        {"uri": "file:///home/user/a", "name": "A"},
+        {"uri": "file:///home/user/b"},
+        {"uri": f"file://{tmp_path}/with%20space"},
+    ]
+    for given, expected in ((roots, listed), ([], [])):
+        make = partial(Client, roots=given, revision=revision)
+        assert await answer_of(make, revision, "roots/list", {}) == {"roots": expected}
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/client/roots#root-list-changes-1")

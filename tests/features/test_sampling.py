@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -27,13 +30,14 @@ from mcp_ref.codec import codec_for
 from mcp_ref.features.sampling import ModelHint, ModelPreferences, SamplingHandler, ToolChoice
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY, Revision
-from tests.messages import request
-from tests.raw_peers import Wire, connected_client, handshake, raw_server, raw_session
-from tests.settings import SERVER_TRANSPORTS
+from tests.messages import Received, request
+from tests.raw_peers import Wire, answer, answer_of, connected_client, handshake, raw_server, raw_session
+from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 REVISIONS = pytest.mark.parametrize("revision", NAMES)
+LATEST_OF_BOTH_ERAS = pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 
 CLOCK = Tool("clock", {"type": "object", "properties": {}})
 USE: Object = {"type": "tool_use", "id": "u1", "name": "clock", "input": {}}
@@ -50,6 +54,12 @@ async def echo(params: CreateMessageRequestParams) -> CreateMessageResult:
 # ------------------------------------------------------------------------------------------------ the client
 
 
+async def answer_of_model(model: SamplingHandler, revision: str, params: Object, **options: Any) -> Received:
+    """Return the answer of a client with this model. Raise `InvalidMessage` if it refuses the params."""
+    make = partial(Client, sampling=model, revision=revision, **options)
+    return await answer_of(make, revision, "sampling/createMessage", params)
+
+
 @pytest.mark.spec(
     "2024-11-05..2025-11-25/client/sampling#capabilities-1", "2025-11-25/client/sampling#tools-in-sampling-1"
 )
@@ -62,7 +72,8 @@ async def test_sampling_capability_is_declared_with_its_use_of_tools(revision: s
         assert declared == {"sampling": {"tools": {}} if revision == "2025-11-25" else {}}
 
 
-@REVISIONS
+@pytest.mark.spec("2026-07-28/client/sampling#sampling-parameters-1")
+@pytest.mark.parametrize("revision", [*NAMES, MODERN])
 async def test_sampling_create_message_reaches_the_model_and_its_message_returns(revision: str) -> None:
     seen: list[CreateMessageRequestParams] = []
 
@@ -70,25 +81,23 @@ async def test_sampling_create_message_reaches_the_model_and_its_message_returns
         seen.append(params)
         return await echo(params)
 
-    async with raw_session(lambda t: Client(t, sampling=model, revision=revision), revision) as (_, wire):
-        params: Object = {
-            "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}],
-            "maxTokens": 7,
-            "systemPrompt": "be brief",
-            "modelPreferences": {"hints": [{"name": "small"}], "speedPriority": 0.5},
-            "stopSequences": ["."],
-            "temperature": 0.1,
-        }
-        answer = await wire.ask("sampling/createMessage", params)
-        assert answer["result"] == {
-            "role": "assistant",
-            "content": {"type": "text", "text": "echo hi"},
-            "model": "a-model",
-            "stopReason": "endTurn",
-        }
-        (got,) = seen
-        assert (got.max_tokens, got.system_prompt, got.temperature) == (7, "be brief", 0.1)
-        assert got.model_preferences == ModelPreferences([ModelHint("small")], speed_priority=0.5)
+    params: Object = {
+        "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}],
+        "maxTokens": 7,
+        "systemPrompt": "be brief",
+        "modelPreferences": {"hints": [{"name": "small"}], "speedPriority": 0.5},
+        "stopSequences": ["."],
+        "temperature": 0.1,
+    }
+    assert await answer_of_model(model, revision, params) == {
+        "role": "assistant",
+        "content": {"type": "text", "text": "echo hi"},
+        "model": "a-model",
+        "stopReason": "endTurn",
+    }
+    (got,) = seen
+    assert (got.max_tokens, got.system_prompt, got.temperature) == (7, "be brief", 0.1)
+    assert got.model_preferences == ModelPreferences([ModelHint("small")], speed_priority=0.5)
 
 
 async def test_sampling_create_message_refused_by_the_user_is_error_minus_1() -> None:
@@ -111,14 +120,27 @@ async def test_sampling_create_message_failure_of_the_model_is_not_disclosed(cap
     caplog.clear()
 
 
-@pytest.mark.spec("2025-11-25/client/sampling#tools-in-sampling-1")
-async def test_sampling_create_message_with_undeclared_tools_is_invalid_params() -> None:
-    async with raw_session(lambda t: Client(t, sampling=echo)) as (_, wire):
-        tools: JSON = [{"name": "clock", "inputSchema": {"type": "object"}}]
-        params: Object = {"messages": [{"role": "user", "content": TEXT}], "maxTokens": 1, "tools": tools}
-        asked = await wire.ask("sampling/createMessage", params)
-        assert asked["error"]["code"] == -32602
-        assert "sampling.tools" in str(asked["error"]["message"])
+@pytest.mark.spec("2026-07-28/client/sampling#security-considerations-5")
+async def test_sampling_failure_of_the_model_goes_to_the_caller_alone_in_2026_07_28() -> None:
+    async def broken(params: CreateMessageRequestParams) -> CreateMessageResult:
+        raise RuntimeError("the key sk-123 was not accepted")
+
+    async with raw_session(lambda t: Client(t, sampling=broken), MODERN, {"tools": {}}) as (client, wire):
+        calling = asyncio.create_task(client.call_tool("t"))
+        question: Object = {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}
+        await answer(wire, "tools/call", {"resultType": "input_required", "inputRequests": {"q": question}})
+        with pytest.raises(RuntimeError, match="sk-123"):
+            await asyncio.wait_for(calling, PATIENCE)
+        assert wire.frames.empty()
+
+
+@pytest.mark.spec("2025-11-25..2026-07-28/client/sampling#tools-in-sampling-1")
+@LATEST_OF_BOTH_ERAS
+async def test_sampling_create_message_with_undeclared_tools_is_invalid_params(revision: str) -> None:
+    tools: JSON = [{"name": "clock", "inputSchema": {"type": "object"}}]
+    params: Object = {"messages": [{"role": "user", "content": TEXT}], "maxTokens": 1, "tools": tools}
+    with pytest.raises(InvalidMessage, match=r"sampling\.tools"):
+        await answer_of_model(echo, revision, params)
 
 
 GOOD_CONVERSATION: list[JSON] = [
@@ -142,30 +164,29 @@ BAD_CONVERSATIONS: dict[str, list[JSON]] = {
     "2025-11-25/client/sampling#tool-result-messages-1", "2025-11-25/client/sampling#tool-use-and-result-balance-1"
 )
 @pytest.mark.parametrize("name", BAD_CONVERSATIONS)
-async def test_sampling_create_message_with_unmatched_tool_uses_is_invalid_params(name: str) -> None:
-    async with raw_session(lambda t: Client(t, sampling=echo, sampling_tools=True)) as (_, wire):
-        params: Object = {"messages": BAD_CONVERSATIONS[name], "maxTokens": 1}
-        asked = await wire.ask("sampling/createMessage", params)
-        assert asked["error"]["code"] == -32602
+@LATEST_OF_BOTH_ERAS
+async def test_sampling_create_message_with_unmatched_tool_uses_is_invalid_params(name: str, revision: str) -> None:
+    params: Object = {"messages": BAD_CONVERSATIONS[name], "maxTokens": 1}
+    with pytest.raises(InvalidMessage):
+        await answer_of_model(echo, revision, params, sampling_tools=True)
 
 
-async def test_sampling_create_message_with_tools_may_return_a_tool_use() -> None:
+@LATEST_OF_BOTH_ERAS
+async def test_sampling_create_message_with_tools_may_return_a_tool_use(revision: str) -> None:
     async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
         assert params.tools == [CLOCK]
         assert params.tool_choice == ToolChoice("required")
         assert isinstance(params.messages[2].blocks[0], ToolResultContent)
         return CreateMessageResult("assistant", [ToolUseContent("u2", "clock", {})], "a-model", "toolUse")
 
-    async with raw_session(lambda t: Client(t, sampling=model, sampling_tools=True)) as (_, wire):
-        params: Object = {
-            "messages": GOOD_CONVERSATION,
-            "maxTokens": 1,
-            "tools": [{"name": "clock", "inputSchema": {"type": "object", "properties": {}}}],
-            "toolChoice": {"mode": "required"},
-        }
-        answer = await wire.ask("sampling/createMessage", params)
-        assert answer["result"]["stopReason"] == "toolUse"
-        assert "tool_use" in json.dumps(answer["result"]["content"])
+    params: Object = {
+        "messages": GOOD_CONVERSATION,
+        "maxTokens": 1,
+        "tools": [{"name": "clock", "inputSchema": {"type": "object", "properties": {}}}],
+        "toolChoice": {"mode": "required"},
+    }
+    answer = await answer_of_model(model, revision, params, sampling_tools=True)
+    assert answer["stopReason"] == "toolUse" and "tool_use" in json.dumps(answer["content"])
 
 
 # ------------------------------------------------------------------------------------------------ the server
@@ -268,7 +289,7 @@ async def bare_model(params: CreateMessageRequestParams) -> CreateMessageResult:
     return CreateMessageResult("assistant", "noon", "m")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@LATEST_OF_BOTH_ERAS
 @pytest.mark.parametrize(
     ("model", "fault"),
     [
