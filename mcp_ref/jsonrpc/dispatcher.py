@@ -23,7 +23,7 @@ from ..lib.fields import CheckedFields
 from ..lib.shares import ShareExceeded, Shares
 from ..lib.turns import turn_for
 from .errors import ConnectionClosed, McpError
-from .failures import error_for_peer
+from .failures import error_response, writable
 from .messages import (
     INTERNAL_ERROR,
     JSON,
@@ -39,7 +39,6 @@ from .messages import (
     RequestFailure,
     RequestId,
     Response,
-    encode,
     invalid_request,
     is_request_id,
 )
@@ -346,27 +345,3 @@ class Dispatcher(Requester):
             _, stuck = await asyncio.wait(others, timeout=grace)
             if stuck:
                 log.warning("the connection is closed, but %d cancelled request handlers still run", len(stuck))
-
-
-def error_response(request: Request, error: BaseException) -> ErrorResponse | None:
-    """Return the response for an exception of a request's handler, or None if the request was cancelled."""
-    task = asyncio.current_task()
-    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-        # [2025-11-25 basic/utilities/cancellation#behavior-requirements] the receiver SHOULD send no response
-        return None
-    fault = error_for_peer(error)
-    if fault.message not in str(error):  # the peer gets another text, so this one goes to the log
-        log.exception("the handler of %s failed", request.method)
-    return ErrorResponse(request.id, fault)
-
-
-def writable(response: Message | Malformed) -> Message:
-    """Return the response, or an error response if the result has no JSON form."""
-    assert isinstance(response, (Response, ErrorResponse))
-    try:
-        encode(response)
-    except (ValueError, TypeError, RecursionError) as error:
-        log.error("the handler of request %r returned a result that cannot be written as JSON: %s", response.id, error)
-        text = "Internal error: the result cannot be written as JSON"
-        return ErrorResponse(response.id, Error(INTERNAL_ERROR, text))
-    return response

@@ -20,8 +20,13 @@ Spec:  basic/index#error-responses (2025-11-25 and 2026-07-28)
 
 from __future__ import annotations
 
+import asyncio
+import logging
+
 from .errors import McpError, ProtocolError, RemoteError, RequestTimeout
-from .messages import INTERNAL_ERROR, Error
+from .messages import INTERNAL_ERROR, Error, ErrorResponse, Malformed, Message, Request, Response, encode
+
+log = logging.getLogger(__name__)
 
 
 def text_for_peer(error: BaseException) -> str | None:
@@ -40,3 +45,27 @@ def error_for_peer(error: BaseException) -> Error:
     if isinstance(error, ProtocolError) and error.is_for_peer:
         return error.to_error()
     return Error(INTERNAL_ERROR, text_for_peer(error) or "Internal error")
+
+
+def error_response(request: Request, error: BaseException) -> ErrorResponse | None:
+    """Return the response for an exception of a request's handler, or None if the request was cancelled."""
+    task = asyncio.current_task()
+    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+        # [2025-11-25 basic/utilities/cancellation#behavior-requirements] the receiver SHOULD send no response
+        return None
+    fault = error_for_peer(error)
+    if fault.message not in str(error):  # the peer gets another text, so this one goes to the log
+        log.exception("the handler of %s failed", request.method)
+    return ErrorResponse(request.id, fault)
+
+
+def writable(response: Message | Malformed) -> Message:
+    """Return the response, or an error response if the result has no JSON form."""
+    assert isinstance(response, (Response, ErrorResponse))
+    try:
+        encode(response)
+    except (ValueError, TypeError, RecursionError) as error:
+        log.error("the handler of request %r returned a result that cannot be written as JSON: %s", response.id, error)
+        text = "Internal error: the result cannot be written as JSON"
+        return ErrorResponse(response.id, Error(INTERNAL_ERROR, text))
+    return response

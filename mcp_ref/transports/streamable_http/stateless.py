@@ -16,8 +16,8 @@ from collections.abc import Callable, Coroutine
 from ...basic.access import Access
 from ...basic.headers import ArgumentPath, check_headers, check_parameters, mirrored_fields
 from ...basic.versioning import MODERN_ERROR_CODES, MalformedRequest, is_stateless, unsupported_revision
-from ...jsonrpc.dispatcher import error_response, writable
 from ...jsonrpc.errors import ProtocolError
+from ...jsonrpc.failures import error_response, writable
 from ...jsonrpc.messages import METHOD_NOT_FOUND, ErrorResponse, Notification, Object, Request, Response, encode
 from ...lib.http.message import Exchange, Headers, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
