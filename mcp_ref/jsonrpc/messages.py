@@ -21,16 +21,14 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 from __future__ import annotations
 
 import functools
-import itertools
 import json
-import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeGuard
 
 from ..lib.shares import REQUEST_COST, request_memory
-from .outline import STRING, search_members
+from .outline import nesting_depth, search_members
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 Object: TypeAlias = dict[str, JSON]
@@ -154,7 +152,7 @@ def parse_json(frame: bytes | bytearray | memoryview) -> JSON:
     try:
         text = str(frame, "utf-8").strip(" \t\r\n")
         # Check the depth before parsing, because some Pythons, such as Pyodide, crash when the parser recurses too far.
-        if len(text) > MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH and _nesting_depth(text) > MAX_DEPTH:
+        if len(text) > MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH and nesting_depth(text) > MAX_DEPTH:
             raise RecursionError
         value: JSON
         value, end = _read_json(text)
@@ -284,21 +282,6 @@ def _unreadable(frame: bytes | bytearray | memoryview, error: Error) -> Malforme
     is_response = "method" not in keys and ("result" in keys or "error" in keys)
     text = str(frame[:MAX_QUOTED], "utf-8", "replace")
     return Malformed(error, id if is_request_id(id) else None, is_response, text)
-
-
-_AS_ARRAYS = bytes.maketrans(b"{}", b"[]")
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-
-
-def _nesting_depth(text: str) -> int:
-    """Return the nesting depth of a JSON text. If the text is invalid, return at least the depth up to the fault."""
-    brackets = re.sub(STRING, "", text).encode().translate(_AS_ARRAYS, _NOT_BRACKETS)
-    for depth in range(8):  # most texts end here: removing the innermost level eight times is faster than counting
-        if not brackets:
-            return depth
-        brackets = brackets.replace(b"[]", b"")
-    # Count the levels that are left. "[" is byte 91 and "]" is byte 93, so 92 minus the byte is a step in or out.
-    return 8 + max(itertools.accumulate(map((92).__sub__, brackets)), default=0)
 
 
 def json_writer(separators: tuple[str, str]) -> Callable[[object], str]:

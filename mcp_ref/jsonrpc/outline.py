@@ -1,13 +1,14 @@
-"""The outline of a message: its keys and its id, found without parsing the JSON text.
+"""The outline of a message: its depth, its keys and its id, found without parsing the JSON text.
 
-A message that is not valid JSON cannot be parsed, and one that is too large must not be (large_messages.py). Even so,
-its sender needs an error with the id of the message.
+A message that is not valid JSON cannot be parsed, and one that is too deep, or too large (large_messages.py), must not
+be. Even so, its sender needs an error with the id of the message.
 
 Used by: messages.py, large_messages.py
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from typing import Final
@@ -27,6 +28,20 @@ _MEMBER: Final = rb'\s*+"\w++"\s*+:\s*+(?:"[^"\\]*+"|-?+\d++)\s*+'
 _FIRST_MEMBERS: Final = rb"\s*+(?:\[\s*+)?+\{((?:" + _MEMBER + rb",)*+)"
 _LAST_MEMBERS: Final = rb"((?:," + _MEMBER + rb")++)\}\s*+(?:\]\s*+)?+\Z"
 _NEXT_KEY: Final = rb'\s*+"(\w++)"\s*+:'
+
+_AS_ARRAYS = bytes.maketrans(b"{}", b"[]")
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def nesting_depth(text: str) -> int:
+    """Return the nesting depth of a JSON text. If the text is invalid, return at least the depth up to the fault."""
+    brackets = re.sub(STRING, "", text).encode().translate(_AS_ARRAYS, _NOT_BRACKETS)
+    for depth in range(8):  # most texts end here: removing the innermost level eight times is faster than counting
+        if not brackets:
+            return depth
+        brackets = brackets.replace(b"[]", b"")
+    # Count the levels that are left. "[" is byte 91 and "]" is byte 93, so 92 minus the byte is a step in or out.
+    return 8 + max(itertools.accumulate(map((92).__sub__, brackets)), default=0)
 
 
 def search_members(text: str) -> tuple[set[str], object]:
