@@ -9,14 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from inspect import isawaitable
-from math import isfinite
 
 from ..basic.channel import RequestContext
 from ..basic.mrtr import HandlerNeedsInput, collect_input_requests
 from ..codec import codec_for
-from ..lib.jsonschema import compile_schema
-from ..lib.typed import ConversionError, Signature, signature_of, to_json
-from ..lib.typed.unions import TYPE_NAMES, Schema, json_types
+from ..lib.typed import Signature, signature_of
 from ..revisions import REVISIONS
 
 log = logging.getLogger(__name__)
@@ -59,17 +56,6 @@ def check_description(description: object, options: Mapping[str, object]) -> Non
         codec_for(REVISIONS[-1]).encode(description)
 
 
-def _fits_type(schema: Schema, default: object) -> bool:
-    """Return True if the `type` or `enum` of a generated schema shows that a default is valid, without a validator."""
-    has_json_form = default is None or "default" in schema
-    if not has_json_form or not schema.keys() <= {"type", "format", "enum", "description", "default"}:
-        return False
-    name, types, choices = TYPE_NAMES.get(type(default)), json_types(schema), schema.get("enum")
-    if isinstance(choices, list):
-        return any(type(choice) is type(default) and choice == default for choice in choices)
-    return name in types or (name == "integer" and "number" in types)
-
-
 def handler_signature(
     function: Callable[..., object], context_type: type | None, schemaless_types: tuple[type, ...] | None = None
 ) -> Signature:
@@ -78,26 +64,5 @@ def handler_signature(
     Raise TypeError also if the default of a parameter does not fit the parameter's own type.
     """
     signature = signature_of(function, context_type=context_type, schemaless_types=schemaless_types)
-    for parameter in signature.parameters:
-        default = parameter.default
-        fault = None if parameter.required else _default_fault(parameter.schema, default, signature.is_generated)
-        if fault is not None:
-            advice = "allow None in the annotation, as in `str | None`" if default is None else "change one of the two"
-            if hasattr(default, "metadata"):  # pydantic's Field
-                advice = "put the Field into the annotation, as in `Annotated[int, Field(ge=0)] = 3`"
-            where = f"{signature.name}({parameter.name})"
-            raise TypeError(f"{where}: the default {default!r:.100} is not a value of the type: {fault}; {advice}")
+    signature.check_defaults()
     return signature
-
-
-def _default_fault(schema: Schema, default: object, is_generated: bool) -> str | None:
-    """Return the reason why a default does not match the schema of its parameter, or None if it does."""
-    is_not_finite = type(default) is float and not isfinite(default)  # a number in Python, but not in JSON
-    is_model = hasattr(type(default), "model_dump")  # it checks itself, and may write other fields than it reads
-    if is_not_finite or is_model or (is_generated and _fits_type(schema, default)):
-        return None
-    try:
-        errors = compile_schema(schema).errors(to_json(default))
-    except ConversionError as unfit:  # the default has no JSON form, which only a schema without a type allows
-        return unfit.why if schema.keys() - {"description"} else None
-    return errors[0].message if errors else None

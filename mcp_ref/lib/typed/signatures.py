@@ -11,9 +11,11 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import isfinite
 from types import FunctionType, NoneType
 from typing import Any, Final, get_args, get_origin
 
+from ..jsonschema import compile_schema
 from .annotations import (
     SIMPLE_CONVERSIONS,
     AnnotationScope,
@@ -24,8 +26,8 @@ from .annotations import (
     with_default,
 )
 from .docstrings import read_docstring
-from .unions import Reader, Schema
-from .values import ConversionError
+from .unions import TYPE_NAMES, Reader, Schema, json_types
+from .values import ConversionError, to_json
 
 MAX_SHARED_PARAMETERS: Final = 1024
 """Maximum number of parameters that functions share. Most functions have parameters with the same few names."""
@@ -90,6 +92,48 @@ class Signature:
             named = {parameter.name for parameter in self.parameters}
             readers = {**readers, **dict.fromkeys(arguments.keys() - named, self.read_extra)}
         return convert_members(arguments, readers) if readers else arguments
+
+    def check_defaults(self) -> None:
+        """Check the defaults of the parameters.
+
+        Raises:
+            TypeError: A default does not fit the schema of its parameter.
+        """
+        for parameter in self.parameters:
+            default = parameter.default
+            fault = None if parameter.required else _default_fault(parameter.schema, default, self.is_generated)
+            if fault is not None:
+                advice = "change one of the two"
+                if default is None:
+                    advice = "allow None in the annotation, as in `str | None`"
+                elif hasattr(default, "metadata"):  # pydantic's Field
+                    advice = "put the Field into the annotation, as in `Annotated[int, Field(ge=0)] = 3`"
+                where = f"{self.name}({parameter.name})"
+                raise TypeError(f"{where}: the default {default!r:.100} is not a value of the type: {fault}; {advice}")
+
+
+def _default_fault(schema: Schema, default: object, is_generated: bool) -> str | None:
+    """Return the reason why a default does not match the schema of its parameter, or None if it does."""
+    is_not_finite = type(default) is float and not isfinite(default)  # a number in Python, but not in JSON
+    is_model = hasattr(type(default), "model_dump")  # it checks itself, and may write other fields than it reads
+    if is_not_finite or is_model or (is_generated and _fits_type(schema, default)):
+        return None
+    try:
+        errors = compile_schema(schema).errors(to_json(default))
+    except ConversionError as unfit:  # the default has no JSON form, which only a schema without a type allows
+        return unfit.why if schema.keys() - {"description"} else None
+    return errors[0].message if errors else None
+
+
+def _fits_type(schema: Schema, default: object) -> bool:
+    """Return True if the `type` or `enum` of a generated schema shows that a default is valid, without a validator."""
+    has_json_form = default is None or "default" in schema
+    if not has_json_form or not schema.keys() <= {"type", "format", "enum", "description", "default"}:
+        return False
+    name, types, choices = TYPE_NAMES.get(type(default)), json_types(schema), schema.get("enum")
+    if isinstance(choices, list):
+        return any(type(choice) is type(default) and choice == default for choice in choices)
+    return name in types or (name == "integer" and "number" in types)
 
 
 def signature_of(
