@@ -7,9 +7,8 @@ any other MUST send `notifications/initialized`.
 
     NEW --response to initialize--> INITIALIZING --notifications/initialized--> OPERATING
 
-From then on each side knows the capabilities of its peer, and sends nothing that the peer cannot handle. Until then,
-both may send pings. Other requests SHOULD NOT be sent by a client before the response to `initialize`, nor, except for
-log messages, by a server before `notifications/initialized`. [2025-11-25 basic/lifecycle#initialization]
+Before that, both may send pings. A client SHOULD NOT send other requests before the response to `initialize`, nor a
+server, except for log messages, before `notifications/initialized`. [2025-11-25 basic/lifecycle#initialization]
 
     2024-11-05  `initialize` MUST come first. Both sides SHOULD respect the result. The session ends with the transport
     2025-03-26  `initialize` MUST NOT be part of a batch
@@ -56,8 +55,7 @@ class ClientCapabilities:
 
     `roots` is {"listChanged": bool}, but {} in 2026-07-28. `sampling` is {"tools": {}, "context": {}} since 2025-11-25.
     `elicitation` is {"form": {}, "url": {}} since then, where {} means form only. `tasks` has `list`, `cancel` and
-    `requests`. `extensions` and `experimental` map names to settings. `roots` and `sampling` are deprecated since
-    2026-07-28.
+    `requests`. `extensions` and `experimental` map names to settings. Deprecated since 2026-07-28: `roots`, `sampling`.
     """
 
     experimental: Object | None = None

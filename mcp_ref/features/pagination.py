@@ -5,8 +5,7 @@ each server has its own format [2025-11-25 server/utilities/pagination#implement
 
 A cursor of this package contains the serial number of the last item on the page. New items get higher numbers and go to
 the end of the list, so a client neither misses an item nor gets it twice when the list changes between two pages. With
-a forged cursor, it only skips items. A malicious server could send pages until the client's memory is full, so
-`all_pages` limits the length of a list.
+a forged cursor, it only skips items.
 
     2024-11-05  Adds `cursor` and `nextCursor` to tools/list, prompts/list, resources/list, resources/templates/list. A
                 page without `nextCursor` is the last page. Clients MUST NOT use a cursor in another session.
@@ -21,7 +20,6 @@ Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"cursor": 
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -50,7 +48,7 @@ def serial_of(cursor: str) -> int:
         if not text.startswith(b"after:") or not text[6:].isdigit():
             raise ValueError
         return int(text[6:])
-    except (ValueError, binascii.Error):
+    except ValueError:
         # [2025-11-25 server/utilities/pagination#error-handling] an invalid cursor SHOULD be -32602
         advice = "use the nextCursor of the previous page, or no cursor for the first page"
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: unknown cursor; {advice}") from None
@@ -59,7 +57,7 @@ def serial_of(cursor: str) -> int:
 async def all_pages(
     fetch: Callable[[str | None], Awaitable[tuple[list[T], str | None]]], max_pages: int, max_items: int
 ) -> list[T]:
-    """Return all items of a server's list. Raise InvalidMessage if it is too long or a cursor comes twice.
+    """Return all items of a server's list. Raise InvalidMessage before the list of a malicious server fills the memory.
 
     `fetch` gets the cursor of a page (None for the first), and returns its items and the next cursor (None at the end).
     """

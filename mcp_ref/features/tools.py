@@ -27,7 +27,6 @@ the output schema, so that programs can rely on it; servers SHOULD also send it 
                 returns an identifier, which is an argument of the next call.
 
 Spec:  server/tools (2024-10-07 to 2026-07-28); schema: Tool, CallToolRequest, CallToolResult
-Used by: registered_tools.py (the server's side), client/tools.py
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
        {"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "3"}]}}
 """
