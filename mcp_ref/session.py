@@ -84,15 +84,13 @@ def _report_progress(on_progress: ProgressHandler | None, notification: object) 
 
 
 class Session(Channel):
-    """One conversation with one peer. `role` is our own role, client or server."""
-
     send_stateless: Callable[[str, Object, SendRequest], Awaitable[Object]] | None = None
     """On a modern client, the function that sends a request, and again with the input that a result asks for."""
 
     peer_info: Implementation | None = None
 
     def __init__(self, role: Role, transport: Transport, limits: Limits | None = None) -> None:
-        self.role: Role = role
+        self.role: Role = role  # our own
         self.peer_role: Role = "server" if role == "client" else "client"
         self.transport = transport
         self.capabilities: Object = {}

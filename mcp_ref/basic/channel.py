@@ -27,8 +27,6 @@ T = TypeVar("T")
 
 
 class SharedObjects(Protocol):
-    """The objects that all handlers of a server share."""
-
     subscribed: Shares  # counts the memory of all subscribed URIs
     id_prefix: str  # the first part of the ids of sessions and tasks: "a." for `Server(node="a")`, else ""
 
@@ -42,8 +40,6 @@ class SharedObjects(Protocol):
 
 
 class Channel(Protocol):
-    """An object that sends messages to the peer while a request of the peer is served."""
-
     loop: asyncio.AbstractEventLoop
     revision: Revision
     peer_capabilities: Object  # as JSON

@@ -101,12 +101,10 @@ class InitializeRequestParams:
 
 @dataclass
 class InitializeResult:
-    """The result of `initialize`. `protocol_version` is the session's revision; `instructions` are for the model."""
-
-    protocol_version: str
+    protocol_version: str  # the session's revision
     capabilities: ServerCapabilities
     server_info: Implementation
-    instructions: Annotated[str | None, Availability(since=R2024_11_05)] = None
+    instructions: Annotated[str | None, Availability(since=R2024_11_05)] = None  # for the client's model
     meta: Object | None = None
 
 
@@ -130,8 +128,6 @@ def accept_revision(chosen: str, supported: Sequence[Revision]) -> Revision:
 
 
 class Phase(Enum):
-    """The state of a session's handshake on the server."""
-
     NEW = "before the response to initialize"
     INITIALIZING = "before notifications/initialized"
     OPERATING = "open"

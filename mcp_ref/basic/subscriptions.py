@@ -31,13 +31,11 @@ MAX_RESOURCES = 1000
 
 @dataclass
 class SubscriptionFilter:
-    """The notifications that a client wants. A URI stands for all URIs below it, too. `task_ids` is of an extension."""
-
     tools_list_changed: bool | None = None
     prompts_list_changed: bool | None = None
     resources_list_changed: bool | None = None
-    resource_subscriptions: list[str] | None = None
-    task_ids: list[str] | None = None
+    resource_subscriptions: list[str] | None = None  # URIs, each of which stands for all URIs below it, too
+    task_ids: list[str] | None = None  # of the tasks extension
 
 
 @dataclass
