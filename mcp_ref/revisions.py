@@ -11,7 +11,8 @@ is a *stateless request*, which carries its own revision and capabilities and ca
 2025-06-18  Added: structured tool output (programs read it without parsing text); elicitation (a server asks the user);
             resource links; `title` for display beside the identifier `name`; rules for `_meta` keys; the header
             MCP-Protocol-Version; resource indicators (MUST), so that a malicious server cannot get a token for another
-            server. Both sides MUST (before: SHOULD) respect the negotiated revision and capabilities. Removed: batches
+            server; protected resource metadata. Both sides MUST (before: SHOULD) respect the negotiated revision and
+            capabilities. Removed: batches
 2025-11-25  Added: URL elicitation (the user enters secrets on a web page, which client and model do not see); tools in
             sampling; tasks (experimental); icons; stream polling (a server can close a connection while a request
             runs); Client ID Metadata Documents, OpenID discovery, scope step-up; rules for tool names. Invalid tool
@@ -20,7 +21,7 @@ is a *stateless request*, which carries its own revision and capabilities and ca
             hints; `extensions`; any JSON as structured content; error codes -32020 to -32022
     replaced (old -> new)  initialize, sessions -> `_meta` in each request; requests of the server -> multi round-trip
             requests; resources/subscribe, GET stream -> subscriptions/listen; logging/setLevel -> `logLevel` in
-            `_meta`; tasks in the core -> tasks extension; notifications/cancelled on HTTP -> the end of the stream
+            `_meta`; tasks in the core -> tasks extension; notifications/cancelled on HTTP -> closing the stream
     changed lists do not depend on the connection or earlier requests; error codes -32000 to -32019 get no new meanings
     removed ping, stream resumption (Last-Event-ID), error code -32042
     deprecated until 2027-07-28 or later (old -> new)  roots -> tool parameters; sampling -> API of the model's
@@ -29,7 +30,7 @@ is a *stateless request*, which carries its own revision and capabilities and ca
 [2026-07-28 changelog#major-changes] [2026-07-28 changelog#deprecated]
 
 The methods are in the table `METHODS`, behaviors are fields of `Revision`, which other modules test instead of dates,
-and the fields of messages have an `Availability`. `python3 -m mcp_ref revisions` prints all changes.
+and the fields of messages have an `Availability`. `python3 -m mcp_ref revisions` prints all of them.
 
 Spec:  basic/versioning (2026-07-28), basic/lifecycle#version-negotiation (legacy), the changelogs
 """
@@ -153,9 +154,8 @@ class Availability(NamedTuple):
     Args:
         since: first revision with the field or type; None for the oldest revision.
         until: first revision without the field or type; None if the latest revision has it.
-        if_unsupported: "drop" to leave out a field that the peer's revision lacks, but to read it if the peer sends it;
-            "ignore" not to read it either; "refuse" to raise `NotInRevision` when it is sent, because without it the
-            message would mean something else.
+        if_unsupported: "drop" to leave out a field that the peer's revision lacks, but to read it if it comes; "ignore"
+            not to read it either; "refuse" to raise `NotInRevision`, as it would change the meaning of the message.
         required_since: first revision that requires the field, which is optional in earlier ones.
         fallback: function that replaces an object of a type that the revision lacks by one that it has.
     """

@@ -204,10 +204,8 @@ class Session(Channel):
 
     def _send_cancelled(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)
-        if pending is None or pending.outcome is not None:
-            # [2025-11-25 basic/utilities/cancellation#behavior-requirements] it MUST name only a request in progress
-            return  # already answered
-        if pending.method not in UNCANCELLABLE:
+        # [2025-11-25 basic/utilities/cancellation#behavior-requirements] it MUST name only a request in progress
+        if pending is not None and pending.outcome is None and pending.method not in UNCANCELLABLE:
             self.notify("notifications/cancelled", CancelledNotificationParams(id, reason))
 
     def _is_declared(self, capabilities: Object, method: Method) -> bool:

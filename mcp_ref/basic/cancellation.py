@@ -1,7 +1,7 @@
 """Cancellation: a notification by which the sender of a request says that it no longer wants the response.
 
-The receiver SHOULD stop the work and send no response. The two can cross, so it ignores the cancellation of a finished
-request, and the sender ignores a late response. Ids belong to a connection, so a peer can cancel only its own requests.
+The receiver SHOULD stop the work and send no response. The two messages can cross, so it ignores the cancellation of a
+finished request, and the sender ignores a late response. An id belongs to one connection, so no other peer can use it.
 
     2024-11-05 to 2025-06-18  client and server can cancel their own unfinished requests, except `initialize`
     2025-11-25                to cancel a task, the requestor MUST send `tasks/cancel`; the result is the final state

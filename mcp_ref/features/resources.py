@@ -11,8 +11,7 @@ URIs, such as `file:///a/../../etc/passwd`. This package serves a URI only if it
 registered or matches a registered template. Only the author's function can check symbolic links. A server SHOULD use
 `https://` only for data that clients can fetch from the web [2025-11-25 server/resources#https%3A%2F%2F].
 
-    2024-10-07  The error for an unknown resource is -32001 in an example.
-    2024-11-05  The error for an unknown resource SHOULD be -32002.
+    2024-11-05  The error for an unknown resource SHOULD be -32002. It is -32001 in an example of 2024-10-07.
     2025-06-18  Custom URI schemes MUST follow RFC 3986.
     2026-07-28  The error for an unknown resource MUST be -32602, because SDKs had used different codes (SEP-2164), but
                 clients SHOULD accept -32002 too. A server MUST NOT return empty `contents` instead, which can also
