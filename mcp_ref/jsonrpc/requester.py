@@ -41,7 +41,7 @@ from .messages import (
 log = logging.getLogger(__name__)
 
 MAX_WARNINGS: Final = 100
-"""Maximum number of warnings about the faults of one peer. After that, its faults are logged at the level DEBUG."""
+"""Maximum number of warnings about one peer's faults, which could fill the log. Later ones have the level DEBUG."""
 
 
 class MessageTransport(Protocol):
@@ -129,7 +129,6 @@ class Requester:
         self._max_pending, self._last_id = max_pending, 0
         self._closing_error: McpError | None = None  # why the connection has ended; raised in all later callers
         self.warnings_left = MAX_WARNINGS
-        """Number of faults still logged as warnings, limited so that a hostile peer cannot fill the log."""
 
     # The three parts below are made at their first use, because most servers send no requests.
 
