@@ -140,17 +140,13 @@ class Subscription(Protocol):
         """End the subscription with its result."""
 
 
-class OpenSubscriptions:
+class OpenSubscriptions(set[Subscription]):
     """The open `subscriptions/listen` requests of one session or HTTP endpoint."""
-
-    def __init__(self, shares_stream: bool) -> None:
-        self.shares_stream = shares_stream  # True on stdio; over HTTP, each subscription has its own stream
-        self.members: set[Subscription] = set()
 
     async def end(self) -> None:
         """End each subscription with a result, which the client has `SUBSCRIPTION_END_SECONDS` to read."""
-        serving = {each.task for each in self.members if each.task is not None}
-        for each in tuple(self.members):
+        serving = {each.task for each in self if each.task is not None}
+        for each in tuple(self):
             each.end()
         if serving:
             await asyncio.wait(serving, timeout=SUBSCRIPTION_END_SECONDS)

@@ -81,7 +81,7 @@ class HttpApp:
     def _open(self, session_limits: Limits | None, trace: Trace | None, options: HttpOptions) -> None:
         catalog, limits = self._catalog, options.get("limits") or EndpointLimits()
         hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
-        self._subscriptions = OpenSubscriptions(shares_stream=False)
+        self._subscriptions = OpenSubscriptions()
         # [2026-07-28 basic/transports/streamable-http] modern requests use only POST
         methods = ("GET", "POST", "DELETE") if catalog.legacy_revisions else ("POST",)
         # The endpoint itself serves stateless requests, because it must compare them with their HTTP headers.
@@ -167,7 +167,7 @@ class HttpApp:
         return self._endpoint.table.is_draining
 
     def add_to(self, stats: ServerStats) -> None:
-        stats.streams += len(self._subscriptions.members) + (len(self._http_sse.sessions) if self._http_sse else 0)
+        stats.streams += len(self._subscriptions) + (len(self._http_sse.sessions) if self._http_sse else 0)
         add_numbers(self._endpoint, stats)
 
     async def end_sessions(self) -> None:

@@ -112,7 +112,7 @@ class ServerSession(Session, Announcer):
 
     @cached_property
     def open_subscriptions(self) -> OpenSubscriptions:
-        return OpenSubscriptions(shares_stream=True)
+        return OpenSubscriptions()
 
     @cached_property
     def _cancelling(self) -> set[asyncio.Task[None]]:

@@ -43,7 +43,7 @@ class ListeningChannel(Channel, Protocol):
     open_subscriptions: OpenSubscriptions
     send_notification: Notify
     drain_notifications: Drain
-    hold: Hold | None  # None if the transport cannot hold back the response
+    hold: Hold | None  # None on stdio, where all responses share one stream
 
 
 class OpenSubscription(Announcer):
@@ -54,7 +54,7 @@ class OpenSubscription(Announcer):
     ) -> None:
         self.loop, self._catalog, self._accepted, self._id = channel.loop, channel.catalog, accepted, id
         self.shares, self.task_ids = channel.catalog.announcers.queued, accepted.task_ids or ()
-        self._members, self._resources = channel.open_subscriptions.members, resources
+        self._open_subscriptions, self._resources = channel.open_subscriptions, resources
         self._revision, self._task_owner = channel.revision, channel.task_owner
         self._send_notification, self._drain = channel.send_notification, channel.drain_notifications
         self.task: asyncio.Task[object] | None = None
@@ -73,7 +73,7 @@ class OpenSubscription(Announcer):
         acknowledged = SubscriptionsAcknowledgedNotificationParams(self._accepted, self.meta)
         self.notify("notifications/subscriptions/acknowledged", acknowledged)
         self._catalog.announcers.add(self)
-        self._members.add(self)
+        self._open_subscriptions.add(self)
         if ends_at is not None:
             self._expiry = self.loop.call_later(max(0.0, ends_at - time.time()), self.end)
 
@@ -94,7 +94,7 @@ class OpenSubscription(Announcer):
 
     def close(self) -> None:
         self._catalog.announcers.discard(self)
-        self._members.discard(self)
+        self._open_subscriptions.discard(self)
         self._resources.clear()
         self.stop_announcing()
         if self._expiry is not None:
@@ -194,7 +194,7 @@ async def listen(channel: ListeningChannel, wanted: SubscriptionFilter, context:
         subscription.held = channel.hold(subscription.close)
         return EmptyResult(subscription.meta)
     await subscription.wait_ended()
-    if channel.open_subscriptions.shares_stream:
+    if channel.hold is None:
         # [2026-07-28 basic/patterns/cancellation#intro] a server that ends a subscription MUST send `cancelled`. The
         # schema limits this rule to stdio, because over HTTP the end of the stream says as much.
         cancelled = CancelledNotificationParams(context.request_id, meta=subscription.meta)
