@@ -42,8 +42,9 @@ Drain = Callable[[], Coroutine[object, object, None]]
 async def finish(*tasks: asyncio.Task[object] | None, cancel: bool = False, timeout: float | None = None) -> None:
     """Wait at most `timeout` seconds until the tasks are done. With `cancel`, cancel them first. Skip None."""
     pending = [task for task in tasks if task is not None and not task.done()]
-    for task in pending if cancel else ():
-        task.cancel()
+    if cancel:
+        for task in pending:
+            task.cancel()
     if pending:
         await asyncio.wait(pending, timeout=timeout)
 
@@ -106,10 +107,9 @@ Hold = Callable[[Callable[[], object]], HeldResponse]
 class EndReport:
     """The report that a transport has ended, of which the session receives only the first."""
 
-    def __init__(self) -> None:
-        self.is_sent = False
-        self._error: McpError | None = None
-        self._on_end: OnEnd | None = None
+    is_sent = False
+    _error: McpError | None = None
+    _on_end: OnEnd | None = None  # not None between `deliver_to` and the report
 
     def deliver_to(self, on_end: OnEnd) -> None:
         """Set the function that receives the report. If the transport has ended already, call it now."""
