@@ -173,8 +173,7 @@ class Stream:
         if self.state is UNDECIDED:
             self._open()
             self.send_first_id()
-        if self._response is not None:
-            self._end_response(DETACHED)
+        self._end_response(DETACHED)
         return True
 
     def end(self) -> None:
