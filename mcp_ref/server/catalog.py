@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from ..features.registered_tools import Tools
     from ..features.resources import Resources
 
-_PROMPT_METHODS: Final = frozenset({"prompts/get", "completion/complete"})
 _RESOURCE_METHODS: Final = frozenset({"resources/read", "resources/subscribe", "completion/complete"})
 
 
@@ -168,7 +167,7 @@ class Catalog:
         if method == "tools/call" and "tools" in used and isinstance(name, str):
             return self.tools.scopes.get(name, ())
         needed: set[str] = set()
-        if method in _PROMPT_METHODS and "prompts" in used and isinstance(name, str):
+        if method in ("prompts/get", "completion/complete") and "prompts" in used and isinstance(name, str):
             needed |= self.prompts.scopes.get(name, frozenset())
         if method in _RESOURCE_METHODS and "resources" in used and isinstance(uri, str):
             needed |= self.resources.access.scopes_of(uri, call.params)
