@@ -46,12 +46,9 @@ VERSION_HEADER: Final = "MCP-Protocol-Version"
 JSON_TYPE: Final = "application/json"
 SSE_TYPE: Final = "text/event-stream"
 JSON_HEADERS: Final = [("Content-Type", JSON_TYPE)]
-SSE_HEADERS: Final = [
-    ("Content-Type", SSE_TYPE),
-    ("Cache-Control", "no-cache, no-transform"),
-    # [2026-07-28 basic/transports/streamable-http#receiving-messages] a server SHOULD send it, or nginx buffers events
-    ("X-Accel-Buffering", "no"),
-]
+# [2026-07-28 basic/transports/streamable-http#receiving-messages] servers SHOULD send the last, or nginx buffers events
+SSE_HEADERS: Final = [("Content-Type", SSE_TYPE), ("Cache-Control", "no-cache, no-transform"),
+                ("X-Accel-Buffering", "no")]  # fmt: skip
 
 STREAMED_METHODS: Final = frozenset({"subscriptions/listen"})
 """The methods whose response is always an event stream, which stays open until one side closes it."""
