@@ -63,8 +63,7 @@ class HttpApp:
         self._protection, self._authorize = authorization_of(options, catalog.needs_scopes)
         self._open_endpoints = partial(self._open, session_limits, trace or trace_from_environment("server"), options)
         self._open_endpoints()
-        # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location]
-        # The metadata is public, so a web page of any origin can read it.
+        # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location] public to all
         self._document_checks = RequestChecks(hosts, ("*",), ("GET",), has_messages=False)
         self._proxies = TrustedProxies(options["trusted_proxies"]) if "trusted_proxies" in options else None
         self._membership = Membership(catalog.service, self, self._reopen)
