@@ -1,9 +1,7 @@
 """Streamable HTTP of the modern era, on the server: each POST is one request, which needs no session.
 
 Any process behind a load balancer can serve any request, whose headers repeat parts of the body (basic/headers.py). The
-status of the response is 200, even for an error of the method, unless an error of the modern era has another
-(basic/versioning.py). If the client closes the HTTP response, the server MUST cancel the request
-[2026-07-28 basic/transports/streamable-http#cancellation].
+status of the response is 200, even for an error, unless an error of the modern era has another (basic/versioning.py).
 
 Spec:  2026-07-28 basic/transports/streamable-http
 """
