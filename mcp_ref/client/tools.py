@@ -119,7 +119,7 @@ class ToolCalls:
     async def call_tool(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
     ) -> CallToolResult:
-        """Return the result of a tool call. If it becomes a task, wait for that, or cancel it if this is cancelled."""
+        """Return the result of a tool call. If it becomes a task, wait for that, and cancel it if this wait fails."""
         response = await self._call(params, on_progress, timeout, max_timeout)
         if isinstance(response, CallToolResult):
             return response
