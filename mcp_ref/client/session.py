@@ -1,15 +1,12 @@
 """A client's session: it sends requests in both eras, and handles the server's requests and notifications.
 
-In the legacy era the server can send requests to the client. In the modern era it puts them into a result instead, as
-input requests, and the client sends its own request again with the responses (multi round-trip requests):
+In the modern era, a result can contain requests of the server, and the client repeats its own with the responses:
 
     params -> add _meta -> is the result in the cache? -> send -> complete: return the result
                                                            ^   -> input_required: run the handlers --+
                                                            +---------- add their responses ----------+
 
-Without `mrtr.MAX_ROUNDS`, which limits these rounds, a server could call the model, or prompt the user, forever. A
-server MUST NOT send an input request for a capability that the client did not declare
-[2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow], so the client refuses it.
+Without `mrtr.MAX_ROUNDS`, which limits these rounds, a server could call the model, or prompt the user, forever.
 
 Spec:  2026-07-28 basic/versioning, basic/patterns/mrtr, basic/index; basic/lifecycle#operation (legacy)
 """
@@ -57,6 +54,8 @@ OnSessionEnd: TypeAlias = "Callable[[ClientSession], None]"
 
 class ClientSession(Session):
     """The client's end of one transport, for a legacy session or for stateless requests."""
+
+    task_owner = "server"  # the client's only server owns all tasks on it
 
     def __init__(
         self, limits: Limits | None, handlers: ClientHandlers | None, cache: ResponseCache,
@@ -134,7 +133,7 @@ class ClientSession(Session):
     def _check(self, request: mrtr.InputRequest) -> tuple[Handler, object]:
         method, handlers = mrtr.INPUT_REQUESTS.get(request.method), self._handlers
         if method is None or handlers is None or not self._is_declared(self.capabilities, method):
-            # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] only declared capabilities
+            # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] a server MUST NOT send this
             advice = f": declare it with Client({method.capability}=...)" if method is not None else ""
             raise InvalidMessage(
                 f"the server requests {request.method[:80]}, which this client did not declare{advice}")  # fmt: skip
@@ -178,8 +177,6 @@ class ClientSession(Session):
         if custom is not None:
             return custom.serve
         return self._handlers.find(method.name) if self._handlers is not None else None
-
-    task_owner = "server"  # the client's only server owns all tasks on it
 
     async def _serve(self, request: Request) -> Object:
         if request.method in ("server/discover", "initialize"):

@@ -1,7 +1,4 @@
-"""The request `subscriptions/listen` on the server, which stays open for the notifications on its stream.
-
-In the legacy era, a session stores the subscriptions of `resources/subscribe`. Because the modern era has no sessions,
-the open request itself is the subscription [2026-07-28 changelog#major-changes] (basic/subscriptions.py).
+"""The request `subscriptions/listen` (basic/subscriptions.py) on the server: while it is open, it is a subscription.
 
 Threats:
     listen-without-scope: changes of a resource that needs a scope; a caller without it; names the resource in the

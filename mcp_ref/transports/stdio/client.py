@@ -1,8 +1,5 @@
 """The client's side of stdio: it starts the server as a child process, and ends it.
 
-To end the session, the client closes the server's stdin, which works on every platform. If the server does not exit, it
-gets SIGTERM, so that it can still clean up, and then SIGKILL [2025-11-25 basic/lifecycle#shutdown].
-
 Spec:  basic/transports#stdio, basic/lifecycle#shutdown (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
 Used by: client/target.py
 """
@@ -187,7 +184,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         if process is None:
             return
         pid = process.get_pid()
-        # [2025-11-25 basic/lifecycle#shutdown] close the input and wait; SIGTERM and wait; SIGKILL
+        # [2025-11-25 basic/lifecycle#shutdown] we SHOULD close the input and wait, then SIGTERM and wait, then SIGKILL
         self._write_together()
         if self._stdin is not None:
             self._stdin.close()
