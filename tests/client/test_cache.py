@@ -18,7 +18,7 @@ from mcp_ref.lib.http.message import Exchange
 from mcp_ref.lib.http.sse import encode_event
 from mcp_ref.transports.memory import MemoryTransport
 from tests.messages import notification
-from tests.raw_peers import Wire, raw_session, raw_server
+from tests.raw_peers import Wire, raw_server, raw_session
 from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
 from tests.scripted_http_server import JSON_HEADERS, SSE, Step, frame, says, scripted
 from tests.settings import PATIENCE, eventually

@@ -28,7 +28,7 @@ from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, JSON, Object
 from mcp_ref.revisions import LEGACY
 from mcp_ref.transports.memory import MemoryTransport
 from tests.messages import notification
-from tests.raw_peers import Wire, answer, raw_session, handshake, leave, raw_server
+from tests.raw_peers import Wire, answer, handshake, leave, raw_server, raw_session
 from tests.settings import PATIENCE, run
 
 EVERYTHING: Object = {"tools": {}, "resources": {"subscribe": True}, "prompts": {}, "logging": {}, "completions": {}}

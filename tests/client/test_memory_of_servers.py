@@ -15,7 +15,7 @@ from mcp_ref.features.caching import ResponseCache
 from mcp_ref.jsonrpc.messages import MAX_ID_LENGTH, Object
 from mcp_ref.lib.uri import MAX_URI_LENGTH
 from tests.messages import request
-from tests.raw_peers import answer, raw_session, handshake, raw_server
+from tests.raw_peers import answer, handshake, raw_server, raw_session
 from tests.server.test_memory_of_callers import FIGURES, HOSTILE_TEXTS, growth
 from tests.settings import MODERN, eventually
 

@@ -26,7 +26,7 @@ from mcp_ref.transports.memory import MemoryTransport
 from mcp_ref.transports.stdio.client import StdioClientTransport
 from tests.forked_python import python, quick_python
 from tests.messages import notification
-from tests.raw_peers import Wire, raw_session, raw_server
+from tests.raw_peers import Wire, raw_server, raw_session
 from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, params_of, refusal
 from tests.scripted_http_server import SSE, Scripted, Step, frame, says, scripted, status
 from tests.settings import PATIENCE, eventually

@@ -13,7 +13,7 @@ from mcp_ref.revisions import LEGACY
 from mcp_ref.transports.base import OnEnd, Receive, Transport
 from mcp_ref.transports.memory import MAX_UNREAD, memory_pair
 from tests.messages import notification
-from tests.raw_peers import raw_session, leave
+from tests.raw_peers import leave, raw_session
 from tests.settings import PATIENCE
 
 NAMES = [revision.name for revision in LEGACY]
