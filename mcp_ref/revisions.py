@@ -269,11 +269,14 @@ METHODS: Final = (
             "features.elicitation:ElicitationCompleteNotificationParams", since=R2025_11_25),
 )  # fmt: skip
 
-_METHODS_BY_NAME: Final[dict[str, list[Method]]] = {}
-for _method in METHODS:  # a method that has changed, such as `tasks/get`, has several entries
-    _METHODS_BY_NAME.setdefault(_method.name, []).append(_method)
+_METHODS_BY_REVISION: Final = {
+    revision: {each.name: each for each in METHODS
+               if each.since <= revision and (each.until is None or revision < each.until)}
+    for revision in REVISIONS
+}  # fmt: skip
+"""The methods of each revision, by name. A method that has changed, such as `tasks/get`, is in `METHODS` twice."""
 
-SPECIFIED: Final = frozenset(_METHODS_BY_NAME)
+SPECIFIED: Final = frozenset(method.name for method in METHODS)
 """The methods of all revisions. All others are custom methods (features/custom_methods.py)."""
 
 
@@ -286,7 +289,5 @@ def load_type(path: str) -> type:
 
 def find_method(name: str, revision: Revision, sender: Literal["client", "server"]) -> Method | None:
     """Return a method as this revision defines it, or None if `sender` MUST NOT send it there."""
-    for method in _METHODS_BY_NAME.get(name, ()):
-        if method.since <= revision and (method.until is None or revision < method.until):
-            return method if method.sender in ("both", sender) else None
-    return None
+    method = _METHODS_BY_REVISION[revision].get(name)
+    return method if method is not None and method.sender in ("both", sender) else None
