@@ -278,4 +278,4 @@ _write_json = json_writer((", ", ": "))
 
 
 def _text_of(value: JSON) -> str:
-    return value if type(value) is str else _write_json(value)
+    return str(value) if type(value) in (str, int) else _write_json(value)
