@@ -103,6 +103,7 @@ class StatelessRequest(Channel):
         principal: str | None, open_subscriptions: OpenSubscriptions,
     ) -> None:  # fmt: skip
         meta, self.revision, self.peer_capabilities = versioning.read_request_meta(params, catalog.revisions)
+        self.codec = codec_for(self.revision)
         self.catalog, self.principal, self.open_subscriptions = catalog, principal, open_subscriptions
         self.shared = catalog.service
         self.loop = asyncio.get_running_loop()
@@ -125,14 +126,14 @@ class StatelessRequest(Channel):
     @property
     def peer_info(self) -> Implementation | None:
         try:
-            return codec_for(self.revision).decode(Implementation, cast(Object, self._info))
+            return self.codec.decode(Implementation, cast(Object, self._info))
         except ShapeError:
             return None
 
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
         if find_method(method, self.revision, "server") is None and method in SPECIFIED:
             return False  # only other revisions have this notification
-        self.send_notification(method, codec_for(self.revision).encode(params))
+        self.send_notification(method, self.codec.encode(params))
         return True
 
     def drain(self, related: RequestId | None = None) -> Coroutine[object, object, None]:
@@ -151,21 +152,20 @@ class StatelessRequest(Channel):
             raise McpError(f"{method} was not sent: the request that needs this input is complete")
         if not self.may_need_input:
             raise McpError(f"{method} was not sent: only handlers of tools, prompts and resources can request input")
-        codec = codec_for(self.revision)
         try:
-            response = self.rounds.response_to(method, codec.encode(params), key)
+            response = self.rounds.response_to(method, self.codec.encode(params), key)
         except mrtr.HandlerNeedsInput:
             await asyncio.sleep(0)  # or an eager task of a TaskGroup would end the group before its other tasks begin
             raise
         try:
-            return codec.decode(result, response)
+            return self.codec.decode(result, response)
         except ShapeError as error:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: invalid response to {method}: {error}") from None
 
     def read(self, request: Request, params_type: type[T]) -> T:
         """Return the params, after reading the responses of a retry. Raise ProtocolError if one is invalid."""
         try:
-            params = codec_for(self.revision).decode(params_type, request.params)
+            params = self.codec.decode(params_type, request.params)
         except ShapeError as error:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
         self.may_need_input = request.method in mrtr.INPUT_METHODS
@@ -187,7 +187,7 @@ class StatelessRequest(Channel):
             response = self.rounds.responses.get(id)
             if isinstance(response, dict) and response.get("action") != "accept":
                 return ProtocolError(INVALID_PARAMS, f"{error.message}; the user did not agree to visit the URL")
-        encode = codec_for(self.revision).encode
+        encode = self.codec.encode
         # [2026-07-28 client/elicitation#url-mode-elicitation-requests] ask again, because `accept` proves no visit
         again: dict[str, Object] = {id: {"method": "elicitation/create", "params": encode(visits[id])} for id in visits}
         return mrtr.HandlerNeedsInput(again)
@@ -210,7 +210,6 @@ async def serve_request(
     revision = channel.revision
     route = catalog.routes.get(request.method) or _find_route(catalog, request.method, revision)
     _check_meta(channel, route.method)
-    codec = codec_for(revision)
     params: object = channel.read(request, route.params)
     try:
         try:
@@ -225,7 +224,7 @@ async def serve_request(
             result.ttl_ms, result.cache_scope = catalog.cache_hints[request.method]
             if context.access is not None and context.access.hides_forbidden:
                 result.cache_scope = "private"  # because callers with other scopes may get another list
-        wire: Object = {"resultType": "complete", **codec.encode(result)}
+        wire: Object = {"resultType": "complete", **channel.codec.encode(result)}
     except mrtr.HandlerNeedsInput as required:
         state = channel.rounds.signed_state(request, catalog.state_key, principal)
         wire = {"resultType": "input_required", "inputRequests": {**required.requests}, "requestState": state}
@@ -236,7 +235,7 @@ async def serve_request(
     finally:
         channel.is_over = True
     if revision not in catalog.info_as_json:
-        catalog.info_as_json[revision] = codec.encode(catalog.info)
+        catalog.info_as_json[revision] = channel.codec.encode(catalog.info)
     # [2026-07-28 basic/index#_meta] every result SHOULD contain the server's info
     info: Object = {versioning.SERVER_INFO: catalog.info_as_json[revision]}
     given = wire.get("_meta")
