@@ -643,8 +643,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The end of the transport ends it; it is the idle state of a session.",
     ("server/session.py", "begin", "catalog.service.add(session)"):
         "See `Service.add`, which is a coroutine function.",
-    ("server/stateless.py", "StatelessRequest.drain", "self.drain_notifications()"):
-        "See `StreamingResponse.drain`: the client reads, or is disconnected after `write_time`.",
     ("server/stateless.py", "serve_request", "route.handler(params, context)"):
         "The author's handler ends it, or the cancellation of the request.",
     ("server/subscriptions.py", "OpenSubscription.drain_changes", "self._drain()"):
