@@ -220,7 +220,7 @@ class Codec:
             return lambda value: (self._readers.get(hint) or self._class_reader(hint))(value)
         origin, args = get_origin(hint), get_args(hint)
         if origin is Literal:
-            return functools.partial(_read_literal, args, {(type(arg), arg) for arg in args})
+            return functools.partial(_read_literal, args)
         if origin is list:
             return functools.partial(_read_list, self._reader(args[0]))
         if origin is dict:
@@ -254,25 +254,25 @@ codec_for = functools.cache(Codec)
 
 
 def _choose_class(classes: list[type], value: Object, expected: str) -> type:
-    """Return the first class whose constants and required members are all in `value`."""
+    """Return the first class whose constant, or else all of whose required members, are in `value`."""
     for cls in classes:
-        constants, required = _distinguishing_members(cls)
-        if constants.items() <= value.items() and (not required or required <= value.keys()):
+        tag, constant, required = _distinguishing_members(cls)
+        if value.get(tag) == constant if tag else required <= value.keys():
             return cls
-    constants, _ = _distinguishing_members(classes[0])
-    for tag in constants:  # such as `type`, which then has a wrong value
+    tag, _, _ = _distinguishing_members(classes[0])
+    if tag:  # such as `type`, which then has a wrong value
         raise ShapeError(expected, value.get(tag, _MISSING), tag)
     raise ShapeError(expected, value)
 
 
 @functools.cache
-def _distinguishing_members(cls: type) -> tuple[Object, frozenset[str]]:
-    """Return the constants and the required members by which a reader recognizes a class in a union."""
+def _distinguishing_members(cls: type) -> tuple[str, JSON, frozenset[str]]:
+    """Return the name and the value of a class's constant. Without one, return "", None and the required members."""
     members = members_of(cls)
-    constants = {member.name: get_args(member.hint)[0] for member in members if member.is_constant}
-    if constants:  # they are enough: if another member is missing, the reader of the class says which
-        return constants, frozenset()
-    return constants, frozenset(member.name for member in members if not member.is_optional)
+    for member in members:
+        if member.is_constant:  # it is enough: if another member is missing, the reader of the class says which
+            return member.name, get_args(member.hint)[0], frozenset()
+    return "", None, frozenset(member.name for member in members if not member.is_optional)
 
 
 class Member(NamedTuple):
@@ -332,8 +332,8 @@ def _read_scalar(hint: object, expected: str, kinds: tuple[type, ...], value: JS
     raise ShapeError(expected, value)
 
 
-def _read_literal(options: tuple[JSON, ...], exact: set[tuple[type, JSON]], value: JSON) -> object:
-    if type(value) in (dict, list) or (type(value), value) not in exact:
+def _read_literal(options: tuple[JSON, ...], value: JSON) -> object:
+    if type(value) is not str or value not in options:  # all constants of the protocol are strings
         raise ShapeError(" or ".join(repr(option) for option in options), value)
     return value
 
