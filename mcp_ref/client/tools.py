@@ -160,20 +160,21 @@ class ToolCalls:
     async def _call(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
     ) -> CallToolResponse:
-        if params.task is None:
+        """Send `tools/call`, a second time if `_update_for_retry` has removed the cause of an error."""
+        if params.task is None and self._task_support:
             self._add_required_task(params)
         session = self._client.connector.usable or await self._client.connector.ready()
         tokens: list[RequestId] = []  # a request's id is its progress token; a retry with input has a new one
-        send = partial(
-            session.request, "tools/call", params, _response_type,
-            timeout=timeout if timeout is not None else self._client.timeout, max_timeout=max_timeout,
-            on_progress=on_progress, before_send=tokens.append if on_progress is not None else None)  # fmt: skip
-        try:
-            response = await send()
-        except RemoteError as error:
-            if not await self._update_for_retry(error, params, timeout):
-                raise
-            response = await send()
+        for may_retry in (True, False):
+            try:
+                response = await session.request(
+                    "tools/call", params, _response_type,
+                    timeout=timeout if timeout is not None else self._client.timeout, max_timeout=max_timeout,
+                    on_progress=on_progress, before_send=None if on_progress is None else tokens.append)  # fmt: skip
+                break
+            except RemoteError as error:
+                if not may_retry or not await self._update_for_retry(error, params, timeout):
+                    raise
         if isinstance(response, CallToolResult):
             self._check_result(params.name, response)
         elif on_progress is not None:
