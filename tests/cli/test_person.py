@@ -6,11 +6,13 @@ import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from mcp_ref.cli import person, show
-from mcp_ref.features.elicitation import ElicitRequestURLParams
+from mcp_ref.features.elicitation import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
+from mcp_ref.jsonrpc.messages import JSON
 from tests.terminals import run_at_terminal
 
 SERVER = """
@@ -93,3 +95,47 @@ async def test_warnings_of_a_url_stand_directly_above_the_prompt(
     assert (await person.ask_person("The server s", request)).action == "decline"
     *_, warning, _, prompt = capsys.readouterr().err.splitlines()
     assert warning.startswith("warning: ") and prompt == "Will you visit the URL?"
+
+
+def _form(**properties: JSON) -> ElicitRequestFormParams:
+    return ElicitRequestFormParams("?", {"type": "object", "properties": properties, "required": ["n"]})
+
+
+URL = ElicitRequestURLParams("?", "https://a.example/", "1")
+
+
+@pytest.mark.parametrize(
+    ("request_", "typed", "prompts", "result"),
+    [
+        (URL, ["yes"], ["Will you visit the URL? [y/n] "], ElicitResult("accept")),
+        (URL, ["Y"], ["Will you visit the URL? [y/n] "], ElicitResult("accept")),
+        (URL, ["x"], ["Will you visit the URL? [y/n] "], ElicitResult("decline")),
+        (URL, [], ["Will you visit the URL? [y/n] "], ElicitResult("decline")),
+        (_form(), ["y"], ["Do you accept? [y/n] "], ElicitResult("accept", {})),
+        (_form(), ["n"], ["Do you accept? [y/n] "], ElicitResult("decline")),
+        (_form(b={"type": "boolean"}), ["Yes\n"], ["b (y/n): "], ElicitResult("accept", {"b": True})),
+        (_form(b={"type": "boolean", "default": False}), [""], ["b (y/n, default n): "],
+         ElicitResult("accept", {"b": False})),
+        (_form(b={"type": "boolean", "default": True}), ["n"], ["b (y/n, default y): "],
+         ElicitResult("accept", {"b": False})),
+        (_form(s={"type": "string", "title": "T", "description": "D", "default": "a"}), [""],
+         ['s (string, T, default "a"): '], ElicitResult("accept", {"s": "a"})),
+        (_form(s={"type": "string", "description": "D"}, n={"type": "integer"}), ["\n", "", "x", "5"],
+         ["s (string, D): ", *["n (integer): "] * 3], ElicitResult("accept", {"n": 5})),
+        (_form(n={"type": "integer"}), [], ["n (integer): "], ElicitResult("decline")),
+    ],
+)  # fmt: skip
+async def test_ask_person_reads_the_fields_of_a_form_and_the_consent_to_a_url(
+    request_: Any, typed: list[str], prompts: list[str], result: ElicitResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = []
+
+    async def ask_line(prompt: str) -> str:
+        shown.append(prompt)
+        if not typed:
+            raise EOFError
+        return typed.pop(0)
+
+    monkeypatch.setattr(person, "ask_line", ask_line)
+    assert await person.ask_person("The server s", request_) == result
+    assert shown == prompts
