@@ -705,6 +705,7 @@ FURTHER: list[tuple[str, tuple[Sequence[Event], Head | None]]] = [
     ("capability_members", _session(client={"experimental": {"x": 5}})),
     ("", _modern(m(1, "x", revision="2025-11-25"), s(1, **error(-32022, data={"supported": [MODERN, "2025-11-25"], "requested": "2025-11-25"})))),
     ("supported_is_listed", _modern(m(1, "x"), s(1, **error(-32022, data={"supported": [MODERN], "requested": MODERN})))),
+    ("", _session(c(1, "ping"), s(1, result={}), m(2, "server/discover"), s(2, **error(-32601)))),
     ("discover_is_served", (frames([m(1, "server/discover"), s(1, **error(-32601)), m(2, "tools/list"), page(2, tools=[])]), STARTED)),
     ("own_request", _session(s(7, "ping"), c(None, "notifications/cancelled", {"requestId": 7}), c(7, result={}))),
     ("", _http(_post(TRACKED, stream=[{"sse": None, "id": "1"}, _progress(1)[1], PONG]))),

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_ref import Server
 from mcp_ref.__main__ import main
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import LEGACY, REVISIONS
@@ -259,6 +260,21 @@ async def test_by_default_it_is_on_the_loopback_interface_alone_at_mcp(url: str)
     assert url.startswith("http://127.0.0.1:") and url.endswith("/mcp")
     assert (await post(url)).status == 200
     assert (await post(url, "app.example")).status == (await post(url, Origin="https://app.example")).status == 403
+
+
+def test_run_http_gets_the_options_of_the_command_line_or_their_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+    monkeypatch.setattr(Server, "run_http", lambda self, *where, **options: seen.append((where, options)))
+    given = ["--host", "::1", "--port", "0", "--path", "p", "--json-responses", "--allow-host", "a", "--health",
+             "--allow-origin", "https://b", "--trust-proxy", "10.0.0.1", "--drain", "0"]  # fmt: skip
+    for options in ([], given, ["--path", "/p"]):
+        assert main(["run", DEMO, "--http", *options]) == 0
+    assert seen == [
+        (("127.0.0.1", 8000), {"json_responses": False, "drain_seconds": 10.0}),
+        (("::1", 0), {"json_responses": True, "drain_seconds": 0.0, "path": "/p", "allowed_hosts": ["a"],
+                      "allowed_origins": ["https://b"], "trusted_proxies": ["10.0.0.1"], "health": True}),
+        (("127.0.0.1", 8000), {"json_responses": False, "drain_seconds": 10.0, "path": "/p"}),
+    ]  # fmt: skip
 
 
 async def test_every_option_of_http_does_what_it_says() -> None:
