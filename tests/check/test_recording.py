@@ -70,6 +70,27 @@ def test_frame_of_any_bytes_is_read_as_it_was_written(data: bytes) -> None:
     assert b"\n" not in line and parse_event(line) == event
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        Frame("server", content(b"x"), partial=True, at=1.5, connection=2, masked=True),
+        Gap(3, 4, "the disk was full", at=1.0),
+        ErrorOutput(content(b"\xff"), connection=1),
+        End("client", 3),
+        End("server", None),
+        HttpRequest(1, "POST", "/a", (("A", "b"),), content(b"x"), masked=True),
+        HttpResponse(1, 200, (("A", "b"),)),
+        HttpEvent(1, content(b"x"), "id", 5, "endpoint"),
+        HttpEvent(1, content(b""), None, None),
+        HttpBody(1, content(b"x")),
+        HttpEnd(1, "client"),
+        HttpEnd(1, "complete"),
+    ],
+)
+def test_event_is_read_as_it_was_written(event: Event) -> None:
+    assert parse_event(format_event(event)) == event
+
+
 def test_content_above_the_limit_keeps_its_start_its_size_and_its_digest() -> None:
     data = "é".encode() * MAX_CONTENT
     event = parse_event(format_event(Frame("server", content(b"x" + data))))
