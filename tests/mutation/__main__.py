@@ -62,7 +62,7 @@ NOT_TESTS = ("interop/", "conformance/")
 NOT_SAMPLED = ("demo/",)
 """The folders that a sample of the whole package leaves out: one test runs the demo as a whole."""
 
-OWN_TESTS = {"__main__.py": "cli", "__init__.py": "test_init.py"}
+OWN_TESTS = {"__main__.py": ["cli", "test_demo.py"], "__init__.py": ["test_init.py"]}
 """The tests of the modules that would have all tests as their own, because they are at the top of the package."""
 
 MOST_IMPORTING = 16
@@ -243,14 +243,15 @@ def files_with_tests(module: str) -> list[list[str]]:
             f"{above}/test_{folder.name}_{path.name}",
             f"{above}/test_{folder.name}.py",
         ]
-    names = [OWN_TESTS[module]] if module in OWN_TESTS else list(map(os.path.normpath, names))
+    names = OWN_TESTS[module] if module in OWN_TESTS else list(map(os.path.normpath, names))
     names = [name for name in names if (ROOT / "tests" / name).exists()]
     own = names or [str(folder) if (ROOT / "tests" / folder).exists() else f"test_{folder.name}.py"]
     importing = imports_of_tests().get(module, [])
     if len(importing) > MOST_IMPORTING:
         importing = []
     first = names or [file for file in importing if Path(file).is_relative_to(folder)]
-    left = [file for file in dict.fromkeys(map(os.path.normpath, (*own, *importing, *pages))) if file not in first]
+    others = dict.fromkeys(map(os.path.normpath, (*own, *importing, *pages)))
+    left = [file for file in others if not any(Path(file).is_relative_to(each) for each in first)]
     groups = ([f"tests/{file}" for file in files if not file.startswith(NOT_TESTS)] for files in (first, left))
     return [group for group in groups if group]
 

@@ -85,6 +85,22 @@ def test_record_install_and_uninstall_say_why_a_server_is_not_suitable(
             plan_installation(str(path), server, "x")
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "advice"),
+    [
+        ("a.toml", '[mcp_servers.a]\ncommand = "x"\n[other]\nargs = []', "add `args = \\[\\]`"),
+        ("a.toml", '[mcp_servers.a]\nargs = []\n"command" = "x"', "add `args = \\[\\]`"),
+        ("a.toml", 'mcp_servers = {a = {command = "x", args = []}}', "the table .* is not where it is expected"),
+        ("a.json", "[", "cannot read the configuration"),
+        ("a.json", '{"servers": {"a": {"command": 5}}}', "expected a string, got 5"),
+    ],
+)
+def test_record_install_refuses_a_file_of_an_unusual_form(tmp_path: Path, name: str, text: str, advice: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InstallationError, match=advice):
+        plan_installation(str(tmp_path / name), "a", "x")
+
+
 def test_record_install_refuses_a_file_that_changed_meanwhile(tmp_path: Path) -> None:
     path = tmp_path / "claude.json"
     path.write_text(CLAUDE)
