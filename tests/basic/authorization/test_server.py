@@ -172,6 +172,7 @@ async def test_verifier_without_its_keys_is_503_with_retry_after() -> None:
         reply = await bearer(web, "good").post(modern_call("whoami"))
         assert (reply.status, reply.headers["retry-after"]) == (503, "7")
         assert "www-authenticate" not in reply.headers and "marker" not in reply.why
+    assert VerificationUnavailable("by default").retry_after == 30
 
 
 async def test_verifier_that_has_checked_the_audience_itself_says_so() -> None:
