@@ -356,6 +356,15 @@ async def test_tool_with_scopes_is_403_with_all_scopes_of_the_operation(make_cal
         assert reply.status == 200 and calls == ["add"]
 
 
+async def test_token_without_the_scope_of_all_requests_is_403_although_no_tool_has_scopes() -> None:
+    tokens, server = Tokens(), Server("s")
+    server.tool("t")(_handler)
+    tokens.grant("other", "notes:other")
+    async with served_over_http(server, authorization=protection(tokens, "notes:read")) as web:
+        reply = await bearer(web, "other").post(modern_call("t"))
+        assert (reply.status, challenge(reply).scopes) == (403, ("notes:read",))
+
+
 async def test_tool_with_scopes_is_403_over_http_sse() -> None:
     server, calls = notes()
     protected = protection(Tokens(reader=["notes:read"]), "notes:read")
