@@ -242,7 +242,7 @@ def _parameters(function: Any, plain: Any) -> list[inspect.Parameter]:
     if callable(function):
         is_simple = function is plain and not hasattr(plain, "__signature__") and _has_only_simple_parameters(plain)
         found = _simple_parameters(plain) if is_simple else list(inspect.signature(function).parameters.values())
-        if not found or found[0].name not in ("self", "cls") or found[0].annotation is not found[0].empty:
+        if not found or found[0].name not in ("self", "cls") or found[0].annotation is not inspect.Parameter.empty:
             return found
     advice = "a decorator inside the class cannot know the object; create the object, and add its method: add(obj.{})"
     raise TypeError(f"{plain.__qualname__}() is a method: {advice.format(plain.__name__)}")
