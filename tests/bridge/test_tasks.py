@@ -83,6 +83,8 @@ async def test_bridge_task_gets_input_and_returns_the_result(front: str, back: s
         assert all(each.id is not None for each in running)
         texts = [(await each.result()).text for each in running]
         assert texts == ["a to a", "b to b", "c to c"]  # each question has reached its own task
+        required = await client.start_tool("build")
+        assert required.id is not None and (await required.result()).text == "built"
 
 
 @MIXED
