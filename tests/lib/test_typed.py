@@ -511,8 +511,7 @@ def test_to_json_writes_a_naive_datetime_with_the_local_offset() -> None:
     assert read(dt.datetime, written)
 
 
-def nested(depth: int) -> object:
-    value: object = 1
+def nested(depth: int, value: object = 1) -> object:
     for _ in range(depth):
         value = [value]
     return value
@@ -544,6 +543,7 @@ UNWRITABLE: list[tuple[object, str]] = [
     (len, "value: an object of builtin_function_or_method"),
     ((n for n in [1]), "value: an object of generator"),
     (nested(MAX_VALUE_DEPTH + 1), ".*nested deeper than 100 levels"),
+    (nested(MAX_VALUE_DEPTH, {}), ".*nested deeper than 100 levels"),
     (ITSELF, ".*does the value contain itself"),
 ]
 
