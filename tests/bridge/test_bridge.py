@@ -23,11 +23,8 @@ from mcp_ref import (
     TextContent,
 )
 from mcp_ref.bridge.bridge import Bridge
-from mcp_ref.bridge.conversion import convert_error
 from mcp_ref.features.elicitation import url_required
-from mcp_ref.jsonrpc.errors import ProtocolError
-from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.revisions import revision_named
+from mcp_ref.jsonrpc.messages import Object
 from tests.bridge.back import make_back
 from tests.bridge.links import linked, send
 from tests.bridge.test_held import ALL, CALL, NAME, retry_of
@@ -101,29 +98,6 @@ async def test_bridge_translates_the_code_of_an_unknown_resource(front: str, cod
         with pytest.raises(RemoteError) as refused:
             await client.read_resource("nothing://x")
         assert refused.value.code == code
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "code", "data", "converted"),
-    [
-        (LATEST, "2025-06-18", -32602, {"uri": "a:b"}, (-32002, {"uri": "a:b"})),
-        (LATEST, "2025-06-18", -32602, {}, (-32602, {})),
-        (LATEST, "2025-06-18", -32603, {"uri": "a:b"}, (-32603, {"uri": "a:b"})),
-        ("2025-11-25", "2025-06-18", -32602, {"uri": "a:b"}, (-32602, {"uri": "a:b"})),
-        ("2025-11-25", LATEST, -32000, 1, (-32603, {"code": -32000, "data": 1})),
-        ("2025-11-25", LATEST, -32019, 1, (-32603, {"code": -32019, "data": 1})),
-        ("2025-11-25", LATEST, -31999, 1, (-31999, 1)),
-        ("2025-11-25", LATEST, -32020, 1, (-32020, 1)),
-        (LATEST, "2025-11-25", -32021, 1, (-32603, 1)),
-        ("2025-11-25", "2025-06-18", -32042, {"elicitations": 1}, (-32603, None)),
-    ],
-)
-def test_convert_error_takes_a_code_for_one_of_the_other_revision(
-    source: str, target: str, code: int, data: JSON, converted: tuple[int, JSON]
-) -> None:
-    error = ProtocolError(code, "no", data)
-    found = convert_error(error, "resources/read", revision_named(source), revision_named(target))
-    assert (found.code, found.data) == converted
 
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

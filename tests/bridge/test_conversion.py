@@ -1,0 +1,86 @@
+"""Messages between two revisions: what a bridge converts, leaves out and refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from mcp_ref.bridge.conversion import Losses, convert_error, convert_params, convert_result
+from mcp_ref.jsonrpc.errors import ProtocolError
+from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.revisions import revision_named
+
+LATEST = "2026-07-28"
+TOOL: Object = {"name": "t", "inputSchema": {"type": "object"}}
+Convert = Callable[..., Object]
+
+
+@pytest.mark.parametrize(
+    ("convert", "method", "wire", "source", "target", "converted", "losses"),
+    [
+        (convert_result, "tools/list",
+         {"tools": [{**TOOL, "icons": [{"src": "https://a/"}]}], "ttlMs": 5, "cacheScope": "public"},
+         LATEST, "2024-11-05", {"tools": [TOOL]}, {"Tool.icons is not in 2024-11-05": 1}),
+        (convert_result, "tools/list", {"tools": [TOOL], "ttlMs": 5, "cacheScope": "public"}, LATEST, LATEST,
+         {"tools": [TOOL], "ttlMs": 5, "cacheScope": "public"}, {}),
+        (convert_result, "tools/list", {"tools": [TOOL]}, "2024-11-05", LATEST,
+         {"tools": [TOOL], "ttlMs": 0, "cacheScope": "private"}, {}),
+        (convert_result, "tools/call",
+         {"content": [{"type": "hologram"}], "_meta": {"io.modelcontextprotocol/related-task": {}, "a.b/c": 1}},
+         "2025-06-18", "2025-11-25",
+         {"content": [{"type": "text", "text": '[hologram {"type": "hologram"}]'}], "_meta": {"a.b/c": 1}}, {}),
+        (convert_params, "sampling/createMessage",
+         {"messages": [{"role": "user", "content": {"type": "hologram"}}], "maxTokens": 1}, "2025-06-18", "2025-11-25",
+         {"messages": [{"role": "user", "content": {"type": "text", "text": '[hologram {"type": "hologram"}]'}}],
+          "maxTokens": 1}, {}),
+    ],
+)  # fmt: skip
+def test_message_for_another_revision_has_what_that_revision_has(
+    convert: Convert, method: str, wire: Object, source: str, target: str, converted: Object, losses: dict[str, int]
+) -> None:
+    lost = Losses("back")
+    assert convert(method, wire, revision_named(source), revision_named(target), lost) == converted
+    assert lost.counts == losses
+
+
+@pytest.mark.parametrize(
+    ("convert", "method", "wire", "code", "text"),
+    [
+        (convert_params, "sampling/createMessage", {"messages": [{"role": "user", "content": [
+            {"type": "tool_use", "id": "1", "name": "t", "input": {}}]}], "maxTokens": 1},
+         -32602, "Invalid params: ToolUseContent does not exist in revision 2025-06-18"),
+        (convert_params, "tools/call", {"name": 5}, -32602, "Invalid params: name: expected a string, got 5"),
+        (convert_result, "tools/list", {"tools": 5}, -32603,
+         "the result of back for tools/list cannot be passed on: tools: expected an array, got 5"),
+    ],
+)  # fmt: skip
+def test_message_that_another_revision_cannot_express_is_refused(
+    convert: Convert, method: str, wire: Object, code: int, text: str
+) -> None:
+    with pytest.raises(ProtocolError) as refused:
+        convert(method, wire, revision_named("2025-11-25"), revision_named("2025-06-18"), Losses("back"))
+    assert (refused.value.code, refused.value.message) == (code, text)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "code", "data", "converted"),
+    [
+        (LATEST, "2025-06-18", -32602, {"uri": "a:b"}, (-32002, {"uri": "a:b"})),
+        (LATEST, "2025-06-18", -32602, {}, (-32602, {})),
+        (LATEST, "2025-06-18", -32603, {"uri": "a:b"}, (-32603, {"uri": "a:b"})),
+        ("2025-11-25", "2025-06-18", -32602, {"uri": "a:b"}, (-32602, {"uri": "a:b"})),
+        ("2025-11-25", LATEST, -32000, 1, (-32603, {"code": -32000, "data": 1})),
+        ("2025-11-25", LATEST, -32019, 1, (-32603, {"code": -32019, "data": 1})),
+        ("2025-11-25", LATEST, -31999, 1, (-31999, 1)),
+        ("2025-11-25", LATEST, -32020, 1, (-32020, 1)),
+        (LATEST, "2025-11-25", -32021, 1, (-32603, 1)),
+        ("2025-11-25", "2025-06-18", -32042, {"elicitations": 1}, (-32603, None)),
+    ],
+)
+def test_convert_error_takes_a_code_for_one_of_the_other_revision(
+    source: str, target: str, code: int, data: JSON, converted: tuple[int, JSON]
+) -> None:
+    error = ProtocolError(code, "no", data)
+    found = convert_error(error, "resources/read", revision_named(source), revision_named(target))
+    assert (found.code, found.data) == converted
