@@ -22,6 +22,7 @@ from mcp_ref.basic.authorization.token_endpoint import (
     revoke,
 )
 from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.lib.http.message import Headers
 from tests.protected_servers import ScriptedAuthorizationServer, Step, authorization_server, basic_credentials, status
 
 TOKENS: Object = {"access_token": "marker-access", "token_type": "bearer"}
@@ -45,6 +46,30 @@ async def test_client_without_secret_sends_its_id_in_the_form() -> None:
         assert (await request_token(peers, *endpoint, {"grant_type": "x"})).access_token == "marker-access"
         [seen] = auth.seen
         assert seen.values == {"grant_type": "x", "client_id": "c1"} and "authorization" not in seen.headers
+
+
+class _Prover:
+    extension = "x"
+
+    def __init__(self, demands_another: bool) -> None:
+        self.demands_another = demands_another
+
+    def headers(self, method: str, url: str, token: str = "") -> dict[str, str]:
+        return {"DPoP": f"{method} {url}"}
+
+    def learn(self, url: str, headers: Headers, error: str = "") -> bool:
+        return self.demands_another
+
+
+@pytest.mark.parametrize(("demands_another", "count"), [(True, 2), (False, 1)])
+async def test_token_request_is_repeated_once_if_the_server_demands_another_proof(
+    demands_another: bool, count: int
+) -> None:
+    async with _endpoint() as (auth, peers, endpoint):
+        auth.always("/token", status(400, {"error": "use_dpop_nonce"}))
+        with pytest.raises(TokenRefused, match="use_dpop_nonce"):
+            await request_token(peers, *endpoint, {}, _Prover(demands_another))
+        assert [seen.headers["dpop"] for seen in auth.seen] == [f"POST {auth.base}/token"] * count
 
 
 async def test_client_secret_post_sends_id_and_secret_in_the_form() -> None:
