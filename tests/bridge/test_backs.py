@@ -223,6 +223,8 @@ async def test_bridge_passes_a_method_of_an_extension_on_after_many_unknown_meth
         for number in range(200):
             with pytest.raises(RemoteError, match="Method not found"):
                 await send(client, f"com.example/{number}", {}, {})
+        with pytest.raises(RemoteError, match="Method not found"):
+            await send(client, "com.example/search", {}, {})  # the client does not declare the extension
         assert (await send(client, "com.example/search", {}, cast(Any, {"extensions": client.extensions})))[
             "found"
         ] == 1
