@@ -85,6 +85,7 @@ async def test_bridge_task_gets_input_and_returns_the_result(front: str, back: s
         assert texts == ["a to a", "b to b", "c to c"]  # each question has reached its own task
         required = await client.start_tool("build")
         assert required.id is not None and (await required.result()).text == "built"
+        assert "CallToolRequestParams.task" not in str(bridge.status()[0].losses)
 
 
 @MIXED

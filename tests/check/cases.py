@@ -741,6 +741,8 @@ FURTHER: list[tuple[str, tuple[Sequence[Event], Head | None]]] = [
     ("ended_session", _http(_post(PING, status=404).post(c(6, "ping")[1], status=404))),
     ("negotiated_header", _http(Web().open("2025-06-18").post(PING, headers={"MCP-Protocol-Version": "2030-01-01"}, reply=PONG))),
     ("response_type", _http(_post(PING, reply=b""))),
+    *(("missing_session_is_400 session_header", _http(_post(PING, headers={"Mcp-Session-Id": None}, status=status)))
+      for status in (402, 405, 422)),
     ("", _session(c(1, "tools/call", {"name": "t"}), s(1, **error(-32042, data={"elicitations": [{"mode": "url", "message": "?", "url": "https://a/", "elicitationId": "e"}]})),
                   s(None, "notifications/elicitation/complete", {"elicitationId": "e"}))),
     ("response_id result_or_error", _session(c(1, "ping"), s(1, result="x"), s(1, result={}))),
@@ -750,7 +752,8 @@ FURTHER: list[tuple[str, tuple[Sequence[Event], Head | None]]] = [
     ("", _http(Web().open().exchange("DELETE", status=204).post(PING, status=300, connection=2))),
     ("negotiated_header", _http(Web().open("2025-06-18").post(PING, headers={"MCP-Protocol-Version": "1999-01-01"}, status=300))),
     ("", _session(c(1, "ping"), s(1, result={"resultType": "complete"}))),
-    ("", _session(c(1, "logging/setLevel", {"level": "error"}), s(None, "notifications/message", {"level": "info", "data": 1}), s(1, result={}))),
+    ("", _session(c(1, "logging/setLevel", {"level": "error"}), s(1, result={}), c(2, "logging/setLevel", {"level": "info"}),
+                  s(None, "notifications/message", {"level": "info", "data": 1}), s(2, result={}))),
     ("version_header", _http(Web().open().get(headers={"MCP-Protocol-Version": None}, stream=[]))),
     ("version_header", (Web().open().get(headers={"MCP-Protocol-Version": None}, stream=[]).events, None)),
     ("version_header", (Web().open().exchange("DELETE", headers={"MCP-Protocol-Version": None}, status=204).events, None)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -53,6 +54,12 @@ def test_text_report_quotes_the_last_message_of_a_proof() -> None:
     assert [line.split() for line in lines[-3:]] == [
         ["proof", "event", "6,", "7,", "judged", "by", "2025-11-25"], ["last"], ["do", "Respond", "with", "{}."]
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("times", "end"), [(1, "member a"), (2, "member a (2 times)")])
+def test_text_report_counts_equal_faults(times: int, end: str) -> None:
+    [finding] = [replace(each, times=times) for each in findings(FAULTY)[1:]]
+    assert text_report("x", [finding], 7, [], {})[2].endswith(end)
 
 
 def test_json_report_has_all_facts_of_a_finding() -> None:
