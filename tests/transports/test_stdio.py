@@ -260,7 +260,7 @@ for line in sys.stdin:
     ],
     ids=lambda value: value[-1][-30:] if isinstance(value, list) else "",
 )
-async def test_command_that_is_no_server_is_an_error_that_says_why(
+async def test_client_of_a_command_without_a_server_says_why_it_cannot_connect(
     command: list[str], error: type[Exception], why: str
 ) -> None:
     with pytest.raises(error, match=why):

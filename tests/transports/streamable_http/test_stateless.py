@@ -75,7 +75,7 @@ async def test_an_answer_that_something_comes_before_is_a_stream_that_ends_with_
 
 
 @pytest.mark.parametrize(("accept", "json_responses"), [(JSON_TYPE, False), (BOTH, True)], ids=["accept", "option"])
-async def test_one_json_response_is_for_a_client_that_accepts_no_other_and_for_a_server_that_sends_no_other(
+async def test_post_accepting_only_json_or_to_a_server_with_json_responses_gets_one_json_response(
     accept: str, json_responses: bool
 ) -> None:
     async with served_over_http(Site().server, json_responses=json_responses) as web:
