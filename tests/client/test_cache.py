@@ -87,7 +87,6 @@ KEPT: dict[str, tuple[str, Callable[[Client], Awaitable[object]], Object]] = {
 @pytest.mark.parametrize("which", KEPT)
 async def test_cached_result_is_requested_again_after_its_ttl(which: str) -> None:
     method, call, result = KEPT[which]
-
     clock = Clock()
     async with raw_session(of(ResponseCache(clock)), MODERN, OFFERS) as (client, wire):
         first = await asks(wire, call(client), method, result)
@@ -305,7 +304,6 @@ async def test_a_list_that_is_refused_otherwise_is_not_asked_for_again(kept: boo
 
 async def test_cached_result_is_requested_again_after_a_broken_listen_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscribing, "MAX_RETRY_PAUSE", 0.0)
-
     number, changes, broken = [0], [0], asyncio.Event()
 
     def listens(until: asyncio.Event | None) -> Step:

@@ -76,7 +76,6 @@ async def test_list_that_the_server_lacks_is_empty_without_a_warning(caplog: pyt
 async def test_list_tools_that_fails_on_a_later_page_keeps_the_known_schemas() -> None:
     schema: Object = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     tool: Object = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}
-
     async with raw_session(Client, "2025-11-25", EVERYTHING) as (client, wire):
         listing = asyncio.create_task(client.list_tools())
         await answer(wire, "tools/list", {"tools": [tool]})
@@ -133,7 +132,6 @@ async def test_updates_that_nobody_reads_are_bounded_and_the_oldest_are_forgotte
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(subscribing, "MAX_UPDATES", 3)
-
     async with raw_session(Client, "2025-11-25", EVERYTHING) as (client, wire):
         updates = await entered(client, wire, "test://a")
         for number in range(10):

@@ -163,7 +163,6 @@ async def test_peers_that_know_the_past_meet_at_the_older_ones_latest(
     client_revision: Revision, server_revision: Revision
 ) -> None:
     """Connect peers that speak their own latest revision and all before it, as most software does."""
-
     server = featured(REVISIONS[: server_revision.index + 1])
     client = connecting(server)
     client.revisions = REVISIONS[: client_revision.index + 1]
@@ -175,7 +174,6 @@ async def test_peers_that_know_the_past_meet_at_the_older_ones_latest(
 @pytest.mark.parametrize("revision", REVISIONS, ids=str)
 async def test_the_suite_runs_against_a_server_process(revision: Revision) -> None:
     source = "from tests.client.test_matrix import featured, REVISIONS\nfeatured(REVISIONS).run()"
-
     async with connecting(quick_python(source), revision=revision) as client:
         assert client.revision is revision
         await use_every_feature(client)

@@ -212,7 +212,6 @@ async def test_modern_only_client_says_how_to_speak_to_a_legacy_server(said: Obj
 @pytest.mark.spec("2026-07-28/basic/transports/stdio#backward-compatibility-1")
 async def test_a_server_that_says_nothing_is_also_offered_the_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "PROBE_SECONDS", 0.02)
-
     async with raw_server(of) as (client, wire):
         connecting = asyncio.create_task(client.connect())
         await asked_for(wire, "server/discover")
@@ -226,7 +225,6 @@ async def test_a_server_that_takes_its_time_may_still_say_that_it_is_modern(
     how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "PROBE_SECONDS", 0.02)
-
     async with raw_server(of) as (client, wire):
         connecting = asyncio.create_task(client.connect())
         asked = await asked_for(wire, "server/discover")
@@ -247,7 +245,6 @@ async def test_an_answer_to_the_first_question_that_comes_after_the_handshake_ch
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(opening, "PROBE_SECONDS", 0.02)
-
     async with raw_server(of) as (client, wire):
         connecting = asyncio.create_task(client.connect())
         asked = await asked_for(wire, "server/discover")
@@ -567,7 +564,6 @@ async def test_over_http_silence_is_followed_by_the_handshake_and_the_question_i
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(opening, "PROBE_SECONDS", 0.02)
-
     async with scripted() as site:
         site.on("server/discover", events(b": wait\n\n", hold=True))
         async with Client(site.url, timeout=PATIENCE) as client:

@@ -199,7 +199,6 @@ REQUESTS: dict[str, tuple[str, Callable[[Client], Awaitable[object]], Object]] =
 @pytest.mark.parametrize("which", REQUESTS)
 async def test_the_three_requests_that_may_ask_are_retried(which: str) -> None:
     method, ask, result = REQUESTS[which]
-
     async with raw_session(offering(Person()), MODERN, OFFERS) as (client, wire):
         calling = asyncio.ensure_future(ask(client))
         await wire.send(answer(await asked_for(wire, method), asks("s", q=ask_user())))
@@ -258,7 +257,6 @@ async def test_every_request_says_what_the_client_can_do() -> None:
 
 async def test_a_server_that_never_stops_asking_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mrtr, "MAX_ROUNDS", 3)
-
     async with raw_session(offering(Person()), MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(call(client))
         for _ in range(4):
@@ -316,7 +314,6 @@ BAD: dict[str, tuple[Object, str]] = {
 @pytest.mark.parametrize("what", BAD)
 async def test_a_result_that_breaks_the_rules_is_an_invalid_message_and_nobody_is_asked(what: str) -> None:
     result, why = BAD[what]
-
     person = Person()
     async with raw_session(offering(person), MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(call(client))
@@ -370,7 +367,6 @@ UNDECLARED: dict[str, tuple[Object, dict[str, object]]] = {
 @pytest.mark.parametrize("what", UNDECLARED)
 async def test_a_question_for_what_was_not_declared_is_an_invalid_message(what: str) -> None:
     question, options = UNDECLARED[what]
-
     person = Person()
     async with raw_session(offering(person, **options), MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(call(client))

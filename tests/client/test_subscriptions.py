@@ -392,7 +392,6 @@ async def test_a_server_that_will_not_tell_of_changes_is_spoken_to_all_the_same(
     how: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscriptions, "ACKNOWLEDGE_SECONDS", 0.05)
-
     async with raw_server(of(on_tools_changed=lambda: None)) as (client, wire):
         connecting = asyncio.create_task(client.connect())
         await wire.send(answer(await asked_for(wire, "server/discover"), discovered(capabilities=WATCHED)))
@@ -514,7 +513,6 @@ async def test_a_client_that_is_closed_does_not_wait_until_a_broken_stream_is_as
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(subscriptions, "MIN_RETRY_PAUSE", 2 * PATIENCE)
-
     caplog.set_level(logging.INFO)
     async with scripted() as site:
         site.on("subscriptions/listen", listens())
@@ -612,7 +610,6 @@ async def test_server_process_that_ends_is_started_again_and_subscriptions_conti
     tmp_path: Path, no_pauses: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = tmp_path / "starts"
-
     changes: list[str] = []
     async with Client(starts(log, ""), timeout=PATIENCE, on_tools_changed=lambda: changes.append("tools")) as client:
         assert client.revision.era == "modern"
@@ -633,7 +630,6 @@ async def test_requests_in_flight_fail_and_those_that_come_meanwhile_are_served_
     tmp_path: Path,
 ) -> None:
     log = tmp_path / "starts"
-
     body = "import asyncio\n@server.tool()\nasync def wait() -> None:\n    await asyncio.Event().wait()"
     async with Client(starts(log, body), timeout=PATIENCE) as client:
         waiting = [asyncio.create_task(client.call_tool("wait")) for _ in range(5)]
@@ -658,7 +654,6 @@ async def test_subscription_lives_as_long_as_the_process_is_started_again(tmp_pa
 
 async def test_restart_count_is_not_reset_by_a_result_from_the_cache(tmp_path: Path) -> None:
     log = tmp_path / "starts"
-
     body = "if started > 1: sys.exit('broken')\nfrom mcp_ref import Server\nserver = Server('s', cache_ttl=60.0)\n"
     async with Client(starts(log, body + "server.tool(name='t')(lambda: 'x')"), timeout=PATIENCE) as client:
         assert len(await client.list_tools()) == 1
@@ -681,7 +676,6 @@ async def test_server_process_that_keeps_ending_is_started_again_max_restarts_ti
         "when it is asked": "if started > 1:\n    sys.stdin.readline()\n    sys.exit('broken')",
         "it is not there any more": "",
     }[how]
-
     program = starts(log, body)
     if how == "it is not there any more":
         gone.write_text(f'#!/bin/sh\nexec "{program[0]}" "$@"\n')
@@ -718,7 +712,6 @@ async def test_client_closed_during_a_restart_leaves_nothing(tmp_path: Path) -> 
 
 async def test_server_process_that_ends_is_not_started_again_in_the_legacy_era(tmp_path: Path) -> None:
     log = tmp_path / "starts"
-
     async with Client(starts(log, "", python), revision="2025-11-25", timeout=PATIENCE) as client:
         kill(client)
         for _ in range(2):

@@ -174,7 +174,6 @@ def test_every_tool_is_listed_with_its_schemas(visit: Visit) -> None:
     assert tools.keys() >= {name for name, _ in SCENARIO["calls"] if name != "no_such_tool"}
     assert tools.keys() >= {"test_tool_with_logging", "test_tool_with_progress", "slow", "touch_watched"}
     assert all(tool["inputSchema"]["type"] == "object" and tool["description"] for tool in tools.values())
-
     schema = tools["add"]["inputSchema"]
     assert {name: field["type"] for name, field in schema["properties"].items()} == {"a": "integer", "b": "integer"}
     assert sorted(schema["required"]) == ["a", "b"]
@@ -279,7 +278,6 @@ def test_elicitation_asks_the_user_and_gets_the_three_answers(visit: Visit) -> N
     assert answer("Your name?") == ("User response: action=accept", {"response": "an answer"})
     assert answer("decline") == ("User response: action=decline", {})
     assert answer("cancel") == ("User response: action=cancel", {})
-
     asked = visit.report["elicitation"][0]
     assert asked["message"] == "Your name?"
     assert asked.get("mode", "form") == "form"
@@ -542,7 +540,6 @@ def test_a_server_that_stops_ends_what_its_clients_listen_to_in_good_order(
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_the_inspector_lists_and_calls_tools(peers: Path, recorded: Recorded, transport: str) -> None:
     """Use the command line of the official inspector, a host that closes connections at other times."""
-
     programs = peers / "node_modules/.bin"
 
     def inspect(target: list[str], *arguments: str) -> Any:

@@ -239,7 +239,6 @@ async def test_resources_are_listed_and_read(everything: Where) -> None:
             "demo://resource/dynamic/text/{resourceId}",
             "demo://resource/dynamic/blob/{resourceId}",
         ]
-
         [text] = (await client.read_resource("demo://resource/dynamic/text/7")).contents
         assert text.mime_type == "text/plain"
         assert text.text.startswith("Resource 7: This is a plaintext resource")  # type: ignore[union-attr]
@@ -359,7 +358,6 @@ async def test_log_messages_arrive_from_the_chosen_level(everything: Where) -> N
             pass  # this server logs both steps, at level info
         await client.ping()
         assert [log for log in host.logs if "Subscribe" in str(log.data)] == []
-
         await client.set_logging_level("debug")
         async with client.subscribe("demo://resource/dynamic/text/7"):
             pass

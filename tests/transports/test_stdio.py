@@ -418,7 +418,6 @@ async def test_a_server_inherits_the_listed_variables_and_the_callers_and_no_oth
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
     assert "AWS_SECRET_ACCESS_KEY" not in server_environment()
     assert server_environment({"A": "1"})["A"] == "1"
-
     async with Client(server_command(), env={"GIVEN": "yes"}) as client:
         seen = (await client.call_tool("environment")).structured_content
         assert isinstance(seen, dict)
@@ -449,7 +448,6 @@ async def test_a_request_over_the_servers_limit_is_refused_with_its_id_and_the_n
         "    StdioServerTransport.__init__.__kwdefaults__['max_line'] = 10_000\n"
         "    server.run()",
     )
-
     async with Client(python(limited)) as client:
         with pytest.raises(RemoteError, match="longer than 10000 bytes"):
             await client.call_tool("echo", {"text": "x" * 20_000})

@@ -342,7 +342,6 @@ async def test_asgi_request_that_is_cancelled_at_once_leaves_no_coroutine_that_w
 
 async def test_asgi_stream_to_a_slow_client_waits_and_ends_at_max_queued(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asgi, "MAX_UNSENT_BYTES", 10)
-
     call = Call(body())
 
     async def handler(exchange: Exchange) -> None:
@@ -375,7 +374,6 @@ async def test_asgi_stream_to_a_client_that_never_reads_lets_the_handler_end(mon
             await asyncio.sleep(0)
 
     client = Call(body())
-
     await calling(handler, client)
 
 

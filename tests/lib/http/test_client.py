@@ -432,7 +432,6 @@ async def test_response_body_is_yielded_as_it_arrives() -> None:
 
 async def test_response_body_of_many_megabytes_arrives_whole() -> None:
     body = bytes(range(256)) * 20_000
-
     first = answer(f"Content-Length: {len(body)}", body=body)
     second = chunked(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
     async with scripted([first, second]) as server, client() as http:
@@ -791,7 +790,6 @@ async def test_tls_certificate_that_fails_verification_is_an_error_and_nothing_i
 ) -> None:
     if why == "another name":
         resolve_everything(monkeypatch)
-
     async with (
         scripted([OK], tls=server_tls()) as server,
         client(tls=trust() if why == "another name" else None) as http,
@@ -1087,7 +1085,6 @@ async def test_no_proxy_hosts_and_loopback_are_reached_directly(
     exceptions: str, host: str, direct: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resolve_everything(monkeypatch)
-
     async with scripted([OK]) as server:  # one server plays both: a proxy gets absolute targets
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{server.port}")
         monkeypatch.setenv("no_proxy", exceptions.format(port=server.port))

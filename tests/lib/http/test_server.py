@@ -673,7 +673,6 @@ async def test_late_stream_that_is_kept_open_holds_no_body() -> None:
 @pytest.mark.parametrize("how", WAYS_TO_LEAVE)
 async def test_stream_is_gone_after_a_disconnect(how: str) -> None:
     streams: list[StreamingResponse] = []
-
     async with bench_client(streaming(streams.append)) as (b, client):
         await client.send(STREAM)
         await client.head()
@@ -1001,7 +1000,6 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 async def test_invalid_request_is_refused_and_the_connection_closed(case: str) -> None:
     status, request = REFUSED[case]
-
     async with bench_client() as (b, client):
         await client.send(request + GET if case != "bare LF everywhere" else request)
         answer = await client.answer()

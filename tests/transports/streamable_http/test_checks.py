@@ -78,7 +78,6 @@ async def test_a_header_that_decides_something_stands_there_once(name: str, seco
 async def test_two_hosts_are_refused() -> None:
     found = refusal(RequestChecks(), "GET", ("Host", "localhost"))
     assert (found.status, str(found)) == (400, "duplicate header host: send it once")
-
     async with served_over_http(Server("s")) as web:
         assert (await web.ask("POST", "/mcp", b"", "Host: 127.0.0.1")).status == 400
 
@@ -453,7 +452,6 @@ async def test_a_path_where_nothing_is_says_where_the_server_is() -> None:
 
 async def test_a_refusal_is_a_json_rpc_error_without_an_id() -> None:
     body: Object = {"jsonrpc": "2.0", "error": {"code": -32600, "message": "why"}}
-
     async with served_over_http(Server("s")) as web:
         reply = await web.ask("GET", "/nothing")
         assert reply.json.keys() == body.keys()

@@ -302,7 +302,6 @@ async def test_an_answer_to_another_request_on_this_ones_stream_counts_for_both_
 async def test_response_too_large_fails_its_request_only(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streamable_http_client, "MAX_RESPONSE", 1000)
     monkeypatch.setattr(resumption, "MAX_RESPONSE", 1000)
-
     async with scripted() as site:
         site.on("ping", step)
         async with talk(site.url) as client:
@@ -569,7 +568,6 @@ async def test_a_call_that_is_cancelled_while_its_session_is_renewed_in_vain_lea
 
 async def test_new_session_repeats_notifications_but_not_responses() -> None:
     """Check that responses are dropped: their requests ended with the old session."""
-
     async with scripted() as site, talk(site.url) as client:
         site.on("reply", status(404))
         client.send(Response("theirs", {}))
@@ -762,7 +760,6 @@ async def test_listening_stream_with_too_large_events_is_resumed_after_longer_an
     pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resumption, "MAX_RESPONSE", 1000)
-
     async with scripted() as site:
         site.on("GET", *[events(b"x" * 2000, hold=True)] * 9, events(encode_event(note("x")), hold=True))
         async with talk(site.url) as client:
@@ -890,7 +887,6 @@ async def test_an_endpoint_that_does_not_come_is_waited_for_only_so_long(
     pieces: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_sse_client, "ENDPOINT_SECONDS", 0.05)
-
     async with scripted() as site:
         site.on("initialize", status(404, b"nothing here"))
         site.on("GET", events(*pieces, hold=True))
@@ -998,7 +994,6 @@ async def test_over_http_sse_a_refused_request_fails_and_the_next_one_works(capl
 @pytest.mark.parametrize("how", ["ends", "too large"])
 async def test_http_sse_connection_ends_with_its_stream(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_sse_client, "MAX_EVENT", 1000)
-
     async with scripted() as site:
         said = older(site)
         async with Client(site.url) as client:
@@ -1041,7 +1036,6 @@ async def test_closing_deletes_the_session_and_takes_no_refusal_amiss(
     step: Step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streamable_http_client, "DELETE_SECONDS", 0.05)
-
     async with scripted() as site:
         site.on("DELETE", step)
         async with talk(site.url) as client:
@@ -1133,7 +1127,6 @@ async def test_closing_in_any_state_leaves_nothing(
     reach: Callable[[Scripted, Talk], Awaitable[None]], how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streamable_http_client, "CLOSE_ACCEPT_SECONDS", 0.05)
-
     async with scripted() as site:
         async with talk(site.url, greeted=False) as client:
             await reach(site, client)

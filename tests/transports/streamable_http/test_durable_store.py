@@ -246,7 +246,6 @@ async def test_session_that_the_store_cannot_load_is_503(
 ) -> None:
     if obstacle == "blocks":
         monkeypatch.setattr(durable_store, "LOAD_SECONDS", 0.02)
-
     store, gate = Rubbish(), threading.Event()
     store.obstacle = {"fails": fail, "blocks": lambda session: gate.wait(5.0)}.get(obstacle, lambda session: None)
     store.result = (b"{}", None)

@@ -228,7 +228,6 @@ async def test_a_call_whose_connections_are_all_lost_after_one_event_sees_every_
 @pytest.mark.parametrize("revision", STREAMABLE)
 async def test_a_call_that_loses_its_connection_before_any_event_fails_and_the_next_one_works(revision: str) -> None:
     """Expect a failure: without an event id, the client cannot name the stream to resume."""
-
     async with (
         counting([]) as port,
         through(Cutter(port, iter([0, None]))) as url,

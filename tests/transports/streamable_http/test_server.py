@@ -139,7 +139,6 @@ async def test_a_server_that_answers_by_json_only_still_gives_events_to_who_take
 @every_revision
 async def test_post_without_a_request_is_202_without_a_body(revision: str) -> None:
     nobody_waits: list[Object] = [{"jsonrpc": "2.0", "id": 9, "result": {}}, error(9, 1, "no"), error("never", 1, "no")]
-
     async with http_session(Held().server, revision) as talk:
         for message in (notification("notifications/cancelled", {"requestId": 5}), *nobody_waits):
             reply = await talk.post(message)
@@ -422,7 +421,6 @@ async def test_a_batch_is_answered_by_one_array() -> None:
     bare: JSON = {"jsonrpc": "2.0"}
     spoiled: JSON = {"jsonrpc": "2.0", "id": "b", "method": 5}
     silent = notification("notifications/cancelled", {"requestId": 99})
-
     async with http_session(Held().server, BATCHES) as talk:
         reply = await talk.post([call("add", 1, a=1, b=2), silent, call("add", 2, a=3, b=4)])
         assert (reply.status, reply.kind) == (200, JSON_TYPE)

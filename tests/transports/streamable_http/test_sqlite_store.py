@@ -291,7 +291,6 @@ async def test_file_gets_after_a_fault_all_that_happened_meanwhile(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str
 ) -> None:
     reason = {"locked": "database is locked", "full": "disk is full", "moved": "No such file"}[fault]
-
     async with opened(tmp_path) as store, http_session(Held().server, store=store) as talk:
         await store.flush(5.0)
         broken = {"locked": lambda: locked(tmp_path), "full": lambda: full(store)}
@@ -389,7 +388,6 @@ async def test_write_ahead_log_is_limited_while_another_program_reads(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_store, "MAX_LOG_BYTES", 200_000)
-
     async with opened(tmp_path) as store:
         store.add_session("s", b"{}", None)
         await store.flush(5.0)

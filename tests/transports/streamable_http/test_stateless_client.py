@@ -316,7 +316,6 @@ ENDS: dict[str, tuple[Step, str]] = {
 @pytest.mark.parametrize("how", ENDS)
 async def test_response_without_the_json_rpc_response_fails_its_request_and_the_next_one_works(how: str) -> None:
     step, why = ENDS[how]
-
     async with scripted() as site:
         site.on("tools/call", step, says(text("y")))
         async with met(site) as client:
@@ -431,7 +430,6 @@ async def test_an_answer_that_is_too_large_fails_its_request_alone(how: str, mon
         "an event without end": events(b"data: " + b"x" * 3000, hold=True),
         "a refusal": status(404, b"x" * 3000, ("Content-Type", "text/plain")),
     }
-
     async with scripted() as site:
         site.on("tools/call", steps[how], says(text("y")))
         async with met(site) as client:
