@@ -362,8 +362,9 @@ async def test_a_server_process_that_ends_whatever_it_is_asked_is_an_error_with_
     revision: str | None,
 ) -> None:
     with pytest.raises(ConnectionClosed, match="so be it"):
-        async with Client(quick_python("import sys; sys.stdin.readline(); sys.exit('so be it')"), revision=revision):
-            pass
+        await Client(
+            quick_python("import sys; sys.stdin.readline(); sys.exit('so be it')"), revision=revision
+        ).connect()
 
 
 @pytest.mark.spec("2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-1")
@@ -514,8 +515,7 @@ async def test_http_modern_only_client_says_how_to_speak_to_a_legacy_server(how:
     async with scripted() as site:
         site.on("server/discover", FALLS_BACK[how])
         with pytest.raises(UnsupportedRevision, match="leave `revision` out"):
-            async with Client(site.url, revision=MODERN, timeout=PATIENCE):
-                pass
+            await Client(site.url, revision=MODERN, timeout=PATIENCE).connect()
         assert site.keys == ["server/discover"]
 
 
@@ -539,8 +539,7 @@ async def test_a_refusal_that_says_nothing_of_the_era_is_the_error_and_nothing_e
     async with scripted() as site:
         site.on("server/discover", status(code, body, ("Content-Type", kind)))
         with pytest.raises(ConnectionClosed) as found:
-            async with Client(site.url, revision=revision, timeout=PATIENCE):
-                pass
+            await Client(site.url, revision=revision, timeout=PATIENCE).connect()
         assert str(found.value) == f"server/discover: {site.url}: the server answered HTTP {code}{words}"
         assert site.keys == ["server/discover"]
 
@@ -555,8 +554,7 @@ async def test_over_http_a_400_with_a_modern_error_is_of_a_modern_server_and_no_
         body = frame({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "look here"}})
         site.on("server/discover", status(400, body))
         with pytest.raises(UnsupportedRevision if code == -32022 else RemoteError):
-            async with Client(site.url, timeout=PATIENCE):
-                pass
+            await Client(site.url, timeout=PATIENCE).connect()
         assert site.keys == ["server/discover"]
 
 
@@ -589,6 +587,5 @@ async def test_http_initialize_refused_by_a_modern_server_does_not_try_http_sse(
         told: Object = {"code": -32022, "message": "Unsupported protocol version", "data": data}
         site.on("initialize", status(400, frame({"jsonrpc": "2.0", "id": None, "error": told})))
         with pytest.raises(UnsupportedRevision, match=f"the server speaks {MODERN}"):
-            async with Client(site.url, revision=LATEST, timeout=PATIENCE):
-                pass
+            await Client(site.url, revision=LATEST, timeout=PATIENCE).connect()
         assert site.keys == ["initialize"]

@@ -222,8 +222,7 @@ async def test_replay_of_another_revision_is_refused_so_that_clients_can_choose(
     await converse(quick_record_command(path, *EVERYTHING), MODERN)
     events_of(path)
     with pytest.raises(Exception, match="recording"):
-        async with Client([*REPLAY, str(path)], revision="2025-11-25", cwd=HOME):
-            pass
+        await Client([*REPLAY, str(path)], revision="2025-11-25", cwd=HOME).connect()
 
 
 @pytest.mark.parametrize(("recorded", "other"), [("2025-06-18", MODERN), (MODERN, "2025-06-18")])

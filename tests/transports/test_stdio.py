@@ -264,8 +264,7 @@ async def test_client_of_a_command_without_a_server_says_why_it_cannot_connect(
     command: list[str], error: type[Exception], why: str
 ) -> None:
     with pytest.raises(error, match=why):
-        async with Client(command, timeout=0.5 if error is TimeoutError else PATIENCE):
-            pass
+        await Client(command, timeout=0.5 if error is TimeoutError else PATIENCE).connect()
 
 
 async def test_text_that_a_server_prints_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -282,8 +281,7 @@ async def test_text_that_a_server_prints_is_in_the_log(caplog: pytest.LogCapture
 async def test_server_that_has_sent_nothing_is_ended_without_the_grace_of_two_seconds() -> None:
     begun = time.monotonic()
     with pytest.raises(RequestTimeout, match=r"server/discover and initialize: no response within 0\.5 seconds"):
-        async with Client(["sleep", "100"], timeout=0.5):
-            pass
+        await Client(["sleep", "100"], timeout=0.5).connect()
     assert time.monotonic() - begun < 2
 
 
@@ -301,8 +299,7 @@ def test_run_at_a_terminal_says_that_it_waits_for_a_client() -> None:
 
 async def test_a_server_that_leaves_at_once_is_reported_with_its_exit_code_and_last_words() -> None:
     with pytest.raises(ConnectionClosed, match=r"(?s)exited with code 3.*cannot start: no config") as caught:
-        async with Client(python("sys.exit(print('cannot start: no config', file=sys.stderr) or 3)")):
-            pass
+        await Client(python("sys.exit(print('cannot start: no config', file=sys.stderr) or 3)")).connect()
     assert caught.value.__context__ is None, "the traceback shows the error of the second attempt only"
 
 

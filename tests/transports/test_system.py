@@ -261,8 +261,7 @@ async def test_windows_batch_file_with_an_unsafe_argument_is_not_started(
 ) -> None:
     path = program(tmp_path / "npx.CMD")
     with pytest.raises(ConnectionClosed, match=f"is not safe for the batch file {re.escape(path)}"):
-        async with Client([path, word]):
-            pass
+        await Client([path, word]).connect()
 
 
 async def test_windows_client_first_asks_a_server_and_its_child_processes_to_end_and_then_ends_them_with_taskkill(

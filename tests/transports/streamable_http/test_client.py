@@ -837,8 +837,7 @@ async def test_initialize_refused_with_another_status_fails_without_trying_http_
     async with scripted() as site:
         older(site, first=code)
         with pytest.raises(ConnectionClosed, match=f"HTTP {code}: no"):
-            async with Client(site.url):
-                pass
+            await Client(site.url).connect()
         # a 4xx may come from a legacy server: the client sends initialize too, but tries no other transport
         assert site.keys == ["server/discover", "initialize"][: 2 if code in (406, 415) else 1]
 
@@ -877,8 +876,7 @@ async def test_initialize_refused_by_a_server_without_http_sse_fails_with_the_fi
         site.on("initialize", status(400, error("init", "wrong revision")))
         site.on("GET", step)
         with pytest.raises(McpError, match="HTTP 400: wrong revision"):
-            async with Client(site.url):
-                pass
+            await Client(site.url).connect()
         assert site.keys == ["server/discover", "initialize", "GET"]
 
 
@@ -891,8 +889,7 @@ async def test_an_endpoint_that_does_not_come_is_waited_for_only_so_long(
         site.on("initialize", status(404, b"nothing here"))
         site.on("GET", events(*pieces, hold=True))
         with pytest.raises(ConnectionClosed, match="HTTP 404"):
-            async with Client(site.url):
-                pass
+            await Client(site.url).connect()
         await eventually(lambda: site.under_way == 0)
 
 
@@ -907,8 +904,7 @@ async def test_an_endpoint_of_another_origin_is_refused_and_nothing_is_sent_ther
         older(site, endpoint.format(port=site.url.split(":")[2].split("/")[0]))
         async with asyncio.timeout(http_sse_client.ENDPOINT_SECONDS / 2):
             with pytest.raises(ConnectionClosed):
-                async with Client(site.url, headers={"Authorization": "Bearer t"}):
-                    pass
+                await Client(site.url, headers={"Authorization": "Bearer t"}).connect()
         assert site.keys == ["server/discover", "initialize", "GET"]
 
 
@@ -940,8 +936,7 @@ async def test_an_endpoint_that_cannot_be_asked_fails_at_once(endpoint: str) -> 
     async with scripted() as site:
         older(site, endpoint)
         with pytest.raises(ConnectionClosed, match=r"percent-encoded|HTTP 405"):
-            async with Client(site.url, timeout=PATIENCE):
-                pass
+            await Client(site.url, timeout=PATIENCE).connect()
 
 
 async def test_over_http_sse_messages_are_posted_one_after_the_other() -> None:
@@ -1149,5 +1144,4 @@ async def test_closing_in_any_state_leaves_nothing(
 
 async def test_a_url_that_cannot_be_asked_is_an_error_of_the_first_call() -> None:
     with pytest.raises(ConnectionClosed):
-        async with Client("http://127.0.0.1:1/mcp"):
-            pass
+        await Client("http://127.0.0.1:1/mcp").connect()

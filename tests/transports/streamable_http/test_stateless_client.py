@@ -555,7 +555,6 @@ async def test_no_error_or_log_repeats_what_may_be_secret_in_a_url(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     with pytest.raises((ConnectionClosed, ValueError), match=r"http://127\.0\.0\.1:1/mcp: |credentials") as found:
-        async with Client(url, revision=revision, timeout=PATIENCE):
-            pass
+        await Client(url, revision=revision, timeout=PATIENCE).connect()
     assert "hunter2" not in str(found.value)
     assert "hunter2" not in caplog.text
