@@ -10,6 +10,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -97,19 +99,33 @@ def talk(lines: list[Object], **options: object) -> list[Object]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-HANDSHAKE = [initialize(), notification("notifications/initialized")]
+HANDSHAKE: list[Object] = [initialize(), notification("notifications/initialized")]
+ERAS = ["legacy", "modern"]
 
 
 @pytest.mark.spec(
     "2024-11-05..2025-11-25/basic/transports#stdio-3",
     "2024-11-05..2025-06-18/basic/transports#stdio-2",
     "2025-11-25/basic/transports#stdio-4",
+    "2025-03-26..2025-11-25/basic/transports#intro-1",
+    "2026-07-28/basic/transports/stdio#intro-1,3",
+    "2026-07-28/basic/transports/stdio#receiving-messages-2",
+    "2026-07-28/basic/transports/index#messages-1",
 )
-def test_nothing_that_a_tool_prints_reaches_the_protocol_and_its_children_get_no_input() -> None:
-    answers = talk([*HANDSHAKE, request("tools/call", {"name": "noisy"}, 2), request("ping", id=3)])
-    assert [answer["id"] for answer in answers] == ["init", 3, 2] or [a["id"] for a in answers] == ["init", 2, 3]
-    result = next(answer for answer in answers if answer["id"] == 2)["result"]
-    assert "stdin: ''b''" in json.dumps(result)
+@pytest.mark.parametrize(
+    ("opening", "call"), [(HANDSHAKE, request), ([], partial(stateless_request, capabilities={"roots": {}}))], ids=ERAS
+)
+def test_nothing_that_a_tool_prints_reaches_the_protocol_whose_messages_are_utf_8_under_any_locale(
+    opening: list[Object], call: Callable[[str, Object, int], Object]
+) -> None:
+    text = "caf\u00e9 \u2028\n\U0001f600"
+    env = {**os.environ, "LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"}
+    echo: Object = {"name": "echo", "arguments": {"text": text}}
+    answers = talk([*opening, call("tools/call", {"name": "noisy"}, 1), call("tools/call", echo, 2)], env=env)
+    found = {answer["id"]: result_of(answer) for answer in answers}  # only responses, each on a line
+    assert len(found) == len(opening[:1]) + 2
+    assert "stdin: ''b''" in json.dumps(found[1])  # and its children get no input
+    assert found[2]["content"] == [{"type": "text", "text": text}]
 
 
 CLAIMS = """
@@ -129,20 +145,6 @@ print("input afterwards:", input())
 def test_standard_input_and_output_are_the_programs_own_again_after_serving() -> None:
     done = subprocess.run(python(CLAIMS), input=b"a line\n", capture_output=True, timeout=PATIENCE)
     assert (done.stdout, done.stderr) == (b"hidden input: b'', input afterwards: a line\n", b"printed inside\n")
-
-
-@pytest.mark.spec(
-    "2026-07-28/basic/transports/stdio#intro-1,3",
-    "2026-07-28/basic/transports/stdio#receiving-messages-2",
-    "2026-07-28/basic/transports/index#messages-1",
-)
-def test_without_a_handshake_there_are_messages_too_and_nothing_else_on_standard_output() -> None:
-    text = "caf\u00e9 \u2028\n\U0001f600"
-    env = {**os.environ, "LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"}
-    noisy = stateless_request("tools/call", {"name": "noisy"}, 1, {"roots": {}})
-    answers = talk([noisy, stateless_request("tools/call", {"name": "echo", "arguments": {"text": text}}, 2)], env=env)
-    found = {answer["id"]: result_of(answer)["content"] for answer in answers}  # answers alone, each on a line
-    assert "stdin: ''b''" in json.dumps(found[1]) and found[2] == [{"type": "text", "text": text}]
 
 
 def test_requests_right_before_the_end_of_the_input_are_answered() -> None:
@@ -186,14 +188,6 @@ def test_a_server_whose_output_cannot_be_written_leaves_without_a_traceback(tmp_
     with open(tmp_path / "in", "rb") as source, open("/dev/full", "wb") as sink:
         done = subprocess.run(server_command(), stdin=source, stdout=sink, stderr=subprocess.PIPE, timeout=20)
     assert (done.returncode, done.stderr) == (0, b"")
-
-
-@pytest.mark.spec("2025-03-26..2025-11-25/basic/transports#intro-1")
-def test_utf8_is_spoken_under_any_locale() -> None:
-    text = "caf\u00e9 \u2028 \U0001f600"
-    env = {**os.environ, "LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"}
-    answers = talk([*HANDSHAKE, request("tools/call", {"name": "echo", "arguments": {"text": text}}, 2)], env=env)
-    assert answers[1]["result"]["content"][0]["text"] == text  # type: ignore[index, call-overload]
 
 
 def test_server_with_all_slots_used_exits_within_two_seconds_of_the_end_of_its_input() -> None:

@@ -774,16 +774,6 @@ def trust() -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(PEM))
 
 
-async def test_https_request_uses_tls_and_reuses_connections() -> None:
-    async with (
-        scripted([OK, chunked(b"5\r\nhello\r\n0\r\n\r\n"), OK], tls=server_tls()) as server,
-        client(tls=trust()) as http,
-    ):
-        for host in ("127.0.0.1", "127.0.0.1", "127.0.0.1"):
-            assert await get(http, server.url(host=host)) == (200, b"hello")
-        assert server.connections == 1
-
-
 @pytest.mark.parametrize("why", ["unknown authority", "another name"])
 async def test_tls_certificate_that_fails_verification_is_an_error_and_nothing_is_sent(
     why: str, monkeypatch: pytest.MonkeyPatch

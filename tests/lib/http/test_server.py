@@ -1253,17 +1253,6 @@ async def test_handler_may_run_longer_than_every_time_limit() -> None:
         assert (await b.ask(post(b"1"))).status == 200
 
 
-async def test_connection_over_the_limit_is_503() -> None:
-    async with bench(limits=HttpLimits(connections=2)) as b:
-        first, second = await b.client(), await b.client()
-        assert (await first.ask(GET)).status == (await second.ask(GET)).status == 200
-        third = await b.client()
-        assert (await third.ask(GET)).status == 503
-        assert await third.ended() == b""
-        assert (await first.ask(GET)).status == 200
-        await b.is_well()
-
-
 @pytest.mark.attack("connections-of-one-address")
 async def test_connections_over_the_share_of_a_public_address_are_503(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections_module, "is_public", lambda address: address == "127.0.0.1")

@@ -1140,8 +1140,3 @@ async def test_closing_in_any_state_leaves_nothing(
             assert len(client.lost) == 1
         await eventually(lambda: site.under_way == 0)
         assert client.transport._http._all == set()  # type: ignore[attr-defined]
-
-
-async def test_a_url_that_cannot_be_asked_is_an_error_of_the_first_call() -> None:
-    with pytest.raises(ConnectionClosed):
-        await Client("http://127.0.0.1:1/mcp").connect()

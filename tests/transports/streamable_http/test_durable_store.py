@@ -265,14 +265,6 @@ async def test_session_that_the_store_cannot_load_is_503(
     assert caplog.text.count("the store of sessions and events has failed") == 1
 
 
-async def test_session_that_was_loaded_with_rubbish_leaves_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    store = Storage()
-    store.table["earlier"] = StoredSession(b"\xff", None)
-    async with served_over_http(Held().server, store=store) as web:
-        assert (await Talk(web, "earlier").post(request("ping"))).status in (404, 500)
-        assert not web.site._endpoint.sessions and not store._sessions
-
-
 @pytest.mark.parametrize("turns", range(6))
 async def test_restored_session_serves_other_requests_if_the_first_is_cancelled(turns: int) -> None:
     held, store = Held(), Storage()

@@ -728,7 +728,9 @@ async def test_a_revived_session_counts_like_any_other(tmp_path: Path) -> None:
         assert list(web.site._endpoint.sessions) == [old.id]
 
 
-@pytest.mark.parametrize("opening", [b"", b"{", b"[]", b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'])
+@pytest.mark.parametrize(
+    "opening", [b"", b"{", b"[]", b"\xff", b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}']
+)
 async def test_session_that_cannot_be_revived_is_404_and_leaves_nothing(tmp_path: Path, opening: bytes) -> None:
     store, server = SqliteEventStore(str(tmp_path / "events.db")), Server("s")
     store.add_session("x", opening, "me")
