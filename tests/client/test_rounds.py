@@ -1,6 +1,6 @@
 """Multi round-trip requests, the client's side: input requests in the result, and the responses in a retry.
 
-A bare server, so that every frame is seen. That the same callbacks serve both eras is held by test_matrix.py too.
+A bare server, so that every frame is seen. That the same callbacks serve both eras is held by test_matrix.py.
 """
 
 from __future__ import annotations
@@ -208,31 +208,6 @@ async def test_the_three_requests_that_may_ask_are_retried(which: str) -> None:
         await calling
 
 
-async def test_the_same_callback_answers_in_both_eras() -> None:
-    person = Person()
-    for revision in ("2025-11-25", MODERN):
-        async with raw_server(offering(person)) as (client, wire):
-            if revision == MODERN:
-                await meet(client, wire, OFFERS)
-            else:
-                await handshake(client, wire, revision, OFFERS)
-            calling = asyncio.create_task(call(client))
-            asked = await wire.receive_object()
-            if revision == MODERN:
-                await wire.send(answer(asked, asks(q=ask_user(revision))))
-                asked = await wire.receive_object()
-                responses = params_of(asked)["inputResponses"]
-                said = responses["q"]
-            else:
-                params = ask_user(revision)["params"]
-                await wire.send(request("elicitation/create", params, "theirs"))
-                said = (await wire.receive_object())["result"]
-            assert said == {"action": "accept", "content": {"name": f"Ada {revision}"}}
-            await wire.send(answer(asked, DONE))
-            assert await calling == "done"
-    assert person.asked == ["2025-11-25", MODERN]
-
-
 @pytest.mark.spec(
     "2026-07-28/client/elicitation#capabilities-1",
     "2026-07-28/client/sampling#capabilities-1",
@@ -310,20 +285,27 @@ BAD: dict[str, tuple[Object, str]] = {
 }
 
 
-@pytest.mark.spec("2026-07-28/basic/index#resulttype-2")
-@pytest.mark.parametrize("what", BAD)
-async def test_a_result_that_breaks_the_rules_is_an_invalid_message_and_nobody_is_asked(what: str) -> None:
-    result, why = BAD[what]
+async def refuses(
+    result: Object, why: str, ask: Callable[[Client], Awaitable[object]], method: str, **options: object
+) -> None:
+    """Check that a client refuses a result without asking anybody, and that its next call works."""
     person = Person()
-    async with raw_session(offering(person), MODERN, OFFERS) as (client, wire):
-        calling = asyncio.create_task(call(client))
-        await wire.send(answer(await asked_for(wire, "tools/call"), result))
+    async with raw_session(offering(person, **options), MODERN, OFFERS) as (client, wire):
+        asking = asyncio.ensure_future(ask(client))
+        await wire.send(answer(await asked_for(wire, method), result))
         with pytest.raises(InvalidMessage, match=why):
-            await calling
+            await asking
         assert wire.frames.empty() and person.asked == []
         calling = asyncio.create_task(call(client))
         await wire.send(answer(await asked_for(wire, "tools/call"), DONE))
         assert await calling == "done"
+
+
+@pytest.mark.spec("2026-07-28/basic/index#resulttype-2")
+@pytest.mark.parametrize("what", BAD)
+async def test_a_result_that_breaks_the_rules_is_an_invalid_message_and_nobody_is_asked(what: str) -> None:
+    result, why = BAD[what]
+    await refuses(result, why, call, "tools/call")
 
 
 @pytest.mark.parametrize(
@@ -337,13 +319,7 @@ async def test_a_result_that_breaks_the_rules_is_an_invalid_message_and_nobody_i
 async def test_a_request_that_may_not_ask_is_not_retried(
     method: str, ask: Callable[[Client], Awaitable[object]]
 ) -> None:
-    person = Person()
-    async with raw_session(offering(person), MODERN, OFFERS) as (client, wire):
-        calling = asyncio.ensure_future(ask(client))
-        await wire.send(answer(await asked_for(wire, method), asks("s", q=ask_user())))
-        with pytest.raises(InvalidMessage, match="input_required"):
-            await calling
-        assert wire.frames.empty() and person.asked == []
+    await refuses(asks("s", q=ask_user()), "input_required", ask, method)
 
 
 UNDECLARED: dict[str, tuple[Object, dict[str, object]]] = {
@@ -367,13 +343,7 @@ UNDECLARED: dict[str, tuple[Object, dict[str, object]]] = {
 @pytest.mark.parametrize("what", UNDECLARED)
 async def test_a_question_for_what_was_not_declared_is_an_invalid_message(what: str) -> None:
     question, options = UNDECLARED[what]
-    person = Person()
-    async with raw_session(offering(person, **options), MODERN, OFFERS) as (client, wire):
-        calling = asyncio.create_task(call(client))
-        await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=question)))
-        with pytest.raises(InvalidMessage):
-            await calling
-        assert wire.frames.empty() and person.asked == []
+    await refuses(asks(q=question), "did not declare|does not support", call, "tools/call", **options)
 
 
 @pytest.mark.spec("2026-07-28/basic/index#resulttype-3")
