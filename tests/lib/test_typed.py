@@ -38,8 +38,6 @@ import pytest
 from mcp_ref.lib.jsonschema import compile_schema
 from mcp_ref.lib.typed import (
     ConversionError,
-    Parameter,
-    Signature,
     UnsupportedType,
     reader_of,
     schema_of,
@@ -151,6 +149,7 @@ SCHEMAS: list[tuple[object, dict[str, JSON]]] = [
     (tuple[int, ...], {"type": "array", "items": INTEGER}),
     (tuple, {"type": "array"}),
     (tuple[int, str], {"type": "array", "prefixItems": [INTEGER, STRING], "items": False, "minItems": 2}),
+    (tuple[Point, Point], {"type": "array", "prefixItems": [POINT, POINT], "items": False, "minItems": 2}),
     (dict, {"type": "object"}),
     (dict[str, Any], {"type": "object"}),
     (dict[str, int], {"type": "object", "additionalProperties": INTEGER}),
@@ -336,10 +335,6 @@ def test_signature_of_a_function_with_the_deepest_types_has_valid_schemas(unions
     compile_schema(wrapper)
 
 
-def test_schema_of_a_tuple_may_use_a_type_twice() -> None:
-    assert schema_of(tuple[Point, Point])["prefixItems"] == [POINT, POINT]
-
-
 # ------------------------------------------------------------------------------------------- JSON to Python
 
 READ: list[tuple[object, object, object]] = [
@@ -454,15 +449,6 @@ class Even:
 def test_reader_of_reports_the_error_of_a_post_init() -> None:
     with pytest.raises(ConversionError, match=r"^\[0\]: the number is even$"):
         read(list[Even], [{"number": 3}])
-
-
-def test_reader_of_does_not_change_the_json() -> None:
-    value = {"stops": [{"x": 1.0}], "options": {"a": 1}}
-    before = json.dumps(value)
-    read(Route, value)
-    read(Person, person := {"name": "A", "email": "e", "born": "2000-01-01"})
-    assert json.dumps(value) == before
-    assert person["born"] == "2000-01-01"
 
 
 # ------------------------------------------------------------------------------------------- Python to JSON
@@ -709,14 +695,8 @@ def test_signature_of_leaves_out_defaults_that_json_cannot_hold() -> None:
     def tool(a: int | None = None, b: Any = len, c: Color = Color.RED, d: float = math.nan) -> None:
         pass
 
-    properties = signature_of(tool).input_schema["properties"]
-    assert isinstance(properties, dict)
-    assert [type(schema) is dict and schema.get("default") for schema in properties.values()] == [
-        None,
-        None,
-        "red",
-        None,
-    ]
+    properties: Any = signature_of(tool).input_schema["properties"]
+    assert [schema.get("default") for schema in properties.values()] == [None, None, "red", None]
 
 
 def test_signature_of_kwargs_allows_and_reads_further_arguments() -> None:
@@ -777,21 +757,18 @@ def test_signature_of_leaves_out_the_context_parameter() -> None:
             signature.bind({"a": 1, name: None})
 
 
-def test_signature_of_refuses_a_parameter_context_without_a_type() -> None:
-    def tool(context) -> None:  # type: ignore[no-untyped-def]
+def test_signature_of_refuses_a_parameter_context_without_a_type_and_a_second_context() -> None:
+    def untyped(context) -> None:  # type: ignore[no-untyped-def]
         pass
 
-    with pytest.raises(UnsupportedType, match=r"tool\(context\): .* is ambiguous: write `context: Context`, or"):
-        signature_of(tool, context_type=Context)
-    assert signature_of(tool).input_schema["required"] == ["context"]
-
-
-def test_signature_of_refuses_two_context_parameters() -> None:
-    def tool(a: Context, b: Context) -> None:
+    def two(a: Context, b: Context) -> None:
         pass
 
+    with pytest.raises(UnsupportedType, match=r"untyped\(context\): .* is ambiguous: write `context: Context`, or"):
+        signature_of(untyped, context_type=Context)
+    assert signature_of(untyped).input_schema["required"] == ["context"]
     with pytest.raises(UnsupportedType, match="a and b cannot both be the context"):
-        signature_of(tool, context_type=Context)
+        signature_of(two, context_type=Context)
 
 
 # --- the results
@@ -814,26 +791,20 @@ def test_signature_of_has_an_output_schema_only_for_data() -> None:
         signature_of(own, schemaless_types=())
 
 
-def test_signature_of_result_schema_may_be_of_any_type() -> None:
-    def record() -> Point:
-        return Point(1)
+@pytest.mark.parametrize(
+    ("annotation", "schema"),
+    [
+        (Point, POINT),
+        (dict[str, int], {"type": "object", "additionalProperties": INTEGER}),
+        (Point | None, {**POINT, "type": ["object", "null"]}),
+        (int, INTEGER),
+    ],
+)
+def test_signature_of_result_schema_may_be_of_any_type(annotation: object, schema: JSON) -> None:
+    def tool() -> None: ...
 
-    def mapping() -> dict[str, int]:
-        return {}
-
-    def perhaps() -> Point | None:
-        return None
-
-    def number() -> int:
-        return 1
-
-    assert signature_of(record, schemaless_types=()).output_schema == POINT
-    assert signature_of(mapping, schemaless_types=()).output_schema == {
-        "type": "object",
-        "additionalProperties": INTEGER,
-    }
-    assert signature_of(perhaps, schemaless_types=()).output_schema == {**POINT, "type": ["object", "null"]}
-    assert signature_of(number, schemaless_types=()).output_schema == INTEGER
+    tool.__annotations__["return"] = annotation
+    assert signature_of(tool, schemaless_types=()).output_schema == schema
 
 
 # --- the callables
@@ -998,11 +969,6 @@ def test_signature_of_evaluated_annotations_equals_that_of_quoted_ones() -> None
     properties = {"a": {"type": "integer", "description": "n"}, "b": POINT, "c": {"type": "array", "items": POINT}}
     assert signature.input_schema["properties"] == properties
     assert signature.output_schema == POINT
-
-
-def test_signature_of_returns_plain_data() -> None:
-    assert isinstance(signature_of(forecast), Signature)
-    assert isinstance(signature_of(forecast).parameters[0], Parameter)
 
 
 # ------------------------------------------------------------------------------------------- schema and reader agree
