@@ -20,14 +20,12 @@ from mcp_ref import (
     ToolError,
 )
 from mcp_ref.basic.mrtr import MAX_STATE_LENGTH, STATE_SECONDS, request_digest, sign_state, verify_state
-from mcp_ref.features.sampling import SamplingMessage, ToolChoice, ToolResultContent, ToolUseContent
+from mcp_ref.features.sampling import ToolChoice
 from mcp_ref.features.tools import Tool
 from mcp_ref.jsonrpc.errors import McpError, ProtocolError
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
-from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.server import stateless
 from tests.messages import Received, error_of, result_of, server_info_meta, stateless_request
-from tests.raw_http_client import Talk, served_over_http
 from tests.raw_peers import Wire, connected_client, raw_client
 from tests.settings import STATELESS_TRANSPORTS, TASK_FACTORIES
 
@@ -486,33 +484,6 @@ async def test_input_request_for_a_url_has_no_elicitation_id(kind: str) -> None:
 
 
 @KINDS
-@pytest.mark.spec(
-    "2026-07-28/client/sampling#tool-result-messages-1",
-    "2026-07-28/client/sampling#tool-use-and-result-balance-1",
-    "2026-07-28/client/sampling#security-considerations-6",
-)
-async def test_input_request_with_invalid_tool_use_is_never_sent(kind: str) -> None:
-    used = SamplingMessage("assistant", [ToolUseContent("u1", "clock", {})])
-    noon = TextContent("noon")
-    broken: list[list[SamplingMessage]] = [
-        [used],
-        [used, SamplingMessage("user", noon)],
-        [used, SamplingMessage("user", [ToolResultContent("u1", [noon]), noon])],
-        [used, SamplingMessage("user", [ToolResultContent("u2", [noon])])],
-    ]
-
-    server = Server("s")
-
-    @server.tool()
-    async def ask(which: int, context: Context) -> None:
-        await context.sample(broken[which], max_tokens=9)
-
-    async with raw_client(server, kind) as wire:
-        for which in range(len(broken)):
-            assert result_of(await tool(wire, "ask", which=which).send())["isError"] is True
-
-
-@KINDS
 async def test_input_request_leaves_out_undeclared_optional_parts(kind: str) -> None:
     server = Server("s")
 
@@ -582,20 +553,6 @@ async def test_input_response_with_roots_other_than_file_uris_is_refused(kind: s
 
 
 # ------------------------------------------------------------------------------------------------ wrong questions
-
-
-@KINDS
-@pytest.mark.parametrize("url", ["javascript:alert(1)", "ftp://a/b", "not a url", "https:///x", ""])
-@pytest.mark.spec("2026-07-28/client/elicitation#url-mode-elicitation-requests-2")
-async def test_input_request_with_an_invalid_url_is_never_sent(kind: str, url: str) -> None:
-    server = Server("s")
-
-    @server.tool()
-    async def visit(context: Context) -> None:
-        await context.elicit_url("Visit", url, "unguessable")
-
-    async with raw_client(server, kind) as wire:
-        assert result_of(await tool(wire, "visit").send())["isError"] is True
 
 
 @KINDS
@@ -747,25 +704,6 @@ async def test_request_state_is_accepted_by_processes_with_the_same_key_only(kin
         error_of(await asker.send({"2": accept("Oslo")}), INVALID_PARAMS, 3)
         asker.wire = a
         await asker.asked({"2": accept("Oslo")})
-
-
-@pytest.mark.spec(
-    "2026-07-28/client/elicitation#statefulness-1",
-    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-6",
-    "2026-07-28/client/elicitation#security-considerations-1",
-)
-async def test_request_state_of_another_principal_is_refused() -> None:
-    async def authenticate(request: HttpRequest) -> str | None:
-        return request.headers.get("authorization")
-
-    async with served_over_http(make_server(), authenticate=authenticate) as web:
-        ada, bob = Talk(web, authorization="ada"), Talk(web, authorization="bob")
-        params: Object = {"name": "greet"}
-        state = result_of((await ada.post(stateless_request("tools/call", params, 1, ABLE))).json)["requestState"]
-        params |= {"inputResponses": {"1": accept("Ada")}, "requestState": state}
-        error_of((await bob.post(stateless_request("tools/call", params, 2, ABLE))).json, INVALID_PARAMS, 2)
-        reply = await ada.post(stateless_request("tools/call", params, 3, ABLE))
-        assert result_of(reply.json)["content"] == [{"type": "text", "text": "Hello Ada"}]
 
 
 @pytest.mark.parametrize(

@@ -377,13 +377,14 @@ async def test_url_elicitation_required_error_is_sent_only_for_url_required(kind
 @pytest.mark.parametrize(
     "url",
     [
-        "javascript:alert(1)", "ftp://a/b", "not a url", "https:///x", "https://evil.example\\@bank.example/",
+        "javascript:alert(1)", "ftp://a/b", "not a url", "https:///x", "", "https://evil.example\\@bank.example/",
         "https:a.b", "https://bank.example@evil.example/", "https://[x", "https://0x7f.1/", "https://a%2eb/",
         "https://\u0430.example/",
     ],
 )  # fmt: skip
-@pytest.mark.spec("2025-11-25/client/elicitation#url-mode-elicitation-requests-2")
-async def test_context_elicit_url_refuses_an_invalid_url(url: str) -> None:
+@pytest.mark.spec("2025-11-25..2026-07-28/client/elicitation#url-mode-elicitation-requests-2")
+@LATEST_OF_BOTH_ERAS
+async def test_context_elicit_url_refuses_an_invalid_url(url: str, revision: str) -> None:
     server = Server("s")
 
     @server.tool()
@@ -392,7 +393,7 @@ async def test_context_elicit_url_refuses_an_invalid_url(url: str) -> None:
             await context.elicit_url("Join", url, "1")
         return "refused"
 
-    async with connected_client(server, capabilities={"elicitation": {"url": {}}}) as wire:
+    async with connected_client(server, "memory", revision, {"elicitation": {"url": {}}}) as wire:
         assert "refused" in str(await wire.ask("tools/call", {"name": "send", "arguments": {}}))
         await wire.nothing_more()
 

@@ -246,8 +246,13 @@ async def test_context_sample_with_tools_needs_the_sampling_tools_capability(
         assert "toolUse" in str(answer["result"])
 
 
-@pytest.mark.spec("2025-11-25/client/sampling#security-considerations-6")
+@pytest.mark.spec(
+    "2025-11-25..2026-07-28/client/sampling#security-considerations-6",
+    "2026-07-28/client/sampling#tool-result-messages-1",
+    "2026-07-28/client/sampling#tool-use-and-result-balance-1",
+)
 @KINDS
+@LATEST_OF_BOTH_ERAS
 @pytest.mark.parametrize(
     "reply",
     [
@@ -258,7 +263,9 @@ async def test_context_sample_with_tools_needs_the_sampling_tools_capability(
     ],
     ids=["text", "text beside it", "another id", "nothing"],
 )
-async def test_context_sample_tool_use_must_be_followed_by_its_results(kind: str, reply: list[object]) -> None:
+async def test_context_sample_tool_use_must_be_followed_by_its_results(
+    kind: str, reply: list[object], revision: str
+) -> None:
     messages = [
         SamplingMessage("user", TextContent("What time is it?")),
         SamplingMessage("assistant", [ToolUseContent("u1", "clock", {})]),
@@ -272,7 +279,7 @@ async def test_context_sample_tool_use_must_be_followed_by_its_results(kind: str
             await context.sample(messages, max_tokens=1, tools=[CLOCK])
         return "refused"
 
-    async with connected_client(server, kind, "2025-11-25", {"sampling": {"tools": {}}}) as wire:
+    async with connected_client(server, kind, revision, {"sampling": {"tools": {}}}) as wire:
         assert "refused" in str(await wire.ask("tools/call", {"name": "think", "arguments": {}}))
         await wire.nothing_more()
 

@@ -11,9 +11,9 @@ import pytest
 
 from mcp_ref import Context, Server, TextContent
 from mcp_ref.basic.authorization.server import DEFAULT_SKEW
-from mcp_ref.jsonrpc.messages import Object
+from mcp_ref.jsonrpc.messages import INVALID_PARAMS, Object
 from tests.basic.authorization.protected_server import Tokens, bearer, challenge, modern_call, protection
-from tests.messages import initialize, request, stateless_request
+from tests.messages import error_of, initialize, request, stateless_request
 from tests.raw_http_client import SSE_TYPE, Held, Reply, call, served_over_http
 from tests.settings import PATIENCE
 
@@ -97,6 +97,11 @@ async def test_task_belongs_to_its_principal_and_survives_a_new_token() -> None:
     assert seen == ["ann"]
 
 
+@pytest.mark.spec(
+    "2026-07-28/client/elicitation#statefulness-1",
+    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-6",
+    "2026-07-28/client/elicitation#security-considerations-1",
+)
 @pytest.mark.attack("A11")
 async def test_request_state_belongs_to_its_principal_and_survives_a_new_token() -> None:
     server = Server("s")
@@ -114,7 +119,7 @@ async def test_request_state_belongs_to_its_principal_and_survives_a_new_token()
         params |= {"inputResponses": {"1": answer}, "requestState": asked["requestState"]}
         for token in ("bob", "ann-elsewhere"):
             reply = await bearer(web, token).post(stateless_request("tools/call", params, 2, ABLE))
-            assert "error" in reply.json
+            error_of(reply.json, INVALID_PARAMS, 2)
         reply = await bearer(web, "ann-2").post(stateless_request("tools/call", params, 3, ABLE))
         assert "ann: {'name': 'Ann'}" in str(result(reply))
 
