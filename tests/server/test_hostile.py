@@ -33,8 +33,9 @@ from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, MAX_
 from mcp_ref.revisions import LEGACY, revision_named
 from tests.forked_python import python
 from tests.messages import Received, notification, request
-from tests.raw_peers import connected_client, handshake, raw_client, raw_server, raw_session, served
-from tests.settings import PATIENCE, SERVER_TRANSPORTS
+from tests.raw_peers import Wire, connected_client, handshake, raw_client, raw_server, raw_session, served
+from tests.raw_stateless_server import answer, asked_for, discovered
+from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
 
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 OLDEST_AND_LATEST = pytest.mark.parametrize("revision", [LEGACY[1].name, LEGACY[-1].name])
@@ -216,14 +217,29 @@ def no_failure_inside(caplog: pytest.LogCaptureFixture) -> None:
 # ------------------------------------------------------------------------------------------------ hostile servers
 
 
-@pytest.mark.parametrize("method", RESULTS)
-@OLDEST_AND_LATEST
+async def lives(client: Client, wire: Wire) -> None:
+    """Check that the client still sends a request and takes the response, and has sent nothing else."""
+    ping = asyncio.create_task(client.ping())
+    await wire.send(answer(await asked_for(wire, "server/discover"), discovered()))
+    await asyncio.wait_for(ping, PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("revision", "method"),
+    [
+        (revision, method)
+        for revision in (LEGACY[1].name, LEGACY[-1].name, MODERN)
+        for method in RESULTS
+        if revision != MODERN or method not in ("ping", "logging/setLevel")
+    ],
+)
 async def test_client_refuses_malformed_results_or_reads_them_as_annotated_and_goes_on(
     revision: str, method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     call, promised, valid = RESULTS[method]
-
-    async with raw_session(Client, revision, EVERYTHING) as (client, wire):
+    if revision == MODERN:
+        valid = {**valid, "resultType": "complete", "ttlMs": 1000, "cacheScope": "public"}
+    async with raw_session(lambda t: Client(t, cache=False), revision, EVERYTHING) as (client, wire):
         found, asked = await served(call(client), wire, valid)
         assert asked["method"] == method and has_type(found, promised)
         refused = 0
@@ -237,7 +253,7 @@ async def test_client_refuses_malformed_results_or_reads_them_as_annotated_and_g
                 assert has_type(found, promised), (found, wrong)
         assert refused >= len(WRONG) - 2  # at least the results that are not objects
         assert client.session.dispatcher.pending == {}
-        await wire.nothing_more()
+        await (lives(client, wire) if revision == MODERN else wire.nothing_more())
     no_failure_inside(caplog)
 
 

@@ -11,41 +11,17 @@ from mcp_ref import Client, ElicitRequestFormParams, ElicitRequestURLParams, Eli
 from mcp_ref.basic.lifecycle import Implementation
 from mcp_ref.jsonrpc.messages import JSON, Object
 from tests.messages import notification
-from tests.raw_peers import Wire, raw_server, raw_session, served
+from tests.raw_peers import raw_server, raw_session
 from tests.raw_stateless_server import META, answer, asked_for, discovered, params_of, refusal
-from tests.server.test_hostile import EVERYTHING, NOTIFICATIONS, RESULTS, has_type, no_failure_inside, wrong_shapes
+from tests.server.test_hostile import (
+    EVERYTHING,
+    NOTIFICATIONS,
+    has_type,
+    lives,
+    no_failure_inside,
+    wrong_shapes,
+)
 from tests.settings import MODERN, PATIENCE
-
-ASKED = {method: case for method, case in RESULTS.items() if method not in ("ping", "logging/setLevel")}
-
-
-async def lives(client: Client, wire: Wire) -> None:
-    """Check that the client still sends a request and takes the response, and has sent nothing else."""
-    ping = asyncio.create_task(client.ping())
-    await wire.send(answer(await asked_for(wire, "server/discover"), discovered()))
-    await asyncio.wait_for(ping, PATIENCE)
-
-
-@pytest.mark.parametrize("method", ASKED)
-async def test_malformed_stateless_results_are_refused_or_read_as_annotated(
-    method: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    call, promised, result = ASKED[method]
-    valid: Object = {**result, "resultType": "complete", "ttlMs": 1000, "cacheScope": "public"}
-    async with raw_session(lambda t: Client(t, cache=False, timeout=PATIENCE), MODERN, EVERYTHING) as (client, wire):
-        found, asked = await served(call(client), wire, valid)
-        assert asked["method"] == method and has_type(found, promised)
-        for wrong in wrong_shapes(valid):
-            try:
-                found, _ = await served(call(client), wire, wrong)
-            except InvalidMessage as error:
-                assert len(str(error)) < 500
-            else:
-                assert has_type(found, promised), (found, wrong)
-        assert client.session.dispatcher.pending == {}
-        await lives(client, wire)
-    no_failure_inside(caplog)
-
 
 FORM: Object = {"type": "object", "properties": {"name": {"type": "string", "title": "Name"}}, "required": ["name"]}
 QUESTIONS: Object = {
