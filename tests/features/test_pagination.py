@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import assert_type
+from collections.abc import Awaitable, Callable
+from typing import Any, assert_type
 
 import pytest
 
@@ -13,7 +13,7 @@ from mcp_ref.features import pagination
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from mcp_ref.revisions import LEGACY
 from tests.raw_peers import Wire, connected_client, raw_session
-from tests.settings import MODERN, SERVER_TRANSPORTS, run
+from tests.settings import MODERN, SERVER_TRANSPORTS
 
 PAGED = [revision.name for revision in LEGACY if revision.pagination]
 LISTS = ["tools/list", "resources/list", "resources/templates/list", "prompts/list"]
@@ -142,26 +142,16 @@ async def test_cursor_that_the_server_did_not_make_is_invalid_params(kind: str, 
 
 # ------------------------------------------------------------------------------------------------ the client
 
-Lister = Callable[[Client], Coroutine[object, object, list[object]]]
+LISTERS = pytest.mark.parametrize(
+    "lister", [Client.list_tools, Client.list_resources, Client.list_resource_templates, Client.list_prompts]
+)
+Lister = Callable[[Client], Awaitable[list[Any]]]
 
 
-async def tools(client: Client) -> list[object]:
-    return [tool.name for tool in await client.list_tools()]
+async def names(listing: Awaitable[list[Any]]) -> list[str]:
+    return [each.name for each in await listing]
 
 
-async def resources(client: Client) -> list[object]:
-    return [resource.name for resource in await client.list_resources()]
-
-
-async def templates(client: Client) -> list[object]:
-    return [template.name for template in await client.list_resource_templates()]
-
-
-async def prompts(client: Client) -> list[object]:
-    return [prompt.name for prompt in await client.list_prompts()]
-
-
-LISTERS = pytest.mark.parametrize("lister", [tools, resources, templates, prompts])
 EVERYTHING: Object = {"tools": {}, "resources": {}, "prompts": {}}
 
 
@@ -194,7 +184,7 @@ async def served(wire: Wire, pages: list[tuple[list[str], Object]]) -> list[JSON
 @LISTERS
 async def test_client_follows_pages_of_any_size_until_next_cursor_is_missing(revision: str, lister: Lister) -> None:
     async with raw_session(Client, revision, EVERYTHING) as (client, wire):
-        listing = asyncio.create_task(lister(client))
+        listing = asyncio.create_task(names(lister(client)))
         # a page may have any size, even 0: the list goes on as long as a page has a cursor
         pages: list[tuple[list[str], Object]] = [
             (["a"], {"nextCursor": "1"}),
@@ -211,7 +201,7 @@ async def test_client_follows_pages_of_any_size_until_next_cursor_is_missing(rev
 @LISTERS
 async def test_client_takes_a_list_without_pages(revision: str, lister: Lister) -> None:
     async with raw_session(Client, revision, EVERYTHING) as (client, wire):
-        listing = asyncio.create_task(lister(client))
+        listing = asyncio.create_task(names(lister(client)))
         (params,) = await served(wire, [(["a", "b"], {})])
         assert params in (None, {}), "the first page has no cursor"
         assert await listing == ["a", "b"]
@@ -227,7 +217,7 @@ async def test_client_sends_every_cursor_back_unchanged(revision: str, lister: L
     cursors = ["", " ", "0", "null", "a=b&c=%20", "été\u0301\u2028\x00💡", "{}", "e" * 70_000]
 
     async with raw_session(Client, revision, EVERYTHING) as (client, wire):
-        listing = asyncio.create_task(lister(client))
+        listing = asyncio.create_task(names(lister(client)))
         pages: list[tuple[list[str], Object]] = [(["x"], {"nextCursor": cursor}) for cursor in cursors]
         came = await served(wire, [*pages, (["x"], {})])
         assert came[1:] == [{"cursor": cursor} for cursor in cursors]
@@ -239,7 +229,7 @@ async def test_client_sends_every_cursor_back_unchanged(revision: str, lister: L
 async def test_client_starts_without_a_cursor_in_every_session(lister: Lister) -> None:
     for _ in range(2):
         async with raw_session(Client, "2025-11-25", EVERYTHING) as (client, wire):
-            listing = asyncio.create_task(lister(client))
+            listing = asyncio.create_task(names(lister(client)))
             (params,) = await served(wire, [(["a"], {"nextCursor": "halfway"})])
             assert params in (None, {})
             assert (await wire.receive_object())["params"] == {"cursor": "halfway"}
@@ -255,7 +245,7 @@ async def test_client_gives_up_on_endless_pages() -> None:
             await listing
 
 
-def test_client_gives_up_on_pages_with_too_many_items() -> None:
+async def test_client_gives_up_on_pages_with_too_many_items() -> None:
     fetched: list[str | None] = []
 
     async def two_more(cursor: str | None) -> tuple[list[int], str | None]:
@@ -263,11 +253,11 @@ def test_client_gives_up_on_pages_with_too_many_items() -> None:
         return [1, 2], str(len(fetched))
 
     with pytest.raises(InvalidMessage, match="stopped after 6 items"):
-        run(pagination.all_pages(two_more, max_pages=10, max_items=5))
+        await pagination.all_pages(two_more, max_pages=10, max_items=5)
     assert fetched == [None, "1", "2"]
 
 
-def test_client_gives_up_on_pages_that_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_client_gives_up_on_pages_that_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pagination, "MAX_LIST_SIZE", 1000)
     pages = iter(range(10))
 
@@ -275,15 +265,15 @@ def test_client_gives_up_on_pages_that_are_too_large(monkeypatch: pytest.MonkeyP
         return ["x" * 400], str(next(pages))
 
     with pytest.raises(InvalidMessage, match="stopped after 3 items"):
-        run(pagination.all_pages(large, max_pages=10, max_items=10))
+        await pagination.all_pages(large, max_pages=10, max_items=10)
 
 
-def test_client_takes_as_many_items_as_it_allows() -> None:
+async def test_client_takes_as_many_items_as_it_allows() -> None:
     async def two(cursor: str | None) -> tuple[list[int], str | None]:
         following = {None: "next", "next": "last"}
         return [1, 2] if cursor != "last" else [], following.get(cursor)
 
-    assert run(pagination.all_pages(two, max_pages=10, max_items=4)) == [1, 2, 1, 2]
+    assert await pagination.all_pages(two, max_pages=10, max_items=4) == [1, 2, 1, 2]
 
 
 async def test_client_refuses_a_next_cursor_that_is_not_text() -> None:
