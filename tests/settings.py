@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -71,6 +72,16 @@ async def eventually(is_true: Callable[[], object]) -> None:
     async with asyncio.timeout(PATIENCE):
         while not is_true():
             await asyncio.sleep(0.002)
+
+
+@dataclass
+class Clock:
+    """A time that passes when a test sets it."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 SERVER_TRANSPORTS = os.environ.get("MCP_REF_TRANSPORTS", "memory stdio http").split()

@@ -21,7 +21,7 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY, R2026_07_28
 from tests.messages import notification, result_of, shape_of
 from tests.raw_peers import Wire, connected_client, meet, raw_client, raw_server, reply
-from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS
+from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS, Clock
 
 KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
 
@@ -211,16 +211,6 @@ def test_the_types_of_the_six_results_have_the_hints_since_2026_07_28(cls: type)
 
 
 # ------------------------------------------------------------------------------------------------ the cache
-
-
-class Clock:
-    """A time that passes when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def result(ttl: JSON = 1000, scope: JSON = "private", **more: JSON) -> Object:

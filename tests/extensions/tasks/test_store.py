@@ -13,6 +13,7 @@ from mcp_ref.basic.access import Access, current_access
 from mcp_ref.extensions.tasks.store import PAGE_SIZE
 from mcp_ref.extensions.tasks.types import TaskStatus, new_task, with_status
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, Object
+from tests.settings import Clock
 
 NOW = 1_764_066_600.25  # 2025-11-25T10:30:00.25Z
 
@@ -23,17 +24,8 @@ def task_in(status: TaskStatus, id: str) -> Task:
     return task if status == "working" else with_status(task, status, NOW)
 
 
-class Clock:
-    """A time that stands still."""
-
-    now = NOW
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_task_store_get_needs_the_owner_and_ends_at_expiry() -> None:
-    clock = Clock()
+    clock = Clock(NOW)
     store = MemoryTaskStore(clock=clock)
     for owner in ("", "principal:a", "session:a"):
         store.put(task_in("working", owner), owner, NOW + 10)
@@ -53,7 +45,7 @@ def test_task_store_get_needs_the_owner_and_ends_at_expiry() -> None:
     "2025-11-25/basic/utilities/tasks#task-listing-1,2", "2025-11-25/basic/utilities/tasks#protocol-errors-2"
 )
 def test_task_store_page_stays_valid_when_tasks_expire() -> None:
-    clock = Clock()
+    clock = Clock(NOW)
     store = MemoryTaskStore(max_tasks_per_caller=1000, clock=clock)
     for number in range(2 * PAGE_SIZE + 1):
         store.put(task_in("working", f"{number}"), "principal:a", NOW + (5 if number == PAGE_SIZE - 1 else 10))
@@ -73,7 +65,7 @@ def test_task_store_page_stays_valid_when_tasks_expire() -> None:
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#resource-management-1")
 def test_task_store_number_is_bounded_and_no_running_task_is_dropped_early() -> None:
-    clock = Clock()
+    clock = Clock(NOW)
     store = MemoryTaskStore(max_tasks=4, max_tasks_per_caller=2, clock=clock)
     for id in ("1", "2"):
         store.put(task_in("working", id), "principal:a", NOW + 5)
@@ -103,7 +95,7 @@ def request_of(address: str) -> Iterator[None]:
 
 
 def test_task_store_that_is_full_removes_the_oldest_ended_task_of_the_caller_with_most() -> None:
-    store = MemoryTaskStore(max_tasks=5, max_tasks_per_caller=3, clock=Clock())
+    store = MemoryTaskStore(max_tasks=5, max_tasks_per_caller=3, clock=Clock(NOW))
 
     def ids() -> list[str]:
         return [task.task_id for task in store.page("", None)[0]]
