@@ -33,7 +33,7 @@ from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, MAX_
 from mcp_ref.revisions import LEGACY, revision_named
 from tests.forked_python import python
 from tests.messages import Received, notification, request
-from tests.raw_peers import Wire, connected_client, handshake, raw_client, raw_server, raw_session, served
+from tests.raw_peers import Wire, connected_client, raw_client, raw_server, raw_session, served
 from tests.raw_stateless_server import answer, asked_for, discovered
 from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
 
@@ -331,8 +331,7 @@ def answer_with(result: bytes, id: JSON) -> bytes:
     ids=["too deep", "far too deep", "unclosed", "twice", "NaN", "long number", "surrogate", "no UTF-8", "nothing"],
 )
 async def test_invalid_json_response_ends_its_call_at_once_and_not_the_others(result: bytes) -> None:
-    async with raw_server(lambda transport: Client(transport, timeout=None)) as (client, wire):
-        await handshake(client, wire, "2025-11-25", EVERYTHING)
+    async with raw_session(lambda t: Client(t, timeout=None), "2025-11-25", EVERYTHING) as (client, wire):
         first, second = asyncio.create_task(client.call_tool("t")), asyncio.create_task(client.call_tool("t"))
         ids = [(await wire.receive_object())["id"] for _ in range(2)]
         await wire.send(answer_with(result, ids[0]))
@@ -344,8 +343,7 @@ async def test_invalid_json_response_ends_its_call_at_once_and_not_the_others(re
 
 
 async def test_duplicate_response_is_ignored_and_another_id_does_not_match() -> None:
-    async with raw_server(lambda transport: Client(transport, timeout=None)) as (client, wire):
-        await handshake(client, wire, "2025-11-25", EVERYTHING)
+    async with raw_session(lambda t: Client(t, timeout=None), "2025-11-25", EVERYTHING) as (client, wire):
         call = asyncio.create_task(client.call_tool("t"))
         id = (await wire.receive_object())["id"]
         assert isinstance(id, int)
@@ -372,8 +370,7 @@ NOTIFICATIONS: list[Object] = [
 @OLDEST_AND_LATEST
 async def test_malformed_notifications_do_not_disturb_a_client(revision: str, caplog: pytest.LogCaptureFixture) -> None:
     logged: list[LoggingMessageNotificationParams] = []
-    async with raw_server(lambda transport: Client(transport, on_log=logged.append)) as (client, wire):
-        await handshake(client, wire, revision, EVERYTHING)
+    async with raw_session(lambda t: Client(t, on_log=logged.append), revision, EVERYTHING) as (_, wire):
         for valid in NOTIFICATIONS:
             for params in wrong_shapes(valid["params"]):
                 await wire.send({**valid, "params": params})
