@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import Any
 from urllib.parse import quote, urlsplit
 from urllib.request import urlopen
 
@@ -50,12 +50,6 @@ from mcp_ref.revisions import REVISIONS
 from tests.forked_python import forked, forking_script
 from tests.server_programs import serving
 from tests.settings import ROOT
-
-if TYPE_CHECKING:
-    from typing import Unpack
-
-    from mcp_ref.features.elicitation import ElicitationHandler
-    from mcp_ref.features.sampling import SamplingHandler
 
 EXAMPLES = ROOT / "examples"
 FILES = sorted(path for path in EXAMPLES.glob("*.py") if path.name not in ("mcp_ref.py", "everything.py"))
@@ -234,21 +228,9 @@ async def test_command_line_serves_each_example_in_every_revision(path: Path) ->
         program.stop(signal.SIGTERM)
 
 
-class Offers(TypedDict, total=False):
-    """The handlers that a client may offer."""
-
-    roots: list[Path]
-    sampling: SamplingHandler
-    elicitation: ElicitationHandler
-    elicitation_url: bool
-    timeout: float
-    cwd: str
-    revision: str
-
-
-def client_of(name: str, *, env: dict[str, str] | None = None, **options: Unpack[Offers]) -> Client:
+def client_of(name: str, **options: Any) -> Client:
     """Return a client of one of the servers."""
-    return Client(forked(str(EXAMPLES / name)), env=env, **options)
+    return Client(forked(str(EXAMPLES / name)), **options)
 
 
 async def refused(client: Client, tool: str, arguments: Object) -> str:
