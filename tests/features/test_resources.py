@@ -17,8 +17,6 @@ from mcp_ref import (
     BlobResourceContents,
     Client,
     Icon,
-    InvalidMessage,
-    RemoteError,
     ResourceNotFound,
     Server,
     TextResourceContents,
@@ -488,22 +486,6 @@ async def test_client_read_resource_takes_text_and_bytes(revision: str) -> None:
             TextResourceContents("test://a", "é"),
             BlobResourceContents("test://b", "AP8=", "x/y"),
         ]
-
-
-@REVISIONS
-async def test_client_read_resource_unknown_uri_and_invalid_results_raise(revision: str) -> None:
-    async with raw_session(Client, revision, {"resources": {}}) as (client, wire):
-        reading = asyncio.create_task(client.read_resource("test://a"))
-        asked = await wire.receive_object()
-        error: Object = {"code": -32002, "message": "Resource not found", "data": {"uri": "test://a"}}
-        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
-        with pytest.raises(RemoteError) as raised:
-            await reading
-        assert (raised.value.code, raised.value.data) == (-32002, {"uri": "test://a"})
-        wrong: list[JSON] = [None, {}, [{}], [{"uri": "test://a"}], [{"text": "no uri"}], [{"uri": 1, "text": ""}]]
-        for contents in wrong:
-            with pytest.raises(InvalidMessage, match="contents"):
-                await served(client.read_resource("test://a"), wire, {"contents": contents})
 
 
 @REVISIONS

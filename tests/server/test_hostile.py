@@ -224,6 +224,11 @@ async def lives(client: Client, wire: Wire) -> None:
     await asyncio.wait_for(ping, PATIENCE)
 
 
+@pytest.mark.spec(
+    "2024-11-05..2025-11-25/server/prompts#security-1",
+    "2024-11-05..2025-11-25/server/tools#security-considerations-7",
+    "2025-11-25/server/tools#tool-1",
+)
 @pytest.mark.parametrize(
     ("revision", "method"),
     [
