@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 
 import pytest
@@ -24,7 +23,7 @@ from mcp_ref import (
 )
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.raw_peers import connected_client, raw_session
+from tests.raw_peers import connected_client, raw_session, served
 from tests.settings import MODERN, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -80,11 +79,9 @@ async def test_content_blocks_are_written_in_the_shape_of_each_revision(kind: st
 @pytest.mark.parametrize("revision", NAMES)
 async def test_content_blocks_are_read_by_a_client_of_each_revision(revision: str) -> None:
     async with raw_session(Client, revision, {"prompts": {}}) as (client, wire):
-        getting = asyncio.create_task(client.get_prompt("p"))
-        asked = await wire.receive_object()
         messages: JSON = [{"role": "user", "content": block} for block in on_the_wire(revision)]
-        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"messages": messages}})
-        read = [message.content for message in (await getting).messages]
+        result, _ = await served(client.get_prompt("p"), wire, {"messages": messages})
+        read = [message.content for message in result.messages]
         assert read[1] == BLOCKS[1]
         assert read[4] == BLOCKS[4]
         assert isinstance(read[0], TextContent) and read[0].text == "text"
@@ -99,25 +96,18 @@ async def test_content_blocks_are_read_by_a_client_of_each_revision(revision: st
 )
 async def test_content_block_of_unknown_shape_is_invalid_message_with_its_place(block: JSON) -> None:
     async with raw_session(Client, capabilities={"prompts": {}}) as (client, wire):
-        getting = asyncio.create_task(client.get_prompt("p"))
-        asked = await wire.receive_object()
-        result: Object = {"messages": [{"role": "user", "content": block}]}
-        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
         with pytest.raises(InvalidMessage, match=r"messages\[0\]\.content"):
-            await getting
+            await served(client.get_prompt("p"), wire, {"messages": [{"role": "user", "content": block}]})
 
 
 async def test_embedded_resource_annotations_are_read_from_both_places() -> None:
     """Read annotations inside the resource, as in the prose, and beside it, as in the schema."""
-
     async with raw_session(Client, capabilities={"prompts": {}}) as (client, wire):
         for inside in (True, False):
             hints: Object = {"annotations": {"priority": 0.5}}
             resource: Object = {"uri": "test://r", "text": "t", **(hints if inside else {})}
             block: Object = {"type": "resource", "resource": resource, **({} if inside else hints)}
-            getting = asyncio.create_task(client.get_prompt("p"))
-            asked = await wire.receive_object()
-            result: Object = {"messages": [{"role": "user", "content": block}]}
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+            sent: Object = {"messages": [{"role": "user", "content": block}]}
+            result, _ = await served(client.get_prompt("p"), wire, sent)
             expected = EmbeddedResource(TextResourceContents("test://r", "t"), Annotations(priority=0.5))
-            assert (await getting).messages[0].content == expected
+            assert result.messages[0].content == expected

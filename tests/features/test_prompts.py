@@ -12,7 +12,6 @@ from typing import Annotated, Literal
 import pytest
 
 from mcp_ref import (
-    Annotations,
     AudioContent,
     BlobResourceContents,
     Client,
@@ -22,7 +21,6 @@ from mcp_ref import (
     ImageContent,
     PromptMessage,
     RemoteError,
-    ResourceLink,
     Server,
     TextContent,
     TextResourceContents,
@@ -220,24 +218,6 @@ async def test_prompts_get_embedded_resource_with_invalid_uri_or_base64_is_not_s
 ) -> None:
     async with connected_client(giving(EmbeddedResource(resource)), kind, revision) as wire:
         assert (await error_of(wire, {"name": "p"}))["code"] == INTERNAL_ERROR
-
-
-@KINDS
-@EVERY
-async def test_prompts_get_annotations_and_links_fit_the_revision(kind: str, revision: str) -> None:
-    hints = Annotations(["assistant"], 1, "2025-01-12T15:00:58Z")
-    blocks = [TextContent("x", hints), ResourceLink("file:///a", "a", description="The a.", size=0)]
-    async with connected_client(giving(blocks), kind, revision) as wire:
-        text, link = await contents(wire)
-        shown: Object = {"audience": ["assistant"], "priority": 1}
-        if revision >= "2025-06-18":
-            shown["lastModified"] = "2025-01-12T15:00:58Z"
-            link_expected: Object = {"type": "resource_link", "uri": "file:///a", "name": "a", "size": 0}
-            assert link == {**link_expected, "description": "The a."}
-        else:
-            assert link == {"type": "text", "text": "a <file:///a>: The a."}
-        with_hints: Object = {"annotations": shown} if revision >= "2024-11-05" else {}
-        assert text == {"type": "text", "text": "x", **with_hints}
 
 
 # ------------------------------------------------------------------------------------------------ arguments

@@ -11,7 +11,6 @@ from typing import Annotated, Literal, NewType, TypedDict
 import pytest
 
 from mcp_ref import (
-    AudioContent,
     CallToolResult,
     CapabilityError,
     Client,
@@ -24,7 +23,6 @@ from mcp_ref import (
     ProtocolError,
     RemoteError,
     RequestTimeout,
-    ResourceLink,
     Server,
     TextContent,
     TextResourceContents,
@@ -424,17 +422,6 @@ async def test_tools_call_makes_content_of_the_returned_value(kind: str, revisio
         async with connected_client(tool_giving(value), kind, revision) as wire:
             expected: Object = {"toolResult": bare} if revision == "2024-10-07" else {"content": content}
             assert await result_of(wire) == expected
-
-
-@KINDS
-@pytest.mark.parametrize("revision", NAMES[1:])
-async def test_tools_call_blocks_that_the_revision_lacks_become_text(kind: str, revision: str) -> None:
-    blocks = [AudioContent.of(b"\x00", "audio/wav"), ResourceLink("file:///a", "a")]
-    async with connected_client(tool_giving(blocks), kind, revision) as wire:
-        sound, link = (await result_of(wire))["content"]
-        assert sound["type"] == ("audio" if revision >= "2025-03-26" else "text")
-        assert link["type"] == ("resource_link" if revision >= "2025-06-18" else "text")
-        assert "file:///a" in json.dumps(link)
 
 
 @dataclass
