@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 
@@ -10,10 +9,9 @@ import pytest
 
 from mcp_ref import Client, Completion, PromptReference, Server
 from mcp_ref import ResourceTemplateReference as TemplateReference
-from mcp_ref.jsonrpc.dispatcher import Limits
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY
-from tests.messages import Received, initialize, notification, request
+from tests.messages import Received, initialize, notification
 from tests.raw_peers import Wire, connected_client, raw_client, raw_session, served
 from tests.settings import MODERN, SERVER_TRANSPORTS
 
@@ -195,39 +193,6 @@ async def test_completion_complete_missing_or_ill_typed_params_are_invalid_param
         assert called == []
         assert await suggestions(wire, completing(PROMPT)) == {"values": []}
         assert called == ["py"]
-
-
-@pytest.mark.spec(
-    "2024-11-05..2026-07-28/server/utilities/completion#security-2",
-    "2024-11-05..2026-07-28/server/utilities/completion#implementation-considerations-3",
-)
-@KINDS
-@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-async def test_completion_complete_flood_runs_few_completers_at_a_time_and_refuses_the_rest(
-    kind: str, revision: str
-) -> None:
-    # The package limits the number of functions at a time. A limit per minute or per caller is the author's policy.
-    if revision == MODERN and kind not in ("memory", "stdio"):
-        pytest.skip("over HTTP the limit is the endpoint's, which all clients share")
-    server, running, gate = Server("s", limits=Limits(max_in_flight=3, patience=0.05)), [], asyncio.Event()
-    server.prompts.add(lambda x: x, "slow")
-
-    @server.completion("slow", "x")
-    async def slow(value: str) -> list[str]:
-        running.append(value)
-        await gate.wait()
-        return [value]
-
-    async with connected_client(server, kind, revision) as wire:
-        for number in range(10):
-            params = completing({"type": "ref/prompt", "name": "slow"}, "x", str(number))
-            await wire.send(request("completion/complete", params, number))
-        refused = [await wire.receive_object() for _ in range(7)]
-        assert sorted(answer["id"] for answer in refused) == [*range(3, 10)]
-        assert all("error" in answer for answer in refused)
-        assert running == ["0", "1", "2"]
-        gate.set()
-        assert all("result" in answer for answer in [await wire.receive_object() for _ in range(3)])
 
 
 @pytest.mark.spec(

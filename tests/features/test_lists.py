@@ -1,4 +1,4 @@
-"""The rules that tools, prompts and resources share: their capability, and the notifications of changed lists."""
+"""The rules that features share: their capability, the notifications of changed lists, and the limit of calls."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from mcp_ref import Client, Server
+from mcp_ref import Client, Limits, Server
 from mcp_ref.client.options import ClientOptions
 from mcp_ref.jsonrpc.messages import METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY
-from tests.messages import initialize, notification
+from tests.messages import initialize, notification, request
 from tests.raw_peers import connected_client, handshake, raw_client, raw_server
 from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
 
@@ -130,3 +130,50 @@ async def test_client_list_changed_reaches_the_program(revision: str, feature: s
         await handshake(client, wire, revision, {feature: {"listChanged": True}})
         await wire.send(notification(f"notifications/{feature}/list_changed"))
         await asyncio.wait_for(heard.wait(), PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        pytest.param(
+            "tools/call",
+            {"name": "slow", "arguments": {"value": "x"}},
+            marks=pytest.mark.spec("2024-11-05..2026-07-28/server/tools#security-considerations-3"),
+        ),
+        pytest.param(
+            "completion/complete",
+            {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "value", "value": "x"}},
+            marks=pytest.mark.spec(
+                "2024-11-05..2026-07-28/server/utilities/completion#security-2",
+                "2024-11-05..2026-07-28/server/utilities/completion#implementation-considerations-3",
+            ),
+        ),
+    ],
+)
+@KINDS
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+async def test_flood_runs_few_functions_at_a_time_and_refuses_the_rest(
+    kind: str, revision: str, method: str, params: Object
+) -> None:
+    # The package limits the number of functions at a time. A limit per minute or per caller is the author's policy.
+    if revision == MODERN and kind not in ("memory", "stdio"):
+        pytest.skip("over HTTP the limit is the endpoint's, which all clients share")
+    server, begun, gate = Server("s", limits=Limits(max_in_flight=3, patience=0.05)), list[str](), asyncio.Event()
+
+    async def slow(value: str) -> list[str]:
+        begun.append(value)
+        await gate.wait()
+        return [value]
+
+    server.tools.add(slow)
+    server.prompts.add(lambda value: value, "p")
+    server.completions.add("p", "value", slow)
+    async with connected_client(server, kind, revision) as wire:
+        for id in range(10):
+            await wire.send(request(method, params, id))
+        refused = [await wire.receive_object() for _ in range(7)]
+        assert sorted(answer["id"] for answer in refused) == [*range(3, 10)]
+        assert all("error" in answer for answer in refused) and len(begun) == 3
+        gate.set()
+        assert all("result" in answer for answer in [await wire.receive_object() for _ in range(3)])
+        assert "result" in await wire.ask(method, params)

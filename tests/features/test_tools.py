@@ -30,12 +30,11 @@ from mcp_ref import (
     ToolError,
 )
 from mcp_ref.features import registered_tools
-from mcp_ref.jsonrpc.dispatcher import Limits
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
 from mcp_ref.lib.jsonschema import SchemaError, Validator, compile_schema
 from mcp_ref.revisions import LEGACY
 from tests import messages
-from tests.messages import Received, notification, request
+from tests.messages import Received, notification
 from tests.raw_peers import Wire, connected_client, raw_session, served
 from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
 
@@ -651,36 +650,6 @@ async def test_tools_call_protocol_error_is_the_response(within: Callable[[Excep
     async with connected_client(raising("on the loop", lambda: within(error))) as wire:
         sent: Object = {"code": -32050, "message": "not today", "data": {"until": "tomorrow"}}
         assert (await call(wire))["error"] == sent
-
-
-@pytest.mark.spec("2024-11-05..2026-07-28/server/tools#security-considerations-3")
-@KINDS
-@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-async def test_tools_call_flood_runs_few_tools_at_a_time_and_refuses_the_rest(kind: str, revision: str) -> None:
-    # The package limits the number of functions at a time. A limit per minute or per caller is the author's policy.
-    if revision == MODERN and kind not in ("memory", "stdio"):
-        pytest.skip("over HTTP the limit is the endpoint's, which all clients share")
-    server = Server("s", limits=Limits(max_in_flight=3, patience=0.05))
-    running: list[int] = []
-    gate = asyncio.Event()
-
-    @server.tool()
-    async def slow(number: int) -> int:
-        running.append(number)
-        await gate.wait()
-        return number
-
-    async with connected_client(server, kind, revision) as wire:
-        for number in range(10):
-            await wire.send(request("tools/call", {"name": "slow", "arguments": {"number": number}}, number))
-        refused = [await wire.receive_object() for _ in range(7)]
-        assert sorted(answer["id"] for answer in refused) == [*range(3, 10)]
-        assert all("error" in answer for answer in refused)
-        assert running == [0, 1, 2]
-        gate.set()
-        served = [await wire.receive_object() for _ in range(3)]
-        assert all("result" in answer for answer in served)
-        assert "result" in await call(wire, "slow", {"number": 10})
 
 
 # ------------------------------------------------------------------------------------------------ the client
