@@ -311,7 +311,7 @@ async def reply(wire: Wire, method: str, result: Object) -> Received:
 async def answer_of(
     client: Callable[[MemoryTransport], Client], revision: str, method: str, params: Object
 ) -> Received:
-    """Ask a client in a request, or in 2026-07-28 in a result. Return its answer, or raise that the params are invalid."""
+    """Ask a client, in 2026-07-28 in a result. Return its answer. Raise `InvalidMessage` if it refuses the params."""
     async with raw_session(client, revision, {"tools": {}}) as (made, wire):
         if revision != MODERN:
             response = await wire.ask(method, params)
