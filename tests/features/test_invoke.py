@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
-from datetime import date
 from functools import partial
-from typing import Annotated, Any
 
 import pytest
 
@@ -91,45 +88,14 @@ def test_a_group_of_exceptions_is_raised_as_its_first_with_the_cause_that_it_had
     assert not caplog.records
 
 
-class Field:
-    """pydantic's FieldInfo, as the default of a parameter."""
-
-    metadata: tuple[object, ...] = ()
-
-
-def none_for_text(name: str = None) -> None: ...  # type: ignore[assignment]  # noqa: RUF013
 def text_for_number(days: int = "3") -> None: ...  # type: ignore[assignment]
-def below_the_minimum(days: Annotated[int, {"minimum": 1}] = 0) -> None: ...
-def field_for_number(days: int = Field()) -> None: ...  # type: ignore[assignment]
 
 
-@pytest.mark.parametrize(
-    ("function", "words"),
-    [
-        (none_for_text, r"none_for_text\(name\): the default None .*expected a string, got null; allow None in"),
-        (text_for_number, r"text_for_number\(days\): the default '3' .*expected an integer, got \"3\"; change"),
-        (below_the_minimum, r"below_the_minimum\(days\): the default 0 .*expected at least 1, got 0"),
-        (field_for_number, r"field_for_number\(days\): the default .*Field.* put the Field into the annotation"),
-    ],
-)
-def test_registration_refuses_a_default_that_is_not_a_value_of_the_type(
-    function: Callable[..., object], words: str
-) -> None:
+def test_registration_refuses_a_default_that_is_not_a_value_of_the_type() -> None:
     server = Server("s")
     for register in (server.tools.add, server.prompts.add, partial(server.resources.add, "test://a")):
-        with pytest.raises(TypeError, match=words):
-            register(function)
-
-
-def test_registration_accepts_defaults_that_json_cannot_hold_if_the_type_has_them() -> None:
-    def tool(a: float = math.inf, b: Any = len, c: str | None = None, d: date = date(2025, 1, 31)) -> None: ...
-
-    assert Server("s").tools.add(tool).input_schema["properties"] == {
-        "a": {"type": "number"},
-        "b": {},
-        "c": {"type": ["string", "null"]},
-        "d": {"type": "string", "format": "date", "default": "2025-01-31"},
-    }
+        with pytest.raises(TypeError, match=r"text_for_number\(days\): the default '3' "):
+            register(text_for_number)
 
 
 class Calculator:

@@ -12,8 +12,8 @@ from mcp_ref.basic.lifecycle import CapabilityError
 from mcp_ref.host.approval import Refused
 from mcp_ref.host.supervisor import ServerUnavailable
 from mcp_ref.jsonrpc.errors import ConnectionClosed, InvalidMessage
-from mcp_ref.jsonrpc.failures import error_for_peer
-from mcp_ref.jsonrpc.messages import Object
+from mcp_ref.jsonrpc.failures import error_for_peer, error_response, writable
+from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, Error, ErrorResponse, Object, Request, Response
 from tests.raw_peers import connected_client, raw_client
 from tests.settings import MODERN
 
@@ -49,6 +49,23 @@ def test_error_for_peer_has_the_text_of_no_exception_but_those_of_the_list() -> 
         Exception.__init__(error, SECRET)
         error.code = -1  # type: ignore[attr-defined]  # a RemoteError has it
         assert "s3cr3t" not in error_for_peer(error).message, each
+
+
+async def test_error_response_logs_an_exception_whose_text_the_peer_does_not_get(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    request = Request(1, "x")
+    assert error_response(request, ProtocolError(-32001, "shut")) == ErrorResponse(1, Error(-32001, "shut"))
+    assert not caplog.records
+    assert error_response(request, ValueError(SECRET)) == ErrorResponse(1, Error(INTERNAL_ERROR, "Internal error"))
+    assert "the handler of x failed" in caplog.text
+
+
+def test_writable_replaces_only_a_result_without_a_json_form() -> None:
+    response = Response(1, {})
+    assert writable(response) is response
+    error = Error(INTERNAL_ERROR, "Internal error: the result cannot be written as JSON")
+    assert writable(Response(1, {"a": object()})) == ErrorResponse(1, error)  # type: ignore[dict-item]
 
 
 @pytest.mark.attack("error-secrets")

@@ -699,6 +699,47 @@ def test_signature_of_leaves_out_defaults_that_json_cannot_hold() -> None:
     assert [schema.get("default") for schema in properties.values()] == [None, None, "red", None]
 
 
+class Field:
+    """pydantic's FieldInfo, as the default of a parameter."""
+
+    metadata: tuple[object, ...] = ()
+
+
+def none_for_text(name: str = None) -> None: ...  # type: ignore[assignment]  # noqa: RUF013
+def text_for_number(days: int = "3") -> None: ...  # type: ignore[assignment]
+def below_the_minimum(days: Annotated[int, {"minimum": 1}] = 0) -> None: ...
+def field_for_number(days: int = Field()) -> None: ...  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (none_for_text, r"none_for_text\(name\): the default None .*expected a string, got null; allow None in"),
+        (text_for_number, r"text_for_number\(days\): the default '3' .*expected an integer, got \"3\"; change"),
+        (below_the_minimum, r"below_the_minimum\(days\): the default 0 .*expected at least 1, got 0"),
+        (field_for_number, r"field_for_number\(days\): the default .*Field.* put the Field into the annotation"),
+    ],
+)
+def test_check_defaults_refuses_a_default_that_is_not_a_value_of_the_type(
+    function: Callable[..., object], words: str
+) -> None:
+    with pytest.raises(TypeError, match=words):
+        signature_of(function).check_defaults()
+
+
+def test_check_defaults_accepts_defaults_that_json_cannot_hold_if_the_type_has_them() -> None:
+    def tool(a: float = math.inf, b: Any = len, c: str | None = None, d: dt.date = dt.date(2025, 1, 31)) -> None: ...
+
+    signature = signature_of(tool)
+    signature.check_defaults()
+    assert signature.input_schema["properties"] == {
+        "a": {"type": "number"},
+        "b": {},
+        "c": {"type": ["string", "null"]},
+        "d": {"type": "string", "format": "date", "default": "2025-01-31"},
+    }
+
+
 def test_signature_of_kwargs_allows_and_reads_further_arguments() -> None:
     def tool(name: str, when: dt.date, **scores: int) -> None:
         pass
