@@ -10,7 +10,7 @@ any other MUST send `notifications/initialized`.
 Before that, both may send pings. A client SHOULD NOT send other requests before the response to `initialize`, nor a
 server, except for log messages, before `notifications/initialized`. [2025-11-25 basic/lifecycle#initialization]
 
-    2024-11-05  `initialize` MUST come first. Both sides SHOULD respect the result. The session ends with the transport
+    2024-11-05  `initialize` MUST come first. Both SHOULD respect the negotiation. The session ends with its transport
     2025-03-26  `initialize` MUST NOT be part of a batch
     2025-06-18  Both sides MUST respect the negotiation. On HTTP, each later request MUST have the revision in a header
 [2025-11-25 basic/lifecycle#version-negotiation] [2025-06-18 basic/lifecycle#operation]

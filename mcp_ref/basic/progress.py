@@ -5,8 +5,7 @@ number of notifications with this token, but MUST stop when it sends the respons
 
 - A token MUST be unique across the sender's active requests, because nothing else in a notification names its request.
 - `progress` MUST increase with each notification, and both sides SHOULD limit the rate of notifications.
-- A notification MUST have the token of an active request. The sender of the request ignores all others, so that a peer
-  cannot extend a time limit with a guessed token.
+- A notification MUST have the token of an active request. The sender ignores others, so no guess extends a time limit.
 
     2025-11-25  the token of a task stays valid until the task ends
     2026-07-28  only the server reports, on the stream of the request; never for a subscription

@@ -4,8 +4,7 @@ The server chooses the size of a page. Clients MUST treat a cursor as opaque and
 each server has its own format [2025-11-25 server/utilities/pagination#implementation-guidelines].
 
 A cursor of this package contains the serial number of the last item on the page. New items get higher numbers and go to
-the end of the list, so a client neither misses an item nor gets it twice when the list changes between two pages. With
-a forged cursor, it only skips items.
+the end, so a client neither misses an item nor gets it twice if the list changes. A forged cursor only skips items.
 
     2024-11-05  Adds `cursor` and `nextCursor` to tools/list, prompts/list, resources/list, resources/templates/list. A
                 page without `nextCursor` is the last page. Clients MUST NOT use a cursor in another session.
