@@ -191,7 +191,7 @@ class SseEndpoint:
                 raise _unknown_session()
             message = decode(body)
         if isinstance(message, Request) and message.method == "initialize":
-            check_initialize(message, body, self._limits)
+            check_initialize(body, self._limits)
             size = memory_of(body)
             self._take(session.caller, size)
             session.size += size

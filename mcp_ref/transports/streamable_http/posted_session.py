@@ -12,7 +12,7 @@ from typing import Final
 
 from ...basic.access import Access
 from ...jsonrpc.errors import ConnectionClosed, McpError
-from ...jsonrpc.messages import Incoming, Request
+from ...jsonrpc.messages import Incoming
 from ...lib.fields import CheckedFields
 from ...lib.shares import Shares
 from ..base import EndReport, OnEnd, Receive, Trace, Transport
@@ -61,9 +61,9 @@ SESSION_COST: Final = 16 * 1024
 """Memory of a session in addition to its `initialize` message, in bytes."""
 
 
-def check_initialize(message: Incoming, frame: bytes, limits: EndpointLimits) -> None:
-    """Raise HttpRefusal if a message (whose bytes are `frame`) is an `initialize` that is too large."""
-    if len(frame) > limits.initialize and isinstance(message, Request) and message.method == "initialize":
+def check_initialize(frame: bytes, limits: EndpointLimits) -> None:
+    """Raise HttpRefusal if an `initialize` message is too large."""
+    if len(frame) > limits.initialize:
         raise HttpRefusal(413, f"an initialize message must have at most {limits.initialize} bytes")
 
 

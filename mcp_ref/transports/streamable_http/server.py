@@ -124,7 +124,7 @@ class StreamableHttpEndpoint:
         if self._serve_request is not None and self._is_stateless(message, checked):
             return self._post_stateless(exchange, checked, message, access)
         if isinstance(message, Request) and message.method == "initialize":
-            check_initialize(message, exchange.request.body, self._limits)
+            check_initialize(exchange.request.body, self._limits)
             if checked.session_id is None:
                 return self._initialize(exchange, checked, message, access)
         return self._post_in_session(exchange, checked, message, access)
