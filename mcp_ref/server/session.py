@@ -210,11 +210,8 @@ class ServerSession(Session, Announcer):
         return subject is None or self._update(subject) is not None
 
     def send_change(self, method: str, subject: str | None) -> None:
-        if subject is None:
-            self.notify(method)
-            return
-        update = self._update(subject)
-        if update is not None:  # None if the client has unsubscribed meanwhile
+        update = self._update(subject) if subject is not None else None
+        if subject is None or update is not None:  # otherwise the client has unsubscribed meanwhile
             self.notify(method, update)
 
     def _update(self, uri: str) -> object:
