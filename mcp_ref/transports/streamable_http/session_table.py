@@ -11,9 +11,8 @@ Rules, and their reasons:
 - The number of sessions is limited, and idle ones end, because a client can disappear without sending DELETE. Each
   caller has a share of them and of their memory, above which a new session ends an idle one of this caller.
 
-Through a store, a session can continue in a later or another process (durable_store.py, handover.py), with its id,
-principal, revision, capabilities, log level, subscriptions to resources, and events. It loses the requests in flight of
-both sides (restoration.py), and tasks without authentication.
+Through a store, a session can continue in a later or another process (durable_store.py, handover.py), except for the
+requests in flight of both sides (restoration.py), and tasks without authentication.
 
 Spec:  basic/transports#session-management (2025-03-26 to 2025-11-25)
 """
