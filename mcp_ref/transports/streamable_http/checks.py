@@ -120,7 +120,7 @@ class RequestChecks:
         methods: tuple[str, ...] = ("GET", "POST", "DELETE"), revisions: Sequence[Revision] = LEGACY,
         has_messages: bool = True,
     ) -> None:  # fmt: skip
-        self._hosts = None if allowed_hosts is None else frozenset(host.lower() for host in allowed_hosts)
+        self._hosts = LOOPBACK if allowed_hosts is None else frozenset(host.lower() for host in allowed_hosts)
         self._origins = None if allowed_origins is None else frozenset(origin.lower() for origin in allowed_origins)
         self._methods, self.revisions, self._has_messages = methods, revisions, has_messages
         self.session_revisions = frozenset(revisions).intersection(LEGACY)  # a set, because comparing them is slow
@@ -158,14 +158,18 @@ class RequestChecks:
             if name in UNIQUE_HEADERS:
                 raise HttpRefusal(400, f"duplicate header {name}: send it once")
         host = headers.get("host")
-        if not self._is_our_host((host or "").lower()):  # HTTP/1.0 needs no Host, and "*" accepts this too
+        lowered = (host or "").lower()  # HTTP/1.0 needs no Host, and "*" accepts this too
+        if self._hosts.isdisjoint((lowered, _without_port(lowered), "*")):
             raise HttpRefusal(403, f"Host {_quoted(host)} is not allowed; add it to the server's setting allowed_hosts")
         origin = headers.get("origin")
-        # [2025-11-25 basic/transports#security-warning] servers MUST validate Origin; a bad one MUST get 403
-        if origin is not None and not self._is_allowed_origin(origin.lower()):
-            why = f"Origin {_quoted(origin)} is not allowed; add it to the server's setting allowed_origins"
-            raise HttpRefusal(403, why)
-        cors = _cors(origin)
+        cors: HeaderList = []
+        if origin is not None:
+            # [2025-11-25 basic/transports#security-warning] servers MUST validate Origin; a bad one MUST get 403
+            if not self._is_allowed_origin(origin.lower()):
+                why = f"Origin {_quoted(origin)} is not allowed; add it to the server's setting allowed_origins"
+                raise HttpRefusal(403, why)
+            exposed = ("Access-Control-Expose-Headers", f"{SESSION_HEADER}, WWW-Authenticate, DPoP-Nonce")
+            cors = [("Access-Control-Allow-Origin", origin), ("Vary", "Origin"), exposed]
         if request.method not in (*self._methods, "OPTIONS"):
             why = f"this endpoint does not support {request.method}, only {', '.join(self._methods)}"
             raise HttpRefusal(405, why, [self._allow, *cors])
@@ -227,10 +231,6 @@ class RequestChecks:
         known = ", ".join(str(revision) for revision in self.revisions if revision in self.session_revisions)
         return HttpRefusal(400, f"{VERSION_HEADER} {_quoted(name)} is not supported here; supported: {known}")
 
-    def _is_our_host(self, host: str) -> bool:
-        name = _without_port(host)
-        return name in LOOPBACK if self._hosts is None else not self._hosts.isdisjoint((host, name, "*"))
-
     def _is_allowed_origin(self, origin: str) -> bool:
         if self._origins is not None:
             return not self._origins.isdisjoint((origin, "*"))
@@ -285,13 +285,6 @@ def accepted_types(accept: str) -> tuple[bool, bool]:
     if "*/*" in kinds:
         return True, True
     return not kinds.isdisjoint((JSON_TYPE, "application/*")), not kinds.isdisjoint((SSE_TYPE, "text/*"))
-
-
-def _cors(origin: str | None) -> HeaderList:
-    if origin is None:
-        return []
-    exposed = ("Access-Control-Expose-Headers", f"{SESSION_HEADER}, WWW-Authenticate, DPoP-Nonce")
-    return [("Access-Control-Allow-Origin", origin), ("Vary", "Origin"), exposed]
 
 
 def _without_port(host: str) -> str:
