@@ -375,10 +375,6 @@ class HttpSession(SessionTransport):
     def is_idle(self) -> bool:
         return not self.streams_by_request and self.listening.state is DETACHED
 
-    def keep_alive(self) -> None:
-        for stream in self.streams.values():
-            stream.keep_alive()
-
 
 def _ends_stream(message: Outgoing) -> bool:
     if isinstance(message, Batch):

@@ -226,7 +226,8 @@ class SessionTable:
         """Send a comment on every stream, and end the sessions that were idle too long."""
         oldest = time.monotonic() - self._limits.session_idle
         for session in tuple(self.by_id.values()):
-            session.keep_alive()
+            for stream in session.streams.values():
+                stream.keep_alive()
             if session.is_idle and session.last_used < oldest:
                 self.end(session)
 
