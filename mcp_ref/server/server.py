@@ -9,8 +9,7 @@
 
     server.run()
 
-A plain `def` function runs in a thread, so it can block. An `async def` function runs on the event loop, so all clients
-would wait if it blocked. One server can serve many clients at the same time, over all transports and in all revisions.
+A plain `def` function runs in a thread, so it can block. An `async def` function runs on the event loop of all clients.
 
 Spec:  server/index, basic/lifecycle (2024-11-05 to 2025-11-25)
 """

@@ -1,6 +1,6 @@
 """The server's side of stdio: it reads messages from its standard input, and writes messages to its standard output.
 
-The client decodes every line of stdout, even the output of a `print`, so `claimed_stdio` hides stdout from the tools.
+The client decodes every line of stdout, even what a tool or its child process prints, so `claimed_stdio` hides stdout.
 
 Spec:  basic/transports#stdio (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
 Used by: server/server.py
@@ -31,10 +31,7 @@ PAUSED_CHECK_SECONDS = 1.0
 
 @contextlib.contextmanager
 def claimed_stdio() -> Iterator[tuple[int, int]]:
-    """Yield private copies of stdin and stdout. Until the block ends, stdin is empty and stdout leads to stderr.
-
-    So neither a `print`, an `os.write(1, ...)` nor a child process of a tool can write between the messages.
-    """
+    """Yield private copies of stdin and stdout. Until the block ends, stdin is empty and stdout leads to stderr."""
     # [2025-11-25 basic/transports#stdio] the server MUST NOT write anything to stdout but valid MCP messages
     sys.stdout.flush()
     source, sink = os.dup(0), os.dup(1)
