@@ -132,7 +132,6 @@ class Connector:
                 task.result()
 
     def _disconnected(self, session: ClientSession) -> None:
-        """Report the end of a session, and restart the server's process (modern era) or change the state to LOST."""
         self._on_disconnect()
         if session.has_responded:
             self._restarts = 0

@@ -149,7 +149,6 @@ class ClientHandlers:
 
 
 async def _result(name: str, handler: Callable[[P], Awaitable[T]], params: P, cls: type[T], revision: Revision) -> T:
-    """Call a handler. Raise InvalidMessage if it is a plain `def` function, or if its result is invalid."""
     returned = handler(params)
     if not isawaitable(returned):
         raise _fault(f"the {name} handler must be an `async def` function, not a plain `def` function")

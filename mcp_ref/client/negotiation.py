@@ -107,7 +107,6 @@ async def _negotiate_once(session: ClientSession, client: NegotiatingClient, kno
 
 
 async def _probe(session: ClientSession, client: NegotiatingClient, probe_seconds: float | None) -> None:
-    """Send `server/discover`, and then `initialize` if the server is legacy or does not respond in `probe_seconds`."""
     probe = asyncio.create_task(_discover(session, client))
     handshake: asyncio.Task[None] | None = None
     try:
