@@ -98,9 +98,8 @@ class StreamableHttpClientTransport(Transport):
         if authorize is not None:
             self._http = authorize(self._http)
         self._trace = trace
-        self._stateless = StatelessRequests(
-            url, self._own_headers, self._http, trace, {} if parameters is None else parameters
-        )
+        parameters = {} if parameters is None else parameters
+        self._stateless = StatelessRequests(url, self._own_headers, self._http, trace, parameters)
         self._receive: Receive = lambda message: None  # until `start`
         self._end = EndReport()
         self._initialize: Request | None = None  # before this request, only stateless requests are in flight
