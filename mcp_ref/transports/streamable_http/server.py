@@ -208,9 +208,7 @@ class StreamableHttpEndpoint:
 
     def _is_stateless(self, message: Incoming, checked: CheckedRequest) -> bool:
         params = message.params if isinstance(message, (Request, Notification)) else {}
-        if "_meta" in params and is_stateless(params):
-            return True
-        if not self._checks.session_revisions:
+        if ("_meta" in params and is_stateless(params)) or not self._checks.session_revisions:
             return True
         is_initialize = isinstance(message, Request) and message.method == "initialize"
         return checked.names_modern and not is_initialize  # whose body negotiates the revision, not the header
