@@ -38,8 +38,7 @@ from .posted_session import EndpointLimits, SessionTransport
 
 log = logging.getLogger(__name__)
 
-LISTENING = "get"
-"""The name of the listening stream, which belongs to no request."""
+LISTENING = "get"  # the name of the listening stream, which belongs to no request
 
 
 class StreamState(Enum):
@@ -83,11 +82,9 @@ class Stream:
         self._expiry: asyncio.TimerHandle | None = None  # closes the response when the access token expires
         self.first_unsent = ""  # the id of the first event that no response has sent; "" if all are sent
 
-    def respond_to(
-        self, exchange: Exchange, checked: CheckedRequest, json_responses: bool, access: Access | None
-    ) -> None:
+    def respond_to(self, exchange: Exchange, checked: CheckedRequest, json_only: bool, access: Access | None) -> None:
         """Respond to this POST with the stream's events, or with its JSON response, or with the refusal in `access`."""
-        self.accepts_json, self.accepts_sse = checked.accepts_json, checked.accepts_sse and not json_responses
+        self.accepts_json, self.accepts_sse = checked.accepts_json, checked.accepts_sse and not json_only
         self._exchange, self.headers, self._access = exchange, checked.cors, access
         exchange.respond_later(self.cancel)
 
@@ -198,7 +195,6 @@ class Stream:
             response.close()
 
     def keep_alive(self) -> None:
-        """Send a comment, so that proxies do not close a silent response."""
         if self._response is not None:
             self._response.write(encode_comment())
 
