@@ -79,8 +79,7 @@ class InputRounds:
         if digest and key in self.responses and not self._has_state:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: the response {key!r} in inputResponses needs the "
                                 "requestState of the result with this input request")  # fmt: skip
-        has_changed = self._earlier_digests.get(key, "") != digest
-        if has_changed and key in self.responses:
+        if key in self.responses and self._earlier_digests.get(key, "") != digest:
             del self.responses[key]
             log.info("input request %s (%s) has changed, so its response is ignored; key= would keep it", key, method)
         if key not in self.responses:
