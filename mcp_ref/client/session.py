@@ -145,8 +145,7 @@ class ClientSession(Session):
         return cast("Handler", handlers.find(method.name)), params  # `ClientHandlers` has all of `INPUT_REQUESTS`
 
     async def _handle(self, handler: Handler, params: object) -> Object:
-        context = RequestContext(self, 0, None)  # an input request has no id
-        return self.codec.encode(await handler(params, context))
+        return self.codec.encode(await handler(params, RequestContext(self, 0, None)))  # an input request has no id
 
     def _send_cancelled(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)

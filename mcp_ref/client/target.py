@@ -89,9 +89,7 @@ class Target:
         server = self.server if isinstance(self.server, str) else tuple(cast("Sequence[str]", self.server))
         return (server, settings, options.get("http")), (_digest(headers), user)
 
-    def open(
-        self, parameter_headers: ParameterHeaders, time_limits: TimeLimits
-    ) -> tuple[Transport, asyncio.Task[None] | None]:
+    def open(self, mirrored: ParameterHeaders, time_limits: TimeLimits) -> tuple[Transport, asyncio.Task[None] | None]:
         """Return a transport, and the asyncio task of an `InProcessServer`. A sign-in stops the `time_limits`."""
         server, options = self.server, self.options
         trace = options.get("trace") or trace_from_environment("client")
@@ -106,7 +104,7 @@ class Target:
                 login.wrap, url=server, revisions=self.revisions, while_signing_in=time_limits.stopped)  # fmt: skip
             return StreamableHttpClientTransport(
                 server, headers=options.get("headers"), http=options.get("http"), trace=trace,
-                parameters=parameter_headers, authorize=wrap, time_limits=time_limits), None  # fmt: skip
+                parameters=mirrored, authorize=wrap, time_limits=time_limits), None  # fmt: skip
         if isinstance(server, InProcessServer):
             ours, theirs = memory_pair(trace)
             return ours, asyncio.create_task(_serve(server, theirs))

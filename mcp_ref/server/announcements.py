@@ -118,8 +118,7 @@ class Announcers(set[Announcer]):
 
     def _queue_change(self, loop: asyncio.AbstractEventLoop, change: Change) -> None:
         if loop not in self._changes:
-            # Send in the next iteration of the event loop, because equal changes often follow. One callback sends to
-            # all clients, because a task for each of them would double the time of a notification.
+            # One callback sends to all clients, because a task for each would double the time of a notification.
             self._changes[loop] = {}
             loop.call_soon(self._send_changes, loop)
         self._changes[loop][change] = None

@@ -192,8 +192,7 @@ async def listen(channel: ListeningChannel, wanted: SubscriptionFilter, context:
         return EmptyResult(subscription.meta)
     await subscription.wait_ended()
     if channel.hold is None:
-        # [2026-07-28 basic/patterns/cancellation#intro] a server that ends a subscription MUST send `cancelled`. The
-        # schema limits this rule to stdio, because over HTTP the end of the stream says as much.
+        # [2026-07-28 basic/patterns/cancellation#intro] a server MUST send this (the schema says: on stdio)
         cancelled = CancelledNotificationParams(context.request_id, meta=subscription.meta)
         subscription.notify("notifications/cancelled", cancelled)
     return EmptyResult(subscription.meta)

@@ -55,8 +55,7 @@ class EndpointLimits(CheckedFields):
     """Time after which a client reconnects to a stream whose connection the server closed early, in milliseconds."""
 
 
-RETRY_LATER: Final = [("Retry-After", "5")]
-"""The header of a 503 response: time after which the client can try again, in seconds."""
+RETRY_LATER: Final = [("Retry-After", "5")]  # of a 503 response: time until the client can try again, in seconds
 SESSION_COST: Final = 16 * 1024
 """Memory of a session in addition to its `initialize` message, in bytes."""
 
@@ -111,7 +110,6 @@ class SessionTransport(Transport):
             self._resumed = None
 
     def end(self, error: McpError | None = None) -> None:
-        """Report to the session, once, that its transport has ended."""
         self._end.send(error)
 
     async def close(self) -> None:
