@@ -50,10 +50,7 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
 
 
 class StdioServerTransport(LineTransport, asyncio.Protocol):
-    """The server's transport. It reads messages from the descriptor `source`, and writes messages to `sink`.
-
-    Each descriptor can be a pipe, a socket, a terminal or a plain file, and is closed by the caller.
-    """
+    """The server's transport. The caller closes its descriptors: pipes, sockets, terminals or plain files."""
 
     can_restart = True  # a bridge may share this process among clients, each of which sends `initialize`
 

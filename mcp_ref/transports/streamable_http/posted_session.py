@@ -56,8 +56,7 @@ class EndpointLimits(CheckedFields):
 
 
 RETRY_LATER: Final = [("Retry-After", "5")]  # of a 503 response: time until the client can try again, in seconds
-SESSION_COST: Final = 16 * 1024
-"""Memory of a session in addition to its `initialize` message, in bytes."""
+SESSION_COST: Final = 16 * 1024  # memory of a session in addition to its `initialize` message, in bytes
 
 
 def check_initialize(frame: bytes, limits: EndpointLimits) -> None:
