@@ -221,7 +221,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The response, the time limit in `_negotiate_once` or the end of the session ends it.",
     ("client/negotiation.py", "negotiate", "open_session()"):
         "See `ClientSession.open`, which it calls.",
-    ("client/session.py", "ClientSession._handle", "handler(params, context)"):
+    ("client/session.py", "ClientSession._handle", "handler(params, RequestContext(self, 0, None))"):
         "The program's handler ends it, or the end of the connection cancels its task.",
     ("client/session.py", "ClientSession._handle_all", "task"):
         "The program's handler ends it, or the cancellation of the request.",
