@@ -66,6 +66,8 @@ def _describe_value(value: JSON) -> str:
 
 
 class Codec:
+    """The writers and readers of dataclasses, for one revision."""
+
     def __init__(self, revision: Revision) -> None:
         self.revision = revision
         self._writers: dict[type, _WriteObject] = {}

@@ -4,35 +4,44 @@ In the *legacy era*, up to 2025-11-25, a handshake opens a session, so a load ba
 client to one process, and if that crashes, the session is lost. In the *modern era*, from 2026-07-28 on, each request
 is a *stateless request*, which carries its own revision and capabilities and can be served by any process.
 
-2024-10-07  Pre-release: source code without a published specification
-2024-11-05  First release. Added: pagination; cancellation; content blocks and `isError` in tool results
-2025-03-26  Added: Streamable HTTP, with one endpoint, and streams only when needed (HTTP+SSE is deprecated); OAuth 2.1
-            authorization; batches (MAY send, MUST receive); tool annotations; audio; rules for time limits
+2024-10-07  Pre-release: source code without a published specification. Lists have no pages.
+2024-11-05  First release. Added: pagination, cancellation, content blocks and `isError` in tool results, annotations
+            of content (audience, priority), `instructions`
+2025-03-26  Added: Streamable HTTP; OAuth 2.1 authorization; batches (MAY send, MUST receive); tool annotations; audio;
+            `message` in progress; capability `completions`; rules for time limits
+    deprecated  HTTP+SSE (use Streamable HTTP, which has one endpoint and opens streams only when needed)
 2025-06-18  Added: structured tool output (programs read it without parsing text); elicitation (a server asks the user);
-            resource links; `title` for display beside the identifier `name`; rules for `_meta` keys; the header
-            MCP-Protocol-Version; resource indicators (MUST), so that a malicious server cannot get a token for another
-            server; protected resource metadata. Both sides MUST (before: SHOULD) respect the negotiated revision and
-            capabilities. Removed: batches
+            resource links; `title` for display beside the identifier `name`; rules for `_meta` keys; `context` in
+            completion; header MCP-Protocol-Version; resource indicators (MUST), so that a malicious server cannot get
+            a token for another server; protected resource metadata
+    changed both sides MUST (before: SHOULD) respect the negotiated revision and capabilities
+    removed batches
 2025-11-25  Added: URL elicitation (the user enters secrets on a web page, which client and model do not see); tools in
-            sampling; tasks (experimental); icons; stream polling (a server can close a connection while a request
-            runs); Client ID Metadata Documents, OpenID discovery, scope step-up; rules for tool names. Invalid tool
-            arguments give a result with `isError`, a forbidden Origin gives HTTP 403
-2026-07-28  Added: `server/discover`; `resultType`; the Mcp-* headers, so that gateways need not read bodies; cache
-            hints; `extensions`; any JSON as structured content; error codes -32020 to -32022
+            sampling; tasks (experimental); icons; more defaults and multiple choice in forms; stream polling (a server
+            can close a connection while a request runs); Client ID Metadata Documents, OpenID discovery, scope step-up;
+            JSON Schema 2020-12 by default; rules for tool names
+    changed invalid tool arguments give a result with `isError` (features/tools.py); a forbidden Origin gives HTTP 403
+    deprecated  `includeContext` values "thisServer" and "allServers" (omit the field)
+2026-07-28  Added: `server/discover`; `resultType`; headers Mcp-Method, Mcp-Name, Mcp-Param-*, so that gateways need not
+            read bodies; cache hints `ttlMs`, `cacheScope`; `extensions`; any JSON as structured content; error codes
+            -32020 to -32022
     replaced (old -> new)  initialize, sessions -> `_meta` in each request; requests of the server -> multi round-trip
             requests; resources/subscribe, GET stream -> subscriptions/listen; logging/setLevel -> `logLevel` in
-            `_meta`; tasks in the core -> tasks extension; notifications/cancelled on HTTP -> closing the stream
+            `_meta`; tasks in the core -> tasks extension; error code -32002 -> -32602; notifications/cancelled on HTTP
+            -> the client closes the stream
     changed lists do not depend on the connection or earlier requests; error codes -32000 to -32019 get no new meanings
-    removed ping, stream resumption (Last-Event-ID), error code -32042
+    removed ping, stream resumption (Last-Event-ID), error code -32042, notifications/roots/list_changed,
+            notifications/elicitation/complete
     deprecated until 2027-07-28 or later (old -> new)  roots -> tool parameters; sampling -> API of the model's
             provider; logging -> stderr, OpenTelemetry; dynamic client registration -> Client ID Metadata Documents
 [2025-03-26 changelog#major-changes] [2025-06-18 changelog#major-changes] [2025-11-25 changelog#major-changes]
 [2026-07-28 changelog#major-changes] [2026-07-28 changelog#deprecated]
 
-The methods are in the table `METHODS`, behaviors are fields of `Revision`, which other modules test instead of dates,
-and the fields of messages have an `Availability`. `python3 -m mcp_ref revisions` prints all of them.
+Each kind of difference has one place: the methods are in the table `METHODS`, behaviors are fields of `Revision`, which
+other modules test instead of comparing dates, and the fields of messages have an `Availability`, which codec.py reads.
 
 Spec:  basic/versioning (2026-07-28), basic/lifecycle#version-negotiation (legacy), the changelogs
+Used by: most modules. `python3 -m mcp_ref revisions` prints this data.
 """
 
 from __future__ import annotations
@@ -154,8 +163,9 @@ class Availability(NamedTuple):
     Args:
         since: first revision with the field or type; None for the oldest revision.
         until: first revision without the field or type; None if the latest revision has it.
-        if_unsupported: "drop" to leave out a field that the peer's revision lacks, but to read it if it comes; "ignore"
-            not to read it either; "refuse" to raise `NotInRevision`, as it would change the meaning of the message.
+        if_unsupported: "drop" to leave out a field that the peer's revision lacks, but to read it if the peer sends it;
+            "ignore" not to read it either; "refuse" to raise `NotInRevision` when it is sent, because without it the
+            message would mean something else.
         required_since: first revision that requires the field, which is optional in earlier ones.
         fallback: function that replaces an object of a type that the revision lacks by one that it has.
     """

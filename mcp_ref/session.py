@@ -84,6 +84,8 @@ def _report_progress(on_progress: ProgressHandler | None, notification: object) 
 
 
 class Session(Channel):
+    """One conversation with one peer. `role` is our own role, client or server."""
+
     send_stateless: Callable[[str, Object, SendRequest], Awaitable[Object]] | None = None
     """On a modern client, the function that sends a request, and again with the input that a result asks for."""
 

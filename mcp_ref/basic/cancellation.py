@@ -1,13 +1,16 @@
 """Cancellation: a notification by which the sender of a request says that it no longer wants the response.
 
-The receiver SHOULD stop the work and send no response. The two messages can cross, so it ignores the cancellation of a
-finished request, and the sender ignores a late response. An id belongs to one connection, so no other peer can use it.
+The receiver SHOULD stop the work and send no response. Because the response may already be on its way, the receiver
+ignores the cancellation of a finished request, and the sender ignores a late response. A peer cannot cancel requests of
+others, because a request id belongs to one connection.
 
+    2024-10-07                requests cannot be cancelled
     2024-11-05 to 2025-06-18  client and server can cancel their own unfinished requests, except `initialize`
     2025-11-25                to cancel a task, the requestor MUST send `tasks/cancel`; the result is the final state
     2026-07-28                on stdio, a client MUST send the notification to cancel; on HTTP it closes the response
                               stream, and the server MUST stop. A server can cancel only subscriptions
-Before 2026-07-28, a server SHOULD NOT take a lost HTTP connection for a cancellation, because streams can be resumed.
+Before 2026-07-28, a server SHOULD NOT take a lost HTTP connection for a cancellation, because the client can resume the
+stream. In the modern era it cannot resume, so there the server MUST.
 [2025-11-25 basic/transports#sending-messages-to-the-server]
 [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation]
 

@@ -1,7 +1,8 @@
 """Channel: the object through which a handler sends messages to the peer whose request it serves.
 
 A `Channel` is a session (legacy era), a stateless request (modern era), or a task. A handler reaches it through its
-`RequestContext` and need not know which of the three it is, so the same handler works in both eras.
+`RequestContext` and need not know which of the three it is, so the same handler works in both eras and on every
+transport.
 
 Spec:  basic/lifecycle#operation (2024-11-05 to 2025-11-25), 2026-07-28 basic/index#statelessness
 """
@@ -27,6 +28,8 @@ T = TypeVar("T")
 
 
 class SharedObjects(Protocol):
+    """The objects that all handlers of a server share."""
+
     subscribed: Shares  # counts the memory of all subscribed URIs
     id_prefix: str  # the first part of the ids of sessions and tasks: "a." for `Server(node="a")`, else ""
 
@@ -40,6 +43,8 @@ class SharedObjects(Protocol):
 
 
 class Channel(Protocol):
+    """An object that sends messages to the peer while a request of the peer is served."""
+
     loop: asyncio.AbstractEventLoop
     revision: Revision
     peer_capabilities: Object  # as JSON

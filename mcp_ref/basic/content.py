@@ -3,10 +3,11 @@
 The member `type` of a block names its kind. If the peer's revision lacks audio or links, the codec sends a text block
 instead, so that the model at least learns of the content.
 
-    2024-10-07  text, image; in prompts also resource (contents of a resource), since 2024-11-05 in tool results too
-    2025-03-26  audio
-    2025-06-18  resource_link (a URI that the client can read)
-    2025-11-25  tool_use and tool_result, only in sampling (features/sampling.py)
+    2024-10-07  text, image; in prompts also resource (contents of a resource)
+    2024-11-05  added: resource in tool results; `annotations` with audience and priority
+    2025-03-26  added: audio
+    2025-06-18  added: resource_link (a URI that the client can read); `_meta`; `lastModified` in annotations
+    2025-11-25  added: tool_use and tool_result, only in sampling (features/sampling.py); icons (not a content block)
 
 Clients must not trust content from servers. A client MUST accept an icon only from an `https:` or `data:` URI, because
 a `file:` URI could read local files and a `javascript:` URI could run code. It must fetch icons without credentials and

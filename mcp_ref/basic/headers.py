@@ -1,9 +1,9 @@
 """The HTTP headers of a stateless request that repeat fields of its body.
 
-Thanks to them, gateways, load balancers and rate limiters can handle requests without reading bodies. A server MUST
-refuse a request whose headers and body differ, with -32020 and HTTP 400, and a gateway that relies on the headers
-SHOULD refuse older revisions, whose servers do not check.
-[2026-07-28 basic/transports/streamable-http#server-validation]
+Thanks to them, gateways, load balancers and rate limiters can handle requests without reading bodies. But an attacker
+could send `Mcp-Name: read_report` to please the gateway and `delete_all` in the body for the server. So a server MUST
+refuse a request whose headers and body differ, with -32020 and HTTP 400. A gateway that relies on the headers SHOULD
+refuse older revisions, whose servers do not check. [2026-07-28 basic/transports/streamable-http#server-validation]
 
     MCP-Protocol-Version: 2026-07-28        _meta."io.modelcontextprotocol/protocolVersion"
     Mcp-Method: tools/call                  method
@@ -11,15 +11,18 @@ SHOULD refuse older revisions, whose servers do not check.
     Mcp-Param-Region: us-west1              an argument whose property in the tool's input schema has x-mcp-header
 
 A client MUST encode a value as `=?base64?...?=` if it is not plain ASCII, begins or ends with a space, or looks like an
-encoded value. A client over HTTP MUST ignore a tool with an invalid `x-mcp-header`, while one over stdio MAY ignore the
-annotation. After error -32020, a client SHOULD list the tools again and retry, because a schema may have changed.
-Servers SHOULD NOT use `x-mcp-header` for passwords, tokens or personal data, which gateways could then read.
+encoded value; otherwise a value with a line break could add headers. A client over HTTP MUST ignore a tool with an
+invalid `x-mcp-header`, while one over stdio MAY ignore the annotation. After error -32020, a client SHOULD list the
+tools again and retry, because a schema may have changed. Servers SHOULD NOT use `x-mcp-header` for passwords, tokens or
+personal data, which gateways could then read.
 
+    2024-11-05, 2025-03-26  these headers do not exist
     2025-06-18, 2025-11-25  the client MUST send MCP-Protocol-Version with each request after `initialize`. If it is
                             missing, the server SHOULD assume 2025-03-26; if invalid, it responds with HTTP 400
     2026-07-28              the client MUST send MCP-Protocol-Version and Mcp-Method with each request, Mcp-Name for the
                             methods in `NAME_FIELDS`, and Mcp-Param-* for each argument with `x-mcp-header` that is not
-                            null. Without the first, the error is -32020; a dual-era server MAY assume 2025-03-26
+                            null. Without MCP-Protocol-Version, the error is -32020; a server that also supports
+                            legacy clients MAY assume 2025-03-26
 
 Threats:
     header-smuggling: tools that a gateway refuses; a client behind the gateway; names one tool in the headers and

@@ -7,12 +7,15 @@ any other MUST send `notifications/initialized`.
 
     NEW --response to initialize--> INITIALIZING --notifications/initialized--> OPERATING
 
-Before that, both may send pings. A client SHOULD NOT send other requests before the response to `initialize`, nor a
-server, except for log messages, before `notifications/initialized`. [2025-11-25 basic/lifecycle#initialization]
+From then on each side knows the capabilities of its peer, and sends nothing that the peer cannot handle. Until then,
+both may send pings. Other requests SHOULD NOT be sent by a client before the response to `initialize`, nor, except for
+log messages, by a server before `notifications/initialized`. [2025-11-25 basic/lifecycle#initialization]
 
-    2024-11-05  `initialize` MUST come first. Both SHOULD respect the negotiation. The session ends with its transport
+    2024-11-05  `initialize` MUST come first. Both sides SHOULD respect the negotiated revision and capabilities.
+                Closing the transport ends the session
     2025-03-26  `initialize` MUST NOT be part of a batch
     2025-06-18  Both sides MUST respect the negotiation. On HTTP, each later request MUST have the revision in a header
+    2026-07-28  The handshake is removed (see versioning.py)
 [2025-11-25 basic/lifecycle#version-negotiation] [2025-06-18 basic/lifecycle#operation]
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25); schema: InitializeRequest, InitializeResult, Implementation,
@@ -55,7 +58,8 @@ class ClientCapabilities:
 
     `roots` is {"listChanged": bool}, but {} in 2026-07-28. `sampling` is {"tools": {}, "context": {}} since 2025-11-25.
     `elicitation` is {"form": {}, "url": {}} since then, where {} means form only. `tasks` has `list`, `cancel` and
-    `requests`. `extensions` and `experimental` map names to settings. Deprecated since 2026-07-28: `roots`, `sampling`.
+    `requests`. `extensions` and `experimental` map names to settings. `roots` and `sampling` are deprecated since
+    2026-07-28.
     """
 
     experimental: Object | None = None
@@ -128,6 +132,8 @@ def accept_revision(chosen: str, supported: Sequence[Revision]) -> Revision:
 
 
 class Phase(Enum):
+    """The state of a session's handshake on the server."""
+
     NEW = "before the response to initialize"
     INITIALIZING = "before notifications/initialized"
     OPERATING = "open"

@@ -29,20 +29,24 @@ from ..revisions import R2024_11_05, Availability
 
 
 @dataclass
-class _OnlyMeta:
+class RequestParams:
+    """The params of a request with no params but `_meta`."""
+
     meta: Object | None = None
 
 
-class RequestParams(_OnlyMeta):
-    """The params of a request with no params but `_meta`."""
-
-
-class NotificationParams(_OnlyMeta):
+@dataclass
+class NotificationParams:
     """The params of a notification with no params but `_meta`."""
 
+    meta: Object | None = None
 
-class EmptyResult(_OnlyMeta):
+
+@dataclass
+class EmptyResult:
     """The result of a request that returns no data."""
+
+    meta: Object | None = None
 
 
 Cursor = Annotated[str | None, Availability(since=R2024_11_05)]

@@ -5,10 +5,13 @@ number of notifications with this token, but MUST stop when it sends the respons
 
 - A token MUST be unique across the sender's active requests, because nothing else in a notification names its request.
 - `progress` MUST increase with each notification, and both sides SHOULD limit the rate of notifications.
-- A notification MUST have the token of an active request. The sender ignores others, so no guess extends a time limit.
+- A notification MUST have the token of an active request. The sender of the request ignores all others, so that a peer
+  cannot extend a time limit with a guessed token.
 
-    2025-11-25  the token of a task stays valid until the task ends
-    2026-07-28  only the server reports, on the stream of the request; never for a subscription
+    2024-10-07, 2024-11-05    both sides can report `progress` and `total`
+    2025-03-26                added: `message`, a text for people
+    2025-11-25                the token of a task stays valid until the task ends
+    2026-07-28                only the server reports, on the stream of the request; never for a subscription
 
 Spec:  basic/utilities/progress (2024-11-05 to 2025-11-25), basic/patterns/progress (2026-07-28)
        [2025-11-25 basic/utilities/progress#progress-flow] [2026-07-28 basic/patterns/progress#behavior-requirements]

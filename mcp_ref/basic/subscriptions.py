@@ -8,15 +8,20 @@ A server MUST NOT send types of notifications that are not in the filter. Each n
 `_meta`, because on stdio those of all subscriptions arrive on one pipe. The server stores no subscriptions, so after a
 lost connection the client sends the request again, and reads the lists again, which may have changed in between.
 
-Before 2026-07-28, resources/subscribe subscribes to one resource, and a server with the capability `listChanged` sends
-list changes without a subscription; on Streamable HTTP, it sends both on the GET stream. In both eras, a client can
-subscribe to resources if the server has the capability `resources.subscribe`.
+    2024-10-07 to 2025-11-25  resources/subscribe subscribes to one resource (capability `resources.subscribe`). A
+                              server with the capability `listChanged` sends list changes without a subscription. On
+                              Streamable HTTP, it sends them on the GET stream
+    2026-07-28                subscriptions/listen, which needs no session, replaced resources/subscribe and the GET
+                              stream. If the server has the capability `resources.subscribe`, the filter can contain
+                              `resourceSubscriptions`
 [2026-07-28 basic/patterns/subscriptions#opening-a-stream] [2026-07-28 changelog#major-changes]
 
 Spec:  2026-07-28 basic/patterns/subscriptions
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {"_meta": {
            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
            "io.modelcontextprotocol/clientCapabilities": {}}, "notifications": {"toolsListChanged": true}}}
+       {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {"_meta": {
+           "io.modelcontextprotocol/subscriptionId": 1}, "notifications": {"toolsListChanged": true}}}
 """
 
 from __future__ import annotations
@@ -31,6 +36,8 @@ MAX_RESOURCES = 1000
 
 @dataclass
 class SubscriptionFilter:
+    """The notifications that a client wants. A URI stands for all URIs below it, too. `task_ids` is of an extension."""
+
     tools_list_changed: bool | None = None
     prompts_list_changed: bool | None = None
     resources_list_changed: bool | None = None

@@ -1,7 +1,8 @@
 """Stateless requests (modern era): each one contains its own revision and the capabilities of the client.
 
-A server MUST NOT rely on earlier requests, not even on the same connection. If it keeps state between requests, it MUST
-give it an identifier, which the client then sends with each request. [2026-07-28 basic/index#statelessness]
+A server MUST NOT rely on earlier requests, not even on the same connection. So any process can serve any request, and a
+crash loses no session. A server that keeps state between requests MUST give it an identifier, which the client then
+sends with each request. [2026-07-28 basic/index#statelessness]
 
     Fault of the request                         Error code, HTTP status
     `_meta` lacks the revision or capabilities   -32602, HTTP 400
@@ -9,8 +10,9 @@ give it an identifier, which the client then sends with each request. [2026-07-2
     a needed client capability is not declared   -32021 with `requiredCapabilities`, HTTP 400
     the server does not support the revision     -32022 with `supported`, HTTP 400; the client SHOULD use one of these
     the method is unknown                        -32601, HTTP 404
-Programs have used -32000 to -32019 with different meanings, so a receiver MUST NOT interpret them, except -32002. The
-specification owns -32020 to -32099; applications SHOULD avoid -32768 to -32000. [2026-07-28 basic/index#error-codes]
+Because programs have used the codes -32000 to -32019 with different meanings, a receiver MUST NOT interpret them,
+except -32002. The codes -32020 to -32099 belong to the specification, and applications SHOULD avoid all from -32768 to
+-32000. [2026-07-28 basic/index#error-codes]
 
 A server MUST give each result a `resultType`: "complete", "input_required" (mrtr.py), or the type of an extension, such
 as "task". If it is missing, the client assumes "complete", because legacy servers do not send it. An unknown

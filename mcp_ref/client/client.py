@@ -193,8 +193,9 @@ class Client(ClientRequests):
             max_timeout: Total time limit in seconds. If it is given, each progress notification restarts `timeout`.
 
         Returns:
-            The result, whose `is_error` is True if the tool failed. With `returns`, its data as an object of this type,
-            the same in all revisions; then raises ToolError if the tool failed, and InvalidMessage if they do not fit.
+            The result, whose `is_error` is True if the tool failed. With `returns`, the data of the result as an object
+            of this type, which is the same in all revisions; then raises ToolError if the tool failed, and
+            InvalidMessage if the data do not fit.
         """
         params = self._tools.params(name, arguments, meta)
         result = await self._tools.call_tool(params, on_progress, timeout, max_timeout)
@@ -285,7 +286,10 @@ class Client(ClientRequests):
         return (await self.request("completion/complete", params, completion.CompleteResult, timeout)).completion
 
     async def set_roots(self, roots: RootPaths | LazyRoots) -> None:
-        """Replace the `roots` (as in `ClientOptions`) and notify the server. Raise CapabilityError without roots."""
+        """Replace the `roots` (paths, `file://` URIs, `Root`s, or a function that returns them). Notify the server.
+
+        Raise CapabilityError if the client was created without `roots`.
+        """
         if self._handlers is None or self._handlers.roots is None:
             raise CapabilityError("the client did not declare roots: create it with roots=[], or with a list of roots")
         self._handlers.set_roots(roots)

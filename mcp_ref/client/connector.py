@@ -2,7 +2,8 @@
 
     Target.open -> transport -> ClientSession -> negotiate -> requests -> close
 
-If the process of a modern server ends, the client starts it again, because it had no session that is lost.
+If the process of a modern server ends, the client starts it again: only open requests are lost, because it has no
+session [2026-07-28 basic/transports/stdio#unexpected-termination]. After the end of a legacy server, all requests fail.
 
 Spec:  basic/lifecycle; 2026-07-28 basic/versioning, basic/transports/stdio#unexpected-termination
 """
@@ -29,7 +30,7 @@ MAX_RESTARTS = 3
 
 
 class ConnectionState(Enum):
-    """The state of the connection. Only the process of a modern server can be RESTARTING.
+    """The state of the connection. Only the process of a modern-era server can be RESTARTING.
 
     NEW --> CONNECTING --negotiated--> CONNECTED --process ended--> RESTARTING
                                         |     ^---process runs------    |

@@ -8,9 +8,10 @@ A client that speaks a modern revision sends `server/discover` first, as a probe
 
 `server/discover` is a safe probe, because no legacy server knows this method, while some would run a `tools/call` even
 before a handshake [2026-07-28 basic/transports/stdio#backward-compatibility]. Legacy servers respond to the probe with
-different error codes, so a client MUST NOT depend on one of them. If a server ignores the probe, the client uses the
-first result of both requests. A client MAY store a server's era (`Client(eras=...)`), and then probes a legacy server
-only if the handshake fails [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions].
+different error codes, so a client MUST NOT depend on one of them. Others ignore it, so after `PROBE_SECONDS` the client
+sends `initialize` too, and uses the first result. A client MAY store a server's era (`Client(eras=...)`), and then
+probes a legacy server only if the handshake fails
+[2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions].
 
 Spec:  2026-07-28 basic/versioning, basic/transports/stdio#backward-compatibility, server/discover; basic/lifecycle
 """
@@ -37,7 +38,8 @@ from .session import ClientSession
 log = logging.getLogger(__name__)
 
 PROBE_SECONDS = 5.0
-"""Time until the client sends `initialize` too, in seconds, or half of the request's time limit if that is less."""
+"""Time to wait for the response to `server/discover`, in seconds, or half of the request's time limit if that is less.
+After it, the client sends `initialize` too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,9 @@ async def negotiate(
 ) -> None:  # fmt: skip
     """Open a session, make it use a common revision, and store the server's name and instructions in it.
 
-    Try once more if `known_era` (of an earlier client) is wrong, or a legacy process (`is_process`) ends at the probe.
+    If `known_era`, which an earlier client found, is wrong, or a legacy server ends because of the probe, try once
+    more, with a new process if the server is one (`is_process`).
+
     Raise UnsupportedRevision without a common revision, RequestTimeout, or the other exceptions of `Session.request`.
     """
     session = await open_session()

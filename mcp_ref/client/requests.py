@@ -1,7 +1,8 @@
 """The requests of a client that belong to no feature of the server: ping, batches, lists, and methods of your own.
 
 If the connection is lost before a modern request that changes nothing (`REPEATABLE`) has its response, the client sends
-it again with a new id [2026-07-28 changelog#major-changes]. No tool call is repeated, because it may have moved money.
+it again with a new id [2026-07-28 changelog#major-changes]. A tool call is never repeated automatically, because the
+first call may already have sent a mail or moved money.
 
 Spec:  basic/index; 2025-03-26 basic/index#batching; server/utilities/pagination, server/utilities/logging
 """
@@ -157,7 +158,8 @@ class ClientRequests:
     async def set_logging_level(self, level: LoggingLevel, *, timeout: float | None = None) -> None:
         """Set the lowest `level` of the log messages that the server sends from now on, such as "warning".
 
-        Until then, a legacy server chooses the level, and a modern one sends all if the client has `on_log`, else none.
+        Until then, a legacy server chooses the level, while a modern one sends all messages if the client has `on_log`,
+        and otherwise none.
         """
         if self.revision.era == "modern":
             # [2026-07-28 server/utilities/logging#per-request-log-level] every request names the level

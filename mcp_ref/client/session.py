@@ -1,12 +1,15 @@
 """A client's session: it sends requests in both eras, and handles the server's requests and notifications.
 
-In the modern era, a result can contain requests of the server, and the client repeats its own with the responses:
+In the legacy era the server can send requests to the client. In the modern era it puts them into a result instead, as
+input requests, and the client sends its own request again with the responses (multi round-trip requests):
 
     params -> add _meta -> is the result in the cache? -> send -> complete: return the result
                                                            ^   -> input_required: run the handlers --+
                                                            +---------- add their responses ----------+
 
-Without `mrtr.MAX_ROUNDS`, which limits these rounds, a server could call the model, or prompt the user, forever.
+Without `mrtr.MAX_ROUNDS`, which limits these rounds, a server could call the model, or prompt the user, forever. A
+server MUST NOT send an input request for a capability that the client did not declare
+[2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow], so the client refuses it.
 
 Spec:  2026-07-28 basic/versioning, basic/patterns/mrtr, basic/index; basic/lifecycle#operation (legacy)
 """

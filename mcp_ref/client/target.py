@@ -90,7 +90,10 @@ class Target:
         return (server, settings, options.get("http")), (_digest(headers), user)
 
     def open(self, mirrored: ParameterHeaders, time_limits: TimeLimits) -> tuple[Transport, asyncio.Task[None] | None]:
-        """Return a transport, and the asyncio task of an `InProcessServer`. A sign-in stops the `time_limits`."""
+        """Return a transport and, for an `InProcessServer`, the asyncio task that serves this client.
+
+        While a user signs in, the `time_limits` of the session stop.
+        """
         server, options = self.server, self.options
         trace = options.get("trace") or trace_from_environment("client")
         if isinstance(server, (list, tuple)):

@@ -129,7 +129,10 @@ class ToolCalls:
 
     @staticmethod
     def read(name: str, result: CallToolResult, returns: type[T]) -> T:
-        """Return the data of a tool's result as an object. `Client.call_tool` documents `returns` and exceptions."""
+        """Return the data of a tool's result as an object of the type `returns`, in the same way for each revision.
+
+        Raise ToolError, with the text of the result, if the tool failed, and InvalidMessage if the data do not fit.
+        """
         if result.is_error:
             raise ToolError(result.text or f"tool {name!r} failed without an error message")
         faults = []

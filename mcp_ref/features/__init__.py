@@ -5,12 +5,22 @@ A client offers its user (elicitation), its model (sampling) and its folders (ro
 messages of one feature and the duties of both sides. A server that has only tools never loads the module for prompts,
 because most of these modules are imported when they are first needed.
 
-Features: `tools.py` and `registered_tools.py` (the server's side of tools), `resources.py` and `resource_access.py`
-(the scopes that a URI needs), `prompts.py`, `completion.py` (suggests values while the user types an argument),
-`logging.py` (log messages for the client), `roots.py`, `elicitation.py`, `sampling.py`, `discover.py` (describes a
-server to a client without a handshake), `custom_methods.py` (messages that the specification does not define).
-
-Shared by them: `invoke.py` (calls the author's functions), `typed_json.py` (converts JSON to objects of a Python type),
-`registry.py` (stores a server's tools, resources or prompts), `pagination.py` (splits long lists into pages),
-`caching.py` (lets clients reuse results), `task_augmentation.py` (lets a request run as a task).
+invoke.py              Calls the Python function behind a tool, resource, prompt or completer.
+typed_json.py          Converts JSON to objects of a Python type.
+registry.py            Stores a server's tools, resources, resource templates or prompts.
+pagination.py          Splits long lists into pages.
+caching.py             Tells clients how long they can reuse a result, and stores results on the client.
+task_augmentation.py   Defines the field `task` of a request that should run as a task.
+discover.py            Describes a server to a client that has not made a handshake.
+tools.py               Lets the client's model call functions of the server.
+registered_tools.py    Serves the tools of a server.
+resource_access.py     Finds the scopes that a caller needs to read a URI, or to hear of its changes.
+resources.py           Lets the client application read data of the server.
+prompts.py             Lets the user pick message templates of the server.
+completion.py          Suggests values while the user types an argument.
+custom_methods.py      Serves and sends messages that the specification does not define.
+logging.py             Sends log messages to the client (deprecated since 2026-07-28).
+roots.py               Names the directories that a server should work in (deprecated since 2026-07-28).
+elicitation.py         Asks the client's user for information.
+sampling.py            Asks the client's model for a message (deprecated since 2026-07-28).
 """

@@ -11,10 +11,12 @@ method wants to show the server's capabilities to the user, or to find out if th
     capabilities    `capabilities`: valid for the session   `capabilities`: valid for `ttlMs` milliseconds
     instructions    `instructions`: valid for the session   `instructions`: valid for `ttlMs` milliseconds
 
-Nobody verifies the server's name, so it is only for display and logs; clients SHOULD NOT base security decisions on it.
+Nobody verifies the server's name, so it is for display and logs: clients SHOULD NOT base security decisions on it.
 
 Spec:  2026-07-28 server/discover; schema: DiscoverResult
-Wire:  {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "supportedVersions": ["2026-07-28"],
+Wire:  {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}}}
+       {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "supportedVersions": ["2026-07-28"],
         "capabilities": {"tools": {}}, "ttlMs": 3600000, "cacheScope": "public"}}
 """
 

@@ -1,15 +1,20 @@
 """Pagination: a server sends a long list in pages, each with a cursor by which the client gets the next one.
 
 The server chooses the size of a page. Clients MUST treat a cursor as opaque and neither read nor change it, because
-each server has its own format [2025-11-25 server/utilities/pagination#implementation-guidelines].
+each server has its own format [2025-11-25 server/utilities/pagination#implementation-guidelines]. The error for an
+invalid cursor SHOULD be -32602.
 
 A cursor of this package contains the serial number of the last item on the page. New items get higher numbers and go to
-the end, so a client neither misses an item nor gets it twice if the list changes. A forged cursor only skips items.
+the end of the list, so a client neither misses an item nor gets it twice when the list changes between two pages. With
+a forged cursor, it only skips items. A malicious server could send pages until the client's memory is full, so
+`all_pages` limits the length of a list.
 
+    2024-10-07  No pages: one result contains the whole list.
     2024-11-05  Adds `cursor` and `nextCursor` to tools/list, prompts/list, resources/list, resources/templates/list. A
                 page without `nextCursor` is the last page. Clients MUST NOT use a cursor in another session.
+    2025-11-25  Adds `tasks/list`, which has pages too.
     2026-07-28  An empty string is a valid cursor, which clients MUST NOT treat as the end of the list. All pages MUST
-                have the same `cacheScope`. Removes the rule about sessions.
+                have the same `cacheScope`. Removes `tasks/list` and the rule about sessions.
 
 Spec:  server/utilities/pagination (2024-11-05 to 2026-07-28)
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"cursor": "YWZ0ZXI6Mw=="}}
@@ -56,7 +61,7 @@ def serial_of(cursor: str) -> int:
 async def all_pages(
     fetch: Callable[[str | None], Awaitable[tuple[list[T], str | None]]], max_pages: int, max_items: int
 ) -> list[T]:
-    """Return all items of a server's list. Raise InvalidMessage before the list of a malicious server fills the memory.
+    """Return all items of a server's list. Raise InvalidMessage if it is too long or a cursor comes twice.
 
     `fetch` gets the cursor of a page (None for the first), and returns its items and the next cursor (None at the end).
     """

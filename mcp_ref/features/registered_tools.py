@@ -114,6 +114,8 @@ TaskStarter = Callable[[ToolRun, RegisteredTool, CallToolRequestParams, RequestC
 
 
 class Tools:
+    """The registered tools of a server, with the handlers of `tools/list` and `tools/call`."""
+
     def __init__(
         self, context_type: type | None, page_size: int, on_change: Callable[[], None], start: TaskStarter
     ) -> None:

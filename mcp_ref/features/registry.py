@@ -2,6 +2,8 @@
 
 A server SHOULD list its tools in the same order each time (here, that of their registration), because otherwise neither
 the client nor its model's provider could reuse cached data [2026-07-28 server/tools#capabilities].
+
+Spec:  server/utilities/pagination (2024-11-05 to 2026-07-28)
 """
 
 from __future__ import annotations

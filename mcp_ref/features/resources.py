@@ -11,11 +11,15 @@ URIs, such as `file:///a/../../etc/passwd`. This package serves a URI only if it
 registered or matches a registered template. Only the author's function can check symbolic links. A server SHOULD use
 `https://` only for data that clients can fetch from the web [2025-11-25 server/resources#https%3A%2F%2F].
 
-    2024-11-05  The error for an unknown resource SHOULD be -32002. It is -32001 in an example of 2024-10-07.
-    2025-06-18  Custom URI schemes MUST follow RFC 3986.
+    2024-10-07  The client can list, read and subscribe. The error for an unknown resource is -32001 in an example.
+    2024-11-05  Adds pagination, `annotations`, `size`. The error for an unknown resource SHOULD be -32002.
+    2025-06-18  Adds `title`, `_meta`, `annotations.lastModified`. Custom URI schemes MUST follow RFC 3986.
+    2025-11-25  Adds `icons`.
     2026-07-28  The error for an unknown resource MUST be -32602, because SDKs had used different codes (SEP-2164), but
                 clients SHOULD accept -32002 too. A server MUST NOT return empty `contents` instead, which can also
-                mean an empty resource. A list MUST NOT depend on the connection, but MAY depend on the authorization.
+                mean an empty resource. `subscriptions/listen` replaces `resources/subscribe` and
+                `resources/unsubscribe`. Adds `ttlMs` and `cacheScope`. `resources/read` can return `input_required`.
+                A list MUST NOT depend on the connection, but MAY depend on the authorization.
 
 Threats:
     resource-path: files outside a published directory; any client; sends "..", a drive, a stream or an encoded slash
@@ -23,6 +27,7 @@ Threats:
 
 Spec:  server/resources (2024-11-05 to 2026-07-28); schema: Resource, ResourceTemplate, ReadResourceRequest
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "resources/read", "params": {"uri": "file:///project/README.md"}}
+       {"jsonrpc": "2.0", "id": 3, "method": "resources/subscribe", "params": {"uri": "file:///project/README.md"}}
        {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "file:///project/README.md"}}
 """
 

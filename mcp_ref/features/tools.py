@@ -14,21 +14,28 @@ malicious server could mark a destructive tool as read-only, and the client woul
 Clients SHOULD show the arguments to the user before the call, because injected text can make the model send private
 data, and SHOULD validate results before the model reads them. Servers MUST validate arguments, control access, limit
 the rate of calls and sanitize results [2025-11-25 server/tools#security-considerations]. Structured content MUST match
-the output schema, so that programs can rely on it; servers SHOULD also send it as text, for older clients.
+the output schema, so that programs can rely on it; servers SHOULD also send it as text, for clients of revisions before
+2025-06-18.
 
-    2024-10-07  A result has one field: `toolResult`, any JSON. Invalid arguments MUST be -32602.
-    2024-11-05  Adds `content` and `isError`. Servers SHOULD send list_changed. Until 2025-11-25, invalid arguments may
-                be either error; this package uses -32602.
-    2025-06-18  Adds structured content, which must be an object.
-    2025-11-25  Limits characters and length of tool names (SHOULD). A schema without `$schema` is JSON Schema 2020-12.
+    2024-10-07  A result has one field: `toolResult`, any JSON. Invalid arguments MUST be -32602. The list has no pages.
+    2024-11-05  Adds `content` blocks (text, image, embedded resource), `isError`, pages. Servers SHOULD send
+                list_changed. Until 2025-11-25, invalid arguments may be either error; this package uses -32602.
+    2025-03-26  Adds `annotations` and audio blocks.
+    2025-06-18  Adds `title`, `outputSchema`, `structuredContent` (an object), resource links, `_meta`.
+    2025-11-25  Adds `icons` and `execution.taskSupport`. Limits the characters and the length of tool names (SHOULD).
+                Invalid arguments are `isError` results. A schema without `$schema` is JSON Schema 2020-12.
     2026-07-28  `outputSchema` can be any schema, and `structuredContent` any JSON (SEP-2106), while `inputSchema` still
-                must have "type": "object". The list SHOULD have a stable order, so that caches stay valid; it MUST NOT
-                depend on the connection, but MAY depend on the authorization. Without sessions, a tool with state
-                returns an identifier, which is an argument of the next call.
+                must have "type": "object". Adds `x-mcp-header`, `ttlMs` and `cacheScope`. The list SHOULD have a stable
+                order, so that caches stay valid; it MUST NOT depend on the connection, but MAY depend on the
+                authorization. The server sends list_changed only on `subscriptions/listen`. `input_required` results
+                replace requests to the client. Removes `execution`, because tasks became an extension, and sessions,
+                so a tool with state returns an identifier, which is an argument of the next call.
 
 Spec:  server/tools (2024-10-07 to 2026-07-28); schema: Tool, CallToolRequest, CallToolResult
+Used by: registered_tools.py (the server's side), client/tools.py
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
        {"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "3"}]}}
+       {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 """
 
 from __future__ import annotations

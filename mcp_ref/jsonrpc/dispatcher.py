@@ -63,6 +63,7 @@ class Limits(CheckedFields):
 
 
 DEFAULT_LIMITS: Final = Limits()
+"""The limits of each connection that sets none of its own."""
 
 
 @dataclass(slots=True)
@@ -81,7 +82,9 @@ class _ActiveRequest:
 
 @dataclass
 class _ReceivedBatch:
-    related: RequestId | None  # id of the first request in the batch, on whose stream the array of responses is sent
+    """The responses to one received batch, which are sent as one array when no member is `unfinished`."""
+
+    related: RequestId | None  # id of the first request in the batch, on whose stream the array is sent
     unfinished: int = 1  # for the loop that reads the members, so that the array is not sent before its end
     responses: list[Message | Malformed] = field(default_factory=list)
 
@@ -89,7 +92,8 @@ class _ReceivedBatch:
 class Dispatcher(Requester):
     """The requests of one transport, the peer's and ours. Call its methods on the transport's event loop.
 
-    `serve` returns the result of a request, or raises `ProtocolError`. `on_notification` gets notifications, in order.
+    `serve` returns the result of a peer's request, or raises `ProtocolError`. `on_notification` gets each notification
+    of the peer, in order.
     """
 
     def __init__(
@@ -101,7 +105,8 @@ class Dispatcher(Requester):
         super().__init__(transport, on_abandoned, self._limits.max_pending)
         self.accepts_batches = False  # True if the peer can send batches (`Revision.batch`)
         self.blocking_methods: frozenset[str] = frozenset()
-        """Methods, such as `initialize`, whose response is sent before later messages are handled; never in a batch."""
+        """Methods, such as `initialize`, that must not be part of a batch, and whose response must be sent before any
+        later message is handled."""
         self.omits_unknown_ids = False  # True to leave out an unknown `id` (`Revision.error_id_optional`)
         self.reports_unreadable = True  # False if an invalid message without a readable id is only logged
         self.may_respond = True  # False if this side must not send responses, so that the peer's requests are ignored

@@ -1,7 +1,17 @@
 """The exceptions of this package about a peer or a message.
 
-`UnsupportedRevision`, `CapabilityError` (basic/lifecycle.py) and `AuthorizationError` (basic/authorization/errors.py)
-are `McpError`s too. Mistakes of the local caller that concern no peer are a TypeError, ValueError or RuntimeError.
+    McpError                     base class of these exceptions
+    ├── ProtocolError            a JSON-RPC error: if a handler raises it, the peer gets it as the error response
+    │   └── RemoteError          a JSON-RPC error that the peer sent: the caller of the failed request gets it
+    ├── InvalidMessage           the peer's response breaks a rule of its revision
+    ├── RequestTimeout           the response did not come in time (also a TimeoutError)
+    ├── ConnectionClosed         no connection, or no response on it (also a ConnectionError)
+    │   └── UnrecognizedReply    the peer's reply is not a JSON-RPC message
+    ├── UnsupportedRevision      client and server have no revision in common (basic/lifecycle.py)
+    ├── CapabilityError          the local caller used a feature that the peer did not declare (basic/lifecycle.py)
+    └── AuthorizationError       authorization failed on the client (basic/authorization/errors.py)
+
+Mistakes of the local caller that concern no peer are a TypeError, ValueError or RuntimeError instead.
 
 Spec:  basic/index#responses. The specification's page of a feature defines the error codes of that feature.
 """

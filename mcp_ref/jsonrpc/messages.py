@@ -1,10 +1,12 @@
 """JSON-RPC 2.0 messages: functions that read them from bytes and write them to bytes.
 
-A frame is the bytes of one JSON text. `decode` turns it into one of the dataclasses below, if need be `Malformed`.
+A frame is the bytes of one JSON text. `decode` turns it into one of the dataclasses below, or into `Malformed` with the
+error for the sender.
 
 A proxy and a server must understand a message in the same way. If the proxy checked the first of two `"name"` keys but
 the server used the second, the server would run a call that nobody had checked, so `decode` refuses duplicate keys, and
-likewise NaN, Infinity, lone surrogates, and integers with more than 4,300 digits, which cost much time.
+likewise NaN, Infinity and lone surrogates. Nor may a small frame cost much time: `MAX_DEPTH` limits the nesting,
+`MAX_BATCH` limits the messages in a batch, and Python limits an integer to 4,300 digits.
 
 The rules differ between revisions: [2025-11-25 basic/index#requests] [2026-07-28 basic/index#requests]
     id of a request     all: MUST be a string or an integer; MUST NOT be null, although JSON-RPC allows it
@@ -16,6 +18,7 @@ The rules differ between revisions: [2025-11-25 basic/index#requests] [2026-07-2
 Spec:  JSON-RPC 2.0; basic/index#messages (all revisions); batches: 2025-03-26 basic/index#batching
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "ping"}
        {"jsonrpc": "2.0", "id": 1, "result": {}}
+Used by: most modules. `dispatcher.py` refuses a batch if the revision has no batches.
 """
 
 from __future__ import annotations
@@ -54,13 +57,17 @@ MAX_QUOTED: Final = 200
 
 @dataclass(slots=True)
 class Error:
+    """The `error` member of an error response. `data` is any JSON; None means that the message has no `data`."""
+
     code: int
     message: str
-    data: JSON = None  # None means that the message has no `data`
+    data: JSON = None
 
 
 @dataclass(slots=True)
 class Request:
+    """A message that requires one response with the same `id`. `params` is {} if the message has no params."""
+
     id: RequestId
     method: str
     params: Object = field(default_factory=dict)
@@ -70,18 +77,24 @@ class Request:
 
 @dataclass(slots=True)
 class Notification:
+    """A message without an id. The receiver never responds to it."""
+
     method: str
     params: Object = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Response:
+    """The response to the request with this `id`, which succeeded."""
+
     id: RequestId
     result: Object
 
 
 @dataclass(slots=True)
 class ErrorResponse:
+    """The response to a request that failed."""
+
     id: RequestId | None  # None if it is unreadable
     error: Error
     omit_id: bool = False  # True to leave out an unknown id, for which JSON-RPC 2.0, section 5 requires null
@@ -93,7 +106,8 @@ class Malformed:
 
     error: Error
     id: RequestId | None = None  # None if it is unreadable
-    expects_no_response: bool = False  # True for a response, or a notification with invalid params
+    expects_no_response: bool = False
+    """True for an invalid response, or a notification with invalid params, because neither may be sent an error."""
     text: str = field(default="", compare=False)  # the start of a frame that is not a JSON object, for the log
 
 
@@ -112,7 +126,9 @@ Message: TypeAlias = Request | Notification | Response | ErrorResponse
 
 @dataclass(slots=True)
 class Batch:
-    messages: list[Message | Malformed]  # `Malformed` only in a received batch
+    """The messages in one frame that is a JSON array. `Malformed` members occur only in a received batch."""
+
+    messages: list[Message | Malformed]
 
 
 Outgoing: TypeAlias = Message | Batch
@@ -272,7 +288,7 @@ def _invalid_response(fault: str, id: RequestId | None) -> Malformed:
 def oversize(start: bytes, limit: int) -> Malformed:
     """Return the error for a frame longer than `limit` bytes, of which the transport has stored only the `start`."""
     malformed = _unreadable(start, Error(INVALID_REQUEST, f"Invalid Request: the message is longer than {limit} bytes"))
-    malformed.text = ""  # so the log has the error instead
+    malformed.text = ""  # so that the log shows the error instead
     return malformed
 
 
@@ -305,7 +321,8 @@ _write_json = json_writer((",", ":"))
 def encode(message: Outgoing) -> bytes:
     """Write one message or batch as a frame: UTF-8, one line, no trailing newline.
 
-    Raise ValueError (NaN, Infinity, lone surrogate), RecursionError (cycle, deep nesting), TypeError (other objects).
+    Raise ValueError for NaN, Infinity or a lone surrogate, RecursionError for a cycle or nesting that is too deep, and
+    TypeError for a Python object that has no JSON form.
     """
     # The outer object is written as text, because its few members would take a fourth of the time of a short message.
     if isinstance(message, Response):

@@ -31,7 +31,7 @@ Change = tuple[str, str | None]
 
 
 class Announcer(Protocol):
-    """A session or subscription that announces changes to its client."""
+    """A session or subscription that announces changes to its client. Equal queued changes are sent once."""
 
     loop: asyncio.AbstractEventLoop
     caller: str = ""  # `Access.caller`, whose share of the memory the queued changes use
@@ -118,7 +118,8 @@ class Announcers(set[Announcer]):
 
     def _queue_change(self, loop: asyncio.AbstractEventLoop, change: Change) -> None:
         if loop not in self._changes:
-            # One callback sends to all clients, because a task for each would double the time of a notification.
+            # Send in the next iteration of the event loop, because equal changes often follow. One callback sends to
+            # all clients, because a task for each of them would double the time of a notification.
             self._changes[loop] = {}
             loop.call_soon(self._send_changes, loop)
         self._changes[loop][change] = None

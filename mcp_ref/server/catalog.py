@@ -141,7 +141,8 @@ class Catalog:
         )
 
     def declares(self, method: Method) -> bool:
-        capabilities = codec_for(self.revisions[-1]).encode(self.capabilities())  # only stateless requests call this
+        newest = self.revisions[-1]  # which is a modern one, because only stateless requests call this method
+        capabilities = codec_for(newest).encode(self.capabilities())
         return method.capability is None or declares(capabilities, method.capability)
 
     def handler(self, method: Method) -> Handler | None:

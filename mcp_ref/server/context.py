@@ -9,7 +9,8 @@ If the function has a parameter with the annotation `Context`, the server passes
         return "done"
 
 A plain `def` function runs in a worker thread, where `await` is impossible, so it writes
-`context.run(context.log("info", "half done"))`. Methods that request input, such as `elicit`, are in input_requests.py.
+`context.run(context.log("info", "half done"))`. The methods that request input from the client, such as `elicit`, are
+in input_requests.py.
 
 Spec:  basic/utilities/progress, server/utilities/logging
 """
@@ -47,7 +48,8 @@ _yielding: Final[set[Context[object]]] = set()  # the contexts whose handlers le
 class Context(InputRequests, Generic[S]):
     """The request being served, with methods to report progress, to log, and to request input from the client.
 
-    `Context[Database]` is for a lifespan that yields a `Database`. Progress and logs after the response are dropped.
+    `Context[Database]` is the context of a server whose lifespan yields a `Database` (lifespan.py). Progress reports
+    and log messages after the response are dropped.
     """
 
     __slots__ = ()

@@ -7,6 +7,9 @@
     /livez and others    for load balancers, with `health=True` (health.py)
     others               the author's `routes=` (routes.py)
 
+By default a server listens only on the loopback address 127.0.0.1, and refuses a request whose Host or Origin header
+names another machine (DNS rebinding, see checks.py) [2025-11-25 basic/transports#security-warning].
+
 Streamable HTTP replaced HTTP+SSE in 2025-03-26 [2025-03-26 changelog#major-changes], but a server can support both, so
 that old clients still work [2025-11-25 basic/transports#backwards-compatibility].
 
@@ -63,7 +66,8 @@ class HttpApp:
         self._protection, self._authorize = authorization_of(options, catalog.needs_scopes)
         self._open_endpoints = partial(self._open, session_limits, trace or trace_from_environment("server"), options)
         self._open_endpoints()
-        # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location] public to all
+        # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location]
+        # The metadata is public, so a web page of any origin can read it.
         self._document_checks = RequestChecks(hosts, ("*",), ("GET",), has_messages=False)
         self._proxies = TrustedProxies(options["trusted_proxies"]) if "trusted_proxies" in options else None
         self._membership = Membership(catalog.service, self, self._reopen)

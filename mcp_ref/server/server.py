@@ -9,7 +9,8 @@
 
     server.run()
 
-A plain `def` function runs in a thread, so it can block. An `async def` function runs on the event loop of all clients.
+A plain `def` function runs in a thread, so it can block. An `async def` function runs on the event loop, so all clients
+would wait if it blocked. One server can serve many clients at the same time, over all transports and in all revisions.
 
 Spec:  server/index, basic/lifecycle (2024-11-05 to 2025-11-25)
 """
@@ -139,7 +140,10 @@ class Server:
         return self.catalog.service.state
 
     def tool(self, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]:
-        """Return a decorator that registers a function as a tool, which gets its schema and default `name` from it."""
+        """Return a decorator that registers a function as a tool, whose input schema comes from its signature.
+
+        The default `name` is the function's name.
+        """
         return registering("tool", name, lambda function: self.tools.add(function, name, **options))
 
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
@@ -151,7 +155,10 @@ class Server:
         return registering("resource", uri, lambda function: self.resources.add(uri, function, **options))
 
     def prompt(self, name: str | None = None, **options: Unpack[PromptOptions]) -> Callable[[F], F]:
-        """Return a decorator that registers a function as a prompt with its `str` parameters and default `name`."""
+        """Return a decorator that registers a function as a prompt. Its `str` parameters become prompt arguments.
+
+        The default `name` is the function's name.
+        """
         return registering("prompt", name, lambda function: self.prompts.add(function, name, **options))
 
     def completion(self, target: str, argument: str) -> Callable[[F], F]:
@@ -222,7 +229,10 @@ class Server:
         await session.finish()
 
     async def serve_stdio(self) -> None:
-        """Serve on stdin and stdout until stdin ends. Meanwhile, `print` goes to stderr and `input()` reads nothing."""
+        """Serve the client on standard input and output, until the input ends.
+
+        Meanwhile `print` writes to standard error and `input()` reads nothing, so that tools cannot disturb messages.
+        """
         with claimed_stdio() as (source, sink):
             await self.serve(StdioServerTransport(source, sink, trace=self.trace or trace_from_environment("server")))
 

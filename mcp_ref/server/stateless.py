@@ -196,7 +196,11 @@ async def serve_request(
     catalog: Catalog, subscriptions: OpenSubscriptions, request: Request, notify: Notify, drain: Drain,
     principal: str | None, hold: Hold | None = None,
 ) -> Object:  # fmt: skip
-    """Serve one stateless request, and return its result. Raise ProtocolError for an error response."""
+    """Serve one stateless request, and return its result. Raise ProtocolError for an error response.
+
+    `notify` sends a notification about the request, and `drain` waits until the client has read most of them. `hold`
+    holds back the result of a subscription; None if the transport cannot do so.
+    """
     catalog.service.served["modern"] += 1
     if request.method == "initialize" and not versioning.is_stateless(request.params):
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] we SHOULD name ours

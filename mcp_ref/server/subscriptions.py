@@ -1,9 +1,13 @@
-"""The request `subscriptions/listen` (basic/subscriptions.py) on the server: while it is open, it is a subscription.
+"""The request `subscriptions/listen` on the server, which stays open for the notifications on its stream.
+
+In the legacy era, a session stores the subscriptions of `resources/subscribe`. Because the modern era has no sessions,
+the open request itself is the subscription [2026-07-28 changelog#major-changes] (basic/subscriptions.py).
 
 Threats:
     listen-without-scope: changes of a resource that needs a scope; a caller without it; names the resource in the
         filter; the accepted part of the filter leaves it out, and each update is checked again.
-    listen-after-expiry: later changes; a caller whose token has expired; keeps the stream open; the subscription ends.
+    listen-after-expiry: later changes; a caller whose access token has expired; keeps the stream open; the subscription
+        ends when the token expires.
 
 Spec:  2026-07-28 basic/patterns/subscriptions
 """
@@ -108,12 +112,17 @@ class OpenSubscription(Announcer):
         return self._resources
 
     def wants(self, method: str, subject: str | None) -> bool:
-        if method == "notifications/tasks":
-            return subject in self.task_ids
-        if subject is not None:
-            return self._update(subject) is not None
-        _, feature, _ = method.split("/")  # the names of the fields of `SubscriptionFilter` contain it
-        return getattr(self._accepted, f"{feature}_list_changed") is True
+        match method:
+            case "notifications/tasks":
+                return subject in self.task_ids
+            case "notifications/tools/list_changed":
+                return self._accepted.tools_list_changed is True
+            case "notifications/prompts/list_changed":
+                return self._accepted.prompts_list_changed is True
+            case "notifications/resources/list_changed":
+                return self._accepted.resources_list_changed is True
+            case _:
+                return subject is not None and self._update(subject) is not None
 
     def send_change(self, method: str, subject: str | None) -> None:
         if subject is None:
@@ -192,7 +201,8 @@ async def listen(channel: ListeningChannel, wanted: SubscriptionFilter, context:
         return EmptyResult(subscription.meta)
     await subscription.wait_ended()
     if channel.hold is None:
-        # [2026-07-28 basic/patterns/cancellation#intro] a server MUST send this (the schema says: on stdio)
+        # [2026-07-28 basic/patterns/cancellation#intro] a server that ends a subscription MUST send `cancelled`. The
+        # schema limits this rule to stdio, because over HTTP the end of the stream says as much.
         cancelled = CancelledNotificationParams(context.request_id, meta=subscription.meta)
         subscription.notify("notifications/cancelled", cancelled)
     return EmptyResult(subscription.meta)

@@ -71,7 +71,10 @@ class Transport(MessageTransport, Protocol):
         """Open the transport, and from now on pass each message to `receive`. Raise ConnectionClosed on failure."""
 
     def close_stream(self, related: RequestId) -> bool:
-        """Close the stream of the peer's open request `related`. Return False if the peer cannot reconnect."""
+        """Close the connection on which the peer waits for the response to its request `related`.
+
+        The request continues, and the peer reconnects. Return False if the peer cannot reconnect.
+        """
         return False
 
     async def close(self) -> None:
@@ -101,7 +104,8 @@ class HeldResponse(Protocol):
 
 
 Hold = Callable[[Callable[[], object]], HeldResponse]
-"""A function that holds back a response without a task, and calls its argument after the end of the stream."""
+"""A function that holds back a response, so that its stream stays open without a task, and calls its argument after
+the end of the stream."""
 
 
 class EndReport:

@@ -2,7 +2,8 @@
 
 Each message is one line of UTF-8 JSON, so it MUST NOT contain a newline (JSON writes a line break in a string as
 `\\n`). The server needs neither a port nor authentication, because only the program that started it can write to its
-input. It MAY log to standard error, which a client SHOULD NOT take for errors [2025-11-25 basic/transports#stdio].
+input. It MAY write logs of any kind to standard error [2025-11-25 basic/transports#stdio], so since 2025-11-25 a client
+SHOULD NOT take text there for an error.
 
 In 2025-03-26, a line can also be a batch (an array of messages). From 2026-07-28 on, the server MUST NOT send requests,
 so the client sends no responses [2026-07-28 basic/transports/stdio#receiving-messages].

@@ -1,5 +1,8 @@
 """The client's side of stdio: it starts the server as a child process, and ends it.
 
+To end the session, the client closes the server's stdin, which works on every platform. If the server does not exit, it
+gets SIGTERM, so that it can still clean up, and then SIGKILL [2025-11-25 basic/lifecycle#shutdown].
+
 Spec:  basic/transports#stdio, basic/lifecycle#shutdown (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
 Used by: client/target.py
 """

@@ -23,7 +23,8 @@ MAX_UNWRITTEN = 16
 class LineReader:
     """A reader that splits a stream of bytes into lines, and delivers one message for each line.
 
-    A line longer than `limit` bytes is skipped and becomes `Malformed`. In a pause, lines wait: do not call `feed`.
+    A line longer than `limit` bytes is skipped and becomes `Malformed`. While the reader is paused, complete lines wait
+    in its buffer, and the caller must not call `feed`.
     """
 
     def __init__(self, receive: Receive, limit: int = MAX_LINE, trace: Trace | None = None) -> None:
@@ -109,8 +110,11 @@ class LineTransport(Transport):
         if lines:
             self._write(b"".join(lines))
 
-    def _write(self, line: bytes) -> None: ...
-    def _input(self) -> asyncio.ReadTransport | None: ...
+    def _write(self, line: bytes) -> None:
+        raise NotImplementedError
+
+    def _input(self) -> asyncio.ReadTransport | None:
+        raise NotImplementedError
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         frame = encode(message)
@@ -119,7 +123,7 @@ class LineTransport(Transport):
         if self._unwritten is None:
             return self._write(frame + b"\n")
         self._unwritten += frame, b"\n"
-        # A handler that blocks the event loop must not delay its own progress notifications. (2: frame and newline)
+        # A handler that blocks the event loop must not delay its own progress notifications.
         if isinstance(message, Notification) or len(self._unwritten) >= 2 * MAX_UNWRITTEN:
             self._write(b"".join(self._unwritten))
             self._unwritten.clear()

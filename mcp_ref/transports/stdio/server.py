@@ -1,6 +1,7 @@
 """The server's side of stdio: it reads messages from its standard input, and writes messages to its standard output.
 
-The client decodes every line of stdout, even what a tool or its child process prints, so `claimed_stdio` hides stdout.
+Only messages may go to stdout, because the client decodes every line, even the output of a `print` in a tool. So
+`claimed_stdio` hides descriptors 0 and 1 from the tools.
 
 Spec:  basic/transports#stdio (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
 Used by: server/server.py
@@ -31,7 +32,10 @@ PAUSED_CHECK_SECONDS = 1.0
 
 @contextlib.contextmanager
 def claimed_stdio() -> Iterator[tuple[int, int]]:
-    """Yield private copies of stdin and stdout. Until the block ends, stdin is empty and stdout leads to stderr."""
+    """Yield private copies of stdin and stdout. Until the block ends, stdin is empty and stdout leads to stderr.
+
+    So neither a `print`, an `os.write(1, ...)` nor a child process of a tool can write between the messages.
+    """
     # [2025-11-25 basic/transports#stdio] the server MUST NOT write anything to stdout but valid MCP messages
     sys.stdout.flush()
     source, sink = os.dup(0), os.dup(1)
@@ -50,7 +54,10 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
 
 
 class StdioServerTransport(LineTransport, asyncio.Protocol):
-    """The server's transport. The caller closes its descriptors: pipes, sockets, terminals or plain files."""
+    """The server's transport. It reads messages from the descriptor `source`, and writes messages to `sink`.
+
+    Each descriptor can be a pipe, a socket, a terminal or a plain file, and is closed by the caller.
+    """
 
     can_restart = True  # a bridge may share this process among clients, each of which sends `initialize`
 

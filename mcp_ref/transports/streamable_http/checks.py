@@ -14,13 +14,17 @@ without an id. (In the modern era, server.py makes check 8 for a POST together w
     8  the server supports the revision                      400
 
 Reasons:
-- 1: a proxy may use the first of two values and the server the second, so each would see another session or origin.
+- 1: if a header is sent twice, a proxy may use the first value and the server the second, so an attacker could show
+  each of them another session or origin.
 - 2 and 3 stop DNS rebinding, by which a web page attacks a server on the visitor's own machine. The page comes from
   evil.example, whose DNS server then changes its address to 127.0.0.1, so that the browser lets the page send requests
   to the server and read the responses. But each request has the header `Host: evil.example`, and each POST has the
   page's `Origin`, so by default only the names of loopback are allowed. A local server SHOULD bind to loopback only.
 - 6: a browser lets every web page send a form or plain text to every server, but before a page sends JSON to another
   server, the browser asks that server for permission (a preflight request).
+
+Servers MUST validate `Origin`, and since 2025-11-25 MUST refuse an invalid one with 403. Since 2025-06-18, they MUST
+refuse an unsupported `MCP-Protocol-Version` with 400 (basic/headers.py).
 
 Spec:  basic/transports#security-warning, #protocol-version-header (2025-03-26 to 2025-11-25);
        2026-07-28 basic/transports/streamable-http

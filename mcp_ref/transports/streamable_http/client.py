@@ -9,6 +9,9 @@
 After the handshake, the client sends a GET, whose response is the listening stream, for messages of the server that
 belong to no request. Stateless requests (from 2026-07-28) need neither a handshake nor the GET.
 
+After a 404, the client MUST begin a new session, so that the user does not notice that the server has restarted. A
+client that closes SHOULD delete its session, which the server would otherwise store until its idle time ends.
+
 Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25)
 """
 

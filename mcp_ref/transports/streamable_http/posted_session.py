@@ -1,6 +1,7 @@
 """The parts of the server that both HTTP transports share: limits, the base class of sessions, and the heartbeat.
 
-Both receive each message by POST, but respond on many streams (session.py) or on one (../http_sse/server.py).
+In both, the client sends each message of a session by POST. They differ in the way the responses come back: on the
+streams of Streamable HTTP (session.py), or on the single stream of HTTP+SSE (../http_sse/server.py).
 """
 
 from __future__ import annotations

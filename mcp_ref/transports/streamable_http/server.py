@@ -7,7 +7,8 @@ a server-sent-event stream, whose last event is the JSON-RPC response.
     GET     checks -> session -> the listening stream; with Last-Event-ID: the later events of a broken stream
     DELETE  checks -> session -> the session ends
 
-A server may refuse GET with 405, but this one serves it. Only in 2025-03-26, a POST can have a batch of messages.
+A server whose messages all belong to requests may refuse GET with 405, but this one serves it. The modern era has only
+POST, of one request or notification (stateless.py). In 2025-03-26, a POST can have a batch of messages.
 
 Wire:  POST /mcp   {"jsonrpc":"2.0","id":2,"method":"tools/list"}
        200         {"jsonrpc":"2.0","id":2,"result":{"tools":[]}}

@@ -7,8 +7,9 @@ if that breaks off, the client resumes the stream with a GET, and gets the event
 The server MUST send each message on exactly one stream, because a client that received a request on two streams would
 serve it twice [2025-11-25 basic/transports#multiple-connections].
 
-Events MAY have ids, with which a client resumes. A server SHOULD NOT close the connection before the response, but MAY
-after an event with an id and a `retry` time, so that a long wait needs none [2025-11-25 changelog#minor-changes].
+Events MAY have ids, with which a client resumes. A server SHOULD NOT close the connection before the response, but
+since 2025-11-25 it MAY, after an event with an id and a `retry` time, after which the client reconnects. So a long wait
+needs no connection [2025-11-25 changelog#minor-changes].
 
 Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25): sending, listening, resumability
 """
@@ -195,6 +196,7 @@ class Stream:
             response.close()
 
     def keep_alive(self) -> None:
+        """Send a comment, so that proxies do not close a silent response."""
         if self._response is not None:
             self._response.write(encode_comment())
 

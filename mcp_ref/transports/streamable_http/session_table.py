@@ -1,18 +1,21 @@
-"""The table of the sessions of one Streamable HTTP endpoint, which begins, finds and ends them.
+"""The table of the sessions of one Streamable HTTP endpoint: it begins, finds and ends sessions.
 
 A server MAY assign a session id in the `Mcp-Session-Id` header of the response to `initialize`, which the client MUST
 then repeat on every request [2025-11-25 basic/transports#session-management].
 
 Rules, and their reasons:
-- An id is random (192 bits), because an attacker who guesses one could send requests in another client's session, or
-  read its streams (session hijacking). With `Server(node="a")`, it begins with "a.", for a load balancer.
+- An id is random (192 bits from the operating system), because an attacker who guesses one could send requests in
+  another client's session, or read its streams (session hijacking). With `Server(node="a")`, it begins with "a.", so
+  that a load balancer finds the process.
 - A session belongs to the principal (the authenticated caller) that opened it, so a stolen id is useless to others.
-- A request for another principal's session gets 404, as for an unknown one, or guessing would show which ids exist.
+- A request for another principal's session gets 404, like one for an unknown session, because another status would tell
+  an attacker that a guessed id exists.
 - The number of sessions is limited, and idle ones end, because a client can disappear without sending DELETE. Each
   caller has a share of them and of their memory, above which a new session ends an idle one of this caller.
 
-Through a store, a session can continue in a later or another process (durable_store.py, handover.py), except for the
-requests in flight of both sides (restoration.py), and tasks without authentication.
+Through a store, a session can continue in a later or another process (durable_store.py, handover.py). It keeps its id,
+principal, revision, capabilities, log level, subscriptions to resources, and events, so its client can resume streams.
+It loses the requests in flight (restoration.py), the server's own requests, and tasks without authentication.
 
 Spec:  basic/transports#session-management (2025-03-26 to 2025-11-25)
 """

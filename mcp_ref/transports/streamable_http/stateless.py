@@ -1,7 +1,9 @@
 """Streamable HTTP of the modern era, on the server: each POST is one request, which needs no session.
 
 Any process behind a load balancer can serve any request, whose headers repeat parts of the body (basic/headers.py). The
-status of the response is 200, even for an error, unless an error of the modern era has another (basic/versioning.py).
+status of the response is 200, even for an error of the method, unless an error of the modern era has another
+(basic/versioning.py). If the client closes the HTTP response, the server MUST cancel the request
+[2026-07-28 basic/transports/streamable-http#cancellation].
 
 Spec:  2026-07-28 basic/transports/streamable-http
 """
@@ -124,7 +126,8 @@ class StatelessExchange:
     async def serve(self, serve_request: ServeStateless, access: Access) -> None:
         """Serve the request and respond, or hold back the response. Cancel the request if the client disconnects.
 
-        Raise HttpRefusal if too many requests are in flight, and AccessRefused if the handler did before sending.
+        Raise HttpRefusal if too many requests are in flight, and AccessRefused if the handler refused the access before
+        anything was sent.
         """
         self._in_flight.add(self, access.caller)
         self._exchange.forget_body()  # the caller's share counts the message now

@@ -4,7 +4,8 @@
                                                         | events: notifications, then the response
     notifications/cancelled -> the client closes the HTTP response, and sends no message
 
-If the connection breaks, the response is lost, but `Client` repeats some requests (client/requests.py).
+If the connection breaks, the response is lost. A client that repeats the request MUST give it a new id
+[2026-07-28 changelog#major-changes].
 
 Spec:  2026-07-28 basic/transports/streamable-http
 Used by: client.py, which knows the legacy era too
@@ -128,7 +129,10 @@ def suggests_legacy_era(status: int) -> bool:
 
 
 def _error_for(request: Request, status: int, error: ErrorResponse) -> ErrorResponse | None:
-    """Return the error with the request's id, or None if it belongs to another request, or (a probe) shows no era."""
+    """Return the error with the request's id, or None if it has the id of another request.
+
+    Return None too if it is an error of `server/discover` that does not show which revisions the server supports.
+    """
     if error.id is not None and error.id != request.id:
         return None
     refused = status >= 300 and not suggests_legacy_era(status) and error.error.code not in MODERN_ERROR_CODES

@@ -358,7 +358,11 @@ async def test_tool_with_scopes_is_403_with_all_scopes_of_the_operation(make_cal
 
 async def test_token_without_the_scope_of_all_requests_is_403_although_no_tool_has_scopes() -> None:
     tokens, server = Tokens(), Server("s")
-    server.tool("t")(_handler)
+
+    @server.tool()
+    async def t() -> str:
+        return "done"
+
     tokens.grant("other", "notes:other")
     async with served_over_http(server, authorization=protection(tokens, "notes:read")) as web:
         reply = await bearer(web, "other").post(modern_call("t"))
