@@ -1,4 +1,4 @@
-"""Messages between two revisions: what a bridge converts, leaves out and refuses."""
+"""The conversion of messages between two revisions by a bridge, with its losses and refusals."""
 
 from __future__ import annotations
 
