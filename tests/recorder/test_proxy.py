@@ -186,6 +186,15 @@ RESPONSES = (
 )
 
 
+def test_http_stream_records_nothing_after_a_change_to_another_protocol() -> None:
+    stream = HttpStream(1, iter([1]))
+    events = [*stream.receive(0.0, "client", b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n")]
+    for data in (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n", b"\x81\x00"):
+        events += stream.receive(0.0, "server", data)
+    because = "the rest of connection 1 is not recorded: it changed to another protocol"
+    assert events[2:] == [Gap(1, 0, because)] and isinstance(events[1], HttpResponse)
+
+
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_http_stream_reads_pieces_of_any_size(size: int) -> None:
     stream = HttpStream(1, iter(range(1, 9)))
