@@ -41,12 +41,12 @@ def _form(exchange: Exchange) -> dict[str, list[str]]:
 
 def _authorization_request(exchange: Exchange) -> dict[str, list[str]]:
     """Return the query of an authorization request, or {} for another request."""
-    query = {} if exchange.is_endpoint or exchange.method != "GET" else _query(exchange)
+    query = {} if exchange.is_at_endpoint or exchange.method != "GET" else _query(exchange)
     return query if query.get("response_type") == ["code"] else {}
 
 
 def _grant(exchange: Exchange) -> str:
-    if exchange.is_endpoint or exchange.method != "POST":
+    if exchange.is_at_endpoint or exchange.method != "POST":
         return ""
     return _form(exchange).get("grant_type", [""])[0]
 
@@ -239,7 +239,7 @@ def redirect_uri(exchange: Exchange) -> Verdict:
 
 def _registration(exchange: Exchange) -> Object | None:
     """Return the client metadata in a request of dynamic client registration, or None for another request."""
-    if exchange.is_endpoint or exchange.method != "POST" or b'"redirect_uris"' not in exchange.body:
+    if exchange.is_at_endpoint or exchange.method != "POST" or b'"redirect_uris"' not in exchange.body:
         return None
     return _json_object(exchange.body)
 

@@ -1,8 +1,8 @@
 """HTTP exchanges: find the dialogue of each request, and judge heads, bodies and events as they come.
 
-A dialogue is a session, which a header names in Streamable HTTP of the legacy era. All requests without a session are
-one dialogue, and all stateless requests of the modern era another one; both can mix several clients. HTTP+SSE ties its
-POST requests to a stream by the URL that the stream's first event names.
+Each session of the legacy era is a dialogue; in Streamable HTTP, a header names it. The requests without a session
+share one dialogue, and the stateless requests of the modern era another, so both can mix several clients. In HTTP+SSE,
+the first event of a stream names the URL of the POST requests that belong to it.
 
 Used by: conversation.py
 Below: reader.py
@@ -63,22 +63,18 @@ class Exchanges:
             number, event.method, event.target, Headers(event.headers), unknown_dialogue, body, event.content.is_whole,
             event.masked, at=event.at, connection=event.connection,
         )  # fmt: skip
-        exchange.is_endpoint = self._is_endpoint(exchange)
+        exchange.is_at_endpoint = self._is_at_endpoint(exchange)
         exchange.dialogue = self._dialogue_of(exchange)
-        exchange.revision = (
-            exchange.dialogue.revision or find_revision(exchange.header(VERSION_HEADER)) or self._named_revision
-        )
-        if not exchange.is_endpoint:  # most requests of authorization name no revision
-            exchange.revision = exchange.revision or self._latest_revision
+        exchange.revision = self._revision_of(exchange)
         exchange.resumes = exchange.dialogue.stream_of(exchange.header("last-event-id"))
         self.open[event.number] = exchange
-        if exchange.is_endpoint and event.method == "POST" and body:
+        if exchange.is_at_endpoint and event.method == "POST" and body:
             exchange.messages = self._reader.read(Source(event, number, "client", exchange.dialogue, exchange))
             if exchange.requests and exchange.requests[0].revision is not None:
                 exchange.revision = exchange.requests[0].revision
         self._latest_revision = exchange.revision or self._latest_revision
         self._judge("exchange", exchange, number)
-        if exchange.is_endpoint and "authorization" in exchange.headers:
+        if exchange.is_at_endpoint and "authorization" in exchange.headers:
             exchange.dialogue.is_authorized = True
         if event.method == "DELETE":
             exchange.dialogue.is_leaving = True
@@ -109,7 +105,7 @@ class Exchanges:
         # a proxy or an authorization layer refuses requests with JSON of its own, which is not a message
         is_message = exchange.is_success or b'"jsonrpc"' in event.content.data
         is_json = exchange.response_headers.media_type == "application/json" and event.content.size > 0
-        if exchange.is_endpoint and exchange.dialogue.transport == "http" and is_json and is_message:
+        if exchange.is_at_endpoint and exchange.dialogue.transport == "http" and is_json and is_message:
             exchange.responses += self._reader.read(Source(event, number, "server", exchange.dialogue, exchange))
             exchange.response_count += _responses_in(exchange.responses)
 
@@ -122,10 +118,10 @@ class Exchanges:
         messages: list[Message] = []
         if event.type == "endpoint" and exchange.events == 1:
             self._begin_sse(exchange, event.content)
-        elif event.type == "message" and event.content.size and exchange.is_endpoint:
+        elif event.type == "message" and event.content.size and exchange.is_at_endpoint:
             messages = self._reader.read(Source(event, number, "server", exchange.dialogue, exchange))
         stream_event = StreamEvent(number, exchange, event.id, not event.content.size, messages)
-        if exchange.is_endpoint:
+        if exchange.is_at_endpoint:
             revision = exchange.revision or exchange.dialogue.known_revision
             self._findings.judge("event", stream_event, "", revision, "server", number)
         exchange.response_count += _responses_in(messages)
@@ -147,7 +143,7 @@ class Exchanges:
             exchange.messages, exchange.responses = [], []
 
     def lose(self) -> None:
-        """Forget all that lost events could contradict."""
+        """Forget everything that may no longer be true, because events were lost."""
         self.open.clear()
         self._has_lost_events = True
         for name, dialogue in self.dialogues.items():
@@ -160,7 +156,7 @@ class Exchanges:
         side: Side = "client" if on == "exchange" else "server"
         self._findings.judge(on, exchange, exchange.method, revision, side, number)
 
-    def _is_endpoint(self, exchange: Exchange) -> bool:
+    def _is_at_endpoint(self, exchange: Exchange) -> bool:
         """Return True for a request to the MCP server. If its URL is unknown, the body and headers decide."""
         path = url_parts(exchange.target).path
         if "/.well-known/" in path:
@@ -174,33 +170,43 @@ class Exchanges:
         is_stream = exchange.method == "GET" and "text/event-stream" in (exchange.header("accept") or "")
         return is_stream or (exchange.method == "DELETE" and SESSION_HEADER in exchange.headers)
 
+    def _revision_of(self, exchange: Exchange) -> Revision | None:
+        """Return the revision of a request. Messages in its body can name another one later."""
+        named = exchange.dialogue.revision or find_revision(exchange.header(VERSION_HEADER)) or self._named_revision
+        if named is None and not exchange.is_at_endpoint:
+            return self._latest_revision  # most requests of authorization name no revision
+        return named
+
     def _dialogue_of(self, exchange: Exchange) -> Dialogue:
         """Return the dialogue of a request. Requests of unknown clients share a dialogue."""
         if exchange.target in self.dialogues:
             return self.dialogues[exchange.target]
         session = exchange.header(SESSION_HEADER)
         if session is None and "session" in url_parts(exchange.target).query.lower():
-            # a URL for messages in HTTP+SSE, whose event with this URL is not in the recording
+            # a POST of HTTP+SSE, but the event that named its URL is not in the recording
             dialogue = self.dialogues[exchange.target] = Dialogue("sse", self._named_revision)
             return dialogue
-        version = find_revision(exchange.header(VERSION_HEADER))
-        if version is not None:
-            is_modern = version.era == "modern"
-        else:
-            is_modern = session not in self.dialogues and PROTOCOL_VERSION.encode() in exchange.body
-        if is_modern:
+        if self._is_stateless(exchange):
             dialogue = self._dialogue_named(_MODERN)
             dialogue.is_shared = True
             return dialogue
         if opens_session(exchange.body):
             return Dialogue("http", self._named_revision, is_whole=True)
         if session is None and not self._has_sessionless_clients:
-            exchange.other_session = self._latest_session
+            exchange.other_session = self._latest_session  # rules ask why this request has no session id
         dialogue = self._dialogue_named(session or _SESSIONLESS)
         dialogue.session = session
         if session is None and dialogue.initialize is None:
             dialogue.is_shared = True
         return dialogue
+
+    def _is_stateless(self, exchange: Exchange) -> bool:
+        """Return True for a modern request. The version header decides; without a valid one, the body does."""
+        version = find_revision(exchange.header(VERSION_HEADER))
+        if version is not None:
+            return version.era == "modern"
+        has_known_session = exchange.header(SESSION_HEADER) in self.dialogues
+        return not has_known_session and PROTOCOL_VERSION.encode() in exchange.body
 
     def _dialogue_named(self, name: str) -> Dialogue:
         dialogue = self.dialogues.get(name)
@@ -227,7 +233,7 @@ class Exchanges:
         except ValueError:
             return  # the event does not name a URL
         exchange.dialogue = Dialogue("sse", self._named_revision, is_whole=True)
-        exchange.is_endpoint = True
+        exchange.is_at_endpoint = True
         self.dialogues[f"{url.path}?{url.query}" if url.query else url.path] = exchange.dialogue
 
 

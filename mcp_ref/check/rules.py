@@ -79,7 +79,7 @@ NEEDS: Final[dict[str, Callable[[Any], bool]]] = {
     # the request of the response is known, with its params
     "call": lambda message: message.call is not None and message.call.is_known,
     # the exchange is with the MCP server, and not with an authorization server
-    "endpoint": lambda exchange: exchange.is_endpoint,
+    "endpoint": lambda exchange: exchange.is_at_endpoint,
     # the exchange is a POST, GET or DELETE of Streamable HTTP
     "mcp": lambda exchange: exchange.is_mcp,
 }

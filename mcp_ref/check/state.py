@@ -388,7 +388,7 @@ class Exchange:
     """A session of another client, which shows that the server gives out session ids. Only set for a request that has
     no session id."""
     revision: Revision | None = None
-    is_endpoint: bool = True
+    is_at_endpoint: bool = True
     """False for exchanges that are not at the MCP endpoint, such as those of authorization."""
 
     def header(self, name: str) -> str | None:
@@ -400,7 +400,7 @@ class Exchange:
     def is_mcp(self) -> bool:
         """True for Streamable HTTP. Browsers and proxies send OPTIONS and HEAD for themselves."""
         is_ours = self.method in ("POST", "GET", "DELETE")
-        return is_ours and self.is_endpoint and self.dialogue.transport == "http"
+        return is_ours and self.is_at_endpoint and self.dialogue.transport == "http"
 
     @property
     def is_stream(self) -> bool:
