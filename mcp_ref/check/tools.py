@@ -38,8 +38,8 @@ def validator_of(tool: Tool, member: str) -> Validator | None:
     """Return the validator of a tool's schema, or None if it is missing or cannot be compiled."""
     if member not in tool.validators:
         schema = tool.definition.get(member)
-        found = _compile(json.dumps(schema)) if isinstance(schema, dict) else None
-        tool.validators[member] = found if isinstance(found, Validator) else None
+        outcome = _compile(json.dumps(schema)) if isinstance(schema, dict) else None
+        tool.validators[member] = outcome if isinstance(outcome, Validator) else None
     return tool.validators[member]
 
 
@@ -62,9 +62,9 @@ def legal_schemas(message: Message) -> Verdict:
     """The schemas of a tool are legal JSON Schema."""
     for name, tool in _definitions(message):
         for member in ("inputSchema", "outputSchema"):
-            found = _compile(json.dumps(tool[member])) if isinstance(tool.get(member), dict) else None
-            if isinstance(found, str):
-                return Fault(f"the {member} of tool {quoted(name)} is not legal: {found}", key=name)
+            outcome = _compile(json.dumps(tool[member])) if isinstance(tool.get(member), dict) else None
+            if isinstance(outcome, str):
+                return Fault(f"the {member} of tool {quoted(name)} is not legal: {outcome}", key=name)
     return None
 
 
@@ -111,7 +111,8 @@ def stable_order(message: Message) -> Verdict:
     before, now = list(message.dialogue.tools), [name for name, _ in _definitions(message)]
     if before == now or sorted(before) != sorted(now):
         return None
-    return Fault(f"{len(now)} tools come in another order than before", (message.dialogue.tools[now[0]].event,))
+    earlier_list = message.dialogue.tools[now[0]].event
+    return Fault(f"{len(now)} tools come in another order than before", (earlier_list,))
 
 
 @rule(MUST, f"{_PAGE}#output-schema-1", "result", methods="tools/call", needs="unmasked", since=R2025_06_18)
@@ -120,17 +121,20 @@ def structured_content_fits(message: Message) -> Verdict:
     tool, value = tool_of(message), message.value
     if tool is None or not isinstance(value, CallToolResult) or value.is_error:
         return None
+    fault = ""
     if value.has_structured_content:
         fault = _instance_fault(tool, "outputSchema", value.structured_content)
-    else:
-        fault = "it has no structuredContent" if validator_of(tool, "outputSchema") is not None else ""
+    elif validator_of(tool, "outputSchema") is not None:
+        fault = "it has no structuredContent"
+    if not fault:
+        return None
     name = str(tool.definition.get("name"))
     text = f"the result of tool {quoted(name)} does not fit its outputSchema: {fault}"
-    return Fault(text[:500], (tool.event,), key=name) if fault else None
+    return Fault(text[:500], (tool.event,), key=name)
 
 
 def _instance_fault(tool: Tool, member: str, instance: JSON) -> str:
-    """Return the errors of a value, or "" if it fits a tool's schema, or if its validation exceeds a limit of ours."""
+    """Return the errors of a value; "" if it fits a tool's schema, or cannot be validated within our limits."""
     validator = validator_of(tool, member)
     errors = validator.errors(instance) if validator is not None else []
     return "" if any(error.keyword == "limits" for error in errors) else "; ".join(map(str, errors))
@@ -161,9 +165,10 @@ def arguments_fit(message: Message) -> Verdict:
 @rule(SHOULD, f"{_PAGE}#embedded-resources-1", "result", methods="tools/call", since=R2025_06_18)
 def embedded_resources(message: Message) -> Verdict:
     """A server whose tools embed resources declares resources."""
-    has_one = any(block.get("type") == "resource" for block in objects(message.body.get("content")))
-    is_declared = message.sender.declares("resources") is not False
-    return "a tool embeds a resource, but the server did not declare resources" if has_one and not is_declared else None
+    if message.sender.declares("resources") is not False:
+        return None
+    embeds_one = any(block.get("type") == "resource" for block in objects(message.body.get("content")))
+    return "a tool embeds a resource, but the server did not declare resources" if embeds_one else None
 
 
 @rule(MUST, f"{_PAGE}#capabilities-2", "error", methods="tools/list prompts/list resources/list", needs="unshared")
