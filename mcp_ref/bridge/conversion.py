@@ -38,7 +38,7 @@ MAX_ERROR_TEXT: Final = 2000
 """Maximum length of the text of an error that is passed on, in characters."""
 
 _BLOCK_TYPES: Final = frozenset({"text", "image", "audio", "resource", "resource_link", "tool_use", "tool_result"})
-_ROWS: Final = {row.name: row for row in METHODS}
+_METHODS_BY_NAME: Final = {method.name: method for method in METHODS}
 _NOT_FOUND: Final = frozenset({-32001, -32002})
 
 
@@ -58,11 +58,13 @@ class Losses:
 
 
 def params_type(method: str) -> type:
-    return load_type(_ROWS[method].params)
+    return load_type(_METHODS_BY_NAME[method].params)
 
 
 def result_type(method: str) -> type:
-    return load_type(_ROWS[method].result or "")
+    path = _METHODS_BY_NAME[method].result
+    assert path is not None, f"{method} is a notification"
+    return load_type(path)
 
 
 def converted(wire: Object, cls: type, source: Revision, target: Revision, losses: Losses) -> Object:
@@ -78,7 +80,8 @@ def converted(wire: Object, cls: type, source: Revision, target: Revision, losse
     except ShapeError:  # can be a content block of an unknown type
         value = codec.decode(cls, cast(Object, _with_known_blocks(wire)))
     if isinstance(value, CacheableResult) and source.era != target.era:
-        value.ttl_ms, value.cache_scope = 0, "private"  # only the modern era has these, so do not cache
+        # only the modern era has these hints: a legacy server's have no meaning, and a legacy client misses nothing
+        value.ttl_ms, value.cache_scope = 0, "private"
     for kind in lost_members(value, source, target):
         losses.add(f"{kind} is not in {target}")
     encoded = without_hop_meta(codec_for(target).encode(value))
@@ -95,11 +98,11 @@ def lost_fields(cls: type, source: Revision, target: Revision) -> dict[str, str]
 
 
 def _lost_fields(cls: type, source: Revision, target: Revision, seen: set[type]) -> dict[str, str]:
-    of_class: Availability = getattr(cls, "availability", Availability())
-    if cls in seen or not of_class.covers(source):
+    availability: Availability = getattr(cls, "availability", Availability())
+    if cls in seen or not availability.covers(source):
         return {}
-    if not of_class.covers(target):
-        return {cls.__name__: f"{source} -> {target}: {'as text' if of_class.fallback else 'refused'}"}
+    if not availability.covers(target):
+        return {cls.__name__: f"{source} -> {target}: {'as text' if availability.fallback else 'refused'}"}
     seen.add(cls)
     lost: dict[str, str] = {}
     for member in members_of(cls):
@@ -126,11 +129,12 @@ def lost_members(value: object, source: Revision, target: Revision) -> Iterator[
     if isinstance(value, list):
         for item in value:
             yield from lost_members(item, source, target)
+        return
     cls: type = type(value)
     if not dataclasses.is_dataclass(value) or not lost_fields(cls, source, target):
         return
-    of_class: Availability = getattr(cls, "availability", Availability())
-    if not of_class.covers(target):
+    availability: Availability = getattr(cls, "availability", Availability())
+    if not availability.covers(target):
         yield cls.__name__
         return
     for member in members_of(cls):
