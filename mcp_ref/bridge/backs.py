@@ -1,21 +1,22 @@
 """The clients of a bridge towards one server.
 
-A legacy server keeps state for each session, and decides by the capabilities in `initialize`. So the key of a client
-decides which callers can use it:
+A legacy server keeps state for each session, and decides by the capabilities in `initialize`. So a client serves only
+callers with one key, which says what they have in common:
 
     caller                          legacy server                             modern server
     a legacy session                its own client, for its life              one for each principal
     a modern request                a pool for each principal and set of      one for each principal
                                     client capabilities
 
-A legacy server's request does not say to which call it belongs. So a client of a pool serves one call at a time, if the
-caller has declared a capability, which the server could use: the client is *leased*. A held call keeps its client, but
-not its place in the pool, because a user can take minutes. Over Streamable HTTP, a request arrives on the stream of its
-call, but the lease holds there too, because a server can use the GET stream instead.
+A legacy server's request does not say to which call it belongs. So if the caller has declared a capability, which lets
+the server send requests, a client of a pool serves one call at a time: it is *leased*. A call that is held for its user
+keeps its client, but not its place in the pool, because that can take minutes. Over Streamable HTTP, a request arrives
+on the stream of its call, but the lease holds there too, because the GET stream is open to it too.
 
 Callers with different keys share no client, because a shared session would send the messages of one user to others.
-Every key has the principal, and the credentials for the server come from the bridge's own configuration, never from the
-caller. The client of a session introduces itself by the name of the session's client, any other by the bridge's name.
+Every key belongs to one principal, and the credentials for the server come from the bridge's own configuration, never
+from the caller. In its handshake, the client of a session gives the name of the client in front; others give the
+bridge's.
 
 Threats:
     bridge-shared-session: the messages of another user; a client; uses the same ids and tokens; each principal has its
@@ -113,10 +114,10 @@ class BackServer(ServerNotes):
         super().__init__(hosted)
         self.is_modern: bool | None = None
         """True if the server speaks the modern era; None until the first client has connected."""
-        self.facts: BackClient | None = None
-        """The latest client, which knows the server's name, capabilities and instructions; None before the first."""
-        self.on_facts: Callable[[], None] = lambda: None
-        """Called when `facts` has changed."""
+        self.latest_client: BackClient | None = None
+        """The client that connected last. It knows the server's name, capabilities and instructions."""
+        self.on_connected: Callable[[], None] = lambda: None
+        """Called when `latest_client` has changed."""
         self.on_list_changed: Callable[[str], None] = lambda kind: None
         """Called with "tools", "prompts" or "resources" when a list of the server has changed."""
         self.clients: list[BackClient] = []
@@ -155,7 +156,7 @@ class BackServer(ServerNotes):
 
     @contextlib.asynccontextmanager
     async def leased(self, caller: Caller, call: Call) -> AsyncIterator[BackClient]:
-        """Return a context manager with a client of a pool. If the caller has capabilities, no other call uses it.
+        """Return a context manager with a client of a pool, for this call alone if the caller has capabilities.
 
         Raise ProtocolError if the pool stays full, or if the server cannot be started.
         """
@@ -168,10 +169,10 @@ class BackServer(ServerNotes):
                 await slots.acquire()
         except TimeoutError:
             raise ProtocolError(INTERNAL_ERROR, f"{self.name}: all clients are in use; try again later") from None
-        with contextlib.ExitStack() as slot:
+        with contextlib.ExitStack() as slot:  # it releases the slot once: as soon as the call is held, or at the end
             slot.callback(slots.release)
             if self._max_clients > 1:  # a limit of one holds also while a call waits for its user
-                call.on_held = slot.close  # releases the slot only once
+                call.on_held = slot.close
             pool = (each for each in self.clients if each.key == caller.key)
             unleased = (each for each in pool if each.is_open and not each.is_leased)
             client = next(unleased, None) or await self._connect(caller)
@@ -205,13 +206,13 @@ class BackServer(ServerNotes):
         finally:
             if not client.is_open:
                 self._forget(client)
-        self.is_modern, self.facts = client.is_modern, client
+        self.is_modern, self.latest_client = client.is_modern, client
         self._failures.pop(None, None)
         client.key = self._key(caller)
         self._shared[client.key] = client
         if client.is_modern:
             client.caller = replace(caller, session=None)  # all sessions of the principal share it
-        self.on_facts()
+        self.on_connected()
         connected_at = time.monotonic()
         client.session.ended.add_done_callback(lambda _: self._note_end(client, time.monotonic() - connected_at))
         if client.caller.session is not None:
@@ -242,13 +243,13 @@ class BackServer(ServerNotes):
         limit = MAX_SESSION_CLIENTS if is_of_session else MAX_CLIENTS
         counted = [each for each in self.clients if (each.caller.session is not None) == is_of_session]
         of_principal = [each for each in counted if each.caller.principal == caller.principal]
-        if caller.principal is not None and len(of_principal) >= limit // 2:
-            counted = of_principal
-        elif len(counted) < limit:
+        has_full_share = caller.principal is not None and len(of_principal) >= limit // 2
+        if not has_full_share and len(counted) < limit:
             return
-        unused = next((each for each in counted if each.is_unused), None)
+        candidates = of_principal if has_full_share else counted
+        unused = next((each for each in candidates if each.is_unused), None)
         if unused is None:
-            raise ProtocolError(INTERNAL_ERROR, f"{self.name} has {len(counted)} clients in use; try again later")
+            raise ProtocolError(INTERNAL_ERROR, f"{self.name} has {len(candidates)} clients in use; try again later")
         self.discard(unused)
 
     def _note_end(self, client: BackClient, seconds: float) -> None:
@@ -266,7 +267,7 @@ class BackServer(ServerNotes):
         self.discard(client)
 
     def _count_failure(self, key: Hashable, without_pause: int) -> None:
-        """Let the callers with a key wait before the next start. The first `without_pause` failures have none."""
+        """Make the callers with a key wait before the next start, except after the first `without_pause` failures."""
         if len(self._failures) >= MAX_COUNTED_KEYS:
             self._failures.clear()
         count = self._failures[key].number + 1 if key in self._failures else 1

@@ -67,7 +67,7 @@ class Bridge(HostOptions):
     A call that a client wants as a task becomes a task of the server if both sides speak one revision, and otherwise a
     task of the bridge itself (tasks.py).
 
-    `server` is the front. The policy is that of a host: consent to the start of a file's servers, allowed tools, the
+    `server` is the front. The policy is that of a host: consent to the start of servers from a file, allowed tools, the
     credentials for a server, the budgets of calls (`calls` and `calls_per_minute`), and the audit log, with a line for
     each call. The person in front approves the calls, so `approve` decides only about starts, and the bridge makes
     sure that this person sees the name of the server. Sampling, elicitation and roots are those of the client in front.
@@ -77,7 +77,7 @@ class Bridge(HostOptions):
         revisions: The revisions of the front. Default: all.
         back_revisions: The revisions to speak with the servers. Default: all.
         prefix: True to put the server's name into names and URIs even if there is only one server.
-        hold: False to refuse the input requests of a legacy server to a modern client.
+        hold: False to refuse a legacy server's input requests, instead of holding the call for a modern client's user.
         replay: The tools to run again from their start after an input request, by the names that clients see.
         clients: Maximum number of connections to a legacy server for one principal and set of capabilities.
         state_key: As for `Server`: processes that serve the same clients need the same key.
@@ -97,7 +97,7 @@ class Bridge(HostOptions):
         configs = [config for config in read_servers(self.servers).servers if not config.is_disabled]
         if not configs:
             raise ValueError("a bridge needs at least one server")
-        front = sorted_revisions(REVISIONS if self.revisions is None else self.revisions)
+        front_revisions = sorted_revisions(REVISIONS if self.revisions is None else self.revisions)
         info = self.info or Implementation("mcp_ref bridge", __version__)
         policy = Policy(self)
         account = Account(policy)
@@ -108,10 +108,10 @@ class Bridge(HostOptions):
         self.state_key = checked_key(self.state_key)
         names = Namespace(self.backs, is_plain=len(configs) == 1 and not self.prefix)
         self.relay = Relay(self.backs, names, HeldCalls(self.state_key), self.hold, frozenset(self.replay))
-        self.server = Server(info.name, info.version, revisions=front)
+        self.server = Server(info.name, info.version, revisions=front_revisions)
         """The front. Use its methods to serve, such as `run` and `serve_http`."""
         server_options = ServerOptions(state_key=self.state_key)
-        self.server.catalog = FrontCatalog(self.relay, info, front, server_options, self.close)
+        self.server.catalog = FrontCatalog(self.relay, info, front_revisions, server_options, self.close)
 
     def __repr__(self) -> str:
         return f"<Bridge to {', '.join(self.backs)}>"
@@ -125,7 +125,7 @@ class Bridge(HostOptions):
         held_calls = len(self.relay.held.calls)
         return [
             BridgeStatus(
-                name, back.facts.revision.name if back.facts is not None else None,
+                name, back.latest_client.revision.name if back.latest_client is not None else None,
                 sum(client.is_open for client in back.clients), back.starts, held_calls,
                 {**back.losses.counts}, back.last_error,
             )

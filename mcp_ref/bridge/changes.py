@@ -182,7 +182,8 @@ class Changes:
     def _refusal(self, error: BaseException, server: BackServer, uri: str, context: RequestContext) -> BaseException:
         """Return the exception for a client whose subscription has failed."""
         if isinstance(error, ProtocolError):
-            source = server.facts.revision if server.facts is not None else context.revision
+            client = server.latest_client
+            source = client.revision if client is not None else context.revision
             return convert_error(error, "resources/read", source, context.revision)
         if not isinstance(error, McpError):
             return error

@@ -68,7 +68,7 @@ class FrontCatalog(Catalog):
         self.custom_methods = RelayedMethods(NATIVE, relay.serve, lambda method, params: None)
         self.middleware.append(self._wrap)
         for server in relay.servers.values():
-            server.on_facts = self._note_facts
+            server.on_connected = self._describe_servers
 
     @cached_property
     def tools(self) -> Tools:
@@ -88,10 +88,11 @@ class FrontCatalog(Catalog):
         """Return the capabilities that at least one server behind the bridge has."""
         merged = ServerCapabilities()
         for server in self._relay.servers.values():
-            if server.facts is None:
+            client = server.latest_client
+            if client is None:
                 continue
-            revision = server.facts.revision
-            declared = codec_for(revision).decode(ServerCapabilities, server.facts.server_capabilities)
+            revision = client.revision
+            declared = codec_for(revision).decode(ServerCapabilities, client.server_capabilities)
             if not revision.completions_are_declared and declared.prompts is not None:
                 declared.completions = {}
             self._relay.tasks.declare(declared)
@@ -100,9 +101,10 @@ class FrontCatalog(Catalog):
                     setattr(merged, name, {**(getattr(merged, name) or {}), **value})
         return merged
 
-    def _note_facts(self) -> None:
+    def _describe_servers(self) -> None:
         """Take over the name and the instructions of a single server, or the instructions of all servers."""
-        clients = {name: server.facts for name, server in self._relay.servers.items() if server.facts is not None}
+        latest = {name: server.latest_client for name, server in self._relay.servers.items()}
+        clients = {name: client for name, client in latest.items() if client is not None}
         self.info_as_json.clear()
         if self._relay.names.is_plain:
             for client in clients.values():  # at most one

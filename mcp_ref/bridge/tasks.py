@@ -119,13 +119,13 @@ class BridgeTasks:
 
     def wraps(self, front: Revision) -> bool:
         """Return True if clients of this revision get tasks of the bridge itself. The server must be connected."""
-        facts = self._server.facts if self._server is not None else None
-        if facts is None:
+        client = self._server.latest_client if self._server is not None else None
+        if client is None:
             return False
         if front.tasks_are_core:
-            return facts.is_modern and facts.server_can(EXTENSION_CAPABILITY)
-        is_mixed = front.era == "modern" and facts.revision.tasks_are_core
-        return is_mixed and facts.server_can("tasks.requests.tools.call")
+            return client.is_modern and client.server_can(EXTENSION_CAPABILITY)
+        is_mixed = front.era == "modern" and client.revision.tasks_are_core
+        return is_mixed and client.server_can("tasks.requests.tools.call")
 
     def with_support(self, page: Object, front: Revision) -> Object:
         """Return a page whose tools can all be tasks, because a modern server does not say which of its tools can."""
