@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
 from ..basic.lifecycle import CapabilityError, ClientCapabilities, Implementation
 from ..basic.meta import checked_extensions
 from ..basic.progress import ProgressHandler
+from ..extensions.tasks.types import CreateTaskResult
 from ..features.caching import ResponseCache
 from ..features.task_augmentation import EXTENSION
 from ..lib.fields import check_options
@@ -198,7 +199,9 @@ class Client(ClientRequests):
             InvalidMessage if the data do not fit.
         """
         params = self._tools.params(name, arguments, meta)
-        result = await self._tools.call_tool(params, on_progress, timeout, max_timeout)
+        result = await self._tools.call(params, on_progress, timeout, max_timeout)
+        if isinstance(result, CreateTaskResult):
+            result = await self._tools.task_result(name, result, timeout if max_timeout is None else max_timeout)
         return result if returns is None else self._tools.read(name, result, returns)
 
     async def start_tool(

@@ -116,16 +116,9 @@ class ToolCalls:
         if name is not None and self._checker is not None and self._client.revision.structured_results:
             self._checker.check(name, result)
 
-    async def call_tool(
-        self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
-    ) -> CallToolResult:
-        """Return the result of a tool call. If it becomes a task, wait for that, and cancel it if this wait fails."""
-        response = await self._call(params, on_progress, timeout, max_timeout)
-        if isinstance(response, CallToolResult):
-            return response
-        running = self._running_task(params.name, response)
-        limit = max_timeout if max_timeout is not None else timeout
-        return await result_or_cancel(running, limit, self._cancellations)
+    async def task_result(self, name: str, response: CreateTaskResult, timeout: Seconds) -> CallToolResult:
+        """Return the result of a tool call that has become a task. Cancel the task if this wait fails."""
+        return await result_or_cancel(self._running_task(name, response), timeout, self._cancellations)
 
     @staticmethod
     def read(name: str, result: CallToolResult, returns: type[T]) -> T:
@@ -154,13 +147,13 @@ class ToolCalls:
             # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] we MUST NOT ask for a task that is forbidden
             if self._task_support.get(params.name) in ("optional", "required"):
                 params.task = TaskMetadata(None if ttl is None else round(ttl * 1000))
-        return self._running_task(params.name, await self._call(params, on_progress, timeout, None))
+        return self._running_task(params.name, await self.call(params, on_progress, timeout, None))
 
     async def find_task(self, id: str, timeout: Seconds) -> RunningTask[CallToolResult]:
         task = await self._client.request("tasks/get", TaskRequestParams(id), Task, timeout)
         return self._running_task(None, CreateTaskResult(task))
 
-    async def _call(
+    async def call(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
     ) -> CallToolResponse:
         """Send `tools/call`, a second time if `_update_for_retry` has removed the cause of an error."""
