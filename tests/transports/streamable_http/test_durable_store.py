@@ -82,10 +82,12 @@ async def test_durable_store_saves_each_event_once_and_deletes_with_the_session(
     store.append("s", "a", b"1")
     await store.flush(5.0)
     assert (store.table["s"].initialize, store.table["s"].principal) == (b"{}", "me")
-    store.append("s", "a", b"2")
+    latest = store.append("s", "a", b"2")
     await store.flush(5.0)
     assert store.data("s") == [b"1", b"2"] and store.saved == 2
+    assert store.events_after("s", latest) == []
     store.delete_session("s")
+    assert store.events_after("s", latest) is None
     await store.flush(5.0)
     assert not store.table
 
