@@ -8,9 +8,9 @@ Since an attacker can send such a pattern or text (regular-expression denial of 
   example, `$` does not match before a final newline, and `\\d` matches only 0 to 9.
 - an automaton, if the cost is high or the expression contains `\\p{…}`. Its time is linear in the length of the text.
 
-Lookaround and backreferences have no automaton, and that of `.{9999}` would be too large, so such a pattern always
-needs `re`. `Pattern` refuses it if `re` could need more than MAX_COST steps for a text of 63 characters, and `search`
-refuses a longer text for which `re` could need more than that.
+The automaton supports neither lookaround nor backreferences, and would be too large for `.{9999}`, so such a pattern
+always needs `re`. `Pattern` refuses it if `re` could need more than MAX_COST steps for a text of 63 characters, and
+`search` refuses a longer text for which `re` could need more than that.
 
 Threats:
     pattern-cost: the processor; a peer that chooses a pattern, a text, or both; makes a matcher try every way to divide
@@ -44,8 +44,9 @@ class Pattern:
         parser = Parser(source)
         self._root = parser.parse()
         self._is_anchored = _is_anchored(self._root)
-        self._suits_re, self._suits_automaton = not parser.uses_categories, parser.is_regular
-        self._costs: dict[int, float] = {}  # maximum cost of texts, by the number of bits of their length
+        self._suits_re = not parser.uses_categories
+        self._suits_automaton = parser.is_regular  # until `_make_automaton` finds that it would be too large
+        self._costs: dict[int, float] = {}  # the results of `_cost`, by `bits`
         self._re: re.Pattern[str] | None = None
         self._automaton: Automaton | None = None
         if not self._suits_re or self._cost(4) > MAX_CHEAP_COST:  # for a text of 15 characters
@@ -67,7 +68,7 @@ class Pattern:
                 return automaton.search(text, budget)
             if cost > MAX_COST:
                 raise BudgetExceeded(f"a text of {len(text)} characters is too long for the pattern {self.source}")
-        budget.spend(2 + int(cost) // 64)
+        budget.spend(2 + int(cost) // 64)  # only a part of the cost, which is an upper bound
         compiled = self._re or self._make_re()
         return (compiled.match(text) if self._is_anchored else compiled.search(text)) is not None
 
