@@ -52,13 +52,12 @@ _HARMLESS_NAMES = (  # "token" in them means no secret
     "token_endpoint_auth_method", "token_endpoint_auth_methods_supported",
 )  # fmt: skip
 _SCHEMAS = ("inputSchema", "outputSchema", "requestedSchema")
-"""The members that hold a JSON Schema, which only describes a secret, and contains one at most as an example."""
-_SCHEMAS_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-_SCHEMA_VALUES = ("default", "const", "enum", "examples")
-_NAME_MEMBERS, _VALUE_MEMBERS = (
-    ("name", "key", "header", "field", "id", "parameter"),
-    ("value", "values", "val", "default"),
-)
+"""The members that hold a JSON Schema. It describes secrets, but contains them only under `_VALUE_KEYWORDS`."""
+_TABLE_KEYWORDS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+"""The keywords of JSON Schema that map names to schemas."""
+_VALUE_KEYWORDS = ("default", "const", "enum", "examples")
+_NAME_MEMBERS = ("name", "key", "header", "field", "id", "parameter")
+_VALUE_MEMBERS = ("value", "values", "val", "default")
 """The members that hold name and value in a pair such as `{"name": "Authorization", "value": "Bearer ..."}`."""
 _BEARER = re.compile(r"\b(Bearer|Basic|DPoP)[ \t]+[^\s\"']+", re.IGNORECASE)
 _SEPARATORS = re.compile("[-_. ]+")
@@ -118,7 +117,8 @@ class Tracer:
         now = time.time()
         clock = f"{time.strftime('%H:%M:%S', time.localtime(now))}.{int(now * 1000) % 1000:03d}"
         paint = stream.isatty() if self._color is None else self._color
-        arrow = {"->": "\x1b[32m->\x1b[0m", "<-": "\x1b[36m<-\x1b[0m"}[direction] if paint else direction
+        green_or_cyan = "32" if direction == "->" else "36"
+        arrow = f"\x1b[{green_or_cyan}m{direction}\x1b[0m" if paint else direction
         revision, shown = escape_hidden(self._revision, keep=""), escape_hidden(text, keep="")
         stream.write(f"{clock}  {revision:<10}  {arrow}  {shown}\n")
 
@@ -151,7 +151,7 @@ def redact(value: JSON) -> JSON:
         if _is_secret(name, member) or (names_secret and name.lower() in _VALUE_MEMBERS):
             shown[name] = "***"
         else:
-            shown[name] = _redact_schema(member, False) if name in _SCHEMAS else redact(member)
+            shown[name] = _redact_schema(member, is_secret=False) if name in _SCHEMAS else redact(member)
     return shown
 
 
@@ -197,9 +197,9 @@ def _redact_schema(schema: JSON, is_secret: bool) -> JSON:
 
 
 def _redact_keyword(name: str, member: JSON, is_secret: bool) -> JSON:
-    if name in _SCHEMAS_BY_NAME and isinstance(member, dict):
+    if name in _TABLE_KEYWORDS and isinstance(member, dict):
         return {key: _redact_property(key, schema) for key, schema in member.items()}
-    if _is_secret(name, member) or (is_secret and name in _SCHEMA_VALUES):
+    if _is_secret(name, member) or (is_secret and name in _VALUE_KEYWORDS):
         return "***"
     return _redact_schema(member, is_secret)
 
@@ -271,7 +271,8 @@ class TracedHttpClient:
         **options: Unpack[RequestOptions],
     ) -> AbstractAsyncContextManager[HttpResponse]:  # fmt: skip
         """Make a request. Trace the head now, before the caller traces the message in the body."""
-        path = "/" + url.partition("://")[2].partition("?")[0].partition("/")[2]  # the query may hold a secret
+        url_without_query = url.partition("?")[0]  # the query may hold a secret
+        path = "/" + url_without_query.partition("://")[2].partition("/")[2]
         self._trace.head("->", f"{method} {path}", _shown_headers((headers or {}).items()))
         return self._request(method, url, headers, body, options)
 
