@@ -3,8 +3,8 @@
 A new process that opens the same file can continue the sessions in it, even if the earlier process was killed. When a
 client sends its next request, `SessionTable` handles the stored `initialize` message of the session again.
 
-After a failed write, the empty file FILE-unsaved marks that events are missing; it goes when later writes have saved
-them. If a process finds it at its start, it deletes the stored events, because a replay would have a gap.
+After a failed write, the empty file FILE-unsaved marks that events are missing, until later writes have saved them. A
+process that finds this file when it starts deletes the stored events, because a replay would have a gap.
 
 The file contains session ids and messages, so only its owner can read it. Its size has a bound: the events of live
 sessions take at most `max_bytes`, those of earlier processes as much again, and each session has one `initialize`
@@ -68,7 +68,7 @@ class SqliteEventStore(DurableEventStore):
     """
 
     def __init__(self, path: str, max_session_age: float = MAX_SESSION_AGE, **limits: Unpack[StoreLimits]) -> None:
-        super().__init__(process_number=0, **limits)  # the file has the number, which `_prepare` reads
+        super().__init__(process_number=0, **limits)  # below, `_prepare` reads the true number from the file
         self._path, self._max_session_age = os.path.abspath(path), max_session_age
         self._lock = threading.Lock()  # so that `close` waits for the thread
         self._unsaved_path = f"{self._path}-unsaved"
@@ -82,7 +82,8 @@ class SqliteEventStore(DurableEventStore):
             self._path, timeout=OPEN_SECONDS, isolation_level=None, check_same_thread=False
         )
         try:
-            self._number = self._prepare(time.time()) * NUMBERS_PER_PROCESS
+            process_number = self._prepare(time.time())
+            self._number = process_number * NUMBERS_PER_PROCESS
             self._check_file()
             self._database.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
         except BaseException:
@@ -90,7 +91,8 @@ class SqliteEventStore(DurableEventStore):
             raise
 
     def _prepare(self, now: float) -> int:
-        """Create the tables, delete old sessions and events, and return the number of earlier processes."""
+        """Create the tables, delete old sessions and events, and return the number of this process (1 is the first)."""
+        # `opening` is the `initialize` message, and `kept` the requests that a later process must handle again.
         self._database.executescript(
             """
             PRAGMA journal_mode = WAL;
@@ -162,7 +164,7 @@ class SqliteEventStore(DurableEventStore):
                 run("DELETE FROM events WHERE session = ? AND number < ?", (change.session, change.first_number))
                 self._database.executemany(
                     "INSERT OR REPLACE INTO events (session, time, stream, number, data) VALUES (?, ?, ?, ?, ?)",
-                    ((change.session, *event) for event in change.events),
+                    ((change.session, *event) for event in change.events),  # in the order of `StoredEvent`
                 )
 
     def _check_file(self) -> None:
