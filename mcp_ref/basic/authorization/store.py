@@ -2,7 +2,7 @@
 
     client|<issuer>            a registration: client id, perhaps a secret
     grant|<MCP server's URL>   the tokens, their issuer, and all that a refresh needs
-    issuer|<client id>         the only issuer that gets the credentials of a client without a user
+    issuer|<client id>         the only issuer to which a program without a user sends its credentials
 
 A program that keeps them need not ask its user to sign in at each start. But a refresh token works for months, during
 which a thief of the file would have the user's rights, so clients MUST store tokens securely.
@@ -60,7 +60,7 @@ _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)  # because a link could lead to a
 
 
 class MemoryStore:
-    """A store that ends with the program, and the interface of all stores, whose values are secrets.
+    """A store in memory, which ends with the program, and the base class of all stores. The values are secrets.
 
     Args of methods:
         key: The name of a value, such as "client|https://auth.example".
@@ -92,9 +92,10 @@ class MemoryStore:
 
 def default_path() -> Path:
     """Return the path of the default file: in XDG_STATE_HOME, on Windows in LOCALAPPDATA."""
-    variable, *folders = ("LOCALAPPDATA", "AppData", "Local") if _IS_WINDOWS else ("XDG_STATE_HOME", ".local", "state")
-    home = os.environ.get(variable)
-    return (Path(home) if home else Path.home().joinpath(*folders)) / "mcp_ref" / "credentials.json"
+    variable, default = ("LOCALAPPDATA", "AppData/Local") if _IS_WINDOWS else ("XDG_STATE_HOME", ".local/state")
+    named = os.environ.get(variable)
+    folder = Path(named) if named else Path.home() / default
+    return folder / "mcp_ref" / "credentials.json"
 
 
 class FileStore(MemoryStore):
@@ -154,8 +155,8 @@ class FileStore(MemoryStore):
     def _check_folder(self) -> None:
         """Raise AuthorizationError if another user could replace the file. In a sticky folder, nobody else can."""
         status = os.stat(self.path.parent)
-        is_open = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
-        if not _IS_WINDOWS and (is_open or status.st_uid not in (0, os.geteuid())):
+        anyone_can_replace = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
+        if not _IS_WINDOWS and (anyone_can_replace or status.st_uid not in (0, os.geteuid())):
             raise AuthorizationError(f"{self.path} is not used: other users can replace it; choose a private folder")
 
     def _read(self) -> Object:
@@ -179,10 +180,12 @@ class FileStore(MemoryStore):
         finally:
             os.close(handle)
         content = None
-        with contextlib.suppress(ValueError):  # the exception contains a part of the file
-            content = parse_json(data) if len(data) <= MAX_FILE else None
-        match content:
-            case {"version": version, "values": dict(values)} if version == _VERSION:
+        with contextlib.suppress(ValueError):  # its text quotes the file, so it must not be the cause of the refusal
+            if len(data) <= MAX_FILE:
+                content = parse_json(data)
+        if isinstance(content, dict) and content.get("version") == _VERSION:
+            values = content.get("values")
+            if isinstance(values, dict):
                 return values
         raise self._refusal(f"it is not a credentials file of version {_VERSION}")
 
