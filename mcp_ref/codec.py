@@ -50,7 +50,7 @@ class ShapeError(ValueError):
         return f"{self.path or 'value'}: expected {self.expected}, got {_describe_value(self.got)}"
 
 
-_MISSING: typing.Final = "\0missing"
+_MISSING: typing.Final = "\0missing"  # stands for an absent member as `ShapeError.got`, which must be JSON
 
 
 def _describe_value(value: JSON) -> str:
@@ -76,7 +76,7 @@ class Codec:
     def encode(self, value: object) -> Object:
         """Return the JSON object of a dataclass.
 
-        Raise TypeError for a field of the wrong type, and NotInRevision for one that the revision lacks and refuses.
+        Raise TypeError for a field of the wrong type. Raise NotInRevision if the revision lacks one that must be sent.
         """
         cls = type(value)
         write = self._writers.get(cls) or self._class_writer(cls)
@@ -93,13 +93,13 @@ class Codec:
         if availability is not None and not availability.covers(revision):
             fallback = availability.fallback
 
-            def write_other(value: object) -> Object:
+            def write_fallback(value: object) -> Object:
                 if fallback is None:
                     raise NotInRevision(f"{cls.__name__} does not exist in revision {revision}")
                 return self.encode(fallback(value))
 
-            self._writers[cls] = write_other
-            return write_other
+            self._writers[cls] = write_fallback
+            return write_fallback
 
         # attribute, JSON name, writer, value that is not written, default, types that need no check, annotation
         plan: list[tuple[str, str, _Write | None, object, object, tuple[object, ...], object]] = []
@@ -121,6 +121,7 @@ class Codec:
                 member = getattr(value, attribute)
                 if member is omitted:
                     continue
+                # `fits` is slow, and the default needs no check
                 if member is not default and type(member) not in usual and not fits(hint, member):
                     raise wrong_type(cls, attribute, member)
                 wire[name] = convert(member) if convert else member
@@ -176,7 +177,7 @@ class Codec:
 
     def _class_reader(self, cls: type) -> _Read:
         revision = self.revision
-        # JSON name -> attribute, reader, type that needs no reader, True if nullable
+        # JSON name -> attribute, reader, type that needs no reader, True if required but nullable
         plan: dict[str, tuple[str, _Read | None, object, bool]] = {}
         required: dict[str, str] = {}  # JSON name -> expected type
         for each in members_of(cls):
@@ -236,7 +237,7 @@ class Codec:
         """Return a reader for a union, which recognizes a class by its members, and other types by the JSON type."""
         objects = [m for m in members if isinstance(m, type) and dataclasses.is_dataclass(m)]
         others = [(_json_kinds(m), self._reader(m)) for m in members if m not in objects]
-        if any(kinds is None for kinds, _ in others):
+        if any(kinds is None for kinds, _ in others):  # this member accepts any JSON value, so the union does too
             return None
         expected = " or ".join(_describe_type(m) for m in members)
 
@@ -256,10 +257,11 @@ codec_for = functools.cache(Codec)
 
 
 def _choose_class(classes: list[type], value: Object, expected: str) -> type:
-    """Return the first class whose constant, or else all of whose required members, are in `value`."""
+    """Return the first class that fits `value`, by its constant or, without one, by its required members."""
     for cls in classes:
         tag, constant, required = _distinguishing_members(cls)
-        if value.get(tag) == constant if tag else required <= value.keys():
+        matches = value.get(tag) == constant if tag else required <= value.keys()
+        if matches:
             return cls
     tag, _, _ = _distinguishing_members(classes[0])
     if tag:  # such as `type`, which then has a wrong value
@@ -284,7 +286,7 @@ class Member(NamedTuple):
     name: str  # in JSON: `mimeType` for the attribute `mime_type`, `_meta` for `meta`
     hint: object  # the type, without the `Availability`
     availability: Availability
-    default: object  # `dataclasses.MISSING` if the field has none, or a factory for it
+    default: object  # `dataclasses.MISSING` if the field has no default, or a factory
     is_optional: bool  # True if there is a default, or a factory for it
     is_constant: bool  # True for a Literal of one value, such as the `type` of a content block
 
@@ -369,7 +371,7 @@ def _read_dict(item: _Read | None, value: JSON) -> object:
 
 
 def _json_kinds(hint: object) -> tuple[type, ...] | None:
-    """Return the types of a field's values in parsed JSON; None if any JSON may stand for its type."""
+    """Return the types of a field's values in parsed JSON; None if the field accepts any JSON value."""
     if hint in _SCALARS:
         return _SCALARS[hint][1]
     origin = get_origin(hint)

@@ -87,7 +87,7 @@ class Session(Channel):
     """One conversation with one peer. `role` is our own role, client or server."""
 
     send_stateless: Callable[[str, Object, SendRequest], Awaitable[Object]] | None = None
-    """On a modern client, the function that sends a request, and again with the input that a result asks for."""
+    """On a modern client, the function that sends a request, and repeats it with the input that a result asks for."""
 
     peer_info: Implementation | None = None
 
@@ -151,7 +151,7 @@ class Session(Channel):
         timeout: float | None, max_timeout: float | None = None, on_progress: ProgressHandler | None = None,
         related: RequestId | None = None, before_send: Callable[[RequestId], None] | None = None,
     ) -> T:  # fmt: skip
-        """Send a request, and return its result as `result`: a dataclass, or a function that chooses one for the JSON.
+        """Send a request, and return its result. `result` is its dataclass, or a function that chooses it by the JSON.
 
         Raise CapabilityError or NotInRevision if the peer cannot serve the request. The other arguments and exceptions
         are those of `Requester.request` (jsonrpc/). The time limits begin again with each request that brings input.
@@ -161,11 +161,11 @@ class Session(Channel):
 
         # Progress restarts the timeout, so a request with a `max_timeout` wants it too.
         wants_progress = on_progress is not None or max_timeout is not None
-        receive = functools.partial(_report_progress, on_progress) if wants_progress else None
+        report = functools.partial(_report_progress, on_progress) if wants_progress else None
 
         def send_once(params: Object) -> Coroutine[object, object, Object]:
             return self.dispatcher.request(
-                method, params, timeout=timeout, max_timeout=max_timeout, on_progress=receive, related=related,
+                method, params, timeout=timeout, max_timeout=max_timeout, on_progress=report, related=related,
                 before_send=before_send)  # fmt: skip
 
         try:
@@ -176,7 +176,8 @@ class Session(Channel):
             self.handle_error_response(error)
             raise
         try:
-            return self.codec.decode(result if isinstance(result, type) else result(wire, self.revision), wire)
+            result_type = result if isinstance(result, type) else result(wire, self.revision)
+            return self.codec.decode(result_type, wire)
         except ShapeError as error:
             raise InvalidMessage(f"the result of {method} has the wrong shape: {error}") from None
 
@@ -186,7 +187,7 @@ class Session(Channel):
             raise NotInRevision(f"{name} does not exist in revision {self.revision}, the revision of this session")
         if method is not None and not self._is_declared(self.peer_capabilities, method):
             raise CapabilityError(f"the {self.peer_role} does not offer {method.capability}, so {name} was not sent")
-        self._sendable = _with_method(self._sendable, name)
+        self._sendable = _with_method(self._sendable, name)  # also custom names, which our program chooses
 
     def handle_error_response(self, error: RemoteError) -> None:
         """Take note of an error response to one of our requests. Only the client does so."""

@@ -132,13 +132,16 @@ class RequestContext:
 
     def shows(self, key: str, scopes_of: Callable[[str], Collection[str]]) -> bool:
         """Return True if a list shows the caller the item with this key, which needs the scopes `scopes_of(key)`."""
-        return self.access is None or not self.access.hides_forbidden or self.access.refusal_for(scopes_of(key)) is None
+        if self.access is None or not self.access.hides_forbidden:
+            return True
+        return self.access.refusal_for(scopes_of(key)) is None
 
     async def run_in_worker(self, function: Callable[[], object]) -> object:
-        shared, within = self.channel.shared, contextvars.copy_context()
+        shared, variables = self.channel.shared, contextvars.copy_context()
         executor = shared.executor if shared is not None else None  # None: the default pool of the event loop
         try:
-            value, error = await self.channel.loop.run_in_executor(executor, within.run, _result_and_error, function)
+            outcome = self.channel.loop.run_in_executor(executor, variables.run, _result_and_error, function)
+            value, error = await outcome
         except asyncio.CancelledError:
             # Python cannot stop a thread, but one that waits for the peer ends when that wait is cancelled.
             for task in self.worker_tasks or ():

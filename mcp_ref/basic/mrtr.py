@@ -50,9 +50,9 @@ MAX_STATE_LENGTH: Final = 1024 * 1024
 INPUT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Methods whose result can be `input_required`. The server MUST NOT return it for any others.
 [2026-07-28 basic/patterns/mrtr#supported-requests]"""
-_INPUT_REQUESTS: Final = ("elicitation/create", "sampling/createMessage", "roots/list")
-INPUT_REQUESTS: Final = {method.name: method for method in METHODS if method.name in _INPUT_REQUESTS}
-"""Methods of input requests, without id. [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]"""
+_INPUT_REQUEST_NAMES: Final = ("elicitation/create", "sampling/createMessage", "roots/list")
+INPUT_REQUESTS: Final = {method.name: method for method in METHODS if method.name in _INPUT_REQUEST_NAMES}
+"""Methods of input requests, by name. [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]"""
 
 
 class HandlerNeedsInput(BaseException):  # so that `except Exception` in a handler does not catch it
@@ -92,9 +92,9 @@ def checked_key(key: bytes | None) -> bytes:
 
 
 def sign_state(key: bytes, data: Object, digest: str, principal: str | None, now: float) -> str:
-    """Return a signed state with `data` for the request with this `request_digest`. Raise ProtocolError at a limit.
+    """Return a signed state with `data`, bound to a request and a user. Raise ProtocolError if it would be too long.
 
-    All processes need the same secret `key`. `now` is in seconds since 1970.
+    All processes need the same secret `key`. `digest` is the `request_digest`. `now` is in seconds since 1970.
     """
     # The client can read the state, so it has a digest instead of the principal.
     payload: Object = {"answers": data, "for": _digest(digest, principal), "until": int(now) + STATE_SECONDS}
@@ -107,9 +107,10 @@ def sign_state(key: bytes, data: Object, digest: str, principal: str | None, now
 
 def verify_state(key: bytes, state: JSON, digest: str, principal: str | None, now: float) -> Object:
     """Return the data in a state. Raise ProtocolError if it is forged, expired, or of another request or user."""
-    signed = state if isinstance(state, str) and len(state) <= MAX_STATE_LENGTH else ""
     import hmac  # lazy: see `_digest`
 
+    # an empty text has no valid signature, so a state that is too long, or not a string, is refused below
+    signed = state if isinstance(state, str) and len(state) <= MAX_STATE_LENGTH else ""
     text, _, signature = signed.partition(".")
     if not hmac.compare_digest(_signature(key, text).encode(), signature.encode("utf-8", "replace")):
         # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] the server MUST reject such a state
@@ -159,7 +160,8 @@ def read_input_requests(result: Object) -> dict[str, InputRequest]:
         raise InvalidMessage("the requestState of the result must be a string")
     if not isinstance(requests, dict):
         # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] it MUST include at least one of the two
-        raise InvalidMessage("the input_required result is invalid: it has neither inputRequests nor requestState")
+        fault = "neither inputRequests nor requestState" if requests is None else "inputRequests that are not an object"
+        raise InvalidMessage(f"the input_required result is invalid: it has {fault}")
     if len(requests) > MAX_INPUT_REQUESTS:
         raise InvalidMessage(f"a result must have at most {MAX_INPUT_REQUESTS} inputRequests, got {len(requests)}")
     found = {}

@@ -55,7 +55,7 @@ class Connector:
     ) -> None:  # fmt: skip
         self.target = target
         self.state = ConnectionState.NEW
-        self.usable: ClientSession | None = None  # the session, if it can send requests now; otherwise call `ready`
+        self.usable: ClientSession | None = None  # the session, even a lost one; None until it (re)connects
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
         """The tool arguments to copy to HTTP headers: tool name -> header name -> path. The transports read it too."""
         self.max_restarts = MAX_RESTARTS  # without a response; a `Host`, which restarts servers itself, changes it

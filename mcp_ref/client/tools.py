@@ -78,7 +78,7 @@ class ToolCalls:
             await asyncio.wait(self._cancellations, timeout=1.0)
 
     async def list_tools(self, timeout: Seconds) -> list[Tool]:
-        """List the tools, leaving out any whose header annotations are invalid, and keep what a call of them needs."""
+        """List the tools, leaving out any whose header annotations are invalid, and remember how to call the others."""
         listed = cast("list[Tool]", await self._client.request_all_pages("tools/list", "tools", timeout))
         tools = self._with_valid_headers(listed)
         self._checker = self._checker or ResultChecker()
@@ -134,13 +134,14 @@ class ToolCalls:
                 return read_json(data, returns)
             except ValueError as unfit:
                 faults.append(str(unfit))
-        fault = faults[0] if faults else "it has neither structured content nor a single text"  # of the likeliest data
+        # the first fault is that of the likeliest data
+        fault = faults[0] if faults else "it has neither structured content nor a single text"
         raise InvalidMessage(f"the result of tool {name!r} is not of the type {type_name(returns)}: {fault}")
 
     async def start_tool(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, ttl: Seconds
     ) -> RunningTask[CallToolResult]:
-        """Return the task of a tool call, which is a finished one with the result if the server creates no task."""
+        """Call a tool, and return its task. If the server creates none, return a finished one with the result."""
         if self._calls_can_be_tasks:
             if params.name not in self._task_support:
                 await self.list_tools(timeout)
@@ -156,7 +157,7 @@ class ToolCalls:
     async def call(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
     ) -> CallToolResponse:
-        """Send `tools/call`, a second time if `_update_for_retry` has removed the cause of an error."""
+        """Send `tools/call`, and repeat it once if `_update_for_retry` has removed the cause of an error."""
         if params.task is None and self._task_support:
             self._add_required_task(params)
         session = self._client.connector.usable or await self._client.connector.ready()
@@ -188,6 +189,7 @@ class ToolCalls:
             await self.list_tools(timeout)
             return connector.parameter_headers.get(params.name, {}) != before
         if error.code == METHOD_NOT_FOUND and params.task is None and client.server_can("tasks.requests.tools.call"):
+            # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] -32601: the tool may require a task
             await self.list_tools(timeout)
             self._add_required_task(params)
             return params.task is not None
@@ -206,10 +208,11 @@ def _possible_data(result: CallToolResult, schema: Object) -> list[JSON]:
     if result.has_structured_content:
         if not isinstance(data, dict) or data.keys() != {"result"}:
             return [data]
-        # Before 2026-07-28, servers wrap data that are not an object in {"result": ...}, but an object may look so too.
+        # Before 2026-07-28, servers wrap data other than objects in {"result": ...}, but an object may look alike.
         members = schema.get("properties")
-        is_wrapped = schema.get("type") != "object" or (isinstance(members, dict) and "result" not in members)
-        return [data["result"], data] if is_wrapped else [data, data["result"]]
+        expects_no_result = isinstance(members, dict) and "result" not in members
+        is_likely_wrapped = schema.get("type") != "object" or expects_no_result
+        return [data["result"], data] if is_likely_wrapped else [data, data["result"]]
     if len(result.content) != 1 or result.content[0].type != "text":
         return []
     text = result.text

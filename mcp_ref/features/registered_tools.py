@@ -150,7 +150,7 @@ class Tools:
         )
         registered = RegisteredTool(tool, function, signature, task=task, asks_first=options.get("asks_first", False))
         if not signature.is_generated or "input_schema" in options or "output_schema" in options:
-            _check_schemas(registered)
+            _check_schemas(registered)  # our own schemas need no check, and declare no headers
             registered.headers = parameter_headers(tool.input_schema)
         check_description(tool, options)
         if not TOOL_NAME.fullmatch(tool.name):
@@ -203,7 +203,7 @@ class Tools:
             return _error_result(str(error))
         except BaseException as error:  # including SystemExit, which would end the server
             if isinstance(error, ProtocolError) and not isinstance(error, RemoteError):
-                raise  # the function chose this error, but got a RemoteError for a request of its own
+                raise  # the function chose this error, whereas a RemoteError came from a peer
             text = text_for_peer(error)
             if text is None or text not in str(error):  # the client gets another text, so log this one
                 log.exception("tool %s failed", params.name)
@@ -214,7 +214,7 @@ TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # [2025-11-25 server/tools#too
 
 
 def _check_schemas(registered: RegisteredTool) -> None:
-    """Raise ValueError if a schema, which the author has written at least in part, is not valid."""
+    """Raise ValueError for an invalid schema, of which the author has written at least a part."""
     tool = registered.tool
     registered.arguments_validator, registered.result_validator  # noqa: B018 - compile the schemas now
     # [2026-07-28 server/tools#tool] it MUST be a JSON Schema object; schema.ts also requires "type": "object"
@@ -251,7 +251,7 @@ def _result_of(registered: RegisteredTool, value: object, revision: Revision) ->
         data = to_json(value)
         # [2025-11-25 server/tools#structured-content] the tool SHOULD also return the JSON in a TextContent block
         result = CallToolResult([TextContent(_text_of(data))], data, structured_null=data is None)
-        if registered.result_validator.is_valid(data):  # as usual. No copy is needed, because `result` is new
+        if registered.result_validator.is_valid(data):  # the usual case, which needs no copy of the new `result`
             if registered.wraps_result(revision):
                 result.structured_content, result.structured_null = {"result": data}, False
             return result

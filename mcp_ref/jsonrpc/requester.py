@@ -51,7 +51,7 @@ class MessageTransport(Protocol):
     """
 
     in_flight: tuple[Shares, str] | None = None
-    """The shares in which the peer's requests count their memory, and their caller; None for shares of its own."""
+    """The shares that count the memory of the peer's requests, and their caller; None if each session has its own."""
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """Queue one message. Raise ValueError, TypeError or RecursionError if the message has no JSON form."""
@@ -59,7 +59,7 @@ class MessageTransport(Protocol):
     def round_trip(self, request: Request) -> Awaitable[None] | None:
         """Return a coroutine that sends a request, and delivers the messages of the peer up to the response.
 
-        The caller awaits it, so that its cancellation ends it. Return None if all requests share one stream (`send`).
+        The caller awaits it, so cancelling the caller ends the round trip. Return None if all requests use `send`.
         """
         return None
 
@@ -86,7 +86,7 @@ class Pending:
     outcome: Object | Exception | None = None
     """The result for the caller, or the error to raise in it; None until one of them has come."""
     unusable: str = ""  # the fault of the last response without a usable id, which may be meant for this request
-    arrival: asyncio.Future[None] | None = None  # for which the caller waits until the outcome has come
+    arrival: asyncio.Future[None] | None = None  # done when `outcome` is set; the caller waits for it
     in_round_trip: bool = False  # True while the caller runs a `round_trip` instead
 
     def end(self, outcome: Object | Exception) -> None:
@@ -95,7 +95,7 @@ class Pending:
             return
         self.outcome = outcome
         if self.in_round_trip:
-            self.limit.interrupt()  # nothing happens if the outcome has come in the round trip itself
+            self.limit.interrupt()  # does nothing if the round trip itself has called `end`
         if self.arrival is not None and not self.arrival.done():
             self.arrival.set_result(None)
 
@@ -184,7 +184,7 @@ class Requester:
                     pending.arrival = asyncio.get_running_loop().create_future()
                     await pending.arrival
         except TimeoutError:
-            if pending.outcome is None:  # else it has ended the round trip
+            if pending.outcome is None:  # else the outcome came first
                 self._give_up(id, batch, "the request timed out")
                 raise pending.timeout_error(timeout, max_timeout) from None
         except asyncio.CancelledError:
@@ -224,7 +224,7 @@ class Requester:
                 call.close()
             raise ValueError(f"a batch must have at most {MAX_BATCH} calls, got {len(calls)}")
         batch = _UnsentBatch(len(calls))
-        tasks = [asyncio.Task(call) for call in calls]  # never eager tasks, which would send before the batch exists
+        tasks = [asyncio.Task(call) for call in calls]  # never eager tasks, which would send before they join `batch`
         for task in tasks:
             self._batches[task] = batch
             task.add_done_callback(self._leave_batch)

@@ -82,7 +82,7 @@ class Announcer(Protocol):
         try:
             while self._changes:
                 method, subject = self._changes.take()
-                self._changes = self._changes or None  # save memory
+                self._changes = self._changes or None  # an empty queue is dropped to save memory
                 self._send(method, subject)
                 await self.drain_changes()
         finally:
@@ -102,7 +102,7 @@ class Announcers(set[Announcer]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.queued = Shares("queued changes", MAX_QUEUED_BYTES_PER_CALLER, MAX_QUEUED_BYTES)  # of all of them
+        self.queued = Shares("queued changes", MAX_QUEUED_BYTES_PER_CALLER, MAX_QUEUED_BYTES)  # of all announcers
         self._changes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Change, None]] = WeakKeyDictionary()
 
     def announce(self, method: str, subject: str | None = None) -> None:

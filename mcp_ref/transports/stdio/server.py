@@ -25,7 +25,7 @@ from ..base import OnEnd, Receive, Trace
 from .lines import MAX_LINE, LineTransport, limit_reads
 
 FLUSH_SECONDS = 2.0
-"""Time after which a client that reads none of the last messages does not get them, in seconds."""
+"""Time that the client may read nothing before its last messages are dropped, in seconds."""
 PAUSED_CHECK_SECONDS = 1.0
 """Interval at which a transport that has paused reading checks if the client has left, in seconds."""
 
@@ -142,7 +142,7 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
     def eof_received(self) -> bool:
         """End the session, because the client has closed our input. Return True to keep a socket open for output."""
         self._lines.feed_eof(lambda: self.report_end(None))
-        # Lines that wait in a pause of reading have time while the client reads. (-1 makes the first call wait too.)
+        # Lines that wait because reading is paused are still served while the client reads. (-1: wait at first too.)
         self._end_unless_read(-1)
         return True
 
