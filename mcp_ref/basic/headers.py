@@ -160,7 +160,8 @@ def _is_equal(text: str, value: JSON) -> bool:
 def mirrored_fields(request: Request) -> tuple[str, str, str | None]:
     """Return the fields that headers repeat: revision, method, and a name or None. Raises MalformedRequest."""
     _, version, _ = read_required_meta(request.params)
-    name = request.params.get(NAME_FIELDS.get(request.method, ""))
+    field = NAME_FIELDS.get(request.method)
+    name = request.params.get(field) if field is not None else None
     return version, request.method, name if isinstance(name, str) else None
 
 

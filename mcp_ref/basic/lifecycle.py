@@ -8,8 +8,8 @@ any other MUST send `notifications/initialized`.
     NEW --response to initialize--> INITIALIZING --notifications/initialized--> OPERATING
 
 From then on each side knows the capabilities of its peer, and sends nothing that the peer cannot handle. Until then,
-both may send pings. Other requests SHOULD NOT be sent by a client before the response to `initialize`, nor, except for
-log messages, by a server before `notifications/initialized`. [2025-11-25 basic/lifecycle#initialization]
+both may send pings. A client SHOULD NOT send other requests before the response to `initialize`, and a server SHOULD
+NOT send any before `notifications/initialized`, except log messages. [2025-11-25 basic/lifecycle#initialization]
 
     2024-11-05  `initialize` MUST come first. Both sides SHOULD respect the negotiated revision and capabilities.
                 Closing the transport ends the session
@@ -143,7 +143,7 @@ NEW, INITIALIZING, OPERATING = Phase  # Python 3.11 reads these faster than `Pha
 
 
 def phase_error(phase: Phase, method: str, may_initialize_again: bool = False) -> str | None:
-    """Return the reason to refuse a request in this phase, or None."""
+    """Return the reason to refuse a request, or None. On stdio and in memory, a client may initialize again."""
     if method == "initialize":
         if phase is NEW or may_initialize_again:
             return None
@@ -158,7 +158,7 @@ def phase_error(phase: Phase, method: str, may_initialize_again: bool = False) -
 class CapabilityError(McpError):
     """The error for the use of a feature that the peer did not declare. Nothing was sent."""
 
-    is_for_peer = True  # so a peer whose request led to it reads its text
+    is_for_peer = True  # a peer whose request caused it gets its text
 
 
 def capability_keys(path: str) -> list[str]:

@@ -66,8 +66,8 @@ async def negotiate(
 ) -> None:  # fmt: skip
     """Open a session, make it use a common revision, and store the server's name and instructions in it.
 
-    If `known_era`, which an earlier client found, is wrong, or a legacy server ends because of the probe, try once
-    more, with a new process if the server is one (`is_process`).
+    Try once more if `known_era`, which an earlier client found, is wrong, or if the probe has ended the server's
+    process (`is_process`). The second try opens a new session if the first one has ended.
 
     Raise UnsupportedRevision without a common revision, RequestTimeout, or the other exceptions of `Session.request`.
     """
@@ -98,7 +98,7 @@ async def _negotiate_once(session: ClientSession, client: NegotiatingClient, kno
         except RemoteError as error:
             if error.code != UNSUPPORTED_PROTOCOL_VERSION:
                 raise
-            if not client.revisions_of("modern"):
+            if not client.revisions_of("modern"):  # otherwise probe below: only modern servers send this error
                 raise client.no_common_revision_error(_supported_in(error)) from None
     if not client.revisions_of("legacy"):
         return await _probe(session, client, None)
@@ -208,7 +208,7 @@ async def _initialize(session: ClientSession, client: NegotiatingClient) -> None
     params = lifecycle.InitializeRequestParams(offered.name, client.capabilities, client.info)
     result = await session.request("initialize", params, lifecycle.InitializeResult, timeout=client.timeout)
     session.use_revision(lifecycle.accept_revision(result.protocol_version, client.revisions_of("legacy")))
-    session.capabilities = session.codec.encode(client.capabilities)
+    session.capabilities = session.codec.encode(client.capabilities)  # again, in the revision that the server chose
     session.peer_capabilities = session.codec.encode(result.capabilities)
     session.peer_info = result.server_info
     session.instructions = result.instructions

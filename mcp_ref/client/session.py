@@ -58,7 +58,7 @@ OnSessionEnd: TypeAlias = "Callable[[ClientSession], None]"
 class ClientSession(Session):
     """The client's end of one transport, for a legacy session or for stateless requests."""
 
-    task_owner = "server"  # the client's only server owns all tasks on it
+    task_owner = "server"  # the client runs tasks only for its one server
 
     def __init__(
         self, limits: Limits | None, handlers: ClientHandlers | None, cache: ResponseCache,

@@ -85,7 +85,7 @@ class _ReceivedBatch:
     """The responses to one received batch, which are sent as one array when no member is `unfinished`."""
 
     related: RequestId | None  # id of the first request in the batch, on whose stream the array is sent
-    unfinished: int = 1  # for the loop that reads the members, so that the array is not sent before its end
+    unfinished: int = 1  # starts at 1 for the loop over the members, which must end before the array is sent
     responses: list[Message | Malformed] = field(default_factory=list)
 
 
@@ -171,7 +171,7 @@ class Dispatcher(Requester):
                 member = invalid_request(f"{member.method} must not be part of a batch", member.id)
             self._receive_one(member, received)
         self._finish_member(received)
-        if received.unfinished == 0 and received.responses:  # the array has only errors, which do not use a slot yet
+        if received.unfinished == 0 and received.responses:  # only errors, and an error uses no slot by itself
             self._hold_slot()
 
     def _accept(self, request: Request, batch: _ReceivedBatch | None) -> None:
@@ -195,7 +195,7 @@ class Dispatcher(Requester):
             self._held = []
         slot = self._queue.add(request.id) if must_wait else None
         entry = self.serving[request.id] = _ActiveRequest(slot)
-        # Not an eager task: the handlers of requests cancelled earlier must notice their cancellation first.
+        # Not an eager task, because handlers that were cancelled earlier must notice that first.
         entry.task = asyncio.Task(self._run(request, entry, batch), name=request.method)
         self._use_slot(entry.task)
 
@@ -207,7 +207,7 @@ class Dispatcher(Requester):
             try:
                 if entry.slot is None or await entry.slot:
                     result = await self._serve(request)
-                    if (turn := turn_for(result)) is not None:
+                    if (turn := turn_for(result)) is not None:  # large messages take turns
                         await turn
                     response = Response(request.id, result)
                 else:
@@ -252,7 +252,7 @@ class Dispatcher(Requester):
     def _refuse(self, malformed: Malformed, batch: _ReceivedBatch | None) -> None:
         """Respond to an invalid request with an error. An invalid response is raised as an error in our caller."""
         if malformed.expects_no_response or (malformed.id is None and not self.reports_unreadable):
-            if not self.fail(malformed):
+            if not self.fail(malformed):  # no caller waits for it
                 text, advice = malformed.text, "if a `print` in the server wrote this, print to standard error"
                 why = f"{text!r}; {advice}" if text else malformed.error.message
                 self.log_fault("ignored an invalid JSON-RPC message: %s", why)

@@ -107,7 +107,7 @@ class Malformed:
     error: Error
     id: RequestId | None = None  # None if it is unreadable
     expects_no_response: bool = False
-    """True for an invalid response, or a notification with invalid params, because neither may be sent an error."""
+    """True for an invalid response, or a notification with invalid params, because neither gets a response."""
     text: str = field(default="", compare=False)  # the start of a frame that is not a JSON object, for the log
 
 
@@ -175,7 +175,7 @@ def parse_json(frame: bytes | bytearray | memoryview) -> JSON:
         if end != len(text):
             raise json.JSONDecodeError("Extra data", text, end)
         if "\\" in text and ("\\ud" in text or "\\uD" in text):  # perhaps half of a surrogate pair
-            json.dumps(value, ensure_ascii=False).encode()
+            json.dumps(value, ensure_ascii=False).encode()  # raises UnicodeEncodeError for such a half
         return value
     except RecursionError:
         kind, fault = RefusedJSON, f"arrays and objects are nested deeper than {MAX_DEPTH} levels"
@@ -228,7 +228,7 @@ def read_message(value: Object) -> Message | Malformed:
         return invalid_request("a message must not have a method and also a result or error", known_id)
     params = value.get("params", {})
     if type(params) is not dict:
-        code = INVALID_PARAMS if type(params) is list else INVALID_REQUEST
+        code = INVALID_PARAMS if type(params) is list else INVALID_REQUEST  # JSON-RPC itself allows arrays
         return Malformed(Error(code, "params must be an object"), known_id, expects_no_response="id" not in value)
     if known_id is not None:
         return Request(known_id, method, params)
@@ -274,7 +274,7 @@ def is_request_id(value: object) -> TypeGuard[RequestId]:
     return (type(value) is str and len(value) <= MAX_ID_LENGTH) or type(value) is int
 
 
-_ID_RULE = f"the id must be a string or an integer, a string with at most {MAX_ID_LENGTH} characters"
+_ID_RULE = f"the id must be a string or an integer; a string may have at most {MAX_ID_LENGTH} characters"
 
 
 def invalid_request(rule: str, id: RequestId | None = None) -> Malformed:
@@ -301,7 +301,7 @@ def _unreadable(frame: bytes | bytearray | memoryview, error: Error) -> Malforme
 
 
 def json_writer(separators: tuple[str, str]) -> Callable[[object], str]:
-    """Return a function that writes a value as one line of JSON. `separators` follow an item and a key."""
+    """Return a function that writes a value as one line of JSON. `separators` are written after an item and a key."""
     # ensure_ascii=False leaves non-ASCII characters as they are, so that `encode` fails at a lone surrogate.
     # check_circular=False, because a cycle exceeds Python's recursion limit anyway.
     encoder = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=separators)
@@ -324,7 +324,7 @@ def encode(message: Outgoing) -> bytes:
     Raise ValueError for NaN, Infinity or a lone surrogate, RecursionError for a cycle or nesting that is too deep, and
     TypeError for a Python object that has no JSON form.
     """
-    # The outer object is written as text, because its few members would take a fourth of the time of a short message.
+    # The outer object is written as text, because the encoder would spend a fourth of a short message's time on it.
     if isinstance(message, Response):
         return f'{{"jsonrpc":"2.0","id":{_write_id(message.id)},"result":{_write_json(message.result)}}}'.encode()
     if isinstance(message, (Request, Notification)):

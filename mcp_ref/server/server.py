@@ -147,10 +147,10 @@ class Server:
         return registering("tool", name, lambda function: self.tools.add(function, name, **options))
 
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
-        """Return a decorator that registers a function as a resource or template, whose contents it returns.
+        """Return a decorator that registers a function, which returns the contents of a resource or template.
 
-        `uri` can be a template such as `users://{id}/profile`, whose `id` has no capital letters. For a URI that
-        matches the template but does not exist, the function raises `ResourceNotFound()`.
+        `uri` can be a template such as `users://{id}/profile`, whose `id` arrives in lower case, as in
+        the host of every URI. For a URI that does not exist, the function raises `ResourceNotFound()`.
         """
         return registering("resource", uri, lambda function: self.resources.add(uri, function, **options))
 
@@ -169,7 +169,7 @@ class Server:
         return registering("completion", target, partial(self.completions.add, target, argument))
 
     def middleware(self, function: M) -> M:
-        """Return `function`, a coroutine function that from now on runs around each request: `@server.middleware`.
+        """Run the coroutine function `function` around each request from now on. Return it, for `@server.middleware`.
 
         It is called with the request (`ServedRequest`), the context, and the function `proceed`, which returns the
         result. The function that was added first is the outermost (middleware.py). Raise RuntimeError if the server
@@ -190,7 +190,7 @@ class Server:
             name: The method, such as `com.example/search`.
             extension: The extension of the method. Default: the first two parts of the name. In 2026-07-28, the client
                 must declare this extension.
-            notification: True for notifications, whose function is a plain `def` without a `Context` and a result.
+            notification: True for notifications, whose function is a plain `def` without a `Context` or a result.
         """
         from ..features.custom_methods import registrar  # lazy: few servers have custom methods
 
@@ -259,7 +259,7 @@ class Server:
         from .http import HttpApp, application  # lazy: a server on stdio loads no HTTP
 
         app = HttpApp(self.catalog, self.limits, self.trace, **options)
-        app.reopens = True
+        app.reopens = True  # to serve again after the lifespan has failed
         return application(app.handle, app.close, start=app.start)
 
     def stats(self) -> ServerStats:

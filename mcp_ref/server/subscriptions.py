@@ -103,7 +103,7 @@ class OpenSubscription(Announcer):
 
     @property
     def has_room(self) -> bool:
-        return self.held is not None and self.held.has_room
+        return self.held is not None and self.held.has_room  # without `held`, a task sends and drains
 
     async def drain_changes(self) -> None:
         await self._drain()
@@ -144,7 +144,7 @@ class OpenSubscription(Announcer):
 
 
 async def _subscribe(subscriptions: Subscriptions, uris: list[str], catalog: Catalog, access: Access | None) -> None:
-    """Subscribe to the URIs of resources that exist and that the caller may read. Raise ProtocolError at a limit."""
+    """Subscribe to the existing resources that the caller may read. Raise ProtocolError if there are too many."""
     from ..lib.uri import canonical_uri  # lazy: not every server has resources
 
     stored_access = access.without_headers() if access is not None else None

@@ -369,6 +369,11 @@ async def test_standard_headers_are_required_and_must_equal_the_body(method: str
                 assert name in why
 
 
+async def test_method_without_a_name_needs_no_mcp_name_even_if_a_member_of_params_has_no_name() -> None:
+    async with served_over_http(Server("s")) as web:
+        assert (await Talk(web).post(stateless_request("server/discover", {"": "x"}))).status == 200
+
+
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#protocol-version-header-6")
 async def test_version_header_is_required_on_each_request_of_a_modern_server() -> None:
     server = Server("s", revisions=[MODERN])

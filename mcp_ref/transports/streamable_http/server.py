@@ -114,7 +114,7 @@ class StreamableHttpEndpoint:
         await finish(*[each.task for each in self.requests], timeout=seconds)
 
     async def finish(self, seconds: float) -> None:
-        """Wait at most `seconds` for the stateless requests in flight, then cancel the others."""
+        """Wait at most `seconds` for the stateless requests in flight, then cancel the rest."""
         await self.wait_served(seconds)
         await finish(*[each.task for each in self.requests], cancel=True, timeout=seconds)
 
@@ -174,7 +174,7 @@ class StreamableHttpEndpoint:
     def _find_ready(self, id: str) -> HttpSession | None:
         session, leases = self.table.by_id.get(id), self.table.store.leases
         if session is None or session.is_paused or session.restoration is not None or not session.initialized.done():
-            return None
+            return None  # `_wait_and_post` must find or resume it first
         return session if leases is None or leases.has(id) else None
 
     async def _wait_and_post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
@@ -212,7 +212,7 @@ class StreamableHttpEndpoint:
         if ("_meta" in params and is_stateless(params)) or not self._checks.session_revisions:
             return True
         is_initialize = isinstance(message, Request) and message.method == "initialize"
-        return checked.names_modern and not is_initialize  # whose body negotiates the revision, not the header
+        return checked.names_modern and not is_initialize  # its body negotiates the revision, not the header
 
     def _post_stateless(self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access) -> Rest:
         if self._trace is not None:
@@ -221,8 +221,8 @@ class StreamableHttpEndpoint:
             case Request():
                 return self._serve_stateless(exchange, checked, message, access)
             case Notification():
-                name, named = checked.revision, find_revision(checked.revision)
-                if name is not None and (named is None or named in LEGACY):
+                name, revision = checked.revision, find_revision(checked.revision)
+                if name is not None and (revision is None or revision in LEGACY):
                     raise HttpRefusal(400, f"{VERSION_HEADER} must be a modern revision, not {name[:100]!r}")
                 # [2026-07-28 basic/transports/streamable-http#sending-messages] the server MUST send 202, no body. It
                 # ignores the notification, because in this revision no notification of a client has a meaning.
@@ -286,7 +286,7 @@ async def _replay(session: HttpSession, response: StreamingResponse, missed: lis
             response.write(session.encode(event.id, event.data))
             if not response.has_room:
                 break
-        missed = None  # while the client reads slowly, only the store, with its limits, keeps the later events
+        missed = None  # free the list, so that only the store, with its limits, keeps events for a slow client
         await response.drain()
         missed = session.events_after(event.id) if not response.ended.done() else []
     if missed is None:
@@ -304,6 +304,6 @@ def _encoded_errors(message: Incoming, session: HttpSession | None) -> bytes | N
     faults = [member for member in members if isinstance(member, Malformed)]
     if not faults or any(isinstance(member, Request) for member in members):
         return None  # in a batch with a request, the dispatcher sends the errors together with the responses
-    omit_id = session is None or session.revision.error_id_optional  # without a session, as in the latest one
+    omit_id = session is None or session.revision.error_id_optional  # without a session, as in 2025-11-25
     errors = [ErrorResponse(fault.id, fault.error, omit_id=omit_id) for fault in faults]
     return encode(Batch([*errors])) if isinstance(message, Batch) else encode(errors[0])

@@ -8,8 +8,8 @@ The server MUST send each message on exactly one stream, because a client that r
 serve it twice [2025-11-25 basic/transports#multiple-connections].
 
 Events MAY have ids, with which a client resumes. A server SHOULD NOT close the connection before the response, but
-since 2025-11-25 it MAY, after an event with an id and a `retry` time, after which the client reconnects. So a long wait
-needs no connection [2025-11-25 changelog#minor-changes].
+since 2025-11-25 it MAY once it has sent an event with an id and a `retry` time. The client reconnects when this time
+is over, so a long wait needs no connection [2025-11-25 changelog#minor-changes].
 
 Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25): sending, listening, resumability
 """
@@ -77,7 +77,7 @@ class Stream:
         self.accepts_json, self.accepts_sse = True, False  # without SSE, only the response can be sent
         self.state = UNDECIDED if ids else DETACHED
         self._exchange: Exchange | None = None  # the POST, only in UNDECIDED
-        self._access: Access | None = None  # the rights of its caller, which a handler can refuse
+        self._access: Access | None = None  # the rights of its caller, with a handler's refusal
         self.headers: HeaderList = []
         self._response: StreamingResponse | None = None  # not None in REPLAYING and CONNECTED
         self._expiry: asyncio.TimerHandle | None = None  # closes the response when the access token expires
@@ -136,11 +136,11 @@ class Stream:
         id = self.session.store_event(self.name, data)
         if self.state is CONNECTED and self._response is not None:
             return self._response.write(self.session.encode(id, data))
-        self.first_unsent = self.first_unsent or id  # the store has it for a client that resumes, or listens next
+        self.first_unsent = self.first_unsent or id  # the store keeps it for the client's next GET
 
     def begin_replay(self, response: StreamingResponse, ends_at: float | None = None) -> None:
         """Reserve the stream for this response, which sends missed events until `attach`."""
-        self._end_response(REPLAYING)  # if there is one, because a client that reconnects no longer reads it
+        self._end_response(REPLAYING)  # the previous one, which a reconnecting client no longer reads
         self._response = response
         if ends_at is not None:  # in seconds since 1970; the token expires, so the client must resume with a new one
             left = max(0.0, ends_at - time.time())
@@ -263,7 +263,7 @@ class HttpSession(SessionTransport):
             self.revision = find_revision(response.result.get("protocolVersion")) or self.revision
             # [2025-11-25 basic/transports#session-management] the id is on the response with the InitializeResult
             stream.headers = [*stream.headers, (SESSION_HEADER, self.id)]
-            self.initialized.set_result(stream.state is UNDECIDED)  # after the head, the client cannot get the id
+            self.initialized.set_result(stream.state is UNDECIDED)  # otherwise no response head can have the id
         elif isinstance(response, ErrorResponse):
             self.initialized.set_result(False)
         stream.put(frame, final)
@@ -320,7 +320,7 @@ class HttpSession(SessionTransport):
         number = self._stream_number = self._stream_number + 1
         name, id = f"{self.stream_prefix}-{number}", ids[0]
         is_usual = len(ids) == 1 and type(id) is int and 0 <= id < 2**63
-        name = f"{name}-{id}" if is_usual else name_with_id(name, ids)  # for another process if this one is killed
+        name = f"{name}-{id}" if is_usual else name_with_id(name, ids)  # so another process learns the lost request
         stream = self.streams[name] = Stream(self, name, ids)
         for id in ids:
             self.streams_by_request[id] = stream
