@@ -126,9 +126,10 @@ def _annotated_schemas(value: JSON, path: ArgumentPath | None) -> Iterator[tuple
         for keyword, inner in value.items():
             if keyword in ("const", "default", "enum", "examples", "x-mcp-header"):
                 continue  # they hold data, not schemas
-            if keyword in ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"):
+            names_schemas = keyword in ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+            if names_schemas and isinstance(inner, dict):
                 parent = path if keyword == "properties" else None
-                for name, subschema in inner.items() if isinstance(inner, dict) else ():
+                for name, subschema in inner.items():
                     yield from _annotated_schemas(subschema, None if parent is None else (*parent, name))
             else:
                 yield from _annotated_schemas(inner, None)

@@ -78,7 +78,7 @@ def collect_input_requests(group: BaseExceptionGroup[BaseException]) -> HandlerN
 def request_digest(method: str, params: Object) -> str:
     """Return a digest of a request's method and of the params that a retry does not change."""
     unchanged = {name: params[name] for name in params.keys() - {"_meta", "inputResponses", "requestState"}}
-    return _digest(method, unchanged)
+    return _digest(json.dumps([method, unchanged], sort_keys=True, separators=(",", ":")))
 
 
 def checked_key(key: bytes | None) -> bytes:
@@ -96,8 +96,7 @@ def sign_state(key: bytes, data: Object, digest: str, principal: str | None, now
 
     All processes need the same secret `key`. `digest` is the `request_digest`. `now` is in seconds since 1970.
     """
-    # The client can read the state, so it has a digest instead of the principal.
-    payload: Object = {"answers": data, "for": _digest(digest, principal), "until": int(now) + STATE_SECONDS}
+    payload: Object = {"answers": data, "for": _binding_digest(digest, principal), "until": int(now) + STATE_SECONDS}
     text = base64.urlsafe_b64encode(json.dumps(payload, separators=(",", ":")).encode()).decode()
     state = f"{text}.{_signature(key, text)}"
     if len(state) > MAX_STATE_LENGTH:
@@ -116,7 +115,7 @@ def verify_state(key: bytes, state: JSON, digest: str, principal: str | None, no
         # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] the server MUST reject such a state
         raise _state_error("was not issued by this server")
     payload = json.loads(base64.urlsafe_b64decode(text))  # cannot fail, because `sign_state` wrote it
-    if payload["for"] != _digest(digest, principal):
+    if payload["for"] != _binding_digest(digest, principal):
         raise _state_error("belongs to another request or another user")
     if payload["until"] < now:
         raise _state_error("has expired; send the request again without it")
@@ -127,10 +126,13 @@ def _state_error(fault: str) -> ProtocolError:
     return ProtocolError(INVALID_PARAMS, f"Invalid params: requestState {fault}")
 
 
-def _digest(*parts: object) -> str:
+def _binding_digest(digest: str, principal: str | None) -> str:
+    return _digest(json.dumps([digest, principal]))  # hides the principal, because the client can read the state
+
+
+def _digest(text: str) -> str:
     import hashlib  # lazy: it takes a thirtieth of the start of a server, and few servers request input
 
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Collection
 from itertools import count
+from operator import itemgetter
 from typing import TypeVar
 
 from ..basic.access import checked_scopes
@@ -52,14 +53,13 @@ class Registry(dict[str, T]):
 
     def page(self, cursor: str | None, context: RequestContext) -> tuple[list[T], str | None]:
         """Return the page for a cursor (None for the first), and the next cursor (None after the last page)."""
-        keys = list(self)
         if not context.revision.pagination:
-            return [self[key] for key in keys if context.shows(key, self._scopes_of)], None
-        serials = list(self._serials.values())
+            return [self[key] for key in list(self) if context.shows(key, self._scopes_of)], None
+        entries = list(self._serials.items())  # one copy, because another thread may be adding an item
         # [2026-07-28 server/utilities/pagination#implementation-guidelines] "" is a cursor, not the first page
-        start = 0 if cursor is None else bisect_right(serials, serial_of(cursor))
+        start = 0 if cursor is None else bisect_right(entries, serial_of(cursor), key=itemgetter(1))
         page, last = list[T](), 0  # filled with items that the caller can see: a gap would show that others exist
-        for key, serial in zip(keys[start:], serials[start:], strict=True):
+        for key, serial in entries[start:]:
             if context.shows(key, self._scopes_of):
                 if len(page) == self._page_size:
                     return page, cursor_of(last)

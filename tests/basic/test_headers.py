@@ -223,6 +223,7 @@ def test_parameter_headers_only_for_strings_integers_and_booleans(kind: JSON) ->
         lambda inner: {"a": {"$ref": "#/properties/a/$defs/x", "$defs": {"x": inner, "default": inner}}},
         lambda inner: {"a": {"dependentSchemas": {"enum": inner}}},
         lambda inner: {"a": {"definitions": {"examples": inner}}},
+        lambda inner: {"a": {"properties": [inner]}},
     ],
 )
 @pytest.mark.spec(

@@ -27,7 +27,7 @@ from mcp_ref.jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, R
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, JSON, Object
 from mcp_ref.revisions import LEGACY
 from mcp_ref.transports.memory import MemoryTransport
-from tests.messages import notification
+from tests.messages import notification, request
 from tests.raw_peers import Wire, answer, handshake, leave, raw_server, raw_session
 from tests.settings import PATIENCE, run
 
@@ -243,6 +243,14 @@ async def test_a_batch_leaves_as_one_array_and_each_call_gets_its_own_result_or_
         refused = results[2]
         assert isinstance(refused, RemoteError)
         assert (refused.code, refused.message, refused.data) == (-5, "no", [1])
+        await wire.nothing_more()
+
+
+async def test_a_batch_of_the_server_with_initialize_gets_an_error_and_the_session_goes_on() -> None:
+    async with raw_session(Client, "2025-03-26", {}) as (_, wire):
+        await wire.send([request("initialize", {}, 9)])
+        [answer] = await wire.receive()
+        assert (answer["id"], answer["error"]["code"]) == (9, -32600)
         await wire.nothing_more()
 
 

@@ -292,3 +292,11 @@ async def test_client_request_reads_one_page(revision: str) -> None:
         last = await client.request("tools/list", PaginatedRequestParams(first.next_cursor), ListToolsResult)
         assert [[tool.name for tool in page.tools] for page in (first, last)] == [["n0", "n1"], ["n2"]]
         assert last.next_cursor is None
+
+
+async def test_a_list_leaves_out_an_item_that_another_thread_is_just_adding() -> None:
+    server = server_of(1, 10)
+    registry = server.tools._registry
+    registry["half"] = registry["n0"]  # the first step of `Registry.add`
+    async with Client(server) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["n0"]
