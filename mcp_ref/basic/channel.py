@@ -140,8 +140,8 @@ class RequestContext:
         shared, variables = self.channel.shared, contextvars.copy_context()
         executor = shared.executor if shared is not None else None  # None: the default pool of the event loop
         try:
-            outcome = self.channel.loop.run_in_executor(executor, variables.run, _result_and_error, function)
-            value, error = await outcome
+            run_in_executor = self.channel.loop.run_in_executor
+            value, error = await run_in_executor(executor, variables.run, _result_and_error, function)
         except asyncio.CancelledError:
             # Python cannot stop a thread, but one that waits for the peer ends when that wait is cancelled.
             for task in self.worker_tasks or ():
