@@ -103,10 +103,11 @@ class Session(Channel):
         self.ended: asyncio.Future[McpError | None] = self.loop.create_future()
         """Done when the transport has ended or is closed. The result is the error that ended it, or None."""
         self.dispatcher = Dispatcher(transport, self._serve, self._receive_notification, self._send_cancelled, limits)
-        self.dispatcher.blocking_methods = _INITIALIZE  # later messages wait until the revision is agreed
+        self.dispatcher.unbatchable = _INITIALIZE
         # A client sends no error for unreadable input, because such input is often the output of a `print`.
         self.dispatcher.reports_unreadable = role == "server"
         if role == "server":
+            self.dispatcher.blocking_methods = _INITIALIZE  # later messages wait until the revision is agreed
             self.dispatcher.warnings_left = 0  # over HTTP anybody can be a client, and could fill the log
         else:
             transport.waits_for = self.dispatcher.waits_for

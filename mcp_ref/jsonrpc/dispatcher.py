@@ -104,9 +104,9 @@ class Dispatcher(Requester):
         self._limits = limits or DEFAULT_LIMITS
         super().__init__(transport, on_abandoned, self._limits.max_pending)
         self.accepts_batches = False  # True if the peer can send batches (`Revision.batch`)
+        self.unbatchable: frozenset[str] = frozenset()  # methods whose requests MUST NOT be part of a batch
         self.blocking_methods: frozenset[str] = frozenset()
-        """Methods, such as `initialize`, that must not be part of a batch, and whose response must be sent before any
-        later message is handled."""
+        """Methods, such as `initialize`, whose response must be sent before any later message is handled."""
         self.omits_unknown_ids = False  # True to leave out an unknown `id` (`Revision.error_id_optional`)
         self.reports_unreadable = True  # False if an invalid message without a readable id is only logged
         self.may_respond = True  # False if this side must not send responses, so that the peer's requests are ignored
@@ -166,7 +166,7 @@ class Dispatcher(Requester):
             if isinstance(member, Request) and has_responses:
                 # [2025-03-26 schema] an array has either requests and notifications, or responses
                 member = invalid_request("a batch must not have both requests and responses", member.id)
-            elif isinstance(member, Request) and member.method in self.blocking_methods:
+            elif isinstance(member, Request) and member.method in self.unbatchable:
                 # [2025-03-26 basic/lifecycle#initialization] initialize MUST NOT be part of a JSON-RPC batch
                 member = invalid_request(f"{member.method} must not be part of a batch", member.id)
             self._receive_one(member, received)

@@ -787,7 +787,7 @@ NOTE = b'{"jsonrpc":"2.0","method":"note"}'
 def batching(serve: Callable[[Request], Awaitable[Object]] | None = None) -> Bench:
     bench = Bench(serve)
     bench.dispatcher.accepts_batches = True
-    bench.dispatcher.blocking_methods = frozenset({"initialize"})
+    bench.dispatcher.unbatchable = frozenset({"initialize"})
     return bench
 
 
