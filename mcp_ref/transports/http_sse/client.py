@@ -37,6 +37,8 @@ ENDPOINT_SECONDS: Final = 10.0
 """Time that a server has to send the `endpoint` event, in seconds."""
 POST_SECONDS: Final = 30.0
 """Time that a server has to accept a message, in seconds."""
+CLOSE_ACCEPT_SECONDS: Final = 1.0
+"""Time for the server to accept the last message when the client closes, in seconds."""
 
 
 class SseClientTransport(Transport):
@@ -153,8 +155,8 @@ class SseClientTransport(Transport):
         self.readable.set()
 
     async def close(self) -> None:
-        """Send the pending messages for at most one second, then end the stream and the session."""
-        await finish(self._last_post, timeout=1.0)
+        """Send the pending messages for at most `CLOSE_ACCEPT_SECONDS`, then end the stream and the session."""
+        await finish(self._last_post, timeout=CLOSE_ACCEPT_SECONDS)
         await finish(*self._posts, self._reader, cancel=True, timeout=5.0)
         if self._endpoint.done() and not self._endpoint.cancelled():
             self._endpoint.exception()  # else asyncio warns that the exception was never retrieved

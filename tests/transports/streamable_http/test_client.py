@@ -1121,7 +1121,8 @@ STATES = [_unstarted, _greeting, _asking, _pausing, _listening, _noticing, _rene
 async def test_closing_in_any_state_leaves_nothing(
     reach: Callable[[Scripted, Talk], Awaitable[None]], how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streamable_http_client, "CLOSE_ACCEPT_SECONDS", 0.05)
+    for client_module in (streamable_http_client, http_sse_client):
+        monkeypatch.setattr(client_module, "CLOSE_ACCEPT_SECONDS", 0.05)
     async with scripted() as site:
         async with talk(site.url, greeted=False) as client:
             await reach(site, client)
