@@ -56,8 +56,11 @@ class NegotiatingClient:
 
     def no_common_revision_error(self, server_revisions: Sequence[JSON]) -> UnsupportedRevision:
         listed = ", ".join(str(name)[:40] for name in server_revisions[:20]) or "other revisions"
-        ours = ", ".join(map(str, self.revisions))
-        return UnsupportedRevision(f"the server speaks {listed}; this client speaks {ours}")
+        return UnsupportedRevision(f"the server speaks {listed}; this client speaks {self.revision_names}")
+
+    @property
+    def revision_names(self) -> str:
+        return ", ".join(map(str, self.revisions))
 
 
 async def negotiate(
@@ -178,9 +181,8 @@ def _check_legacy_fallback(client: NegotiatingClient, error: Exception) -> None:
     log.debug("the server speaks no modern revision: %s", error)
     if not client.revisions_of("legacy"):
         # [2026-07-28 basic/versioning#compatibility-matrix] the user needs an error that says what to do
-        ours = ", ".join(map(str, client.revisions))
         raise UnsupportedRevision(
-            f"the server does not speak {ours}: server/discover failed with {str(error)[:200]!r}. "
+            f"the server does not speak {client.revision_names}: server/discover failed with {str(error)[:200]!r}. "
             "If the server speaks an earlier revision, leave `revision` out, or name that revision"
         )
 

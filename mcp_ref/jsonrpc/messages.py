@@ -287,17 +287,21 @@ def _invalid_response(fault: str, id: RequestId | None) -> Malformed:
 
 def oversize(start: bytes, limit: int) -> Malformed:
     """Return the error for a frame longer than `limit` bytes, of which the transport has stored only the `start`."""
-    malformed = _unreadable(start, Error(INVALID_REQUEST, f"Invalid Request: the message is longer than {limit} bytes"))
-    malformed.text = ""  # so that the log shows the error instead
-    return malformed
+    text = f"Invalid Request: the message is longer than {limit} bytes"
+    return _with_recovered_id(start, Error(INVALID_REQUEST, text))
 
 
 def _unreadable(frame: bytes | bytearray | memoryview, error: Error) -> Malformed:
+    malformed = _with_recovered_id(frame, error)
+    malformed.text = str(frame[:MAX_QUOTED], "utf-8", "replace")
+    return malformed
+
+
+def _with_recovered_id(frame: bytes | bytearray | memoryview, error: Error) -> Malformed:
     """Return the error for an unreadable frame, with the frame's id if it can be found, because the sender needs it."""
     keys, id = search_members(str(frame[:ID_SEARCH_BYTES], "utf-8", "replace"))
     is_response = "method" not in keys and ("result" in keys or "error" in keys)
-    text = str(frame[:MAX_QUOTED], "utf-8", "replace")
-    return Malformed(error, id if is_request_id(id) else None, is_response, text)
+    return Malformed(error, id if is_request_id(id) else None, is_response)
 
 
 def json_writer(separators: tuple[str, str]) -> Callable[[object], str]:

@@ -6,7 +6,8 @@ which checks that the revision has the method and that the server declares its c
 The server declares a feature when the author adds its first item. Since a client uses only declared capabilities
 [2025-11-25 basic/lifecycle#operation], a server without prompts, for example, gets no prompt requests.
 
-Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover
+Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover, basic/patterns/subscriptions,
+       server/tools#list-changed-notification, server/resources#subscriptions (2024-11-05 to 2025-11-25)
 """
 
 from __future__ import annotations

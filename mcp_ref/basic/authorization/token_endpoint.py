@@ -151,8 +151,7 @@ async def _post(
             response = await peers.send("POST", url, {**headers, **proof}, urlencode({**form, **parameters}).encode())
         except HttpError as fault:
             raise TokenRefused(issuer, 0, advice=f"{peer_text(str(fault))}; try again later") from None
-        error, _ = parse_oauth_error(response.body)
-        demands_proof = prover is not None and prover.learn(url, response.headers, error)
+        demands_proof = prover is not None and prover.learn(url, response.headers, parse_oauth_error(response.body)[0])
         if is_last or not demands_proof:
             break
     return response

@@ -88,7 +88,8 @@ class LineReader:
 class LineTransport(Transport):
     """The base class of the client's and the server's transport, which implement `_write` and `_input`.
 
-    Responses to the messages of one piece of input are written together, which saves a fifth of the processor time.
+    One piece of input often contains many messages, so their responses are written together, with fewer system calls.
+    This saves a fifth of the processor time of a server with 64 requests at the same time.
     """
 
     def __init__(self, max_line: int, trace: Trace | None) -> None:
