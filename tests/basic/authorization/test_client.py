@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -382,7 +384,11 @@ async def test_refused_refresh_token_leads_to_a_sign_in_of_a_known_client(error:
     async with connected() as (client, world):
         world.auth.tokens.clear()
         world.auth.instead("/token", status(400 if error == "invalid_grant" else 401, {"error": error}))
-        await client.call_tool("read")
+        [redirect_uri] = parse_qs(urlsplit(world.opened[0]).query)["redirect_uri"]
+        with socket.socket() as held:  # or another program could get the registered port between the two sign-ins
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind(("127.0.0.1", urlsplit(redirect_uri).port))
+            await client.call_tool("read")
         assert len(world.opened) == 2 and len(world.auth.requests("/register")) == registrations
 
 
