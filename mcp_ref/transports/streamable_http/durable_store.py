@@ -289,9 +289,11 @@ class DurableEventStore(MemoryEventStore):
             raise
         if isinstance(stored, SessionOwned):
             raise stored
-        is_deleted = session in self._changed or session in self._saving
-        if stored is not None and self.leases is not None and session not in self._sessions:
+        if session in self._sessions:
+            return stored
+        if stored is not None and self.leases is not None:
             self.leases.note_loaded(session, began)
+        is_deleted = session in self._changed or session in self._saving
         return None if is_deleted else stored
 
     def _load_checked(self, session: str, principal: str | None) -> StoredSession | SessionOwned | None:

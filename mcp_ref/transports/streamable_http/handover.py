@@ -2,6 +2,7 @@
 
     no request of the session is in flight    it ends here, its changes are saved, and its lease ends
     a request is in flight                    the same, when the last request has its response
+    it is being loaded                        its lease ends after the load
     a request comes later                     503, as soon as another process can have the session
 
 A load balancer sends a request that got 503 to another process, which continues the session. So a rolling restart loses
@@ -19,7 +20,7 @@ from contextlib import suppress
 from typing import Final, NoReturn
 
 from .checks import HttpRefusal
-from .event_store import MemoryEventStore
+from .event_store import MemoryEventStore, StoredSession
 from .posted_session import RETRY_LATER
 from .session import HttpSession
 
@@ -56,6 +57,14 @@ class Handover:
     def _look_again_soon(self, session: HttpSession) -> None:
         # not now, because the end of the last request notes this use before it removes the request
         asyncio.get_running_loop().call_soon(self._give_back_when_idle, session)
+
+    async def refuse_loaded(self, id: str, stored: StoredSession, caller: str) -> NoReturn:
+        """Refuse a request whose session was still being loaded when the drain began, and give the session back."""
+        given_back = self._given_back.get(id)
+        if given_back is None or given_back.is_set():  # otherwise a request beside this one has just given it back
+            self._store.restore_session(id, stored, caller)
+            self._given_back[id] = self._store.give_back(id)
+        await self.refuse(id)
 
     async def refuse(self, id: str) -> NoReturn:
         """Raise HttpRefusal 503 for a request of a session, as soon as another process can have the session."""

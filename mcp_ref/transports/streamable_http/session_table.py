@@ -150,8 +150,8 @@ class SessionTable:
         except StoreFailed as failure:
             why = "the server cannot read its stored sessions now; try again later"
             raise HttpRefusal(503, why, RETRY_LATER) from failure
-        if self.is_closing:
-            raise shutting_down()
+        if self._handover is not None and stored is not None and not self.is_closing:
+            await self._handover.refuse_loaded(id, stored, access.caller)
         if id in self.by_id:
             return self.by_id[id]  # another request has restored it meanwhile
         message = decode(stored.initialize) if stored is not None and stored.principal == access.id else None
@@ -236,7 +236,7 @@ class SessionTable:
 
     async def close(self) -> None:
         """End all sessions, though a durable store keeps them for the next process."""
-        self.is_closing = True
+        self.is_closing = self.is_draining = True
         for session in tuple(self.by_id.values()):
             session.refusal = interrupted if session.initialized.done() else shutting_down
             session.end()

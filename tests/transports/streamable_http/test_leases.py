@@ -203,6 +203,37 @@ async def test_process_that_drains_serves_a_session_until_none_of_its_requests_i
         await draining
 
 
+async def test_process_that_begins_to_drain_during_a_load_gives_the_loaded_session_back() -> None:
+    rows: dict[str, Row] = {}
+    async with (
+        node("a", rows, lease=20.0) as first,
+        node("b", rows, lease=20.0) as second,
+        node("c", rows, lease=20.0) as third,
+    ):
+        id = await begun(first)
+        first.store.release([id])
+        load, loading, gate = second.store.load, threading.Event(), threading.Event()
+
+        def load_late(session: str, principal: str | None) -> StoredSession | None:
+            loading.set()
+            gate.wait(PATIENCE)
+            return load(session, principal)
+
+        second.store.load = load_late  # type: ignore[method-assign]  # a slow storage
+        calling = [asyncio.create_task(second.talk(id).post(request("ping"))) for _ in range(2)]
+        await asyncio.to_thread(loading.wait, PATIENCE)
+        draining = asyncio.create_task(second.server.drain(PATIENCE))
+        await eventually(lambda: second.web.site.is_draining)
+        gate.set()
+        assert [(reply.status, reply.why) for reply in await asyncio.gather(*calling)] == [
+            (503, "the server is shutting down")
+        ] * 2
+        third.store._note_away(id)  # so that it waits for no lease
+        assert await status_of(third, id) == 200
+        await draining
+    assert rows[id].owner == "c"
+
+
 async def test_session_that_is_given_back_stays_in_the_storage_although_the_memory_drops_its_events_meanwhile() -> None:
     rows: dict[str, Row] = {}
     store, releasing, gate = Shared("a", rows, lease=20.0), threading.Event(), threading.Event()
