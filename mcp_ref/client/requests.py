@@ -166,6 +166,7 @@ class ClientRequests:
             self.session.request_meta[LOG_LEVEL] = level
         else:
             await self.request_by_name("logging/setLevel", timeout, level=level)
+            self.session.logging_level = level
 
     async def batch(self, *calls: Coroutine[object, object, object]) -> list[object]:
         """Send several requests in one JSON-RPC batch (2025-03-26): `await client.batch(client.ping(), ...)`.

@@ -6,7 +6,8 @@
 A modern server MUST NOT send notifications that the client did not request, and sends log messages only while it serves
 a request [2026-07-28 basic/patterns/subscriptions#opening-a-stream]. If a modern subscription loses its connection, the
 client requests it again. When the server has acknowledged it, the client tells the program that all subscribed
-resources and lists have changed, because it may have missed notifications.
+resources and lists have changed, because it may have missed notifications. So it does if a legacy server has ended the
+session, and a new one has begun, which the transport alone notices.
 
 Spec:  2026-07-28 basic/patterns/subscriptions; 2025-11-25 server/resources#subscriptions
 Wire:  C->S resources/subscribe, resources/unsubscribe (legacy); C->S subscriptions/listen (modern)
@@ -20,6 +21,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from ..basic.lifecycle import CapabilityError
@@ -33,11 +35,12 @@ from ..basic.versioning import LOG_LEVEL
 from ..jsonrpc.errors import ConnectionClosed, McpError, RequestTimeout
 from ..jsonrpc.messages import RequestId
 from ..lib.uri import MAX_URI_LENGTH, canonical_uri, includes_uri, respelled
+from ..transports.base import finish
 from .options import ClientOptions
 from .requests import ClientRequests
 
 if TYPE_CHECKING:
-    from ..features.logging import LoggingMessageNotificationParams
+    from ..features.logging import LoggingLevel, LoggingMessageNotificationParams
     from ..features.resources import ResourceUpdatedNotificationParams
 
 log = logging.getLogger(__name__)
@@ -72,12 +75,14 @@ class ServerNotifications:
         }
         self._invalidate = invalidate  # removes outdated results from the cache
         self._listening: ListenRequest | None = None
+        self._restoring: asyncio.Task[None] | None = None
         self.subscriptions: list[Subscription] = []
         """The open subscriptions of the legacy era."""
 
     async def listen(self, client: ClientRequests) -> None:
         """Request the notifications that have a callback. A legacy server needs no request."""
         if client.revision.era == "legacy":
+            client.session.transport.on_new_session = partial(self._restore_soon, client)
             return
         if self._on_log is not None:
             client.session.request_meta[LOG_LEVEL] = "debug"
@@ -97,6 +102,24 @@ class ServerNotifications:
     async def close(self) -> None:
         if self._listening is not None:
             await self._listening.close()
+        await finish(self._restoring, cancel=True)
+
+    def _restore_soon(self, client: ClientRequests) -> None:
+        if self._restoring is not None:
+            self._restoring.cancel()
+        self._restoring = asyncio.get_running_loop().create_task(self._restore(client))
+
+    async def _restore(self, client: ClientRequests) -> None:
+        """Tell a new session of a legacy server all that the client has told the previous one."""
+        level = client.session.logging_level
+        if level is not None:
+            with contextlib.suppress(McpError):
+                await client.set_logging_level(cast("LoggingLevel", level))
+        for subscription in tuple(self.subscriptions):
+            await subscription.restore()
+        for kind in self._on_changed:
+            if client.server_can(f"{kind}.listChanged"):
+                self._list_changed(f"notifications/{kind}/list_changed")
 
     def end_subscriptions(self) -> None:
         """End the legacy subscriptions, because their session is lost."""
@@ -182,6 +205,16 @@ class Subscription:
         is_last = all(other._canonical != self._canonical for other in self._legacy)
         if is_last and not self._ended and not self._lists:
             await self._client.request_by_name("resources/unsubscribe", None, uri=self.uri)
+
+    async def restore(self) -> None:
+        """Subscribe again in a new session of a legacy server, and report an update, because one may be lost."""
+        if self._lists:
+            return
+        try:
+            await self._client.request_by_name("resources/subscribe", None, uri=self.uri)
+            self.receive(RESOURCE_UPDATED, self.uri)
+        except McpError as error:
+            self.end(error)
 
     def __aiter__(self) -> Subscription:
         return self

@@ -59,6 +59,8 @@ class Transport(MessageTransport, Protocol):
     """On a server over HTTP, the rights of the newest access token of a session's caller; None without tokens."""
     waits_for: Callable[[RequestId], bool] | None = None
     """On a client, returns True if a request with this id waits for its response, which may then be large."""
+    on_new_session: Callable[[], None] | None = None
+    """On a client over HTTP, called when a new session has replaced the one that the server has ended."""
     can_restart: bool = False
     """True if `initialize` can begin a new session on this transport. Over HTTP, each session has its own transport."""
 

@@ -28,11 +28,12 @@ from tests.forked_python import python, quick_python
 from tests.messages import notification
 from tests.raw_peers import Wire, raw_server, raw_session
 from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, params_of, refusal
-from tests.scripted_http_server import SSE, Scripted, Step, frame, says, scripted, status
+from tests.scripted_http_server import JSON_HEADERS, SSE, Scripted, Step, error, frame, result, says, scripted, status
 from tests.settings import PATIENCE, eventually
 
 SECONDS = 60.0
-ERAS = ["2025-11-25", MODERN]
+LEGACY = "2025-11-25"
+ERAS = [LEGACY, MODERN]
 WATCHED: Object = {"resources": {"subscribe": True, "listChanged": True}, "tools": {"listChanged": True}}
 
 
@@ -524,6 +525,47 @@ async def test_a_client_that_is_closed_does_not_wait_until_a_broken_stream_is_as
             with pytest.raises(ConnectionClosed):
                 await asyncio.wait_for(reading, PATIENCE)
             await updates.__aexit__()
+
+
+def opens_session(id: str) -> Step:
+    """Open a legacy session of a server with resources to watch."""
+
+    async def step(exchange: Exchange, message: Object) -> None:
+        info: Object = {"name": "s", "version": "1"}
+        opened: Object = {"protocolVersion": LEGACY, "capabilities": {**WATCHED, "logging": {}}, "serverInfo": info}
+        exchange.respond(200, [*JSON_HEADERS, ("Mcp-Session-Id", id)], result(message["id"], **opened))
+
+    return step
+
+
+async def refuses(exchange: Exchange, message: Object) -> None:
+    exchange.respond(200, JSON_HEADERS, error(message["id"], "no longer"))
+
+
+@pytest.mark.spec("2025-11-25/basic/transports#session-management-7")
+async def test_new_session_gets_the_subscriptions_and_the_log_level_of_the_one_that_the_server_has_ended() -> None:
+    heard: list[str] = []
+    async with scripted() as site:
+        site.on(
+            "initialize", opens_session("old"), opens_session("new"), opens_session("newest"), opens_session("last")
+        )
+        options = {"revision": LEGACY, "on_tools_changed": lambda: heard.append("tools"), "timeout": PATIENCE}
+        async with Client(site.url, **options) as client:  # type: ignore[arg-type]
+            await client.set_logging_level("error")
+            async with client.subscribe("test://a") as updates, client.watch_lists("resources") as lists:
+                for number, session in enumerate(["new", "newest"], 1):
+                    site.on("ping", status(404))
+                    await client.ping()
+                    assert await following(updates) == "test://a"  # it may have changed
+                    assert await following(lists) == "resources"
+                    assert heard == ["tools"] * number
+                    for key in ("logging/setLevel", "resources/subscribe"):
+                        assert site.headers(key)[-1]["mcp-session-id"] == session
+                site.on("ping", status(404))
+                site.on("resources/subscribe", refuses)
+                await client.ping()
+                with pytest.raises(ConnectionClosed, match="no longer"):
+                    await following(updates)
 
 
 async def test_a_stream_that_ends_in_good_order_is_not_asked_for_again(no_pauses: None) -> None:

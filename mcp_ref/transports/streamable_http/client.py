@@ -32,7 +32,6 @@ from ...jsonrpc.messages import (
     Batch,
     Error,
     ErrorResponse,
-    Incoming,
     Malformed,
     Notification,
     Outgoing,
@@ -54,7 +53,7 @@ from ..base import EndReport, OnEnd, Receive, Trace, Transport, finish
 from ..http_sse.client import SseClientTransport
 from ..trace import traced_http_client
 from .checks import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER
-from .resumption import listen, read_and_resume
+from .resumption import HandshakeReceiver, listen, read_and_resume
 from .stateless_client import CLOSE_SECONDS, MAX_RESPONSE, NOT_AN_ENDPOINT, StatelessRequests, error_in, http_error_text
 
 log = logging.getLogger(__name__)
@@ -135,7 +134,7 @@ class StreamableHttpClientTransport(Transport):
         if self._http_sse is not None:
             return self._http_sse.send(message, related)
         is_cancellation = isinstance(message, Notification) and message.method == "notifications/cancelled"
-        if self._initialize is None and is_cancellation:  # before the handshake, all requests are stateless
+        if self._revision is None and is_cancellation:  # without a handshake, all requests are stateless
             # [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation] closing the response cancels
             return self._cancel_post(message)
         members = message.messages if isinstance(message, Batch) else [message]
@@ -315,12 +314,12 @@ class StreamableHttpClientTransport(Transport):
         initialize, session, revision = self._initialize, self._session, self._revision
         assert initialize is not None
         log.info("%s has ended the session; a new one begins", public_url(self.url))
-        responses: list[Incoming] = []
+        receiver = HandshakeReceiver(initialize.id, self._receive)
         try:
             with self._time_limits.timeout(RENEWAL_SECONDS):
                 # [2025-11-25 basic/transports#session-management] after a 404, a client MUST begin a new one without id
-                await self._post(initialize, encode(initialize), [initialize.id], responses.append)
-                why = _failure_in(responses) or ("the revision has changed" if self._revision != revision else None)
+                await self._post(initialize, encode(initialize), [initialize.id], receiver)
+                why = receiver.failure or ("the revision has changed" if self._revision != revision else None)
                 if why is None:
                     notice = encode(Notification("notifications/initialized"))
                     async with self._http.request("POST", self.url, self._post_headers, notice, extra=True):
@@ -333,6 +332,8 @@ class StreamableHttpClientTransport(Transport):
             self._use_session(session, revision)
         elif self._listener is not None and self._listener.done():
             self._listener = asyncio.create_task(self._listen())
+        if why is None and self.on_new_session is not None:
+            self.on_new_session()
         return why
 
     def _use_session(self, session: str | None, revision: Revision | None) -> None:
@@ -374,12 +375,3 @@ class StreamableHttpClientTransport(Transport):
             log.warning("a message was not delivered: %s: %s", public_url(self.url), why)
         for id in ids:
             deliver(RequestFailure(id, f"{public_url(self.url)}: {why}", error=error))
-
-
-def _failure_in(responses: list[Incoming]) -> str | None:
-    for response in responses:
-        if isinstance(response, Response):
-            return None
-        if isinstance(response, (ErrorResponse, RequestFailure)):
-            return response.error.message if isinstance(response, ErrorResponse) else response.reason
-    return "the server did not respond to `initialize`"

@@ -3,7 +3,8 @@
 A client whose event stream broke sends a GET with the id of the last event that it received, in `Last-Event-ID`, and
 the server sends the later events of that stream. Since 2025-11-25 a server is also allowed to close a connection on
 purpose; the client MUST then wait for the stream's `retry` time before it reconnects. 2026-07-28 has no resumption.
-The listening stream is the response to a GET without `Last-Event-ID`, for messages that belong to no request.
+The listening stream is the response to a GET without `Last-Event-ID`, for messages that belong to no request. If the
+server has ended the session, the client repeats `initialize`.
 
     stream breaks -> wait for `retry`, longer after each failure -> GET with Last-Event-ID
         -> 200: the stream continues; 500 to 599: the client tries again; another status: the requests fail
@@ -22,9 +23,10 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from ...jsonrpc.errors import McpError
-from ...jsonrpc.messages import RequestId
+from ...jsonrpc.messages import ErrorResponse, Incoming, RequestFailure, RequestId, Response
 from ...lib.http.response import HttpError, HttpResponse
 from ...lib.http.sse import EventParser, EventTooLarge
+from ..base import Receive
 from .checks import SSE_TYPE
 from .stateless_client import MAX_RESPONSE
 
@@ -130,6 +132,23 @@ async def listen(
         else:
             attempts = 0 if parser.last_event_id != last_id else attempts + 1
         await asyncio.sleep(retry_seconds(parser, attempts, idle))
+
+
+class HandshakeReceiver:
+    """Receives the messages that arrive for a repeated `initialize`, and passes all but its response on."""
+
+    def __init__(self, id: RequestId, others: Receive) -> None:
+        self.failure: str | None = "the server did not respond to `initialize`"
+        """The reason why no new session has begun; None after a result."""
+        self._id, self._others = id, others
+
+    def __call__(self, message: Incoming) -> None:
+        if not isinstance(message, (Response, ErrorResponse, RequestFailure)) or str(message.id) != str(self._id):
+            self._others(message)
+        elif isinstance(message, RequestFailure):
+            self.failure = message.reason
+        else:
+            self.failure = message.error.message if isinstance(message, ErrorResponse) else None
 
 
 def _is_stream(response: HttpResponse) -> bool:

@@ -393,6 +393,17 @@ async def test_a_cancelled_call_says_so_to_the_server_and_frees_its_post(step: S
             await client.ping()
 
 
+@pytest.mark.spec("2026-07-28/basic/patterns/cancellation#transport-specific-cancellation-1")
+async def test_cancellation_of_a_stateless_request_is_not_posted_after_an_initialize_that_failed() -> None:
+    async with scripted() as site, talk(site.url, greeted=False) as client:
+        site.on("initialize", status(500))
+        client.send(client.initialize())
+        assert isinstance(await client.next(), RequestFailure)
+        client.send(Notification("notifications/cancelled", {"requestId": 1}))
+        await client.drained()
+        assert site.keys == ["initialize"]
+
+
 async def test_a_cancelled_request_of_a_batch_leaves_the_others_their_answers() -> None:
     gate = asyncio.Event()
     async with scripted() as site, talk(site.url, "2025-03-26") as client:
@@ -541,6 +552,16 @@ async def test_a_new_session_that_takes_too_long_fails_the_call(monkeypatch: pyt
         site.on("initialize", silence)
         assert "0.05 s" in await client.fails()
         assert client.transport._renewal is not None and client.transport._renewal.done()
+
+
+async def test_messages_other_than_the_response_to_a_repeated_initialize_are_delivered_and_begin_no_session() -> None:
+    async with scripted() as site, talk(site.url) as client:
+        site.on("ping", status(404))
+        site.on("initialize", events(encode_event(note("a")), encode_event(result("other"))))
+        assert isinstance(await client.ask(), Notification)
+        assert await client.next() == Response("other", {})
+        failed = await client.next()
+        assert isinstance(failed, RequestFailure) and "no new session could begin" in failed.reason
 
 
 async def test_a_new_session_that_speaks_another_revision_fails_the_call() -> None:
