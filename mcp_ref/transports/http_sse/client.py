@@ -132,7 +132,7 @@ class SseClientTransport(Transport):
             with self._time_limits.timeout(POST_SECONDS):
                 async with posting as response:
                     await response.read(MAX_REFUSAL)
-                    why = f"the server answered HTTP {response.status}" if response.status >= 400 else None
+                    why = f"the server answered HTTP {response.status}" if response.status >= 300 else None
         except TimeoutError:
             why = f"the message was not accepted within {POST_SECONDS:g} s"
         except (HttpError, ValueError) as error:

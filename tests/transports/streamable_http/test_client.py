@@ -393,7 +393,6 @@ async def test_a_cancelled_call_says_so_to_the_server_and_frees_its_post(step: S
             await client.ping()
 
 
-@pytest.mark.spec("2026-07-28/basic/patterns/cancellation#transport-specific-cancellation-1")
 async def test_cancellation_of_a_stateless_request_is_not_posted_after_an_initialize_that_failed() -> None:
     async with scripted() as site, talk(site.url, greeted=False) as client:
         site.on("initialize", status(500))
@@ -992,10 +991,11 @@ async def test_over_http_sse_a_refused_request_fails_and_the_next_one_works(capl
     async with scripted() as site:
         older(site)
         async with talk(site.url, "2024-11-05") as client:
-            site.steps["ping"][:0] = [status(400), status(500)]
+            codes = [302, 400, 500]  # 302: for example to a page where the user can sign in
+            site.steps["ping"][:0] = map(status, codes)
             site.on("notifications/progress", status(413))
-            assert "HTTP 400" in await client.fails(1)
-            assert "HTTP 500" in await client.fails(2)
+            for code in codes:
+                assert f"HTTP {code}" in await client.fails(1)
             client.send(Notification("notifications/progress"))
             assert await client.ask(3) == Response(3, {})
             monkey = pytest.MonkeyPatch()
