@@ -67,7 +67,7 @@ MAX_TOOLS, MAX_PAGES = 1000, 100
 MAX_TOOL_BYTES, MAX_TOOLS_BYTES = 64 * 1024, 4 * 1024 * 1024
 """Maximum size of one definition, and of all definitions of one server, in bytes (64 KiB, 4 MiB)."""
 
-_HTTP_REFUSED = re.compile(r"\bHTTP 40[13]\b")
+_HTTP_REFUSED = re.compile(r".*\banswered (a GET with )?HTTP 40[13]\b")  # of the first line, before a standard error
 
 
 class ServerState(Enum):
@@ -393,5 +393,5 @@ def _is_permanent(error: Exception) -> bool:
     """Return True if a restart would fail too, because a program, a permission or a common revision is missing."""
     if isinstance(error, AuthorizationError | UnsupportedRevision | TypeError):
         return True
-    is_refused = isinstance(error, ConnectionClosed) and _HTTP_REFUSED.search(str(error)) is not None
+    is_refused = isinstance(error, ConnectionClosed) and _HTTP_REFUSED.match(str(error)) is not None
     return is_refused or isinstance(error.__cause__, FileNotFoundError | PermissionError | NotADirectoryError)

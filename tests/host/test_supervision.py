@@ -445,3 +445,8 @@ async def test_http_server_that_refuses_the_client_is_not_tried_again() -> None:
     port = listener.sockets[0].getsockname()[1]
     async with listener, opened(Host({"s": f"http://127.0.0.1:{port}/mcp"})) as host:
         assert state(host, "s") == "failed" and "403" in error(host, "s")
+
+
+def test_standard_error_of_a_process_does_not_decide_if_its_server_is_tried_again() -> None:
+    died = "the server 'x' exited with code 3; its standard error ends with:\nthe API answered HTTP 401"
+    assert not supervisor._is_permanent(ConnectionClosed(died))
