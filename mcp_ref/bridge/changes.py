@@ -62,14 +62,15 @@ class Watch:
         self.task.add_done_callback(self._note_end)
 
     async def _run(self) -> None:
-        """Subscribe, and report the updates. After a lost connection, subscribe again."""
+        """Subscribe, and report the updates. If the connection is lost, or the server ends it, subscribe again."""
         pause = 0.0
         while True:
             try:
                 client = await self._server.shared(self._caller)
                 updates = await client.subscribe(self._uri).__aenter__()
                 pause = 0.0
-                return await self._pass_on(client, updates)
+                await self._pass_on(client, updates)
+                pause = MIN_PAUSE  # the server has ended the subscription, for example because it is being replaced
             except McpError:
                 if not self.accepted.done() or pause > MAX_PAUSE:
                     raise

@@ -10,8 +10,9 @@ from typing import Any, cast
 import pytest
 
 from mcp_ref import Client, McpError, RemoteError
+from mcp_ref.bridge import changes
 from mcp_ref.bridge.bridge import Bridge
-from mcp_ref.jsonrpc.messages import Object
+from mcp_ref.jsonrpc.messages import Object, Response
 from tests.bridge.back import make_back
 from tests.bridge.links import linked
 
@@ -25,6 +26,21 @@ async def test_subscription_is_opened_again_after_a_lost_connection(front: str) 
         for each in tuple(bridge.backs["back"].clients):
             if each._notifications.subscriptions:
                 await cast(Any, each.transport).close()
+        assert await anext(updates) == "note://1"  # an update can have been missed
+        server.resource_updated("note://1")
+        assert await anext(updates) == "note://1"
+
+
+@pytest.mark.parametrize("front", ["2025-11-25", LATEST])
+async def test_subscription_is_opened_again_after_the_server_has_ended_it(
+    front: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "MIN_PAUSE", 0.0)
+    server = make_back(LATEST)
+    async with linked(server, front) as (client, bridge), asyncio.timeout(10), client.subscribe("note://1") as updates:
+        for each in bridge.backs["back"].clients:
+            for id in tuple(each.session.listeners):
+                each.session.dispatcher.receive(Response(id, {"resultType": "complete"}))
         assert await anext(updates) == "note://1"  # an update can have been missed
         server.resource_updated("note://1")
         assert await anext(updates) == "note://1"
