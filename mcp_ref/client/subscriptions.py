@@ -6,8 +6,8 @@
 A modern server MUST NOT send notifications that the client did not request, and sends log messages only while it serves
 a request [2026-07-28 basic/patterns/subscriptions#opening-a-stream]. If a modern subscription loses its connection, the
 client requests it again. When the server has acknowledged it, the client tells the program that all subscribed
-resources and lists have changed, because it may have missed notifications. So it does if a legacy server has ended the
-session, and a new one has begun, which the transport alone notices.
+resources and lists have changed, because it may have missed notifications. In the legacy era, the client does the same
+when the transport has replaced a session that the server had ended.
 
 Spec:  2026-07-28 basic/patterns/subscriptions; 2025-11-25 server/resources#subscriptions
 Wire:  C->S resources/subscribe, resources/unsubscribe (legacy); C->S subscriptions/listen (modern)
@@ -92,7 +92,7 @@ class ServerNotifications:
                 setattr(wanted, f"{kind}_list_changed", True)
         if wanted == SubscriptionFilter():
             return
-        request = ListenRequest(client, wanted, lambda method, uri: self._list_changed(method), self._log_end)
+        request = ListenRequest(client, wanted, lambda method, uri: self._list_changed(method), self._log_end, True)
         try:
             await request.open(ACKNOWLEDGE_SECONDS)
             self._listening = request
@@ -281,6 +281,7 @@ class ListenRequest:
     _wanted: SubscriptionFilter
     _on_change: Callable[[str, str | None], None]  # gets the method and, for a resource, the URI
     _on_end: Callable[[Exception | None], None]  # called when an acknowledged subscription ends, unless by `close`
+    _is_permanent: bool = False  # True to send it again without a limit, and also if the server has ended it
     _state: ListenState = ListenState.OPENING
     _acknowledged: asyncio.Future[SubscriptionFilter] = field(default_factory=asyncio.Future)
     _timeout: float | None = None  # time limit for the acknowledgement, in seconds
@@ -340,17 +341,17 @@ class ListenRequest:
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
         while self._state is not ListenState.ENDED:
-            start = loop.time()
+            start, lost = loop.time(), None
             try:
                 await self._listen_once()
-                return self._end(None)
             except ConnectionClosed as error:
-                can_retry = self._client.connector.can_reconnect() and self._attempts < MAX_ATTEMPTS
-                if self._state is ListenState.OPENING or not can_retry:
-                    return self._end(error)
-                log.info("a subscription lost its connection and is requested again: %s", _first_line(error))
+                lost = error
             except Exception as error:  # an error response, a timeout, or a request that cannot be sent
                 return self._end(error)
+            is_over = (lost is None or self._attempts >= MAX_ATTEMPTS) and not self._is_permanent
+            if is_over or self._state is ListenState.OPENING or not self._client.connector.can_reconnect():
+                return self._end(lost)
+            log.info("a subscription has ended and is requested again: %s", "" if lost is None else _first_line(lost))
             if loop.time() - start > 10 * self._pause:
                 self._pause = MIN_RETRY_PAUSE  # the connection had worked for some time before it was lost
             self._state = ListenState.RECONNECTING

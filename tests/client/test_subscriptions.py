@@ -576,6 +576,15 @@ async def test_a_stream_that_ends_in_good_order_is_not_asked_for_again(no_pauses
         assert site.keys.count("subscriptions/listen") == 1
 
 
+async def test_stream_of_list_changes_is_requested_again_until_the_client_is_closed(no_pauses: None) -> None:
+    heard: list[str] = []
+    lost = [GONE] * (subscriptions.MAX_ATTEMPTS + 1)
+    async with scripted() as site:
+        site.on("subscriptions/listen", listens(then="end"), *lost, listens(then="end"), listens(then="hold"))
+        async with met(site, on_tools_changed=lambda: heard.append("tools")):
+            await eventually(lambda: heard == ["tools", "tools"])
+
+
 async def test_a_stream_that_is_asked_for_in_vain_too_often_ends_with_the_reason(no_pauses: None) -> None:
     async with scripted() as site:
         site.on("subscriptions/listen", listens(), GONE, listens(), *[GONE] * 20)
