@@ -344,10 +344,11 @@ class ListenRequest:
             start, lost = loop.time(), None
             try:
                 await self._listen_once()
-            except ConnectionClosed as error:
+            except Exception as error:
+                is_temporary = isinstance(error, McpError) and error.is_temporary
+                if not (is_temporary or isinstance(error, ConnectionClosed)):
+                    return self._end(error)  # an error response, a timeout, or a request that cannot be sent
                 lost = error
-            except Exception as error:  # an error response, a timeout, or a request that cannot be sent
-                return self._end(error)
             is_over = (lost is None or self._attempts >= MAX_ATTEMPTS) and not self._is_permanent
             if is_over or self._state is ListenState.OPENING or not self._client.connector.can_reconnect():
                 return self._end(lost)

@@ -13,7 +13,17 @@ from typing import cast
 
 import pytest
 
-from mcp_ref import CapabilityError, Client, ConnectionClosed, Context, RemoteError, RequestTimeout, Server
+from mcp_ref import (
+    Bearer,
+    CapabilityError,
+    Client,
+    ConnectionClosed,
+    Context,
+    RemoteError,
+    RequestTimeout,
+    Server,
+    TokenRefused,
+)
 from mcp_ref.client import subscriptions
 from mcp_ref.client.connector import MAX_RESTARTS
 from mcp_ref.client.requests import ClientRequests
@@ -24,11 +34,24 @@ from mcp_ref.lib.http.sse import encode_event
 from mcp_ref.lib.uri import MAX_URI_LENGTH
 from mcp_ref.transports.memory import MemoryTransport
 from mcp_ref.transports.stdio.client import StdioClientTransport
+from mcp_ref.transports.streamable_http import resumption
 from tests.forked_python import python, quick_python
 from tests.messages import notification
 from tests.raw_peers import Wire, raw_server, raw_session
 from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, params_of, refusal
-from tests.scripted_http_server import JSON_HEADERS, SSE, Scripted, Step, error, frame, result, says, scripted, status
+from tests.scripted_http_server import (
+    JSON_HEADERS,
+    SSE,
+    Scripted,
+    Step,
+    error,
+    events,
+    frame,
+    result,
+    says,
+    scripted,
+    status,
+)
 from tests.settings import PATIENCE, eventually
 
 SECONDS = 60.0
@@ -583,6 +606,30 @@ async def test_stream_of_list_changes_is_requested_again_until_the_client_is_clo
         site.on("subscriptions/listen", listens(then="end"), *lost, listens(then="end"), listens(then="hold"))
         async with met(site, on_tools_changed=lambda: heard.append("tools")):
             await eventually(lambda: heard == ["tools", "tools"])
+
+
+@both_eras
+async def test_list_changes_are_reported_after_the_authorization_server_was_out_of_reach(
+    revision: str, monkeypatch: pytest.MonkeyPatch, no_pauses: None
+) -> None:
+    monkeypatch.setattr(resumption, "retry_seconds", lambda *arguments: 0.0)
+    outages = [TokenRefused("https://as.example", 0)]
+    async with scripted() as site:
+
+        async def token() -> str:
+            if {"GET", "subscriptions/listen"} & set(site.keys) and outages:
+                raise outages.pop()
+            return "t"
+
+        site.on("initialize", opens_session("s"))
+        changed = notification("notifications/tools/list_changed")
+        site.on("GET", events(), events(encode_event(frame(changed)), hold=True))
+        site.on("subscriptions/listen", listens(), listens(then="hold"))
+        heard = asyncio.Event()
+        options = {"revision": revision, "on_tools_changed": heard.set, "authorization": Bearer(token)}
+        async with met(site, **options):
+            await asyncio.wait_for(heard.wait(), PATIENCE)
+        assert not outages
 
 
 async def test_a_stream_that_is_asked_for_in_vain_too_often_ends_with_the_reason(no_pauses: None) -> None:

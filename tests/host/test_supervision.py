@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mcp_ref import ConnectionClosed, Host, RequestTimeout, Server, ServerStatus, ServerUnavailable
+from mcp_ref import ConnectionClosed, Host, RequestTimeout, Server, ServerStatus, ServerUnavailable, TokenRefused
 from mcp_ref.client.target import InProcessServer
 from mcp_ref.host import host as host_module
 from mcp_ref.host import supervisor
@@ -447,6 +447,12 @@ async def test_http_server_that_refuses_the_client_is_not_tried_again() -> None:
         assert state(host, "s") == "failed" and "403" in error(host, "s")
 
 
-def test_standard_error_of_a_process_does_not_decide_if_its_server_is_tried_again() -> None:
-    died = "the server 'x' exited with code 3; its standard error ends with:\nthe API answered HTTP 401"
-    assert not supervisor._is_permanent(ConnectionClosed(died))
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ConnectionClosed("the server 'x' exited with code 3; its standard error ends with:\nthe API answered HTTP 401"),
+        TokenRefused("https://as.example", 0),
+    ],
+)
+def test_server_is_started_again_after_a_failure_that_can_pass(failure: Exception) -> None:
+    assert not supervisor._is_permanent(failure)

@@ -128,6 +128,7 @@ class TokenRefused(AuthorizationError):
         super().__init__(f"a token request to {peer_url(issuer)} failed: {outcome}{_words(error, description)}"
                          f"; {advice or 'check the client and its permissions there'}")  # fmt: skip
         self.error, self.status = peer_text(error), status
+        self.is_temporary = status == 0 or status >= 500
 
 
 class VerificationUnavailable(AuthorizationError):

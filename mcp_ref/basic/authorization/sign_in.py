@@ -177,7 +177,11 @@ class AuthorizationCode(Authorizer):
                       auth_method=client.token_endpoint_auth_method, server_address=peers.address)  # fmt: skip
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": sign_in.redirect_uri,
                 "code_verifier": sign_in.verifier}  # fmt: skip
-        return await self._keep(peers.server, await self.request(peers, grant, client.authenticate, form))
+        try:
+            return await self._keep(peers.server, await self.request(peers, grant, client.authenticate, form))
+        except TokenRefused as refusal:
+            refusal.is_temporary = False  # a retry would open the browser again
+            raise
 
     async def _refresh(self, peers: PeerRequests, grant: Grant, url: str = "") -> Grant | None:
         """Return a grant with a new token from the endpoint `url`, or None if the user has to sign in."""

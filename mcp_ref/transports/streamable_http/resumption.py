@@ -123,8 +123,10 @@ async def listen(
             if session_has_ended:
                 parser = EventParser(MAX_RESPONSE)
                 await renew(session)
-        except McpError:
-            return  # no new session began; the next request tries again
+        except McpError as error:
+            if not error.is_temporary:
+                return  # no new session began; the next request tries again
+            log.debug("the listening stream was not authorized: %s", error)
         except (HttpError, EventTooLarge) as error:
             log.debug("the listening stream broke: %s", error)
         if loop.time() > began + MAX_RETRY / 2:
