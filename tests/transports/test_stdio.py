@@ -545,6 +545,17 @@ async def test_stdio_server_whose_client_leaves_does_not_wait_until_the_client_r
         os.close(descriptor)
 
 
+async def test_stdio_client_that_pauses_reading_gets_the_last_output_of_a_server_that_ends() -> None:
+    received, ended = list[Incoming](), asyncio.Event()
+    program = """print('{"jsonrpc": "2.0", "id": 1, "result": {}}')"""
+    transport = StdioClientTransport(python(program))
+    await transport.start(received.append, lambda error: ended.set())
+    transport.pause_reading()
+    await asyncio.wait_for(ended.wait(), PATIENCE)
+    assert received == [Response(1, {})]
+    await transport.close()
+
+
 async def test_stdio_client_sends_nothing_before_the_start_and_after_the_end(caplog: pytest.LogCaptureFixture) -> None:
     transport = StdioClientTransport(["cat"])
     transport.send(Request(1, "ping"))

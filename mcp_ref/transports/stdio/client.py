@@ -146,8 +146,13 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         elif fd == 0:
             self._writable.set()
 
+    def pause_reading(self) -> None:
+        if not self._exited.is_set():  # the last output of an ended process is short, and its end is reported soon
+            super().pause_reading()
+
     def process_exited(self) -> None:
         self._exited.set()
+        self.resume_reading()
         self._report_end_soon()
 
     def _report_end_soon(self) -> None:

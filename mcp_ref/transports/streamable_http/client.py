@@ -204,9 +204,7 @@ class StreamableHttpClientTransport(Transport):
         self, message: Outgoing, frame: bytes, ids: list[RequestId], before: asyncio.Task[None] | None
     ) -> None:
         try:
-            for earlier in (before, self._renewal):
-                if earlier is not None and not earlier.done():
-                    await finish(earlier)
+            await finish(before, self._renewal)
             if ids:  # the session limits the time of its requests
                 await self._post(message, frame, ids, self._receive)
             else:
