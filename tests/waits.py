@@ -221,8 +221,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The response, the time limit in `_negotiate_once` or the end of the session ends it.",
     ("client/negotiation.py", "negotiate", "open_session()"):
         "See `ClientSession.open`, which it calls.",
-    ("client/session.py", "ClientSession._handle", "handler(params, RequestContext(self, 0, None))"):
-        "The program's handler ends it, or the end of the connection cancels its task.",
     ("client/session.py", "ClientSession._handle_all", "task"):
         "The program's handler ends it, or the cancellation of the request.",
     ("client/session.py", "ClientSession._handle_all", "task.result()"):
@@ -469,6 +467,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The next bytes or `close` end it; it is the idle state of the thread.",
     ("recorder/tape.py", "Tape._next_lines", "time.sleep(BATCH_SECONDS)"):
         "It has a time limit.",
+    ("jsonrpc/bounded_waits.py", "run_handler", "handler"):
+        "The program's handler ends it, or the end of the connection cancels its task.",
     ("jsonrpc/dispatcher.py", "Dispatcher._run", "entry.slot"):
         "The queue ends it with a slot or after `Limits.patience`, and `stop` cancels the task.",
     ("jsonrpc/dispatcher.py", "Dispatcher._run", "turn"):

@@ -31,7 +31,7 @@ from ..codec import ShapeError
 from ..extensions.tasks.types import TASK_METHODS
 from ..features.caching import CACHEABLE, ResponseCache
 from ..features.task_augmentation import RELATED_TASK
-from ..jsonrpc.bounded_waits import end_handlers
+from ..jsonrpc.bounded_waits import end_handlers, run_handler
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import Object, Request, RequestId, Response
@@ -148,7 +148,7 @@ class ClientSession(Session):
         return cast("Handler", handlers.find(method.name)), params  # `ClientHandlers` has all of `INPUT_REQUESTS`
 
     async def _handle(self, handler: Handler, params: object) -> Object:
-        return self.codec.encode(await handler(params, RequestContext(self, 0, None)))  # an input request has no id
+        return self.codec.encode(await run_handler(handler(params, RequestContext(self, 0, None))))  # it has no id
 
     def _send_cancelled(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)

@@ -397,6 +397,17 @@ async def test_input_request_handler_error_is_raised_from_the_call_as_itself(err
         assert await calling == "done"
 
 
+async def test_input_request_handler_that_raises_cancelled_error_does_not_cancel_the_caller() -> None:
+    async def user(question: Question) -> ElicitResult:
+        raise asyncio.CancelledError
+
+    async with raw_session(offering(Person(), elicitation=user), MODERN, OFFERS) as (client, wire):
+        calling = asyncio.create_task(call(client))
+        await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=ask_user())))
+        with pytest.raises(McpError, match="handler of an input request was cancelled"):
+            await calling
+
+
 def test_client_handler_that_is_not_a_function_raises() -> None:
     with pytest.raises(TypeError, match=r"the option elicitation must have the type Callable.* | None, not bool"):
         Client(["python3"], elicitation=True)  # type: ignore[arg-type]

@@ -123,11 +123,9 @@ async def listen(
             if session_has_ended:
                 parser = EventParser(MAX_RESPONSE)
                 await renew(session)
-        except McpError as error:
-            if not error.is_temporary:
+        except (HttpError, McpError, EventTooLarge) as error:
+            if not _can_pass(error):
                 return  # no new session began; the next request tries again
-            log.debug("the listening stream was not authorized: %s", error)
-        except (HttpError, EventTooLarge) as error:
             log.debug("the listening stream broke: %s", error)
         if loop.time() > began + MAX_RETRY / 2:
             attempts = idle = 0
@@ -151,6 +149,10 @@ class HandshakeReceiver:
             self.failure = message.reason
         else:
             self.failure = message.error.message if isinstance(message, ErrorResponse) else None
+
+
+def _can_pass(error: Exception) -> bool:
+    return not isinstance(error, McpError) or error.is_temporary
 
 
 def _is_stream(response: HttpResponse) -> bool:
