@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Final, TypeAlias, cast
+from urllib.parse import quote
 
 from ..turns import Turns, current_turns
 from .message import (
@@ -109,17 +110,22 @@ async def _serve_lifespan(
 
 def _http_request(scope: Scope) -> HttpRequest:
     headers = cast("list[tuple[bytes, bytes]]", scope["headers"])
-    path = cast("bytes | None", scope.get("raw_path")) or cast(str, scope["path"]).encode()
-    root = cast(str, scope.get("root_path", "")).encode()
+    raw_path, root = cast("bytes | None", scope.get("raw_path")), _escaped(scope.get("root_path", ""))
+    path = raw_path.decode("latin-1") if raw_path else _escaped(scope["path"])
     return HttpRequest(
         cast(str, scope["method"]),
-        path.removeprefix(root).partition(b"?")[0].decode("latin-1") or "/",
+        path.removeprefix(root).partition("?")[0] or "/",
         cast(bytes, scope.get("query_string", b"")).decode("latin-1"),
         Headers((name.decode("latin-1"), value.decode("latin-1").strip(" \t")) for name, value in headers),
         b"",
         cast("tuple[str, int] | None", scope.get("client")),
-        root.decode("latin-1"),
+        root,
     )
+
+
+def _escaped(path: object) -> str:
+    """Return a path as in a URL, whether or not the ASGI server has decoded the escapes in it."""
+    return quote(cast(str, path), safe="/%:@!$&'()*+,;=~")
 
 
 class AsgiExchange:
@@ -178,8 +184,10 @@ class AsgiExchange:
         self._disconnect_watcher = self._disconnect_watcher or asyncio.create_task(self._watch())
 
     async def _watch(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+        while (message := await self._receive())["type"] != "http.disconnect":
+            if not self._has_more_body:
+                return  # middleware that repeats the body at every call would keep the event loop busy forever
+            self._has_more_body = cast(bool, message.get("more_body", False))
         self._is_disconnected = True
         self.end_stream()
         if self._response is None and self._on_disconnect is not None:

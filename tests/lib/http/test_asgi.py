@@ -259,6 +259,27 @@ async def test_asgi_stream_notices_a_disconnect_after_on_disconnect_was_called(l
     assert call.body == (b"all" if leaves == "not" else b"")
 
 
+async def test_asgi_receive_that_repeats_the_body_is_not_called_forever() -> None:
+    calls = 0
+
+    async def receive() -> Message:  # as middleware does that gives the body, which it has read, back
+        nonlocal calls
+        calls += 1
+        if calls == 10:
+            raise AssertionError("the application waits for a disconnection that nobody reports")
+        return body(b"1")
+
+    async def handler(exchange: Exchange) -> None:
+        await exchange.read_body()
+        exchange.on_disconnect(pytest.fail)
+        await asyncio.sleep(0)
+        exchange.respond(200, [], exchange.request.body)
+
+    call = Call()
+    await application(handler)(scope(), receive, call.send)
+    assert (call.body, calls) == (b"1", 2)
+
+
 async def test_asgi_respond_works_after_on_disconnect_was_called() -> None:
     async def handler(exchange: Exchange) -> None:
         exchange.on_disconnect(pytest.fail)
@@ -467,6 +488,26 @@ async def test_asgi_root_path_precedes_the_endpoint_of_http_sse() -> None:
     call.inbox.put_nowait(GONE)
     await asyncio.wait_for(answering, PATIENCE)
     assert call.body.startswith(b"event: endpoint\ndata: /apps/messages?session=")
+
+
+@pytest.mark.parametrize(
+    ("root", "path", "raw_path"),
+    [
+        ("/my apps", "/my apps/mcp", b"/my%20apps/mcp"),  # Starlette: `Mount("/my apps", ...)`
+        ("/my%20apps", "/my%20apps/mcp", b"/my%20apps/mcp"),  # uvicorn: `--root-path /my%20apps`
+        ("/my apps", "/my apps/mcp", None),
+    ],
+)
+async def test_asgi_root_path_with_an_escape_precedes_the_path(root: str, path: str, raw_path: bytes | None) -> None:
+    seen: list[tuple[str, str]] = []
+
+    async def handler(exchange: Exchange) -> None:
+        seen.append((exchange.request.root, exchange.request.path))
+        exchange.respond(200, [], b"")
+
+    call = Call(body())
+    await application(handler)(scope(path=path, root_path=root, raw_path=raw_path), call.receive, call.send)
+    assert seen == [("/my%20apps", "/mcp")]
 
 
 async def test_asgi_root_path_is_in_the_error_for_a_path_without_an_endpoint() -> None:
