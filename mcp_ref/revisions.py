@@ -147,7 +147,7 @@ def sorted_revisions(revisions: Sequence[Revision | str]) -> list[Revision]:
     """Return the revisions, oldest first. Raise ValueError for an empty list or an unknown name."""
     if isinstance(revisions, str | Revision):
         raise TypeError(f"revisions must be a list, such as [{str(revisions)!r}], even for one revision")
-    chosen = sorted({revision_named(each) if isinstance(each, str) else each for each in revisions})
+    chosen = sorted({each if isinstance(each, Revision) else revision_named(each) for each in revisions})
     if not chosen:
         raise ValueError(f"revisions must not be empty; the known revisions are {', '.join(REVISIONS_BY_NAME)}")
     return chosen

@@ -36,12 +36,13 @@ from typing import Annotated
 
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Object
+from ..lib.fields import CheckedFields
 from ..revisions import R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28, Availability, Revision
 from .content import Icon
 
 
 @dataclass
-class Implementation:
+class Implementation(CheckedFields):
     """The name and version that a client or server claims to have, to be used only for display and logs."""
 
     name: str

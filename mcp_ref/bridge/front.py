@@ -62,7 +62,7 @@ class FrontCatalog(Catalog):
         self, relay: Relay, info: Implementation, revisions: Sequence[Revision], options: ServerOptions,
         close: Callable[[], Awaitable[None]],
     ) -> None:  # fmt: skip
-        super().__init__(info, None, revisions, options)
+        super().__init__(info, revisions, options)
         self._relay, self._close_servers = relay, close
         self.announcers = relay.changes.announcers
         self.custom_methods = RelayedMethods(NATIVE, relay.serve, lambda method, params: None)

@@ -67,6 +67,8 @@ class CustomMethod:
 
 def extension_of(method: str, extension: str | None) -> str:
     """Return the name of a method's extension. Raise ValueError for a method or extension with an invalid name."""
+    if not isinstance(method, str):
+        raise TypeError(f"the method must be a str, such as 'com.example/search', not {method!r:.100}")
     if method in SPECIFIED or method.startswith("rpc."):  # JSON-RPC 2.0, section 4: reserved
         raise ValueError(f"{method[:80]!r} belongs to a specification; choose a name such as com.example/search")
     name = extension or "/".join(method.removeprefix("notifications/").split("/")[:2])

@@ -73,8 +73,8 @@ class Registry(dict[str, T]):
 
 def registering(name: str, argument: object, add: Callable[[F], object]) -> Callable[[F], F]:
     """Return a decorator that registers a function. `argument` is the first argument of the author's decorator."""
-    if callable(argument):  # the author wrote `@server.tool` without parentheses
-        raise TypeError(f"the decorator has no arguments: write @server.{name}(...), with parentheses")
+    if not isinstance(argument, str | None):  # a function if the author wrote `@server.tool` without parentheses
+        raise TypeError(f"write @server.{name}(...), with parentheses, and a str in them, not {argument!r:.100}")
 
     def register(function: F) -> F:
         add(function)

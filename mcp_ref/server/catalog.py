@@ -47,14 +47,11 @@ _RESOURCE_METHODS: Final = frozenset({"resources/read", "resources/subscribe", "
 class Catalog:
     """The tools, resources, prompts, completions and tasks of a server, with the arguments of `Server`."""
 
-    def __init__(
-        self, info: Implementation, instructions: str | None, revisions: Sequence[Revision | str],
-        options: ServerOptions,
-    ) -> None:  # fmt: skip
+    def __init__(self, info: Implementation, revisions: Sequence[Revision | str], options: ServerOptions) -> None:
         page_size = options.get("page_size", 1000)
         if page_size < 1:
             raise ValueError(f"page_size, the number of items in a page, must be at least 1, not {page_size}")
-        self.info, self.instructions = info, instructions
+        self.info, self.instructions = info, options.get("instructions")
         self.info_as_json: dict[Revision, Object] = {}  # filled by stateless requests
         self.cache_hints = hints_by_method(options.get("cache_ttl", 0.0), options.get("cache_scope", "public"))
         self.state_key = checked_key(options.get("state_key"))

@@ -8,10 +8,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 from ssl import SSLContext
-from typing import Final, Unpack
+from typing import Final, TypedDict, Unpack
 
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.messages import Batch, Request, decode
+from ..lib.fields import check_options
 from ..lib.http.message import HttpLimits, bracket_ipv6
 from ..lib.http.server import start_server
 from ..transports.base import Trace
@@ -28,6 +29,12 @@ _ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})
 _SMALL_RESULTS: Final = frozenset({"ping", "initialize", "server/discover", "logging/setLevel"})
 
 
+class _ListeningOptions(TypedDict):
+    host: str
+    ssl: SSLContext | None
+    http_limits: HttpLimits | None
+
+
 def has_small_result(body: bytes) -> bool:
     """Return True if the message in a POST has no result, or a result that is always small."""
     message = decode(body)
@@ -40,6 +47,7 @@ async def serve_http(
     ssl: SSLContext | None, http_limits: HttpLimits | None, **options: Unpack[HttpOptions],
 ) -> AsyncIterator[str]:  # fmt: skip
     """Serve over HTTP while the `async with` block runs. Yield the URL of the MCP endpoint."""
+    check_options({"host": host, "ssl": ssl, "http_limits": http_limits}, _ListeningOptions)
     if "allowed_hosts" not in options and host not in _ALL_ADDRESSES:
         options["allowed_hosts"] = LOOPBACK | {bracket_ipv6(host)}
     app = HttpApp(catalog, session_limits, trace, **options)

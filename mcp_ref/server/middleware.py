@@ -57,11 +57,13 @@ def add_middleware(catalog: Catalog, function: Middleware) -> None:
     """Run a function around all handlers of the catalog, inside the middleware that was added before.
 
     Raises:
-        TypeError: The function is a plain `def`.
+        TypeError: The function is a plain `def`, or a class instead of one of its objects, or not a function.
         RuntimeError: The server serves clients already, whose requests would bypass the middleware.
     """
-    if inspect.isroutine(function) and not inspect.iscoroutinefunction(function):
-        raise TypeError(f"middleware must be async: write `async def {function.__name__}(request, context, proceed)`")
+    is_plain = inspect.isroutine(function) and not inspect.iscoroutinefunction(function)
+    if is_plain or isinstance(function, type) or not callable(function):
+        wanted = f"`async def {getattr(function, '__name__', 'name')}(request, context, proceed)`"
+        raise TypeError(f"middleware must be async: write {wanted}, not {function!r:.100}")
     if catalog.service.members:
         raise RuntimeError("the server serves clients already: add middleware before it serves")
     catalog.middleware.insert(0, partial(_wrap, function))

@@ -24,6 +24,8 @@ else:
 class ServerOptions(TypedDict, total=False):
     """The options of a server. The default of each option is in brackets."""
 
+    instructions: str | None
+    """A text that explains to the client's model how to use the server. [none]"""
     logging: bool
     """True if the server sends log messages. [True]"""
     page_size: int

@@ -63,7 +63,6 @@ class Server:
     `name` and `version` are for programs, `title`, `description`, `icons` and `website_url` for people.
 
     Args:
-        instructions: A text that explains to the client's model how to use the server.
         revisions: The revisions that the server speaks, as `Revision` objects or names, in any order. Default: all.
         lifespan: A function that returns an async context manager, which the server enters before it serves and leaves
             at the end. The value that it yields is `context.state`. See lifespan.py. Default: none.
@@ -71,14 +70,14 @@ class Server:
 
     def __init__(
         self, name: str, version: str = "0.0.0", *, title: str | None = None, description: str | None = None,
-        icons: list[Icon] | None = None, website_url: str | None = None, instructions: str | None = None,
+        icons: list[Icon] | None = None, website_url: str | None = None,
         revisions: Sequence[Revision | str] | None = None,
         lifespan: Callable[[Server], AbstractAsyncContextManager[object]] | None = None,
         **options: Unpack[ServerOptions],
     ) -> None:  # fmt: skip
         check_options(options, ServerOptions)
         self.info = Implementation(name, version, title, description, icons, website_url)
-        self.catalog = Catalog(self.info, instructions, REVISIONS if revisions is None else revisions, options)
+        self.catalog = Catalog(self.info, REVISIONS if revisions is None else revisions, options)
         """The tools, resources, prompts, completions and tasks of this server."""
         self.limits, self.trace = options.get("limits"), options.get("trace")
         service = self.catalog.service

@@ -237,6 +237,12 @@ async def test_client_request_names_another_extension_of_a_method() -> None:
 # ------------------------------------------------------------------------------------------------ registration
 
 
+@pytest.mark.parametrize("register", [Server("s").method, Client(Server("s")).method], ids=["server", "client"])
+def test_registration_refuses_a_method_that_is_not_a_text(register: Any) -> None:
+    with pytest.raises(TypeError, match=r"the method must be a str, such as 'com\.example/search', not <built-in"):
+        register(len)
+
+
 @pytest.mark.parametrize("name", ["tools/call", "tasks/get", "initialize", "notifications/cancelled", "rpc.discover"])
 async def test_registration_refuses_a_method_of_the_specification(name: str) -> None:
     server, client = Server("s"), Client(Server("s"))

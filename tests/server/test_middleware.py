@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -296,6 +297,10 @@ def test_middleware_must_be_async() -> None:
         text = rf"write `async def {function.__name__}\(request, context, proceed\)`"
         with pytest.raises(TypeError, match=text):
             Server("s").middleware(function)  # type: ignore[type-var]
+    mistakes: list[tuple[Any, str]] = [(Policy, "Policy"), (5, "name")]  # a class instead of its object; not a function
+    for wrong, name in mistakes:
+        with pytest.raises(TypeError, match=rf"write `async def {name}\(request, context, proceed\)`, not "):
+            Server("s").middleware(wrong)
 
 
 async def test_middleware_cannot_be_added_while_the_server_serves() -> None:

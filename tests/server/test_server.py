@@ -528,6 +528,28 @@ def test_server_decorators_refuse_an_option_of_an_unknown_name_or_of_the_wrong_t
             registering(lambda a="": "x")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "advice"),
+    [
+        ({"version": 1.0}, "Implementation.version must be str, not 1.0"),
+        ({"name": None}, "Implementation.name must be str, not None"),
+        ({"icons": ["x.png"]}, "Implementation.icons must be list[Icon] | None, not ['x.png']"),
+        ({"instructions": ["Add."]}, "the option instructions must have the type str | None, not list[str]"),
+        ({"revisions": [1]}, "unknown protocol revision 1; the known revisions are 2024-10-07"),
+    ],
+)
+def test_server_refuses_an_argument_of_the_wrong_type(wrong: dict[str, Any], advice: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=re.escape(advice)):
+        Server(**{"name": "s", **wrong})
+
+
+@pytest.mark.parametrize("decorator", ["tool", "resource", "prompt"])
+@pytest.mark.parametrize("wrong", [len, 5], ids=["a function, as without parentheses", "a number"])
+def test_server_decorators_refuse_a_first_argument_that_is_not_a_text(decorator: str, wrong: object) -> None:
+    with pytest.raises(TypeError, match=rf"write @server.{decorator}\(\.\.\.\), with parentheses, and a str in them"):
+        getattr(Server("s"), decorator)(wrong)(lambda: "x")
+
+
 def test_tool_annotations_in_a_dict_are_refused() -> None:
     mistake: dict[str, Any] = {"annotations": {"readOnlyHint": True}}
     with pytest.raises(TypeError, match=re.escape("; write ToolAnnotations(...) instead of a dict")):
@@ -539,6 +561,13 @@ async def test_server_over_http_refuses_a_misspelled_option() -> None:
     for serving in (lambda: Server("s").asgi(**misspelled), lambda: Server("s").run_http(**misspelled)):
         with pytest.raises(TypeError, match=r"unknown option 'authorisation'; did you mean 'authorization'\?"):
             await asyncio.to_thread(serving)
+
+
+@pytest.mark.parametrize("wrong", [{"ssl": True}, {"http_limits": 5}, {"host": ["127.0.0.1"]}])
+async def test_serve_http_refuses_an_argument_of_the_wrong_type(wrong: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=f"the option {next(iter(wrong))} must have the type "):
+        async with Server("s").serve_http(**wrong):
+            raise AssertionError
 
 
 @pytest.mark.parametrize("name", ["allowed_hosts", "allowed_origins"])
