@@ -213,7 +213,7 @@ class Dispatcher(Requester):
                 else:
                     response = ErrorResponse(request.id, self._no_slot())
             except BaseException as error:  # including SystemExit, because a handler must not end the server
-                response = error_response(request, error)
+                response = error_response(request, error, entry.cancelled or self._closed)
         del self.serving[request.id]
         if entry.slot is not None:
             self._queue.remove(request.id)

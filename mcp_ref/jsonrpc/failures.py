@@ -47,10 +47,9 @@ def error_for_peer(error: BaseException) -> Error:
     return Error(INTERNAL_ERROR, text_for_peer(error) or "Internal error")
 
 
-def error_response(request: Request, error: BaseException) -> ErrorResponse | None:
+def error_response(request: Request, error: BaseException, is_cancelled: bool) -> ErrorResponse | None:
     """Return the response for an exception of a request's handler, or None if the request was cancelled."""
-    task = asyncio.current_task()
-    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+    if is_cancelled and isinstance(error, asyncio.CancelledError):
         # [2025-11-25 basic/utilities/cancellation#behavior-requirements] the receiver SHOULD send no response
         return None
     fault = error_for_peer(error)

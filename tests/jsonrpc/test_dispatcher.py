@@ -163,6 +163,20 @@ async def test_dispatcher_handler_exception_is_an_error_without_details_unless_i
     assert ("the handler of x failed" in caplog.text) is (sent is INTERNAL)
 
 
+async def test_dispatcher_handler_whose_task_its_author_cancels_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    async def serve(request: Request) -> Object:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()  # as another handler could do, to stop the work of this one
+        await asyncio.sleep(0)
+        return {}
+
+    bench = Bench(serve)
+    bench.receive(Request(1, "x"))
+    assert await bench.transport.wait_for(1) == [ErrorResponse(1, INTERNAL)]
+    assert "the handler of x failed" in caplog.text
+
+
 @pytest.mark.parametrize("value", [float("nan"), "\ud800", object()])
 async def test_dispatcher_unwritable_result_is_an_error_and_next_request_works(value: object) -> None:
     async def serve(request: Request) -> Object:

@@ -55,9 +55,10 @@ async def test_error_response_logs_an_exception_whose_text_the_peer_does_not_get
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     request = Request(1, "x")
-    assert error_response(request, ProtocolError(-32001, "shut")) == ErrorResponse(1, Error(-32001, "shut"))
+    assert error_response(request, ProtocolError(-32001, "shut"), False) == ErrorResponse(1, Error(-32001, "shut"))
     assert not caplog.records
-    assert error_response(request, ValueError(SECRET)) == ErrorResponse(1, Error(INTERNAL_ERROR, "Internal error"))
+    internal = ErrorResponse(1, Error(INTERNAL_ERROR, "Internal error"))
+    assert error_response(request, ValueError(SECRET), True) == internal
     assert "the handler of x failed" in caplog.text
 
 

@@ -142,7 +142,7 @@ class StatelessExchange:
                 await turn
             response = Response(self._request.id, result)
         except BaseException as error:  # SystemExit too: a handler must not end the server
-            response = error_response(self._request, error)
+            response = error_response(self._request, error, task.cancelling() > 0)
             if response is None and task.cancelling() > self._expected_cancellations:
                 raise  # the server shuts down
         finally:
