@@ -20,6 +20,7 @@ class Sum:
 def make_back(*revisions: str) -> Server:
     """Return a server of these revisions."""
     server = Server("back", "1.0", revisions=list(revisions) or None, instructions="Use it well.")
+    server.tasks.poll_interval = 20  # milliseconds
 
     @server.tool(title="Add", annotations=ToolAnnotations(read_only_hint=True), icons=[Icon("https://x.example/i.png")])
     def add(a: int, b: int) -> Sum:
@@ -42,11 +43,11 @@ def make_back(*revisions: str) -> Server:
 
     @server.tool()
     async def sleep(port: int) -> str:
-        """Connect to a port, write a byte, and sleep. A cancellation writes another byte."""
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        """Connect to a port, write a byte, and wait until its owner hangs up. A cancellation writes another byte."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
             writer.write(b"s")
-            await asyncio.sleep(60)
+            await reader.read()
         except asyncio.CancelledError:
             writer.write(b"c")
             raise

@@ -22,8 +22,9 @@ from mcp_ref.revisions import Revision, find_method
 
 @dataclass
 class Notes:
-    """The messages that a client has received."""
+    """The messages that a client has received, and the time that a cancellation has to reach the server."""
 
+    cancel_seconds: float
     logs: list[object] = field(default_factory=list)
     logged: asyncio.Event = field(default_factory=asyncio.Event)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -97,10 +98,6 @@ async def progress(client: Client, notes: Notes) -> object:
     return reports
 
 
-CANCEL_SECONDS = 0.5
-"""Time that a cancellation has to reach the server, in seconds. Revisions without cancellation use all of it."""
-
-
 async def cancel(client: Client, notes: Notes) -> object:
     connected = asyncio.get_running_loop().create_future()
     listener = await asyncio.start_server(lambda *streams: connected.set_result(streams), "127.0.0.1", 0)
@@ -111,8 +108,9 @@ async def cancel(client: Client, notes: Notes) -> object:
         calling.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await calling
+        await client.call_tool("echo", {"text": "later"})  # a cancellation has been sent before it
         try:
-            async with asyncio.timeout(CANCEL_SECONDS):
+            async with asyncio.timeout(notes.cancel_seconds):
                 return await reader.read(1) == b"c"
         except TimeoutError:
             return False

@@ -21,7 +21,7 @@ from mcp_ref.revisions import REVISIONS, Revision
 from tests.bridge.back import make_back
 from tests.bridge.exchanges import EXCHANGES, Notes, client_options, expected
 from tests.forked_python import forked
-from tests.settings import ROOT
+from tests.settings import PATIENCE, ROOT
 
 TransportName = Literal["stdio", "http", "memory"]
 TRANSPORTS: tuple[TransportName, ...] = ("stdio", "http")
@@ -48,6 +48,7 @@ async def cell(
             options["cwd"] = ROOT
         else:
             server = Bridge(servers={"back": entry}, revisions=[front], back_revisions=[back])
+            server.server.tasks.poll_interval = 20  # milliseconds
             if front_transport == "http":
                 server = _older_path(await stack.enter_async_context(server.server.serve_http()), front)
         yield await stack.enter_async_context(Client(server, **options))
@@ -63,7 +64,7 @@ async def outcomes(
 ) -> dict[str, tuple[object, object]]:
     """Return the exchanges of a cell whose outcome is not the predicted one: (outcome, prediction)."""
     wrong: dict[str, tuple[object, object]] = {}
-    notes = Notes()
+    notes = Notes(PATIENCE if expected("cancel", front, back) else 0.05)
     async with cell(front, back, front_transport, back_transport, notes) as client:
         for name, play in EXCHANGES.items():
             try:
