@@ -21,6 +21,7 @@ async def linked(
     """Return a context manager with a client of a revision, and the bridge to which it is connected."""
     servers = server if isinstance(server, dict) else {"back": server}
     bridge = Bridge(servers=servers, **(bridge_options or {}))
+    bridge.server.tasks.poll_interval = 20  # milliseconds
     async with Client(bridge, revision=front, timeout=10.0, **options) as client:
         yield client, bridge
 

@@ -69,7 +69,8 @@ async def test_bridge_shows_no_standard_error_of_a_server_that_dies_at_a_subscri
         "                  'capabilities': {'resources': {'subscribe': True}}}\n"
         "        print(json.dumps({'jsonrpc': '2.0', 'id': message['id'], 'result': result}), flush=True)\n"
     )
-    async with linked({"back": [sys.executable, "-c", script]}, "2025-11-25") as (client, _):
+    server, revisions = [sys.executable, "-c", script], {"back_revisions": ["2025-11-25"]}
+    async with linked({"back": server}, "2025-11-25", revisions) as (client, _):
         with pytest.raises(McpError) as refused:
             await client.subscribe("a://b").__aenter__()
         assert "hunter2" not in str(refused.value)

@@ -77,7 +77,6 @@ async def two_principals(back: Server, **options: Any) -> AsyncIterator[tuple[Cl
 @ALL
 async def test_bridge_task_gets_input_and_returns_the_result(front: str, back: str) -> None:
     async with linked(Back(back).server, front, elicitation=_echo) as (client, bridge):
-        bridge.server.tasks.poll_interval = 20
         await client.list_tools()
         running = [await client.start_tool("ask", {"question": name}) for name in ("a", "b", "c")]
         assert all(each.id is not None for each in running)
@@ -90,8 +89,7 @@ async def test_bridge_task_gets_input_and_returns_the_result(front: str, back: s
 
 @MIXED
 async def test_bridge_task_of_a_tool_that_fails_has_the_status_of_its_revision(front: str, back: str) -> None:
-    async with linked(Back(back).server, front) as (client, bridge):
-        bridge.server.tasks.poll_interval = 20
+    async with linked(Back(back).server, front) as (client, _):
         running = await client.start_tool("fail")
         assert (await running.result()).is_error
         task = await client.find_task(cast(str, running.id))
@@ -176,7 +174,6 @@ async def test_bridge_task_ends_with_its_session() -> None:
 async def test_bridge_task_fails_if_the_server_dies(front: str, back: str) -> None:
     behind = Back(back)
     async with linked(behind.server, front) as (client, bridge), asyncio.timeout(10):
-        bridge.server.tasks.poll_interval = 20
         running = await client.start_tool("wait")
         await behind.began.wait()
         await bridge.backs["back"].clients[0].session.transport.close()
