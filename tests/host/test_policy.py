@@ -53,6 +53,12 @@ ERAS = ("2025-11-25", "2026-07-28")
 ADD: Object = {"a": 1, "b": 2}
 
 
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the pauses between two lists of a server."""
+    monkeypatch.setattr(supervisor, "MIN_PAUSE", 0.01)
+
+
 def asking(revision: str = "2026-07-28") -> Server:
     """Return a server whose tools request a message of a model, and input of the user."""
     server = Server("asking", revisions=[revision])
@@ -183,10 +189,7 @@ CHANGES: dict[str, Object] = {
 @pytest.mark.attack("changed-definition")
 @pytest.mark.acceptance("17", "A3")
 @pytest.mark.parametrize("change", CHANGES)
-async def test_changed_definition_leaves_the_list_until_it_is_allowed(
-    change: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(supervisor, "MIN_PAUSE", 0.01)
+async def test_changed_definition_leaves_the_list_until_it_is_allowed(change: str) -> None:
     server, current = changed(tool("t", "Adds", a={"type": "integer"}), {})
     person = Person({"definition": Deny("changed")})
     async with opened(Host({"s": server}, approve=person)) as host:
@@ -214,8 +217,7 @@ async def notify_change(server: Scripted) -> None:
 
 
 @pytest.mark.acceptance("17")
-async def test_new_tool_of_a_known_server_is_asked_in_the_next_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "MIN_PAUSE", 0.01)
+async def test_new_tool_of_a_known_server_is_asked_in_the_next_run() -> None:
     approvals: dict[str, str] = {}
     server, current = changed(tool("t"), {})
     async with opened(Host({"s": server}, approve=Person(), approvals=approvals)) as host:
@@ -251,8 +253,7 @@ async def test_host_closes_although_approve_ignores_its_cancellation(monkeypatch
 
 
 @pytest.mark.acceptance("17")
-async def test_each_of_many_new_definitions_is_asked_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "MIN_PAUSE", 0.01)
+async def test_each_of_many_new_definitions_is_asked_one_after_the_other() -> None:
     names = ["first"]
     server = Scripted(lambda method, params: {"tools": [tool(name) for name in names]})
     decided, asked = asyncio.Event(), list[str]()
@@ -275,9 +276,8 @@ async def test_each_of_many_new_definitions_is_asked_one_after_the_other(monkeyp
 
 
 async def test_definitions_are_asked_although_one_approval_could_not_be_stored(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(supervisor, "MIN_PAUSE", 0.01)
     names, asked = ["first"], list[str]()
     server = Scripted(lambda method, params: {"tools": [tool(name) for name in names]})
 
@@ -304,8 +304,7 @@ async def test_definitions_are_asked_although_one_approval_could_not_be_stored(
 
 @pytest.mark.acceptance("17", "A15")
 @pytest.mark.parametrize("fault", ["hangs", "raises", "audit"])
-async def test_definition_that_nobody_decided_is_asked_again(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "MIN_PAUSE", 0.01)
+async def test_definition_that_nobody_decided_is_asked_again(fault: str) -> None:
     names, asked = ["first"], list[str]()
     server = Scripted(lambda method, params: {"tools": [tool(name) for name in names]})
 
@@ -329,8 +328,7 @@ async def test_definition_that_nobody_decided_is_asked_again(fault: str, monkeyp
 
 
 @pytest.mark.acceptance("17")
-async def test_definition_that_the_user_denied_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "MIN_PAUSE", 0.01)
+async def test_definition_that_the_user_denied_is_not_asked_again() -> None:
     names, person = ["first"], Person({"definition": False})
     server = Scripted(lambda method, params: {"tools": [tool(name) for name in names]})
     async with opened(Host({"s": server}, approve=person)) as host:
@@ -385,8 +383,7 @@ async def test_remembered_decisions_end_with_a_changed_configuration(tmp_path: P
 
 
 @pytest.mark.acceptance("17", "18")
-async def test_remembered_call_is_of_one_server_one_tool_and_one_definition(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "MIN_PAUSE", 0.01)
+async def test_remembered_call_is_of_one_server_one_tool_and_one_definition() -> None:
     tools: list[JSON] = [tool("t", "Adds"), tool("u", "Adds")]
     server = Scripted(lambda method, params: {"tools": tools} if method == "tools/list" else {"content": []})
     other = Scripted(lambda method, params: {"tools": [tool("t", "Adds")]} if method == "tools/list" else None)
@@ -999,8 +996,7 @@ async def test_refusal_of_sampling_gives_the_server_no_reason() -> None:
         assert "decline" in (await host.call_tool("s.order", {})).text
 
 
-async def test_definition_that_changes_during_the_approval_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "MIN_PAUSE", 0.01)
+async def test_definition_that_changes_during_the_approval_is_not_called() -> None:
     server, current = changed(tool("t", "Adds"), {})
     called = asyncio.Event()
     decided = asyncio.Event()
