@@ -17,7 +17,7 @@ import pytest
 
 from mcp_ref import DurableEventStore, Server, SessionChange, SessionOwned, StoredSession
 from mcp_ref.server.http_options import HttpOptions
-from mcp_ref.transports.streamable_http import leases
+from mcp_ref.transports.streamable_http import durable_store, leases
 from mcp_ref.transports.streamable_http.durable_store import MAX_LOADS_PER_CALLER
 from mcp_ref.transports.streamable_http.event_store import StoredEvent, StoreFailed
 from tests.messages import initialize, notification, request
@@ -144,18 +144,17 @@ async def status_of(node: Node, id: str) -> int:
     return reply.status
 
 
-async def test_session_of_a_live_process_is_503_elsewhere_and_continues_there_after_its_end() -> None:
+async def test_session_of_a_live_process_is_503_elsewhere_and_continues_there_after_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(durable_store, "HANDOVER_SECONDS", 0.0)
     rows: dict[str, Row] = {}
     async with node("b", rows, lease=3.0) as other:
         async with node("a", rows, lease=3.0) as owner:
             id = await begun(owner)
             first_end = rows[id].lease_end
             await eventually(lambda: rows[id].lease_end > first_end)  # the lease was renewed
-            assert [await status_of(owner, id), await status_of(other, id), await status_of(owner, id)] == [
-                200,
-                503,
-                200,
-            ]
+            assert [await status_of(each, id) for each in (owner, other, owner)] == [200, 503, 200]
         assert await status_of(other, id) == 200  # at once, because the lease was given back
     assert (rows[id].owner, rows[id].fence) == ("b", 2)
 
@@ -423,7 +422,8 @@ async def test_session_is_in_the_storage_before_its_client_has_the_response_to_i
         assert await status_of(other, id) == 200
 
 
-async def test_new_session_is_served_although_the_storage_is_away() -> None:
+async def test_new_session_is_served_although_the_storage_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable_store, "OPENING_SECONDS", 0.05)
     async with node("a", {}) as owner:
         owner.store.is_away = True
         talk = owner.talk()
