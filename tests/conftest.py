@@ -197,6 +197,13 @@ def same_environment() -> Iterator[None]:
         pytest.fail(f"changed variables of the environment: {sorted(changed)}")
 
 
+@pytest.fixture
+def short_finish(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the time that open requests have to finish at the end of their session or server."""
+    for module in ("server.session", "server.http", "server.listening", "bridge.front"):
+        monkeypatch.setattr(f"mcp_ref.{module}.FINISH_SECONDS", 0.01)
+
+
 @pytest.fixture(autouse=True)
 def every_frame_is_valid(same_environment: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Check each message that the package sends against the schema.json of its revision."""

@@ -176,6 +176,7 @@ async def test_client_close_that_was_cancelled_can_be_repeated() -> None:
 
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.usefixtures("short_finish")
 async def test_server_cancels_its_handlers_when_the_client_leaves(kind: str) -> None:
     server, begun, stopped = Server("s"), asyncio.Event(), asyncio.Event()
 

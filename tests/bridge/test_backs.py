@@ -84,10 +84,8 @@ async def _finish_the_handshake(go_on: asyncio.Event) -> None:
         await asyncio.sleep(0)
 
 
-async def test_bridge_closes_a_client_that_connects_after_the_end_of_the_bridge(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("mcp_ref.server.session.FINISH_SECONDS", 0.01)
+@pytest.mark.usefixtures("short_finish")
+async def test_bridge_closes_a_client_that_connects_after_the_end_of_the_bridge() -> None:
     server = make_back("2025-11-25")
     reached, go_on = _slow_start(server)
     bridge = Bridge(servers={"back": server})
@@ -98,11 +96,8 @@ async def test_bridge_closes_a_client_that_connects_after_the_end_of_the_bridge(
         assert bridge.backs["back"].clients == []
 
 
-async def test_bridge_closes_the_client_of_a_session_that_ends_during_its_handshake(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("mcp_ref.bridge.front.FINISH_SECONDS", 0.0)
-    monkeypatch.setattr("mcp_ref.server.session.FINISH_SECONDS", 0.01)
+@pytest.mark.usefixtures("short_finish")
+async def test_bridge_closes_the_client_of_a_session_that_ends_during_its_handshake() -> None:
     server = make_back("2025-11-25")
     reached, go_on = _slow_start(server)
     bridge = Bridge(servers={"back": server})

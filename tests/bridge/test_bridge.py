@@ -475,6 +475,7 @@ async def test_bridge_does_not_start_a_failing_server_for_every_request() -> Non
     assert bridge.backs["back"].starts == 1
 
 
+@pytest.mark.usefixtures("short_finish")
 async def test_bridge_closes_the_client_of_a_session_that_has_ended() -> None:
     bridge = Bridge(servers={"back": make_back("2025-11-25")})
     async with bridge.server.serve_http() as url:

@@ -143,6 +143,7 @@ async def test_bridge_lists_an_endless_server_for_a_client_without_pages_only_to
 
 @pytest.mark.parametrize("front", ["2025-11-25", LATEST])
 @pytest.mark.parametrize("back", ["2025-06-18", LATEST])
+@pytest.mark.usefixtures("short_finish")
 async def test_bridge_cancels_the_call_of_a_client_that_vanishes(front: str, back: str) -> None:
     server, events = Server("back", revisions=[back]), asyncio.Queue[str]()
 

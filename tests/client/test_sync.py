@@ -230,6 +230,7 @@ def test_a_client_is_entered_once_and_a_second_time_harms_nothing() -> None:
 
 
 @pytest.mark.parametrize("what", ["a request", "anything else"])
+@pytest.mark.usefixtures("short_finish")
 def test_a_thread_that_waits_while_another_closes_the_client_is_told_so(what: str) -> None:
     client = SyncClient(Client(featured_server(), timeout=None))
     ended: Future[BaseException | None] = Future()

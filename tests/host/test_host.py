@@ -264,6 +264,7 @@ async def test_trace_of_a_host_gets_the_messages_of_all_servers() -> None:
     assert sum(b'"server/discover"' in frame for frame in frames) == 2
 
 
+@pytest.mark.usefixtures("short_finish")
 async def test_host_closes_while_servers_start_and_calls_run() -> None:
     working = asyncio.Event()
     server = Server("s")

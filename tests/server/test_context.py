@@ -288,6 +288,7 @@ async def test_context_request_ends_when_the_client_leaves(kind: str, capability
 
 
 @KINDS
+@pytest.mark.usefixtures("short_finish")
 async def test_context_run_in_a_worker_thread_ends_when_the_client_leaves(kind: str) -> None:
     server, outcome = Server("s"), list[object]()
     gate, done = threading.Event(), threading.Event()

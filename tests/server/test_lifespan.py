@@ -254,6 +254,7 @@ async def test_lifespan_that_fails_while_the_server_serves_ends_the_sessions(
 
 
 @ERAS
+@pytest.mark.usefixtures("short_finish")
 async def test_lifespan_that_fails_while_the_server_serves_ends_the_http_application(revision: str) -> None:
     server, errors = losing_server(), list[Exception]()
     with pytest.raises(RuntimeError, match=STOPPED):

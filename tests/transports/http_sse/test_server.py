@@ -184,6 +184,7 @@ async def test_the_stream_ends_with_the_server() -> None:
         assert (refused.status, refused.why) == (503, "no session can begin now; try again later")
 
 
+@pytest.mark.usefixtures("short_finish")
 async def test_http_sse_close_waits_until_the_handlers_have_ended() -> None:
     server, begun, ended = Server("s"), asyncio.Event(), asyncio.Event()
 

@@ -274,6 +274,7 @@ async def test_session_that_is_given_back_and_lost_meanwhile_is_nothing_to_wait_
     assert not store._returned and "s" in rows
 
 
+@pytest.mark.usefixtures("short_finish")
 async def test_call_in_flight_of_a_session_that_another_process_takes_over_is_500_so_that_nobody_repeats_it() -> None:
     async with node("a", {}, lease=20.0) as owner:
         id = await begun(owner)
