@@ -16,6 +16,7 @@ from ..revisions import R2025_06_18, R2025_11_25
 from .rules import MUST, SHOULD, Verdict, legacy_rule, rule
 from .sampling import ASKING_METHODS, requested_params
 from .state import LOOPBACK, Message, an_object, objects, quoted, url_parts
+from .tools import illegal_schema_fault
 
 _PAGE: Final = "2026-07-28/client/elicitation"
 _LEGACY_PAGE: Final = "2025-11-25/client/elicitation"
@@ -64,12 +65,12 @@ def _schema_fault(schema: Object, has_arrays: bool) -> str | None:
         kind = an_object(field).get("type")
         if kind not in allowed:
             return f"the type of {quoted(name)} is {quoted(kind)}"
-    return None
+    return illegal_schema_fault(schema)
 
 
 @rule(MUST, "schema/ElicitRequestFormParams", "request result", methods=ASKING_METHODS, by="server", since=R2025_06_18)
 def flat_schema(message: Message) -> Verdict:
-    """The schema of a form is a flat object of primitive values."""
+    """The schema of a form is a legal JSON Schema of a flat object of primitive values."""
     assert message.revision is not None
     for params in requested_params(message, "elicitation/create"):
         schema = params.get("requestedSchema")
@@ -114,7 +115,7 @@ def content_fits(message: Message) -> Verdict:
     try:
         errors = content_errors(schema, content)
     except SchemaError:
-        return None  # flat_schema reports it
+        return None  # flat_schema reports an illegal schema
     return f"the accepted values do not fit the form: {errors[0]}"[:500] if errors else None
 
 

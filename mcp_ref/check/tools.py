@@ -29,9 +29,15 @@ def _compile(text: str) -> Validator | str | None:
     try:
         return compile_schema(json.loads(text))
     except IllegalSchemaError as error:
-        return str(error)
+        return None if '"***"' in text else str(error)  # `***` can stand for a legal value, such as a list of secrets
     except SchemaError:
         return None
+
+
+def illegal_schema_fault(schema: JSON) -> str | None:
+    """Return the fault of an illegal JSON Schema, or None for any other value."""
+    outcome = _compile(json.dumps(schema)) if isinstance(schema, dict) else None
+    return outcome if isinstance(outcome, str) else None
 
 
 def validator_of(tool: Tool, member: str) -> Validator | None:
@@ -62,9 +68,9 @@ def legal_schemas(message: Message) -> Verdict:
     """The schemas of a tool are legal JSON Schema."""
     for name, tool in _definitions(message):
         for member in ("inputSchema", "outputSchema"):
-            outcome = _compile(json.dumps(tool[member])) if isinstance(tool.get(member), dict) else None
-            if isinstance(outcome, str):
-                return Fault(f"the {member} of tool {quoted(name)} is not legal: {outcome}", key=name)
+            fault = illegal_schema_fault(tool.get(member))
+            if fault is not None:
+                return Fault(f"the {member} of tool {quoted(name)} is not legal: {fault}", key=name)
     return None
 
 

@@ -85,6 +85,8 @@ def form(schema: Any, **more: Any) -> dict[str, Any]:
 
 
 FLAT = {"type": "object", "properties": {"n": {"type": "integer"}}}
+SECRET_CHOICE = {"type": "object", "properties": {"token": {"type": "string", "enum": ["a", "b"]}}}
+"""A legal schema whose `enum` is masked as `***`."""
 TASK: dict[str, Any] = {"taskId": "T", "status": "working", "createdAt": "2025-11-25T10:30:00Z",
                         "lastUpdatedAt": "2025-11-25T10:30:00Z", "ttl": 1000}  # fmt: skip
 TASKS = {**TOOL, "execution": {"taskSupport": "optional"}}
@@ -348,7 +350,7 @@ CASES: dict[str, Case] = {
     "cancelled_status": old([*BEGIN, *got(3, "working", "tasks/cancel")], [*BEGIN, *got(3, "cancelled", "tasks/cancel")]),
     "failure_has_message": old([*BEGIN, *got(3, "failed")], [*BEGIN, *got(3, "failed", statusMessage="disk full")]),
     # ---------------------------------------------------------------------------------------------------- tools
-    "legal_schemas": old(listed({**TOOL, "inputSchema": {"type": "object", "required": "a"}}), listed(TOOL)),
+    "legal_schemas": old(listed({**TOOL, "inputSchema": {"type": "object", "required": "a"}}), listed({**TOOL, "inputSchema": SECRET_CHOICE})),
     "object_schema": old(listed({**TOOL, "inputSchema": {}}), listed(TOOL)),
     "tool_names": old(listed({**TOOL, "name": "a b"}), listed({**TOOL, "name": "a.b-c_D"})),
     "unique_tool_names": old(listed(TOOL, TOOL), listed(TOOL, {**TOOL, "name": "T"})),
@@ -442,7 +444,7 @@ CASES: dict[str, Case] = {
     ),
     "flat_schema": old(
         [s(1, "elicitation/create", form({"type": "object", "properties": {"o": {"type": "object"}}})), c(1, result={"action": "decline"})],
-        [s(1, "elicitation/create", form(FLAT)), c(1, result={"action": "decline"})],
+        [s(1, "elicitation/create", form(SECRET_CHOICE)), c(1, result={"action": "decline"})],
     ),
     "valid_url": old(
         [s(1, "elicitation/create", {"mode": "url", "message": "?", "url": "a b", "elicitationId": "e"}), c(1, result={"action": "decline"})],
@@ -724,6 +726,7 @@ FURTHER: list[tuple[str, tuple[Sequence[Event], Head | None]]] = [
     ("embedded_resource", _session(c(1, "prompts/get", {"name": "p"}), s(1, result={"messages": [said("user", ILLEGAL_URI)]}))),
     ("flat_schema", _session(s(1, "elicitation/create", form({"type": "array"})), c(1, result={"action": "decline"}))),
     ("flat_schema", _session(s(1, "elicitation/create", form({"type": "object", "properties": {"n": {"type": "text"}}})), c(1, result={"action": "accept", "content": {"n": "x"}}))),
+    ("flat_schema", _session(s(1, "elicitation/create", form({"type": "object", "properties": {"n": {"type": "string", "minLength": "5"}}})), c(1, result={"action": "accept", "content": {"n": "x"}}))),
     ("capability_of_receiver", _session(s(1, "elicitation/create", form(FLAT)), c(1, **error(-32601)), client={})),
     ("params_fit", _session(*asks({"messages": 5, "maxTokens": 9}))),
     ("tool_choice", _session(s(1, "sampling/createMessage", {**HELLO, "toolChoice": {"mode": "required"}}), c(1, result=TEXT_ONLY))),
