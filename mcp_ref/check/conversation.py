@@ -86,16 +86,8 @@ class Conversation:
         match event:
             case Frame():
                 self._receive_frame(event)
-            case HttpRequest():
-                self._exchanges.request(event, self._number)
-            case HttpResponse():
-                self._exchanges.response(event, self._number)
-            case HttpBody():
-                self._exchanges.body(event, self._number)
-            case HttpEvent():
-                self._exchanges.event(event, self._number)
-            case HttpEnd():
-                self._exchanges.end(event, self._number)
+            case HttpRequest() | HttpResponse() | HttpBody() | HttpEvent() | HttpEnd():
+                self._exchanges.receive(event, self._number)
             case Gap():
                 self._lose_events(event)
             case End() if event.side == "server":

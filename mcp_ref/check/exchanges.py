@@ -56,8 +56,25 @@ class Exchanges:
         self._has_sessionless_clients = False
         self._has_lost_events = False
 
-    def request(self, event: HttpRequest, number: int) -> None:
-        """Check a request and the messages in its body."""
+    def receive(self, event: HttpRequest | HttpResponse | HttpBody | HttpEvent | HttpEnd, number: int) -> None:
+        """Judge an event, unless the request to which it belongs is unknown."""
+        if isinstance(event, HttpRequest):
+            self._receive_request(event, number)
+            return
+        exchange = self.open.get(event.number)
+        if exchange is None:
+            return
+        match event:
+            case HttpResponse():
+                self._receive_head(event, number, exchange)
+            case HttpBody():
+                self._receive_body(event, number, exchange)
+            case HttpEvent():
+                self._receive_event(event, number, exchange)
+            case HttpEnd():
+                self._end(event, number, exchange)
+
+    def _receive_request(self, event: HttpRequest, number: int) -> None:
         body, unknown_dialogue = event.content.data, Dialogue("http")
         exchange = Exchange(
             number, event.method, event.target, Headers(event.headers), unknown_dialogue, body, event.content.is_whole,
@@ -79,11 +96,7 @@ class Exchanges:
         if event.method == "DELETE":
             exchange.dialogue.is_leaving = True
 
-    def response(self, event: HttpResponse, number: int) -> None:
-        """Check the head of a response."""
-        exchange = self.open.get(event.number)
-        if exchange is None:
-            return
+    def _receive_head(self, event: HttpResponse, number: int, exchange: Exchange) -> None:
         exchange.status = event.status
         exchange.response_headers = Headers(event.headers)
         dialogue = exchange.dialogue
@@ -96,11 +109,7 @@ class Exchanges:
         elif dialogue.deleted is None and exchange.method == "DELETE" and exchange.is_success:
             dialogue.deleted = end
 
-    def body(self, event: HttpBody, number: int) -> None:
-        """Check the messages in the body of a response."""
-        exchange = self.open.get(event.number)
-        if exchange is None:
-            return
+    def _receive_body(self, event: HttpBody, number: int, exchange: Exchange) -> None:
         exchange.response_body = event.content.data if event.content.is_whole else None
         # a proxy or an authorization layer refuses requests with JSON of its own, which is not a message
         is_message = exchange.is_success or b'"jsonrpc"' in event.content.data
@@ -109,11 +118,7 @@ class Exchanges:
             exchange.responses += self._reader.read(Source(event, number, "server", exchange.dialogue, exchange))
             exchange.response_count += _responses_in(exchange.responses)
 
-    def event(self, event: HttpEvent, number: int) -> None:
-        """Check an event of a stream, and the message in it."""
-        exchange = self.open.get(event.number)
-        if exchange is None:
-            return
+    def _receive_event(self, event: HttpEvent, number: int, exchange: Exchange) -> None:
         exchange.events += 1
         messages: list[Message] = []
         if event.type == "endpoint" and exchange.events == 1:
@@ -131,16 +136,14 @@ class Exchanges:
             exchange.last_id = event.id
             exchange.dialogue.event_ids[event.id] = exchange
 
-    def end(self, event: HttpEnd, number: int) -> None:
-        """Check a complete exchange, and forget it."""
-        exchange = self.open.pop(event.number, None)
-        if exchange is not None:
-            exchange.end, exchange.ended_at = event.how, event.at
-            self._judge("end", exchange, number)
-            if not exchange.is_success:
-                forget_refused(exchange)
-            exchange.body, exchange.response_body = b"", None
-            exchange.messages, exchange.responses = [], []
+    def _end(self, event: HttpEnd, number: int, exchange: Exchange) -> None:
+        del self.open[event.number]
+        exchange.end, exchange.ended_at = event.how, event.at
+        self._judge("end", exchange, number)
+        if not exchange.is_success:
+            forget_refused(exchange)
+        exchange.body, exchange.response_body = b"", None
+        exchange.messages, exchange.responses = [], []
 
     def lose(self) -> None:
         """Forget everything that may no longer be true, because events were lost."""
