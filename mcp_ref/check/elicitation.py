@@ -49,7 +49,7 @@ def declared_mode(message: Message) -> Verdict:
 def undeclared_mode_is_refused(message: Message) -> Verdict:
     """A mode that was not declared is refused with -32602."""
     capability, mode = an_object(message.sender.capabilities).get("elicitation"), message.request.params.get("mode")
-    if not isinstance(capability, dict) or message.body.get("code") == INVALID_PARAMS:
+    if not isinstance(capability, dict) or message.code == INVALID_PARAMS:
         return None
     if not isinstance(mode, str | None) or (mode or "form") in supported_modes(capability):
         return None
@@ -122,7 +122,7 @@ def content_fits(message: Message) -> Verdict:
 @legacy_rule(MUST, f"{_LEGACY_PAGE}#url-elicitation-required-error-3", "error", since=R2025_11_25)
 def required_elicitations(message: Message) -> Verdict:
     """The error -32042 lists URL elicitations with an elicitationId."""
-    if message.body.get("code") != URL_ELICITATION_REQUIRED:
+    if message.code != URL_ELICITATION_REQUIRED:
         return None
     listed = list(objects(an_object(message.body.get("data")).get("elicitations")))
     urls = [each for each in listed if each.get("mode") == "url" and isinstance(each.get("elicitationId"), str)]

@@ -118,10 +118,10 @@ def feature_is_declared(message: Message) -> Verdict:
       "error", methods="completion/complete roots/list")  # fmt: skip
 def code_for_undeclared_feature(message: Message) -> Verdict:
     """A request for a feature that is not declared gets the error -32601."""
-    capability, code = message.capability, message.body.get("code")
-    if capability is None or message.sender.declares(capability) is not False or code == METHOD_NOT_FOUND:
+    capability = message.capability
+    if capability is None or message.sender.declares(capability) is not False or message.code == METHOD_NOT_FOUND:
         return None
-    return f"the error for {message.method}, which is not declared, has the code {code}"
+    return f"the error for {message.method}, which is not declared, has the code {message.code}"
 
 
 @rule(MUST, "2025-11-25/basic/utilities/ping#behavior-requirements-1", "result", methods="ping")

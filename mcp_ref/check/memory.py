@@ -23,26 +23,26 @@ MAX_POLL_INTERVAL: Final = 2**31
 """Maximum `pollInterval` that is judged, in milliseconds, because JSON can have larger numbers than a float."""
 
 
-def new_call(message: Message, exchange: Exchange | None) -> Call:
+def new_call(message: Message) -> Call:
     """Return the call that a request begins."""
     capabilities = message.meta.get(CLIENT_CAPABILITIES) if is_stateless(message.body) else None
     assert message.id is not None
     return Call(
         event=message.event, id=message.id, method=message.method, params=message.body, sender=message.side,
         revision=message.revision, capabilities=capabilities if isinstance(capabilities, dict) else None,
-        exchange=exchange, token=progress_token(message.meta), size=message.size,
+        exchange=message.exchange, token=progress_token(message.meta), size=message.size,
     )  # fmt: skip
 
 
-def find_call(dialogue: Dialogue, side: Side, id: RequestId, exchange: Exchange | None) -> Call | None:
-    """Return the request to which a response of `side` belongs."""
+def find_call(dialogue: Dialogue, side: Side, id: RequestId | None, exchange: Exchange | None) -> Call | None:
+    """Return the request to which a response of `side` belongs, or None if that is not clear."""
     if exchange is not None and side == "server":
         for request in exchange.requests:  # a response most often comes to the POST of its request
             if request.id == id and request.call is not None:
                 return request.call
         if exchange.dialogue.is_shared:
             return None  # several clients may use the same id
-    call = dialogue.party(OTHER_SIDE[side]).calls.get(id)
+    call = dialogue.party(OTHER_SIDE[side]).calls.find(id)
     if call is not None and call.copies:
         return None  # several requests in flight have this id
     return call
@@ -127,11 +127,9 @@ def _finish(message: Message) -> None:
             dialogue.served_modern_event = message.event
     elif message.id is not None and message.id in party.calls:  # one of several requests with this id
         party.calls[message.id].copies -= 1
-    if message.kind != "error":
-        return
-    if message.method == "server/discover" and body.get("code") == METHOD_NOT_FOUND:
+    if message.method == "server/discover" and message.code == METHOD_NOT_FOUND:
         dialogue.discover_refused_event = message.event
-    if body.get("code") == URL_ELICITATION_REQUIRED:
+    if message.code == URL_ELICITATION_REQUIRED:
         for each in objects(an_object(body.get("data")).get("elicitations")):
             dialogue.elicitations[str(each.get("elicitationId"))] = message.event
 

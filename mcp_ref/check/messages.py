@@ -11,12 +11,14 @@ from typing import Final
 
 from ..basic.versioning import MODERN_ERROR_CODES, REPLACED_CODES
 from ..features.task_augmentation import EXTENSION_CAPABILITY
-from ..jsonrpc.messages import is_request_id
+from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, is_request_id
 from ..revisions import R2025_06_18, SPECIFIED
 from .rules import ADVICE, FORM, MUST, ORDER, SHOULD, Fault, Verdict, legacy_rule, modern_rule, rule
 from .state import Dialogue, Message, an_object, quoted
 
 _PAGE: Final = "2026-07-28/basic/index"
+_SPECIFIED_CODES: Final = range(-32099, -32019)
+"""The error codes that only the specification may define."""
 
 
 def kind_of_fault(message: Message) -> str:
@@ -142,31 +144,28 @@ def no_batch(message: Message) -> Verdict:
 @modern_rule(MUST, f"{_PAGE}#error-codes-4", "error")
 def specified_code(message: Message) -> Verdict:
     """Only codes that the specification defines are in -32020 to -32099."""
-    code = message.body.get("code")
-    is_defined = code in MODERN_ERROR_CODES or code in REPLACED_CODES
-    if isinstance(code, int) and code in range(-32099, -32019) and not is_defined:
-        return Fault(f"the {message.sent} has the code {code}, which the specification does not define", key=str(code))
-    return None
+    code = message.code
+    if code not in _SPECIFIED_CODES or code in MODERN_ERROR_CODES or code in REPLACED_CODES:
+        return None
+    return Fault(f"the {message.sent} has the code {code}, which the specification does not define", key=str(code))
 
 
 @modern_rule(MUST, f"{_PAGE}#error-codes-6", "error")
 def replaced_code(message: Message) -> Verdict:
     """The codes -32002 and -32042 of earlier revisions are not sent."""
-    code = message.body.get("code")
-    if not isinstance(code, int) or code not in REPLACED_CODES:
+    if message.code not in REPLACED_CODES:
         return None
-    return Fault(f"the {message.sent} has the code {code} of an earlier revision", key=str(code))
+    return Fault(f"the {message.sent} has the code {message.code} of an earlier revision", key=str(message.code))
 
 
 @modern_rule(SHOULD, f"{_PAGE}#error-codes-2", "error")
 def reserved_code(message: Message) -> Verdict:
     """An application's own error codes are outside -32768 to -32000."""
-    code = message.body.get("code")
-    if not isinstance(code, int) or code in REPLACED_CODES or code in range(-32099, -32019):
-        return None  # the two rules before
-    is_of_json_rpc = code == -32700 or code in range(-32603, -32599)
-    if code not in range(-32768, -31999) or is_of_json_rpc:
+    code = message.code
+    if code not in range(-32768, -31999) or code == PARSE_ERROR or code in range(INTERNAL_ERROR, INVALID_REQUEST + 1):
         return None
+    if code in _SPECIFIED_CODES or code in REPLACED_CODES:
+        return None  # specified_code and replaced_code judge it
     return Fault(f"the {message.sent} has the code {code}, which is reserved", key=str(code))
 
 

@@ -67,12 +67,11 @@ def required_meta(message: Message) -> Verdict:
 @modern_rule(MUST, f"{_PAGE}#meta-7", "result error", needs="call", by="server")
 def malformed_request_is_refused(message: Message) -> Verdict:
     """A server refuses a request without the required fields of _meta."""
-    call, code = message.request, message.body.get("code")
+    call = message.request
     fault = missing_meta(call.params) if call.method != "initialize" else None
-    if fault is None or (message.kind == "error" and code != INTERNAL_ERROR):
+    if fault is None or message.code not in (None, INTERNAL_ERROR):
         return None  # another error can have another cause
-    got = "a result" if message.kind == "result" else f"the error {code}"
-    return f"the request {call.method} gets {got}, although {fault}"
+    return f"the request {call.method} gets {message.outcome}, although {fault}"
 
 
 @modern_rule(ADVICE, f"{_PAGE}#meta-9", "request", by="client")

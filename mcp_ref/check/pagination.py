@@ -35,11 +35,10 @@ def known_cursor(message: Message) -> Verdict:
              "result error", methods=_LISTS, needs="whole unshared call", since=R2024_11_05)  # fmt: skip
 def invalid_cursor_is_refused(message: Message) -> Verdict:
     """An invalid cursor gives the error -32602."""
-    cursor, code = _unknown_cursor(message), message.body.get("code")
-    if cursor is None or (message.kind == "error" and code in (INVALID_PARAMS, METHOD_NOT_FOUND)):
+    cursor = _unknown_cursor(message)
+    if cursor is None or message.code in (INVALID_PARAMS, METHOD_NOT_FOUND):
         return None
-    got = f"the error {code}" if message.kind == "error" else "a result"
-    return f"{message.method} with the cursor {quoted(cursor)}, which no page had, gets {got}"
+    return f"{message.method} with the cursor {quoted(cursor)}, which no page had, gets {message.outcome}"
 
 
 @rule(SHOULD, f"{_PAGE}#implementation-guidelines-1", "result", methods=_LISTS, needs="call")

@@ -120,32 +120,31 @@ class Reader:
             return None
         message = source.message(value, batch)
         match found:
-            case Request() | Notification():
-                message.kind = "request" if type(found) is Request else "notification"
-                message.id = found.id if type(found) is Request else None
-                message.method, message.body = found.method, found.params
-                message.meta = an_object(message.body.get("_meta"))
-                message.revision = _revision_of_sent(message, source.revision)
-            case Response() | ErrorResponse():
-                message.id = found.id
-                message.kind = "result" if type(found) is Response else "error"
-                message.body = found.result if type(found) is Response else an_object(value["error"])
-                message.meta = an_object(message.body.get("_meta"))
-                if found.id is not None:
-                    message.call = find_call(source.dialogue, source.side, found.id, source.exchange)
-                message.method = message.call.method if message.call is not None else ""
-                message.revision = _revision_of_response(message, source.revision)
+            case Request():
+                message.kind, message.id, message.method, message.body = "request", found.id, found.method, found.params
+            case Notification():
+                message.kind, message.method, message.body = "notification", found.method, found.params
+            case Response():
+                message.kind, message.id, message.body = "result", found.id, found.result
+            case ErrorResponse():
+                message.kind, message.id, message.body = "error", found.id, an_object(value["error"])
+                message.code = found.error.code
+        message.meta = an_object(message.body.get("_meta"))
+        if message.kind in ("request", "notification"):
+            message.revision = _revision_of_sent(message, source.revision)
+            message.call = new_call(message) if message.kind == "request" else None
+        else:
+            message.call = find_call(source.dialogue, source.side, message.id, source.exchange)
+            message.method = message.call.method if message.call is not None else ""
+            message.revision = _revision_of_response(message, source.revision)
         self._judge(message)
         return message
 
     def _judge(self, message: Message) -> None:
-        revision, exchange = message.revision, message.exchange
-        if revision is not None and message.kind in ("request", "notification"):
-            message.method_facts = find_method(message.method, revision, message.side)
-        if message.kind == "request":
-            message.call = new_call(message, exchange)
-        elif message.kind in ("result", "error") and message.call is not None and revision is not None:
-            message.method_facts = find_method(message.method, revision, message.call.sender)
+        revision = message.revision
+        if revision is not None:
+            sender = message.call.sender if message.call is not None else message.side
+            message.method_facts = find_method(message.method, revision, sender)
         is_broken = self._findings.judge(message.kind, message, message.method, revision, message.side, message.event)
         remember(message, is_broken)
 

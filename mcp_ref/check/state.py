@@ -282,6 +282,8 @@ class Message:
     id: RequestId | None = None
     body: Object = field(default_factory=dict)
     """The params, the result, or the error object."""
+    code: int | None = None
+    """The code of an error; None for a message of another kind."""
     meta: Object = field(default_factory=dict)
     """The `_meta` of the params or the result, or {}."""
     revision: Revision | None = None
@@ -342,6 +344,11 @@ class Message:
         """A short name of the message, for the text of a finding."""
         name = self.method[:80] or "a request that was not recorded"
         return f"{self.kind} of {name}" if self.kind in ("result", "error") else name
+
+    @property
+    def outcome(self) -> str:
+        """What a request got with this response, for the text of a finding."""
+        return "a result" if self.kind == "result" else f"the error {self.code}"
 
     def client_declares(self, path: str) -> bool | None:
         """Return True if the client declared a capability for this message, None if that is unknown."""

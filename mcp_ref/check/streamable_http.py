@@ -248,8 +248,8 @@ def status_of_error(exchange: Exchange) -> Verdict:
     """An error has the HTTP status of its code."""
     if exchange.is_stream or len(exchange.responses) != 1 or len(exchange.requests) != 1:
         return None
-    code, request = exchange.responses[0].body.get("code"), exchange.requests[0]
-    if exchange.responses[0].kind != "error" or not isinstance(code, int) or request.method == "initialize":
+    code, request = exchange.responses[0].code, exchange.requests[0]
+    if code is None or request.method == "initialize":
         return None
     if code == INVALID_PARAMS and missing_meta(request.body) is not None:
         wanted = 400

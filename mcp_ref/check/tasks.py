@@ -111,11 +111,13 @@ def wrong_call_is_refused(message: Message) -> Verdict:
     """A call that the tool's taskSupport excludes gets -32601."""
     (support, event), is_task = _support(message), "task" in message.request.params
     excludes_call = support == ("forbidden" if is_task else "required")
-    code = message.body.get("code")
-    if not excludes_call or code == METHOD_NOT_FOUND or not message.sender.declares("tasks.requests.tools.call"):
+    if (
+        not excludes_call
+        or message.code == METHOD_NOT_FOUND
+        or not message.sender.declares("tasks.requests.tools.call")
+    ):
         return None
-    got = "a result" if message.kind == "result" else f"the error {code}"
-    return Fault(f"a call that the taskSupport {support} excludes gets {got}", (event,))
+    return Fault(f"a call that the taskSupport {support} excludes gets {message.outcome}", (event,))
 
 
 @task_rule(MUST, f"{_PAGE}#result-retrieval-1", "result", methods="tools/call", needs="call")
@@ -146,12 +148,12 @@ def no_related_task(message: Message) -> Verdict:
 @task_rule(MUST, f"{_PAGE}#protocol-errors-1", "error", methods=_OPERATIONS, needs="whole unshared call")
 def unknown_task(message: Message) -> Verdict:
     """An unknown task gives the error -32602."""
-    dialogue, call, code = message.dialogue, message.request, message.body.get("code")
-    if dialogue.transport == "http" or not dialogue.tasks.lacks(str(call.params.get("taskId"))):
-        return None  # over HTTP, the task can be of another session
-    is_right = code in (INVALID_PARAMS, METHOD_NOT_FOUND)
-    text = f"{call.method} for the unknown task {quoted(call.params.get('taskId'))} gets the error {code}"
-    return None if is_right else text
+    dialogue, id = message.dialogue, message.request.params.get("taskId")
+    if message.code in (INVALID_PARAMS, METHOD_NOT_FOUND) or not dialogue.tasks.lacks(str(id)):
+        return None
+    if dialogue.transport == "http":
+        return None  # the task can be of another session
+    return f"{message.method} for the unknown task {quoted(id)} gets {message.outcome}"
 
 
 @task_rule(MUST, f"{_PAGE}#task-cancellation-1", "result", methods="tasks/cancel", needs="call")

@@ -182,7 +182,7 @@ def declared_list_is_served(message: Message) -> Verdict:
     """A server that declares a feature serves its list."""
     capability = message.capability
     is_declared = capability is not None and message.sender.declares(capability)
-    if not is_declared or message.body.get("code") != METHOD_NOT_FOUND:
+    if not is_declared or message.code != METHOD_NOT_FOUND:
         return None
     return f"the server declares {capability}, but {message.method} is unknown to it"
 

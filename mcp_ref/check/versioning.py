@@ -26,7 +26,7 @@ _PAGE: Final = "2026-07-28/basic/versioning"
 @rule(MUST, f"{_PAGE}#protocol-version-negotiation-1", "error")
 def supported_is_listed(message: Message) -> Verdict:
     """The error -32022 lists the revisions that the server supports."""
-    if message.body.get("code") != UNSUPPORTED_PROTOCOL_VERSION:
+    if message.code != UNSUPPORTED_PROTOCOL_VERSION:
         return None
     data = an_object(message.body.get("data"))
     supported = data.get("supported")
@@ -44,7 +44,7 @@ def supported_is_listed(message: Message) -> Verdict:
 @modern_rule(MUST, "2026-07-28/basic/index#meta-11", "error")
 def required_capabilities_are_listed(message: Message) -> Verdict:
     """The error -32021 lists the capabilities that the client lacks."""
-    if message.body.get("code") != MISSING_REQUIRED_CLIENT_CAPABILITY:
+    if message.code != MISSING_REQUIRED_CLIENT_CAPABILITY:
         return None
     required = an_object(message.body.get("data")).get("requiredCapabilities")
     if not isinstance(required, dict) or not required:
@@ -57,7 +57,7 @@ def discover_is_served(message: Message) -> Verdict:
     """A modern server has server/discover."""
     dialogue = message.dialogue
     if message.kind == "error":
-        is_refused = message.method == "server/discover" and message.body.get("code") == METHOD_NOT_FOUND
+        is_refused = message.method == "server/discover" and message.code == METHOD_NOT_FOUND
         if not is_refused or dialogue.served_modern_event is None:
             return None
         return Fault(
