@@ -39,7 +39,10 @@ def negative_ttl(message: Message) -> Verdict:
 def scope_of_pages(message: Message) -> Verdict:
     """All pages of a list have one cacheScope."""
     cursor, scope = message.request.params.get("cursor"), message.body.get("cacheScope")
-    event, before = message.dialogue.cursors.get((message.method, str(cursor)), (0, None))
+    page_before = message.dialogue.cursors.get((message.method, str(cursor)))
+    if page_before is None:
+        return None
+    event, before = page_before
     if before is None or scope is None or before == scope:
         return None
     return Fault(f"the cacheScope of this page is {quoted(scope)}, that of the page before {quoted(before)}", (event,))

@@ -51,8 +51,7 @@ def asked_for_logs(message: Message) -> Verdict:
 @modern_rule(MUST, f"{_PAGE}#per-request-log-level-2", "notification", methods=_LOG)
 def not_on_subscription(message: Message) -> Verdict:
     """Log messages are not part of a subscription."""
-    requests = message.exchange.requests if message.exchange is not None else []
-    is_listening = any(request.method == "subscriptions/listen" for request in requests)
+    is_listening = message.exchange is not None and message.exchange.subscription is not None
     return "a log message is part of a subscription" if is_listening or SUBSCRIPTION_ID in message.meta else None
 
 

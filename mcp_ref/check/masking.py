@@ -79,33 +79,22 @@ def _mask_argument(argument: str) -> str:
 
 def mask(event: Event) -> Event:
     """Return the event without its secrets. `masked` is True if there were any."""
+    shown: dict[str, object] = {}
+    if isinstance(event, Frame | ErrorOutput | HttpRequest | HttpBody | HttpEvent):
+        shown["content"] = _mask_content(event.content, is_log=isinstance(event, ErrorOutput))
     match event:
-        case HttpEvent():
-            content = _mask_content(event.content)
-            id = _mask_event_id(event.id) if event.id is not None else None
-            is_same = content is event.content and id == event.id
-            return event if is_same else dataclasses.replace(event, content=content, id=id, masked=True)
-        case Frame() | ErrorOutput() | HttpBody():
-            content = _mask_content(event.content, is_log=isinstance(event, ErrorOutput))
-            return event if content is event.content else dataclasses.replace(event, content=content, masked=True)
         case HttpRequest():
-            return _mask_request(event)
+            body_has_secrets = shown["content"] is not event.content
+            shown |= {"target": _mask_address(event.target), "headers": _mask_headers(event.headers, body_has_secrets)}
         case HttpResponse():
-            headers = _mask_headers(event.headers)
-            return event if headers == event.headers else dataclasses.replace(event, headers=headers, masked=True)
+            shown["headers"] = _mask_headers(event.headers)
+        case HttpEvent(id=str(id)):
+            shown["id"] = _mask_event_id(id)
         case Gap():  # the reason can quote bytes that are not HTTP
-            because = _mask_rest(event.because.encode()).decode()
-            return event if because == event.because else dataclasses.replace(event, because=because, masked=True)
-        case _:
-            return event
-
-
-def _mask_request(event: HttpRequest) -> HttpRequest:
-    body, target = _mask_content(event.content), _mask_address(event.target)
-    headers = _mask_headers(event.headers, body_has_secrets=body is not event.content)
-    if body is event.content and (target, headers) == (event.target, event.headers):
+            shown["because"] = _mask_rest(event.because.encode()).decode()
+    if all(getattr(event, name) == value for name, value in shown.items()):
         return event
-    return dataclasses.replace(event, target=target, headers=headers, content=body, masked=True)
+    return dataclasses.replace(event, masked=True, **shown)  # type: ignore[arg-type]
 
 
 def _mask_headers(headers: Iterable[tuple[str, str]], body_has_secrets: bool = False) -> tuple[tuple[str, str], ...]:

@@ -139,9 +139,8 @@ def _remember_request(message: Message) -> None:
     match message.method:
         case "initialize":
             if dialogue.initialize is not None and dialogue.is_ordered:  # a new session on the same pipe
-                dialogue.initialized_event = dialogue.negotiated_event = dialogue.revision = (
-                    dialogue.server.capabilities
-                ) = None
+                dialogue.initialized_event = dialogue.negotiated_event = None
+                dialogue.revision = dialogue.server.capabilities = None
                 forget(dialogue)  # so that late responses of the first session are not reported as unknown
             dialogue.initialize, dialogue.modern = message.call, None
             dialogue.client.capabilities = _capabilities(body)
@@ -244,12 +243,8 @@ def _remember_input_required(message: Message, call: Call) -> None:
     call.input_keys = tuple(an_object(message.body.get("inputRequests")))
     call.digest = request_digest(call.method, call.params)
     if isinstance(state, str):
-        if state not in dialogue.states:
-            dialogue.states[state] = call
-        else:
-            earlier = dialogue.states[state]
-            is_same = earlier is not None and earlier.digest == call.digest
-            dialogue.states[state] = call if is_same else None
+        earlier = dialogue.states.get(state, call)
+        dialogue.states[state] = call if earlier is not None and earlier.digest == call.digest else None
     if not dialogue.is_shared:
         dialogue.input_rounds[call.digest] = message.event, isinstance(state, str)
 
@@ -291,7 +286,6 @@ def call_of_token(message: Message) -> Call | None:
 def subscription_of(message: Message) -> Call | None:
     """Return the `subscriptions/listen` request to which a notification belongs."""
     if message.exchange is not None:
-        calls = [request.call for request in message.exchange.requests if request.method == "subscriptions/listen"]
-        return calls[0] if calls else None
+        return message.exchange.subscription
     call = message.receiver.calls.find(message.meta.get(SUBSCRIPTION_ID))
     return call if call is not None and call.method == "subscriptions/listen" else None

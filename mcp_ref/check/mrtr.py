@@ -101,22 +101,20 @@ def state_is_returned(message: Message) -> Verdict:
     state, dialogue = message.body.get("requestState"), message.dialogue
     if state is None and "inputResponses" not in message.body:
         return None  # not a retry
-    event, has_state = dialogue.input_rounds.get(request_digest(message.method, message.body), (0, False))
-    if event == 0:  # any process can serve a retry, so another connection can have had the first round
+    first_round = dialogue.input_rounds.get(request_digest(message.method, message.body))
+    if first_round is None:  # any process can serve a retry, so another connection can have had the first round
         return None
     if isinstance(state, str):
         is_unknown = dialogue.states.lacks(state) and not message.masked
         return f"{message.method} has a requestState that no result has given" if is_unknown else None
-    if not has_state:
-        return None
-    return Fault(f"the retry of {message.method} lacks the requestState of the result", (event,))
+    event, has_state = first_round
+    return Fault(f"the retry of {message.method} lacks the requestState of the result", (event,)) if has_state else None
 
 
 @modern_rule(MUST, f"{_PAGE}#client-requirements-basic-workflow-1", "request")
 def input_is_complete(message: Message) -> Verdict:
     """A retry brings all the input that was asked for."""
     first, given = _first_round(message), an_object(message.body.get("inputResponses"))
-    missing = [key for key in first.input_keys if key not in given] if first is not None else []
-    if first is None or not missing:
+    if first is None or not (missing := [key for key in first.input_keys if key not in given]):
         return None
     return Fault(f"the retry of {message.method} lacks the input {quoted(missing[0])}", (first.event,))

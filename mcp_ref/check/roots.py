@@ -33,5 +33,5 @@ def root_uris(message: Message) -> Verdict:
 def completion_values(message: Message) -> Verdict:
     """A completion has at most 100 values."""
     values = an_object(message.body.get("completion")).get("values")
-    too_many = isinstance(values, list) and len(values) > MAX_VALUES
-    return f"the completion has {len(values)} values" if too_many and isinstance(values, list) else None
+    count = len(values) if isinstance(values, list) else 0
+    return f"the completion has {count} values" if count > MAX_VALUES else None

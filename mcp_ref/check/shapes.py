@@ -126,11 +126,8 @@ def capability_members(message: Message) -> Verdict:
 @rule(MUST, "2025-11-25/basic/lifecycle#initialization-2", "request notification", stage=SHAPE)
 def params_fit(message: Message) -> Verdict:
     """The params of a message fit the schema of the revision."""
-    return (
-        _decode(message, message.method_facts.params, message.body, "params")
-        if message.method_facts is not None
-        else None
-    )
+    facts = message.method_facts
+    return _decode(message, facts.params, message.body, "params") if facts is not None else None
 
 
 @rule(MUST, "2025-11-25/basic/lifecycle#initialization-5", "result", stage=SHAPE)

@@ -436,6 +436,11 @@ class Exchange:
     def requests(self) -> list[Message]:
         return [message for message in self.messages if message.kind == "request"]
 
+    @property
+    def subscription(self) -> Call | None:
+        """The `subscriptions/listen` request whose stream this is."""
+        return next((each.call for each in self.requests if each.method == "subscriptions/listen"), None)
+
 
 @dataclass(slots=True, eq=False)
 class StreamEvent:

@@ -89,7 +89,6 @@ def subscribed_resource(message: Message) -> Verdict:
 @modern_rule(SHOULD, f"{_PAGE}#graceful-closure-1", "end")
 def graceful_end(exchange: Exchange) -> Verdict:
     """A subscription that the server ends gets a result."""
-    is_listening = any(request.method == "subscriptions/listen" for request in exchange.requests)
-    if not is_listening or not exchange.ends_stream or exchange.response_count:
+    if exchange.subscription is None or not exchange.ends_stream or exchange.response_count:
         return None
     return "the server ends the stream of subscriptions/listen without a result"

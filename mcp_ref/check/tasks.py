@@ -16,7 +16,7 @@ from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND
 from ..revisions import R2025_11_25, R2026_07_28
 from .memory import tasks_in
 from .rules import MUST, SHOULD, Fault, Verdict, rule
-from .state import Message, SeenTask, an_object, quoted
+from .state import Message, an_object, quoted
 from .tools import tool_of
 
 _PAGE: Final = "2025-11-25/basic/utilities/tasks"
@@ -37,8 +37,9 @@ task_rule = functools.partial(rule, since=R2025_11_25, until=R2026_07_28)
 @task_rule(MUST, f"{_PAGE}#task-status-lifecycle-1", "result", methods=_AUGMENTED)
 def begins_working(message: Message) -> Verdict:
     """A new task is working."""
-    status = an_object(message.body.get("task")).get("status", "working")
-    return None if status == "working" else f"the new task has the status {quoted(status)}"
+    task = an_object(message.body.get("task"))
+    is_wrong = "status" in task and task["status"] != "working"
+    return f"the new task has the status {quoted(task['status'])}" if is_wrong else None
 
 
 @task_rule(MUST, f"{_PAGE}#task-id-requirements-3", "result", methods=_AUGMENTED)
@@ -73,7 +74,7 @@ def task_times(message: Message) -> Verdict:
     """The times of a task are ISO 8601."""
     for task in tasks_in(message):
         for name in ("createdAt", "lastUpdatedAt"):
-            if not _TIME.fullmatch(str(task.get(name, "2000-01-01T00:00Z"))):
+            if name in task and not _TIME.fullmatch(str(task[name])):
                 return f"the {name} of a task is {quoted(task.get(name))}"
     return None
 
@@ -183,9 +184,10 @@ def failure_has_message(message: Message) -> Verdict:
 @task_rule(SHOULD, f"{_PAGE}#getting-tasks-2", "request", methods="tasks/get", needs="unshared")
 def poll_interval(message: Message) -> Verdict:
     """A task is polled as often as its pollInterval says."""
-    task = message.dialogue.tasks.get(str(message.body.get("taskId")), SeenTask())
+    task = message.dialogue.tasks.find(message.body.get("taskId"))
+    if task is None or task.polls[1] <= 0:  # other programs can write recordings without times
+        return None
     waited = message.at - task.polls[0]  # since the poll before the last, because one early poll can have a reason
-    is_timed = task.polls[1] > 0  # other programs can write recordings without times
-    if not is_timed or waited >= task.poll_interval * _POLL_FRACTION:
+    if waited >= task.poll_interval * _POLL_FRACTION:
         return None
     return f"a third tasks/get comes after {waited:.3f} seconds, but the pollInterval is {task.poll_interval:g} seconds"
