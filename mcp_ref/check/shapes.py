@@ -19,6 +19,7 @@ from typing import Final
 from ..basic.lifecycle import ClientCapabilities, Implementation
 from ..basic.versioning import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO
 from ..codec import ShapeError, codec_for, members_of
+from ..features.tools import Tool
 from ..jsonrpc.messages import Object, is_request_id
 from ..revisions import PYTHON_ONLY, R2025_11_25, R2026_07_28, Availability, Revision, load_type
 from .rules import ADVICE, MUST, SHAPE, Fault, Verdict, modern_rule, rule
@@ -43,16 +44,11 @@ def _decode(message: Message, path: str, body: Object, part: str) -> Verdict:
 @functools.lru_cache(maxsize=512)
 def _foreign_names(cls: type, revision: Revision) -> frozenset[str]:
     """Return the names of the members of a type, and of the types in it, that only other revisions have."""
-    found: set[str] = set()
-    types, seen = [cls], {cls}
-    while types:
-        for member in members_of(types.pop()):
-            if not member.availability.covers(revision):
-                found.add(member.name)
-            inner = {each for each in _types_in(member.hint) if dataclasses.is_dataclass(each)} - seen
-            types += inner
-            seen |= inner
-    return frozenset(found)
+    types = [cls]
+    for each in types:  # the list grows during the loop
+        hints = {hint for member in members_of(each) for hint in _types_in(member.hint)}
+        types += filter(dataclasses.is_dataclass, hints.difference(types))
+    return frozenset().union(*(_foreign_members(each, revision) for each in types))
 
 
 def _types_in(hint: object) -> Iterator[type]:
@@ -152,12 +148,10 @@ def progress_token_type(message: Message) -> Verdict:
 
 
 @functools.lru_cache(maxsize=512)
-def _foreign_members(path: str, revision: Revision) -> frozenset[str]:
-    """Return the names of the members that another revision gives to a type."""
-    members = members_of(load_type(path))
-    return frozenset(
-        each.name for each in members if each.availability != PYTHON_ONLY and not each.availability.covers(revision)
-    )
+def _foreign_members(cls: type, revision: Revision) -> frozenset[str]:
+    """Return the names of the members of a type that only other revisions have."""
+    members = [each for each in members_of(cls) if each.availability != PYTHON_ONLY]
+    return frozenset(each.name for each in members if not each.availability.covers(revision))
 
 
 @rule(ADVICE, "schema/Result", "request notification result")
@@ -167,9 +161,9 @@ def members_of_revision(message: Message) -> Verdict:
     if facts is None or revision is None:
         return None
     path = facts.params if message.kind != "result" else facts.result
-    foreign = _foreign_members(path or "basic.meta:EmptyResult", revision).intersection(message.body)
+    foreign = _foreign_members(load_type(path or "basic.meta:EmptyResult"), revision).intersection(message.body)
     if not foreign and message.method == "tools/list" and message.kind == "result":
-        known = _foreign_members("features.tools:Tool", revision)
+        known = _foreign_members(Tool, revision)
         foreign = frozenset(name for tool in objects(message.body.get("tools")) for name in known.intersection(tool))
     name = min(foreign, default=None)
     return None if name is None else f"{message.sent} has the member {name}, which revision {revision} does not have"
