@@ -14,7 +14,7 @@ from ..lib.jsonschema import SchemaError
 from ..lib.uri import check_uri
 from ..revisions import R2025_06_18, R2025_11_25
 from .rules import MUST, SHOULD, Verdict, legacy_rule, rule
-from .sampling import ASKING_METHODS, requested_params
+from .sampling import input_rule, requested_params
 from .state import LOOPBACK, Message, an_object, objects, quoted, url_parts
 from .tools import illegal_schema_fault
 
@@ -25,14 +25,11 @@ _PRIMITIVES = ("string", "number", "integer", "boolean")
 
 def _modes(message: Message) -> set[str] | None:
     """Return the modes that the client declared, or None if they are unknown."""
-    if message.client_declares("elicitation") is not True:
-        return None
-    is_stateless = message.call is not None and message.call.capabilities is not None
-    capabilities = message.request.capabilities if is_stateless else message.dialogue.client.capabilities
-    return supported_modes(an_object(an_object(capabilities).get("elicitation")))
+    capability = an_object(message.client_capabilities).get("elicitation")
+    return supported_modes(capability) if isinstance(capability, dict) else None
 
 
-@rule(MUST, f"{_PAGE}#capabilities-3", "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)
+@input_rule(MUST, f"{_PAGE}#capabilities-3")
 def declared_mode(message: Message) -> Verdict:
     """An elicitation has a mode that the client declared."""
     requests = requested_params(message, "elicitation/create")
@@ -68,7 +65,7 @@ def _schema_fault(schema: Object, has_arrays: bool) -> str | None:
     return illegal_schema_fault(schema)
 
 
-@rule(MUST, "schema/ElicitRequestFormParams", "request result", methods=ASKING_METHODS, by="server", since=R2025_06_18)
+@input_rule(MUST, "schema/ElicitRequestFormParams", since=R2025_06_18)
 def flat_schema(message: Message) -> Verdict:
     """The schema of a form is a legal JSON Schema of a flat object of primitive values."""
     assert message.revision is not None
@@ -81,8 +78,7 @@ def flat_schema(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, f"{_PAGE}#url-mode-elicitation-requests-2",
-      "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)  # fmt: skip
+@input_rule(MUST, f"{_PAGE}#url-mode-elicitation-requests-2")
 def valid_url(message: Message) -> Verdict:
     """The URL of an elicitation is valid."""
     for params in requested_params(message, "elicitation/create"):
@@ -96,7 +92,7 @@ def valid_url(message: Message) -> Verdict:
     return None
 
 
-@rule(SHOULD, f"{_PAGE}#safe-url-handling-4", "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)
+@input_rule(SHOULD, f"{_PAGE}#safe-url-handling-4")
 def https_url(message: Message) -> Verdict:
     """The URL of an elicitation begins with https."""
     for params in requested_params(message, "elicitation/create"):

@@ -6,6 +6,7 @@ Used by: conversation.py
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 from ..codec import ShapeError, codec_for
@@ -18,8 +19,11 @@ from .state import Message, an_object, objects, quoted
 
 _PAGE: Final = "2026-07-28/client/sampling"
 
-ASKING_METHODS: Final = "sampling/createMessage elicitation/create tools/call prompts/get resources/read"
-"""The methods of requests for input, and those whose results can ask for it."""
+input_rule = functools.partial(
+    rule, on="request result", by="server", since=R2025_11_25,
+    methods="sampling/createMessage elicitation/create tools/call prompts/get resources/read",
+)  # fmt: skip
+"""Register a rule of the requests for input, which are messages, or in the results of the methods at the end."""
 
 
 def requested_params(message: Message, method: str) -> list[Object]:
@@ -30,7 +34,7 @@ def requested_params(message: Message, method: str) -> list[Object]:
     return [an_object(request.get("params")) for request in requests if request.get("method") == method]
 
 
-@rule(MUST, f"{_PAGE}#tools-in-sampling-2", "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)
+@input_rule(MUST, f"{_PAGE}#tools-in-sampling-2")
 def tools_are_declared(message: Message) -> Verdict:
     """Tools in sampling need the capability sampling.tools."""
     for params in requested_params(message, "sampling/createMessage"):
@@ -39,7 +43,7 @@ def tools_are_declared(message: Message) -> Verdict:
     return None
 
 
-@rule(SHOULD, f"{_PAGE}#capabilities-3", "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)
+@input_rule(SHOULD, f"{_PAGE}#capabilities-3")
 def context_is_declared(message: Message) -> Verdict:
     """includeContext needs the capability sampling.context."""
     for params in requested_params(message, "sampling/createMessage"):
@@ -49,8 +53,7 @@ def context_is_declared(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, f"{_PAGE}#tool-use-and-result-balance-1",
-      "request result", methods=ASKING_METHODS, by="server", since=R2025_11_25)  # fmt: skip
+@input_rule(MUST, f"{_PAGE}#tool-use-and-result-balance-1")
 def tool_uses_have_results(message: Message) -> Verdict:
     """Each tool use is followed by its result, and by nothing else."""
     for params in requested_params(message, "sampling/createMessage"):

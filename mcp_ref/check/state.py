@@ -350,11 +350,17 @@ class Message:
         """What a request got with this response, for the text of a finding."""
         return "a result" if self.kind == "result" else f"the error {self.code}"
 
+    @property
+    def client_capabilities(self) -> Object | None:
+        """The capabilities that the client declared for this message, or None if unknown."""
+        if self.call is not None and self.call.capabilities is not None:
+            return self.call.capabilities
+        return None if self.dialogue.is_shared else self.dialogue.client.capabilities
+
     def client_declares(self, path: str) -> bool | None:
         """Return True if the client declared a capability for this message, None if that is unknown."""
-        if self.call is not None and self.call.capabilities is not None:
-            return declares(self.call.capabilities, path)
-        return None if self.dialogue.is_shared else self.dialogue.client.declares(path)
+        capabilities = self.client_capabilities
+        return None if capabilities is None else declares(capabilities, path)
 
 
 @dataclass(slots=True, eq=False)

@@ -12,11 +12,11 @@ from typing import Final
 
 from ..extensions.tasks.types import TERMINAL_STATUSES
 from ..features.task_augmentation import RELATED_TASK
-from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND
+from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Object
 from ..revisions import R2025_11_25, R2026_07_28
 from .memory import tasks_in
 from .rules import MUST, SHOULD, Fault, Verdict, rule
-from .state import Message, an_object, quoted
+from .state import Message, Tool, an_object, quoted
 from .tools import tool_of
 
 _PAGE: Final = "2025-11-25/basic/utilities/tasks"
@@ -88,48 +88,48 @@ def task_is_declared(message: Message) -> Verdict:
     return f"{message.method} has task, but its receiver did not declare {path}"
 
 
-def _support(message: Message) -> tuple[str | None, int]:
-    """Return the `taskSupport` of the called tool, or None if unknown, and the event with its definition."""
-    tool = tool_of(message)
-    if tool is None or message.sender.declares("tasks") is None:
-        return None, 0
-    return str(an_object(tool.definition.get("execution")).get("taskSupport", "forbidden")), tool.event
+def _called_tool(message: Message) -> Tool | None:
+    """Return the called tool, if the server declares that calls of tools can become tasks."""
+    return tool_of(message) if message.dialogue.server.declares("tasks.requests.tools.call") else None
+
+
+def _support(tool: Tool) -> str:
+    return str(an_object(tool.definition.get("execution")).get("taskSupport", "forbidden"))
+
+
+def _excludes(tool: Tool, params: Object) -> bool:
+    """Return True if the tool allows no call with these params."""
+    return _support(tool) == ("forbidden" if "task" in params else "required")
 
 
 @task_rule(MUST, f"{_PAGE}#tool-level-negotiation-4", "request", methods="tools/call")
 def tool_allows_task(message: Message) -> Verdict:
     """A tool is called as a task if, and only if, it allows it."""
-    (support, event), is_task = _support(message), "task" in message.body
-    excludes_call = support == ("forbidden" if is_task else "required")
-    if not excludes_call or not message.receiver.declares("tasks.requests.tools.call"):
+    tool = _called_tool(message)
+    if tool is None or not _excludes(tool, message.body):
         return None
-    how = "as a task" if is_task else "without task"
-    return Fault(f"the tool is called {how}, but its taskSupport is {support}", (event,))
+    how = "as a task" if "task" in message.body else "without task"
+    return Fault(f"the tool is called {how}, but its taskSupport is {_support(tool)}", (tool.event,))
 
 
 @task_rule(MUST, f"{_PAGE}#tool-level-negotiation-5", "result error", methods="tools/call", needs="call")
 def wrong_call_is_refused(message: Message) -> Verdict:
     """A call that the tool's taskSupport excludes gets -32601."""
-    (support, event), is_task = _support(message), "task" in message.request.params
-    excludes_call = support == ("forbidden" if is_task else "required")
-    if (
-        not excludes_call
-        or message.code == METHOD_NOT_FOUND
-        or not message.sender.declares("tasks.requests.tools.call")
-    ):
+    tool = _called_tool(message)
+    if tool is None or not _excludes(tool, message.request.params) or message.code == METHOD_NOT_FOUND:
         return None
-    return Fault(f"a call that the taskSupport {support} excludes gets {message.outcome}", (event,))
+    return Fault(f"a call that the taskSupport {_support(tool)} excludes gets {message.outcome}", (tool.event,))
 
 
 @task_rule(MUST, f"{_PAGE}#result-retrieval-1", "result", methods="tools/call", needs="call")
 def task_is_returned(message: Message) -> Verdict:
     """A request that is accepted as a task returns the task."""
-    call, (support, event) = message.request, _support(message)
-    if "task" not in call.params or "task" in message.body or support not in ("optional", "required"):
+    tool = _called_tool(message)
+    if "task" not in message.request.params or "task" in message.body:
         return None
-    if not message.sender.declares("tasks.requests.tools.call"):
+    if tool is None or _support(tool) not in ("optional", "required"):
         return None
-    return Fault("the tool allows tasks, but the call returns no task", (event,))
+    return Fault("the tool allows tasks, but the call returns no task", (tool.event,))
 
 
 @task_rule(MUST, f"{_PAGE}#related-task-metadata-3", "result", methods="tasks/result", needs="call")

@@ -55,18 +55,14 @@ def required_capabilities_are_listed(message: Message) -> Verdict:
 @modern_rule(MUST, f"{_PAGE}#protocol-version-negotiation-3", "result error", needs="unshared")
 def discover_is_served(message: Message) -> Verdict:
     """A modern server has server/discover."""
-    dialogue = message.dialogue
-    if message.kind == "error":
-        is_refused = message.method == "server/discover" and message.code == METHOD_NOT_FOUND
-        if not is_refused or dialogue.served_modern_event is None:
-            return None
-        return Fault(
-            "the server serves stateless requests, but not server/discover", (dialogue.served_modern_event,), key=""
-        )
-    if dialogue.discover_refused_event is None or message.method == "server/discover":
+    earlier_event = None
+    if message.method == "server/discover" and message.code == METHOD_NOT_FOUND:
+        earlier_event = message.dialogue.served_modern_event
+    elif message.method != "server/discover" and message.kind == "result":
+        earlier_event = message.dialogue.discover_refused_event
+    if earlier_event is None:
         return None
-    text = f"the server serves {message.method} as a stateless request, but not server/discover"
-    return Fault(text, (dialogue.discover_refused_event,), key="")
+    return Fault("the server serves stateless requests, but not server/discover", (earlier_event,), key="")
 
 
 @rule(SHOULD, "2026-07-28/basic/transports/stdio#backward-compatibility-1",
