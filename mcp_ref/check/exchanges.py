@@ -115,8 +115,8 @@ class Exchanges:
         is_message = exchange.is_success or b'"jsonrpc"' in event.content.data
         is_json = exchange.response_headers.media_type == "application/json" and event.content.size > 0
         if exchange.is_at_endpoint and exchange.dialogue.transport == "http" and is_json and is_message:
-            exchange.responses += self._reader.read(Source(event, number, "server", exchange.dialogue, exchange))
-            exchange.response_count += _responses_in(exchange.responses)
+            source = Source(event, number, "server", exchange.dialogue, exchange)
+            exchange.response_messages = self._reader.read(source)
 
     def _receive_event(self, event: HttpEvent, number: int, exchange: Exchange) -> None:
         exchange.events += 1
@@ -129,7 +129,7 @@ class Exchanges:
         if exchange.is_at_endpoint:
             revision = exchange.revision or exchange.dialogue.known_revision
             self._findings.judge("event", stream_event, "", revision, "server", number)
-        exchange.response_count += _responses_in(messages)
+        exchange.response_count += sum(message.is_response for message in messages)
         if event.retry is not None:
             exchange.retry = event.retry
         if event.id:
@@ -143,7 +143,7 @@ class Exchanges:
         if not exchange.is_success:
             forget_refused(exchange)
         exchange.body, exchange.response_body = b"", None
-        exchange.messages, exchange.responses = [], []
+        exchange.messages, exchange.response_messages = [], []
 
     def lose(self) -> None:
         """Forget everything that may no longer be true, because events were lost."""
@@ -238,7 +238,3 @@ class Exchanges:
         exchange.dialogue = Dialogue("sse", self._named_revision, is_whole=True)
         exchange.is_at_endpoint = True
         self.dialogues[f"{url.path}?{url.query}" if url.query else url.path] = exchange.dialogue
-
-
-def _responses_in(messages: list[Message]) -> int:
-    return sum(message.kind in ("result", "error") for message in messages)

@@ -62,7 +62,7 @@ def remember(message: Message, is_broken: bool = False) -> None:
         _remember_request(message)
     elif message.kind == "notification" and not is_broken:
         _remember_notification(message)
-    elif message.kind in ("result", "error"):
+    elif message.is_response:
         _finish(message)
         if message.kind == "result" and call is not None:
             _remember_result(message, call)
@@ -116,6 +116,7 @@ def _begin(message: Message, call: Call) -> None:
 def _finish(message: Message) -> None:
     dialogue, body, party, call = message.dialogue, message.body, message.receiver, message.call
     if call is not None:
+        call.is_answered = True
         if party.calls.get(call.id) is call:
             del party.calls[call.id]
         if not dialogue.is_shared:

@@ -91,6 +91,7 @@ class Call:
     """The latest `progress` that was reported."""
     cancelled_event: int | None = None
     """The event that cancelled the request."""
+    is_answered: bool = False
     acknowledged: Object | None = None
     """The filter that the server acknowledged (subscriptions/listen)."""
     copies: int = 0
@@ -311,6 +312,10 @@ class Message:
         return {}
 
     @property
+    def is_response(self) -> bool:
+        return self.kind in ("result", "error")
+
+    @property
     def sender(self) -> Party:
         return self.dialogue.party(self.side)
 
@@ -343,7 +348,7 @@ class Message:
     def sent(self) -> str:
         """A short name of the message, for the text of a finding."""
         name = self.method[:80] or "a request that was not recorded"
-        return f"{self.kind} of {name}" if self.kind in ("result", "error") else name
+        return f"{self.kind} of {name}" if self.is_response else name
 
     @property
     def outcome(self) -> str:
@@ -380,10 +385,10 @@ class Exchange:
     """The messages in the body of the request."""
     status: int = 0
     response_headers: Headers = field(default_factory=Headers)
-    responses: list[Message] = field(default_factory=list)
-    """The responses in the body or stream, at most one more than the requests, which is enough to show a surplus."""
+    response_messages: list[Message] = field(default_factory=list)
+    """The messages in the body of the response. Those of a stream are not kept."""
     response_count: int = 0
-    """Number of all responses."""
+    """Number of JSON-RPC responses in the stream."""
     events: int = 0
     """Number of events in the stream."""
     last_id: str | None = None

@@ -15,7 +15,7 @@ from ..jsonrpc.messages import INVALID_PARAMS, Request
 from ..revisions import R2025_03_26, R2025_06_18, R2025_11_25, REVISIONS, find_revision
 from .meta import missing_meta
 from .rules import ADVICE, MUST, SHOULD, Fault, Verdict, legacy_rule, modern_rule, rule
-from .state import SESSION_HEADER, VERSION_HEADER, Exchange, Message, StreamEvent, quoted
+from .state import SESSION_HEADER, VERSION_HEADER, Call, Exchange, StreamEvent, quoted
 
 _LEGACY: Final = "2025-11-25/basic/transports"
 _MODERN: Final = "2026-07-28/basic/transports/streamable-http"
@@ -246,9 +246,9 @@ def buffering(exchange: Exchange) -> Verdict:
 @modern_rule(MUST, f"{_MODERN}#protocol-version-header-5", "end", needs="mcp")
 def status_of_error(exchange: Exchange) -> Verdict:
     """An error has the HTTP status of its code."""
-    if exchange.is_stream or len(exchange.responses) != 1 or len(exchange.requests) != 1:
+    if exchange.is_stream or len(exchange.response_messages) != 1 or len(exchange.requests) != 1:
         return None
-    code, request = exchange.responses[0].code, exchange.requests[0]
+    code, request = exchange.response_messages[0].code, exchange.requests[0]
     if code is None or request.method == "initialize":
         return None
     if code == INVALID_PARAMS and missing_meta(request.body) is not None:
@@ -270,14 +270,13 @@ def stream_brings_response(exchange: Exchange) -> Verdict:
     return f"the stream ends without the response to {unanswered[0].method}"
 
 
-def _unanswered(exchange: Exchange) -> list[Message]:
+def _unanswered(exchange: Exchange) -> list[Call]:
     """Return the requests of a stream that the server has closed before it has sent all their responses, or []."""
-    answered = {response.id for response in exchange.responses}
-    waiting = [request for request in exchange.requests if request.method != "subscriptions/listen"]
-    if not exchange.ends_stream or exchange.response_count >= len(waiting) or exchange.dialogue.is_leaving:
+    calls = [request.request for request in exchange.requests if request.method != "subscriptions/listen"]
+    if not exchange.ends_stream or exchange.response_count >= len(calls) or exchange.dialogue.is_leaving:
         return []
-    is_cancelled = any(request.call is not None and request.call.cancelled_event is not None for request in waiting)
-    return [] if is_cancelled else [request for request in waiting if request.id not in answered]
+    is_cancelled = any(call.cancelled_event is not None for call in calls)
+    return [] if is_cancelled else [call for call in calls if not call.is_answered]
 
 
 @legacy_rule(SHOULD, f"{_LEGACY}#sending-messages-to-the-server-11", "end", needs="mcp", since=R2025_11_25)
@@ -314,7 +313,7 @@ def no_response_on_get(event: StreamEvent) -> Verdict:
     """A stream of GET has no responses, unless it resumes the stream of a request."""
     exchange = event.exchange
     is_resumed = "last-event-id" in exchange.headers or exchange.dialogue.transport != "http"
-    responses = [message for message in event.messages if message.kind in ("result", "error")]
+    responses = [message for message in event.messages if message.is_response]
     if exchange.method != "GET" or is_resumed or not responses:
         return None
     return f"{responses[0].sent} comes on the stream of a GET"

@@ -300,7 +300,7 @@ def test_exchange_that_is_over_does_not_keep_its_bodies() -> None:
     for event in Web().open().post(PING, stream=[{"sse": PONG, "id": "e1"}]).events:
         conversation.receive(event)
     kept = conversation._exchanges.dialogues["abc"].event_ids["e1"]
-    assert (kept.body, kept.response_body, kept.messages, kept.responses) == (b"", None, [], [])
+    assert (kept.body, kept.response_body, kept.messages, kept.response_messages) == (b"", None, [], [])
 
 
 def test_notes_on_many_gaps_do_not_grow_without_end() -> None:
@@ -308,6 +308,13 @@ def test_notes_on_many_gaps_do_not_grow_without_end() -> None:
     for _ in range(3000):
         conversation.receive(Gap(1))
     assert len(conversation.unverified) == 2000
+
+
+def test_stream_that_ends_early_is_reported_with_the_request_of_its_batch_that_has_no_response() -> None:
+    batch = [c(5, "ping")[1], c(6, "tools/list")[1]]
+    web = Web().open("2025-03-26").post(batch, stream=[s(5, result={})[1]])
+    texts = [finding.text for finding in findings(web.events, HTTP) if finding.rule.name == "stream_brings_response"]
+    assert texts == ["the stream ends without the response to tools/list"]
 
 
 def test_conversation_without_faults_has_none_when_its_secrets_are_masked() -> None:
