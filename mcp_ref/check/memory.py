@@ -233,7 +233,7 @@ def _remember_page(message: Message, call: Call) -> None:
     for tool in objects(message.body.get("tools")):
         name = tool.get("name")
         if isinstance(name, str):
-            dialogue.tools[name] = Tool(message.event, tool)
+            dialogue.tools[name] = Tool(message.event, name, tool)
     dialogue.tools_are_complete = cursor is None
 
 

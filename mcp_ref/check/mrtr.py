@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from ..basic.mrtr import INPUT_METHODS, INPUT_REQUESTS, request_digest
-from ..codec import ShapeError, codec_for
+from ..codec import ShapeError
 from ..jsonrpc.messages import Object
 from ..revisions import load_type
 from .rules import MUST, Fault, Verdict, modern_rule
+from .shapes import decode
 from .state import Call, Message, an_object, quoted
 
 _PAGE: Final = "2026-07-28/basic/patterns/mrtr"
@@ -44,9 +45,8 @@ def input_requests(message: Message) -> Verdict:
         method = request.get("method")
         if not isinstance(method, str) or method not in INPUT_REQUESTS:
             return f"the input request {quoted(key)} has the method {quoted(method)}"
-        assert message.revision is not None
         try:
-            codec_for(message.revision).decode(load_type(INPUT_REQUESTS[method].params), request.get("params", {}))
+            decode(message, load_type(INPUT_REQUESTS[method].params), request.get("params", {}))
         except ShapeError as error:
             return f"the params of the input request {quoted(key)} do not fit the schema: {error}"
     return None

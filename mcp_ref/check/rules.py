@@ -76,6 +76,8 @@ NEEDS: Final[dict[str, Callable[[Any], bool]]] = {
     "ordered": lambda subject: subject.dialogue.is_ordered,
     # no value is hidden by `***`
     "unmasked": lambda subject: not subject.masked,
+    # a message is a line of standard input or output
+    "stdio": lambda message: message.dialogue.transport == "stdio",
     # the request of the response is known, with its params
     "call": lambda message: message.call is not None and message.call.is_known,
     # the exchange is with the MCP server, and not with an authorization server

@@ -9,12 +9,13 @@ from __future__ import annotations
 import functools
 from typing import Final
 
-from ..codec import ShapeError, codec_for
+from ..codec import ShapeError
 from ..features.sampling import CreateMessageRequestParams, tool_use_fault
 from ..jsonrpc.messages import Object
 from ..revisions import R2025_11_25
 from .mrtr import input_requests_of
 from .rules import MUST, SHOULD, Verdict, rule
+from .shapes import decode
 from .state import Message, an_object, objects, quoted
 
 _PAGE: Final = "2026-07-28/client/sampling"
@@ -57,9 +58,8 @@ def context_is_declared(message: Message) -> Verdict:
 def tool_uses_have_results(message: Message) -> Verdict:
     """Each tool use is followed by its result, and by nothing else."""
     for params in requested_params(message, "sampling/createMessage"):
-        assert message.revision is not None
         try:
-            fault = tool_use_fault(codec_for(message.revision).decode(CreateMessageRequestParams, params).messages)
+            fault = tool_use_fault(decode(message, CreateMessageRequestParams, params).messages)
         except ShapeError:
             return None  # params_fit or input_requests, which judge the shape, report it
         if fault is not None:

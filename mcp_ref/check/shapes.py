@@ -14,27 +14,37 @@ import functools
 import re
 import typing
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeVar
 
 from ..basic.lifecycle import ClientCapabilities, Implementation
 from ..basic.versioning import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO
 from ..codec import ShapeError, codec_for, members_of
 from ..features.tools import Tool
-from ..jsonrpc.messages import Object, is_request_id
+from ..jsonrpc.messages import JSON, is_request_id
 from ..revisions import PYTHON_ONLY, R2025_11_25, R2026_07_28, Availability, Revision, load_type
 from .rules import ADVICE, MUST, SHAPE, Fault, Verdict, modern_rule, rule
 from .state import Message, an_object, objects, quoted
 
+T = TypeVar("T")
 
-def _decode(message: Message, path: str, body: Object, part: str) -> Verdict:
+
+def decode(message: Message, cls: type[T], value: JSON) -> T:
+    """Return a value in a message as an instance of a dataclass. Raise ShapeError if it does not fit the revision."""
     assert message.revision is not None
+    return codec_for(message.revision).decode(cls, value)
+
+
+def _body_fault(message: Message, path: str, part: str) -> Verdict:
+    """Decode the params or the result of a message, and return the fault of its shape, or None."""
+    cls = load_type(path)
     try:
-        message.value = codec_for(message.revision).decode(load_type(path), body)
+        message.value = decode(message, cls, message.body)
     except ShapeError as error:
         if message.masked and error.got == "***":
             return None
-        steps = set(re.split(r"[.\[\]]+", error.path))
-        if not steps.isdisjoint(_foreign_names(load_type(path), message.revision)):
+        assert message.revision is not None
+        steps = re.split(r"[.\[\]]+", error.path)
+        if not _foreign_names(cls, message.revision).isdisjoint(steps):
             return None  # a member of another revision, which can have any type here
         verb = "does" if part == "result" else "do"
         return f"the {part} of {message.method} {verb} not fit the schema: {error}"
@@ -64,11 +74,10 @@ _META_TYPES: Final = {CLIENT_INFO: Implementation, SERVER_INFO: Implementation, 
 @modern_rule(MUST, "schema/RequestMetaObject", "request result", stage=SHAPE)
 def meta_fits(message: Message) -> Verdict:
     """The names and capabilities in _meta fit the schema."""
-    assert message.revision is not None
     for key, cls in _META_TYPES.items():
         if key in message.meta:
             try:
-                codec_for(message.revision).decode(cls, message.meta[key])
+                decode(message, cls, message.meta[key])
             except ShapeError as error:
                 return Fault(f"the {key} of the {message.sent} does not fit the schema: {error}", key=key)
     return None
@@ -123,7 +132,7 @@ def capability_members(message: Message) -> Verdict:
 def params_fit(message: Message) -> Verdict:
     """The params of a message fit the schema of the revision."""
     facts = message.method_facts
-    return _decode(message, facts.params, message.body, "params") if facts is not None else None
+    return _body_fault(message, facts.params, "params") if facts is not None else None
 
 
 @rule(MUST, "2025-11-25/basic/lifecycle#initialization-5", "result", stage=SHAPE)
@@ -135,8 +144,8 @@ def result_fits(message: Message) -> Verdict:
     if message.body.get("resultType", "complete") != "complete" and message.revision.era == "modern":
         return None  # the rules of MRTR and of tasks judge it
     if message.revision.tasks_are_core and "task" in call.params and "task" in message.body:
-        return _decode(message, "extensions.tasks.types:CreateTaskResult", message.body, "result")
-    return _decode(message, facts.result, message.body, "result")
+        return _body_fault(message, "extensions.tasks.types:CreateTaskResult", "result")
+    return _body_fault(message, facts.result, "result")
 
 
 @rule(MUST, "2026-07-28/basic/patterns/progress#progress-flow-1", "request", stage=SHAPE)

@@ -118,6 +118,7 @@ class Tool:
     """A tool of the latest list."""
 
     event: int
+    name: str
     definition: Object
     validators: dict[str, Validator | None] = field(default_factory=dict)
     """`inputSchema` or `outputSchema` -> its validator, compiled when needed; None without a legal schema."""

@@ -19,18 +19,16 @@ _DEPRECATED: Final = {
 }
 
 
-@rule(MUST, f"{_PAGE}#intro-3", "malformed", methods="text", by="server", stage=FORM)
+@rule(MUST, f"{_PAGE}#intro-3", "malformed", methods="text", needs="stdio", by="server", stage=FORM)
 def output_is_messages(message: Message) -> Verdict:
     """Each line of standard output is a message."""
-    is_line = message.dialogue.transport == "stdio"
-    return f"a line of standard output is not a message: {message.fault}" if is_line else None
+    return f"a line of standard output is not a message: {message.fault}"
 
 
-@rule(MUST, f"{_PAGE}#intro-4", "malformed", methods="text", by="client", stage=FORM)
+@rule(MUST, f"{_PAGE}#intro-4", "malformed", methods="text", needs="stdio", by="client", stage=FORM)
 def input_is_messages(message: Message) -> Verdict:
     """Each line of standard input is a message."""
-    is_line = message.dialogue.transport == "stdio"
-    return f"a line of standard input is not a message: {message.fault}" if is_line else None
+    return f"a line of standard input is not a message: {message.fault}"
 
 
 @modern_rule(ADVICE, "2026-07-28/deprecated#intro-1", "request result")

@@ -127,16 +127,14 @@ def structured_content_fits(message: Message) -> Verdict:
     tool, value = tool_of(message), message.value
     if tool is None or not isinstance(value, CallToolResult) or value.is_error:
         return None
-    fault = ""
     if value.has_structured_content:
         fault = _instance_fault(tool, "outputSchema", value.structured_content)
-    elif validator_of(tool, "outputSchema") is not None:
-        fault = "it has no structuredContent"
+    else:
+        fault = "it has no structuredContent" if validator_of(tool, "outputSchema") is not None else ""
     if not fault:
         return None
-    name = str(tool.definition.get("name"))
-    text = f"the result of tool {quoted(name)} does not fit its outputSchema: {fault}"
-    return Fault(text[:500], (tool.event,), key=name)
+    text = f"the result of tool {quoted(tool.name)} does not fit its outputSchema: {fault}"
+    return Fault(text[:500], (tool.event,), key=tool.name)
 
 
 def _instance_fault(tool: Tool, member: str, instance: JSON) -> str:
@@ -163,9 +161,8 @@ def arguments_fit(message: Message) -> Verdict:
     fault = _instance_fault(tool, "inputSchema", message.request.params.get("arguments", {}))
     if not fault:
         return None
-    name = str(tool.definition.get("name"))
-    text = f"tool {quoted(name)} accepts arguments that do not fit its inputSchema: {fault}"
-    return Fault(text[:500], (tool.event,), key=name)
+    text = f"tool {quoted(tool.name)} accepts arguments that do not fit its inputSchema: {fault}"
+    return Fault(text[:500], (tool.event,), key=tool.name)
 
 
 @rule(SHOULD, f"{_PAGE}#embedded-resources-1", "result", methods="tools/call", since=R2025_06_18)
@@ -196,5 +193,5 @@ def excluded_tool(message: Message) -> Verdict:
     try:
         parameter_headers(tool.definition.get("inputSchema"))
     except ValueError as error:
-        return Fault(f"the client calls {quoted(message.body.get('name'))}, although {error}", (tool.event,))
+        return Fault(f"the client calls {quoted(tool.name)}, although {error}", (tool.event,))
     return None
