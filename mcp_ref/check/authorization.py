@@ -13,7 +13,8 @@ import json
 from typing import Final
 from urllib.parse import parse_qs
 
-from ..basic.authorization.challenges import Challenge, parse_challenges
+from ..basic.authorization.addresses import RESOURCE_METADATA_PATH
+from ..basic.authorization.challenges import NO_CHALLENGE, Challenge, token_challenge
 from ..jsonrpc.messages import Object
 from ..revisions import R2025_03_26, R2025_06_18, R2025_11_25
 from .rules import ADVICE, MUST, SHOULD, Fault, Verdict, legacy_rule, modern_rule, rule
@@ -24,7 +25,6 @@ _SECURITY: Final = "2026-07-28/basic/authorization/security-considerations"
 _DISCOVERY: Final = "2026-07-28/basic/authorization/authorization-server-discovery"
 _REGISTRATION: Final = "2026-07-28/basic/authorization/client-registration"
 
-_RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 _OPENID_METADATA: Final = "/.well-known/openid-configuration"
 _SERVER_METADATA: Final = ("/.well-known/oauth-authorization-server", _OPENID_METADATA)
 _STATUS_OF_ERROR: Final = {"insufficient_scope": 403, "invalid_token": 401}
@@ -65,9 +65,8 @@ def _json_object(data: bytes) -> Object | None:
     return value if isinstance(value, dict) else None
 
 
-def _challenge(exchange: Exchange) -> Challenge | None:
-    challenges = parse_challenges(exchange.response_headers.get_all("www-authenticate"))
-    return next((each for each in challenges if each.scheme in ("bearer", "dpop")), None)
+def _challenge(exchange: Exchange) -> Challenge:
+    return token_challenge(exchange.response_headers.get_all("www-authenticate"))
 
 
 @rule(MUST, f"{_INDEX}#token-requirements-4", "exchange")
@@ -90,26 +89,23 @@ def authorization_in_each_request(exchange: Exchange) -> Verdict:
       "head", needs="endpoint", since=R2025_06_18, until=R2025_11_25)  # fmt: skip
 def challenge_of_401(exchange: Exchange) -> Verdict:
     """The WWW-Authenticate header of a 401 names the metadata of the resource."""
-    challenge = _challenge(exchange)
-    if exchange.status != 401 or (challenge is not None and challenge.resource_metadata):
-        return None
-    return "the response 401 has no resource_metadata in WWW-Authenticate"
+    is_missing = exchange.status == 401 and not _challenge(exchange).resource_metadata
+    return "the response 401 has no resource_metadata in WWW-Authenticate" if is_missing else None
 
 
 @rule(MUST, f"{_INDEX}#error-handling-1", "head", needs="endpoint", since=R2025_03_26)
 def status_of_challenge(exchange: Exchange) -> Verdict:
     """Insufficient scope is 403, an invalid token 401."""
-    challenge = _challenge(exchange)
-    error = challenge.parameters.get("error", "") if challenge is not None else ""
-    is_right = _STATUS_OF_ERROR.get(error) in (None, exchange.status)
-    return None if is_right else f"the challenge {error} has the status {exchange.status}"
+    error = _challenge(exchange).parameters.get("error", "")
+    is_wrong = error in _STATUS_OF_ERROR and exchange.status != _STATUS_OF_ERROR[error]
+    return f"the challenge {error} has the status {exchange.status}" if is_wrong else None
 
 
 @rule(SHOULD, f"{_INDEX}#runtime-insufficient-scope-errors-2", "head", needs="endpoint", since=R2025_11_25)
 def insufficient_scope(exchange: Exchange) -> Verdict:
     """The challenge of a 403 names its error, the scopes and the metadata."""
     challenge = _challenge(exchange)
-    if challenge is None or exchange.status != 403:
+    if challenge is NO_CHALLENGE or exchange.status != 403:
         return None
     missing = [name for name in ("error", "scope", "resource_metadata") if not challenge.parameters.get(name)]
     return f"the challenge of the response 403 has no {missing[0]}" if missing else None
@@ -119,16 +115,15 @@ def insufficient_scope(exchange: Exchange) -> Verdict:
 def scope_of_401(exchange: Exchange) -> Verdict:
     """The challenge of a 401 names the scopes of the resource."""
     challenge = _challenge(exchange)
-    is_missing = exchange.status == 401 and challenge is not None and not challenge.scopes
+    is_missing = exchange.status == 401 and challenge is not NO_CHALLENGE and not challenge.scopes
     return "the challenge has no scope" if is_missing else None
 
 
 @modern_rule(SHOULD, f"{_INDEX}#refresh-tokens-4", "head end")
 def no_offline_access(exchange: Exchange) -> Verdict:
     """A resource does not ask for offline_access."""
-    challenge, document = _challenge(exchange), _document(exchange, _RESOURCE_METADATA)
-    supported = an_object(document).get("scopes_supported")
-    scopes = [*(challenge.scopes if challenge is not None else ()), *(supported if isinstance(supported, list) else ())]
+    supported = an_object(_document(exchange, RESOURCE_METADATA_PATH)).get("scopes_supported")
+    scopes = [*_challenge(exchange).scopes, *(supported if isinstance(supported, list) else ())]
     # one cause, whether a challenge or the metadata has it
     return Fault("the server asks for the scope offline_access", key="") if "offline_access" in scopes else None
 
@@ -136,7 +131,7 @@ def no_offline_access(exchange: Exchange) -> Verdict:
 @rule(MUST, f"{_DISCOVERY}#authorization-server-location-2", "end")
 def resource_metadata(exchange: Exchange) -> Verdict:
     """Protected resource metadata names the resource and an authorization server."""
-    document = _document(exchange, _RESOURCE_METADATA)
+    document = _document(exchange, RESOURCE_METADATA_PATH)
     if document is None:
         return None
     servers = document.get("authorization_servers")
