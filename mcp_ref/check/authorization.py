@@ -80,7 +80,7 @@ def authorization_in_each_request(exchange: Exchange) -> Verdict:
     """Each request of a session has the Authorization header."""
     dialogue = exchange.dialogue
     is_missing = dialogue.is_authorized and "authorization" not in exchange.headers and exchange.method != "OPTIONS"
-    if not is_missing or dialogue.session is None:
+    if not is_missing or dialogue.session_id is None:
         return None
     return f"a {exchange.method} has no Authorization header, unlike earlier requests of the session"
 

@@ -33,12 +33,12 @@ def own_request(message: Message) -> Verdict:
     id, ours = message.body.get("requestId"), message.sender
     if not isinstance(id, str | int) or id in ours.calls or id in ours.finished:
         return None
-    if message.side == "server" and (message.dialogue.modern is not None or SUBSCRIPTION_ID in message.meta):
+    if message.side == "server" and (message.dialogue.modern_revision is not None or SUBSCRIPTION_ID in message.meta):
         return None  # another rule
     if id in message.receiver.calls:
         text = f"the {message.side} cancels the request {quoted(id)}, which the other side has sent"
         return Fault(text, (message.receiver.calls[id].event,))
-    is_unknown = message.dialogue.is_whole and ours.never_sent(id)
+    is_unknown = message.dialogue.is_fully_seen and ours.never_sent(id)
     return f"the {message.side} cancels the request {quoted(id)}, which it never sent" if is_unknown else None
 
 

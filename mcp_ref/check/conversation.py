@@ -99,7 +99,7 @@ class Conversation:
     def close(self) -> list[Finding]:
         """Return the findings about messages that never came."""
         dialogues = self._exchanges.dialogues.values()
-        if any(each.is_shared and each.modern is None and each.first_event is not None for each in dialogues):
+        if any(each.is_shared and each.modern_revision is None and each.first_event is not None for each in dialogues):
             text = "clients without a session cannot be told apart: their ids, order and capabilities are not judged"
             self.unverified[text] = None
         for dialogue in (*self._pipes.values(), *self._exchanges.dialogues.values()):
@@ -123,8 +123,8 @@ class Conversation:
         is_leftover = event.connection in self._ended  # a line after the end of its server
         is_started_here = self._head is not None and bool(self._head.command) and not is_leftover
         begins_session = event.sender == "client" and opens_session(event.content.data)
-        dialogue.is_whole = (is_started_here or begins_session) and not self._has_lost_events
-        if not dialogue.is_whole:
+        dialogue.is_fully_seen = (is_started_here or begins_session) and not self._has_lost_events
+        if not dialogue.is_fully_seen:
             text = "was not seen from its beginning: order, unknown ids and capabilities are not judged"
             self.unverified[f"connection {event.connection} {text}"] = None
         return dialogue

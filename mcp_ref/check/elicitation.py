@@ -128,7 +128,7 @@ def required_elicitations(message: Message) -> Verdict:
 
 
 @legacy_rule(MUST, f"{_LEGACY_PAGE}#completion-notifications-for-url-mode-elicitation-2",
-             "notification", methods="notifications/elicitation/complete", needs="whole unshared")  # fmt: skip
+             "notification", methods="notifications/elicitation/complete", needs="seen unshared")  # fmt: skip
 def known_elicitation(message: Message) -> Verdict:
     """A completion names an elicitation that the server has requested."""
     id = message.body.get("elicitationId")

@@ -104,7 +104,7 @@ class Exchanges:
             self._begin_session(exchange, dialogue)
         self._judge("head", exchange, number)
         end = SessionEnd(number, event.at, event.connection)
-        if event.status == 404 and dialogue.session is not None:
+        if event.status == 404 and dialogue.session_id is not None:
             dialogue.not_found = end
         elif dialogue.deleted is None and exchange.method == "DELETE" and exchange.is_success:
             dialogue.deleted = end
@@ -119,9 +119,9 @@ class Exchanges:
             exchange.response_messages = self._reader.read(source)
 
     def _receive_event(self, event: HttpEvent, number: int, exchange: Exchange) -> None:
-        exchange.events += 1
+        exchange.event_count += 1
         messages: list[Message] = []
-        if event.type == "endpoint" and exchange.events == 1:
+        if event.type == "endpoint" and exchange.event_count == 1:
             self._begin_sse(exchange, event.content)
         elif event.type == "message" and event.content.size and exchange.is_at_endpoint:
             messages = self._reader.read(Source(event, number, "server", exchange.dialogue, exchange))
@@ -133,7 +133,7 @@ class Exchanges:
         if event.retry is not None:
             exchange.retry = event.retry
         if event.id:
-            exchange.last_id = event.id
+            exchange.last_event_id = event.id
             exchange.dialogue.event_ids[event.id] = exchange
 
     def _end(self, event: HttpEnd, number: int, exchange: Exchange) -> None:
@@ -194,11 +194,11 @@ class Exchanges:
             dialogue.is_shared = True
             return dialogue
         if opens_session(exchange.body):
-            return Dialogue("http", self._named_revision, is_whole=True)
+            return Dialogue("http", self._named_revision, is_fully_seen=True)
         if session is None and not self._has_sessionless_clients:
             exchange.other_session = self._latest_session  # rules ask why this request has no session id
         dialogue = self._dialogue_named(session or _SESSIONLESS)
-        dialogue.session = session
+        dialogue.session_id = session
         if session is None and dialogue.initialize is None:
             dialogue.is_shared = True
         return dialogue
@@ -221,7 +221,7 @@ class Exchanges:
         """Register the dialogue of an `initialize` request under the session id that later requests will have."""
         session = exchange.response_headers.get(SESSION_HEADER)
         if session is not None:
-            dialogue.session = session
+            dialogue.session_id = session
             self.dialogues[session] = self._latest_session = dialogue
         elif exchange.is_success:
             self._has_sessionless_clients = True
@@ -235,6 +235,6 @@ class Exchanges:
             url = url_parts(urljoin(exchange.target, content.data.decode("utf-8", "replace")))
         except ValueError:
             return  # the event does not name a URL
-        exchange.dialogue = Dialogue("sse", self._named_revision, is_whole=True)
+        exchange.dialogue = Dialogue("sse", self._named_revision, is_fully_seen=True)
         exchange.is_at_endpoint = True
         self.dialogues[f"{url.path}?{url.query}" if url.query else url.path] = exchange.dialogue

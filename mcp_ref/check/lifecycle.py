@@ -18,7 +18,7 @@ _PAGE: Final = "2025-11-25/basic/lifecycle"
 _OPENING = ("initialize", "ping", "server/discover")
 
 
-@rule(MUST, f"{_PAGE}#initialization-1", "request", needs="whole", by="client", stage=ORDER)
+@rule(MUST, f"{_PAGE}#initialization-1", "request", needs="seen", by="client", stage=ORDER)
 def initialize_first(message: Message) -> Verdict:
     """The first request of a session is initialize."""
     dialogue = message.dialogue
@@ -30,7 +30,7 @@ def initialize_first(message: Message) -> Verdict:
 @rule(MUST, "2025-03-26/basic/lifecycle#initialization-5", "request", methods="initialize", stage=ORDER)
 def initialize_alone(message: Message) -> Verdict:
     """initialize is not part of a batch."""
-    return f"initialize is in a batch of {message.batch} messages" if message.batch else None
+    return f"initialize is in a batch of {message.batch_size} messages" if message.batch_size else None
 
 
 @rule(SHOULD, f"{_PAGE}#initialization-7", "request", by="client")
@@ -47,7 +47,7 @@ def client_waits_for_initialize(message: Message) -> Verdict:
     return Fault(text, (opening.event,), key="")
 
 
-@legacy_rule(SHOULD, f"{_PAGE}#initialization-8", "request", needs="whole unshared", by="server")
+@legacy_rule(SHOULD, f"{_PAGE}#initialization-8", "request", needs="seen unshared", by="server")
 def server_waits_for_initialized(message: Message) -> Verdict:
     """Before notifications/initialized, a server sends only pings and log messages."""
     if message.method == "ping" or message.dialogue.initialized_event is not None:
@@ -60,7 +60,7 @@ def server_waits_for_initialized(message: Message) -> Verdict:
 def initialized_is_sent(dialogue: Dialogue) -> Verdict:
     """After the result of initialize, the client sends notifications/initialized."""
     used = dialogue.used_before_initialized
-    if used is None or dialogue.initialized_event is not None or not dialogue.is_whole or dialogue.is_shared:
+    if used is None or dialogue.initialized_event is not None or not dialogue.is_fully_seen or dialogue.is_shared:
         return None
     return Fault("the client used the session, but never sent notifications/initialized", (used,), "client")
 

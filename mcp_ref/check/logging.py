@@ -21,7 +21,7 @@ _LOG: Final = "notifications/message"
 def level_of_session(message: Message) -> Verdict:
     """Log messages have at least the level that the client chose."""
     dialogue, level = message.dialogue, message.body.get("level")
-    if dialogue.modern is not None:
+    if dialogue.modern_revision is not None:
         return None  # the message can belong to a stateless request
     is_unknown = dialogue.log_level not in LEVELS or dialogue.log_level_pending
     if is_unknown or level not in LEVELS or is_wanted(level, dialogue.log_level):
@@ -38,7 +38,7 @@ def asked_for_logs(message: Message) -> Verdict:
     """Log messages belong to a request that asked for them."""
     if message.exchange is not None:
         calls = [request.call for request in message.exchange.requests if request.call is not None]
-    elif message.dialogue.is_whole and not message.receiver.calls.forgot:
+    elif message.dialogue.is_fully_seen and not message.receiver.calls.forgot:
         calls = list(message.receiver.calls.values())
     else:
         return None

@@ -72,9 +72,11 @@ def remember(message: Message, is_broken: bool = False) -> None:
 
 def forget(dialogue: Dialogue) -> None:
     """Forget everything that lost events may have changed."""
-    dialogue.is_whole = False
+    dialogue.is_fully_seen = False
     if dialogue.revision is None:
-        dialogue.modern = None  # the lost events may hold the `initialize` of a client that found no modern server
+        dialogue.modern_revision = (
+            None  # the lost events may hold the `initialize` of a client that found no modern server
+        )
     for party in (dialogue.client, dialogue.server):
         for table in (party.calls, party.finished, party.tokens, party.finished_tokens):
             table.clear()
@@ -143,10 +145,10 @@ def _remember_request(message: Message) -> None:
                 dialogue.initialized_event = dialogue.negotiated_event = None
                 dialogue.revision = dialogue.server.capabilities = None
                 forget(dialogue)  # so that late responses of the first session are not reported as unknown
-            dialogue.initialize, dialogue.modern = message.call, None
+            dialogue.initialize, dialogue.modern_revision = message.call, None
             dialogue.client.capabilities = _capabilities(body)
         case "server/discover":
-            dialogue.discover = dialogue.discover or message.event
+            dialogue.discover_event = dialogue.discover_event or message.event
         case "logging/setLevel":
             dialogue.log_level_pending = True
         case "tasks/get":

@@ -100,7 +100,7 @@ def response_id(message: Message) -> Verdict:
     if message.id is None or message.call is not None or message.id in message.receiver.calls:
         return None
     exchange, dialogue = message.exchange, message.dialogue
-    if message.side == "client" and dialogue.revision is None and dialogue.modern is not None:
+    if message.side == "client" and dialogue.revision is None and dialogue.modern_revision is not None:
         return None  # another rule
     if exchange is not None and dialogue.is_shared:
         ids = [request.id for request in exchange.requests if exchange.method == "POST"]
@@ -110,7 +110,7 @@ def response_id(message: Message) -> Verdict:
     if message.id in asked.finished:
         text = f"the request with the id {quoted(message.id)} already has a response"
         return None if message.is_replay else Fault(text, (asked.finished[message.id].event,))
-    is_unknown = dialogue.is_whole and asked.never_sent(message.id)
+    is_unknown = dialogue.is_fully_seen and asked.never_sent(message.id)
     return f"no request of this conversation has the id {quoted(message.id)}" if is_unknown else None
 
 
@@ -197,7 +197,7 @@ def no_request_of_server(message: Message) -> Verdict:
 @rule(MUST, "2026-07-28/basic/transports/stdio#sending-messages-1", "result error", by="client", stage=FORM)
 def no_response_of_client(message: Message) -> Verdict:
     """A client sends no responses in the modern era."""
-    is_modern = message.dialogue.revision is None and message.dialogue.modern is not None
+    is_modern = message.dialogue.revision is None and message.dialogue.modern_revision is not None
     is_wrong = message.call is None and is_modern
     return f"the client sends a response with the id {quoted(message.id)}" if is_wrong else None
 
@@ -207,7 +207,7 @@ def never_answered(dialogue: Dialogue) -> Verdict:
     """Each request gets a response."""
     waiting = [call for call in dialogue.client.calls.values()
                if call.cancelled_event is None and call.method != "subscriptions/listen"]  # fmt: skip
-    if not waiting or not dialogue.is_whole:
+    if not waiting or not dialogue.is_fully_seen:
         return None
     some = ", ".join(f"{call.method or 'a request'} (id {call.id!r})" for call in waiting[:3])
     return Fault(f"{len(waiting)} requests never got a response: {some}", tuple(call.event for call in waiting[:3]))

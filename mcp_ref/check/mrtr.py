@@ -95,7 +95,7 @@ def state_of_request(message: Message) -> Verdict:
     return Fault(f"the requestState of {first.method} comes with {message.method} and other params", (first.event,))
 
 
-@modern_rule(MUST, f"{_PAGE}#client-requirements-basic-workflow-2", "request", needs="whole unshared", by="client")
+@modern_rule(MUST, f"{_PAGE}#client-requirements-basic-workflow-2", "request", needs="seen unshared", by="client")
 def state_is_returned(message: Message) -> Verdict:
     """A retry has the requestState of the result, unchanged."""
     state, dialogue = message.body.get("requestState"), message.dialogue

@@ -24,7 +24,7 @@ def _unknown_cursor(message: Message) -> str | None:
     return str(cursor) if is_unknown else None
 
 
-@legacy_rule(MUST, f"{_PAGE}#implementation-guidelines-6", "request", methods=_LISTS, needs="whole unshared call")
+@legacy_rule(MUST, f"{_PAGE}#implementation-guidelines-6", "request", methods=_LISTS, needs="seen unshared call")
 def known_cursor(message: Message) -> Verdict:
     """A client sends cursors unchanged."""
     cursor = _unknown_cursor(message)
@@ -32,7 +32,7 @@ def known_cursor(message: Message) -> Verdict:
 
 
 @legacy_rule(SHOULD, f"{_PAGE}#error-handling-1",
-             "result error", methods=_LISTS, needs="whole unshared call", since=R2024_11_05)  # fmt: skip
+             "result error", methods=_LISTS, needs="seen unshared call", since=R2024_11_05)  # fmt: skip
 def invalid_cursor_is_refused(message: Message) -> Verdict:
     """An invalid cursor gives the error -32602."""
     cursor = _unknown_cursor(message)

@@ -27,7 +27,7 @@ def known_token(message: Message) -> Verdict:
         is_wrong = exchange.method == "POST" and bool(exchange.requests)
         return f"the request of this stream did not give the progress token {quoted(token)}" if is_wrong else None
     known = message.receiver
-    is_unknown = dialogue.is_whole and known.tokens.lacks(token) and known.finished_tokens.lacks(token)
+    is_unknown = dialogue.is_fully_seen and known.tokens.lacks(token) and known.finished_tokens.lacks(token)
     return f"no request has given the progress token {quoted(token)}" if is_unknown else None
 
 

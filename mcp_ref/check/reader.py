@@ -55,10 +55,10 @@ class Source:
     dialogue: Dialogue
     exchange: Exchange | None = None
 
-    def message(self, raw: JSON, batch: int = 0) -> Message:
+    def message(self, raw: JSON, batch_size: int = 0) -> Message:
         """Return a message whose kind, method and body are still to be read from `raw`."""
         return Message(self.number, self.event.at, self.side, self.dialogue, raw, self.event.content.size,
-                       exchange=self.exchange, masked=self.event.masked, batch=batch)  # fmt: skip
+                       exchange=self.exchange, masked=self.event.masked, batch_size=batch_size)  # fmt: skip
 
     @property
     def revision(self) -> Revision | None:
@@ -96,7 +96,7 @@ class Reader:
         if not value or (source.revision is not None and not source.revision.batch):
             text = f"it is a batch of {len(value)} messages" if value else "it is an empty array"
             self._malformed(text, value, source)
-            source.dialogue.is_whole = False  # the members are not judged
+            source.dialogue.is_fully_seen = False  # the members are not judged
             return []
         messages = [self._message(each, source, len(value)) for each in value]
         return [message for message in messages if message is not None]
@@ -107,7 +107,7 @@ class Reader:
         self._findings.judge("malformed", message, kind_of_fault(message), source.revision, source.side, source.number)
         _remember_malformed(raw, id, source)
 
-    def _message(self, value: JSON, source: Source, batch: int = 0) -> Message | None:
+    def _message(self, value: JSON, source: Source, batch_size: int = 0) -> Message | None:
         if type(value) is not dict:
             self._malformed("it is not a JSON object", value, source)
             return None
@@ -118,7 +118,7 @@ class Reader:
             else:
                 self._malformed(found.error.message, value, source, found.id)
             return None
-        message = source.message(value, batch)
+        message = source.message(value, batch_size)
         match found:
             case Request():
                 message.kind, message.id, message.method, message.body = "request", found.id, found.method, found.params
@@ -152,8 +152,8 @@ class Reader:
 def _revision_of_sent(message: Message, known: Revision | None) -> Revision | None:
     """Return the revision of a request or notification."""
     dialogue, exchange = message.dialogue, message.exchange
-    if message.side == "server" and SUBSCRIPTION_ID in message.meta and dialogue.modern is not None:
-        return dialogue.modern  # only modern subscriptions have ids
+    if message.side == "server" and SUBSCRIPTION_ID in message.meta and dialogue.modern_revision is not None:
+        return dialogue.modern_revision  # only modern subscriptions have ids
     if message.method == "initialize":
         return _version_named(message.body.get("protocolVersion"))
     if message.side == "client" and is_stateless(message.body):
@@ -179,7 +179,7 @@ def _remember_unread(data: bytes, source: Source) -> None:
     """
     keys, id = search_members(data.decode("utf-8", "replace"))
     dialogue = source.dialogue
-    dialogue.is_whole = False
+    dialogue.is_fully_seen = False
     dialogue.unread += 1
     if source.exchange is not None and source.side == "server":
         source.exchange.is_fully_read = False
@@ -197,7 +197,7 @@ def _remember_malformed(raw: JSON, id: object, source: Source) -> None:
     """Treat a malformed message as the request or response that it seems to be, so that no later message is blamed."""
     dialogue = source.dialogue
     if isinstance(raw, dict):
-        dialogue.is_whole = False
+        dialogue.is_fully_seen = False
     if source.exchange is not None and source.side == "server":
         source.exchange.is_fully_read = False
     if isinstance(raw, dict) and "method" not in raw and isinstance(id, str | int):
@@ -221,10 +221,10 @@ def _revision_of_stateless(message: Message, known: Revision | None) -> Revision
     dialogue, version = message.dialogue, message.meta[PROTOCOL_VERSION]
     revision = find_revision(version)
     if revision is not None and revision.era == "modern":
-        dialogue.modern = revision
+        dialogue.modern_revision = revision
     if isinstance(version, str):
         return revision
-    return dialogue.modern or known
+    return dialogue.modern_revision or known
 
 
 def _version_named(value: JSON) -> Revision | None:

@@ -69,7 +69,7 @@ F = TypeVar("F", bound=Judge)
 
 NEEDS: Final[dict[str, Callable[[Any], bool]]] = {
     # if the beginning was missed, nobody can say that something was never sent
-    "whole": lambda subject: subject.dialogue.is_whole,
+    "seen": lambda subject: subject.dialogue.is_fully_seen,
     # ids, order and capabilities prove nothing if several clients can have sent them
     "unshared": lambda subject: not subject.dialogue.is_shared,
     # both sides see the messages in the recorded order, because they share one pipe

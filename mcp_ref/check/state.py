@@ -191,11 +191,11 @@ class Dialogue:
     """The revision that the caller of `Conversation` named."""
     revision: Revision | None = None
     """The revision that the handshake negotiated, or None without a handshake."""
-    modern: Revision | None = None
+    modern_revision: Revision | None = None
     """The revision of the latest stateless request."""
     unread: int = 0
     """Number of messages that are not judged: cut off in the recording, or larger than this package accepts."""
-    is_whole: bool = False
+    is_fully_seen: bool = False
     """True if the dialogue was seen from its beginning, and nothing of it was lost."""
     is_shared: bool = False
     """True if messages of several clients can be mixed here, so that ids, order and capabilities prove nothing."""
@@ -210,13 +210,13 @@ class Dialogue:
     """The first request of the client after the handshake, and before `notifications/initialized`."""
     served_modern_event: int | None = None
     """The latest event that shows a modern server: a result that only such a server sends."""
-    discover: int | None = None
+    discover_event: int | None = None
     """The event of the first `server/discover`."""
     discover_refused_event: int | None = None
     """The event in which the server said that it does not have `server/discover`."""
     first_event: int | None = None
     """The first event of the dialogue."""
-    session: str | None = None
+    session_id: str | None = None
     is_leaving: bool = False
     """True once the client has sent a DELETE of the session, whose streams then end."""
     deleted: SessionEnd | None = None
@@ -247,7 +247,7 @@ class Dialogue:
     @property
     def known_revision(self) -> Revision | None:
         """The revision of messages that do not name one themselves."""
-        return self.revision or self.named_revision or self.modern
+        return self.revision or self.named_revision or self.modern_revision
 
     def stream_of(self, event_id: str | None) -> Exchange | None:
         """Return the exchange that began the stream of an event, or None if no event had this id."""
@@ -299,7 +299,7 @@ class Message:
     masked: bool = False
     fault: str = ""
     """The fault of a malformed message."""
-    batch: int = 0
+    batch_size: int = 0
     """Number of messages in the batch that has this message; 0 without a batch."""
 
     @property
@@ -390,9 +390,9 @@ class Exchange:
     """The messages in the body of the response. Those of a stream are not kept."""
     response_count: int = 0
     """Number of JSON-RPC responses in the stream."""
-    events: int = 0
+    event_count: int = 0
     """Number of events in the stream."""
-    last_id: str | None = None
+    last_event_id: str | None = None
     retry: int | None = None
     resumes: Exchange | None = None
     """The exchange whose stream this one continues."""

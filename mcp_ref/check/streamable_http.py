@@ -138,7 +138,7 @@ def mismatch_is_refused(exchange: Exchange) -> Verdict:
 def session_header(exchange: Exchange) -> Verdict:
     """All requests of a session have its Mcp-Session-Id."""
     other = exchange.other_session
-    if other is None or other.initialize is None or exchange.dialogue.modern is not None:
+    if other is None or other.initialize is None or exchange.dialogue.modern_revision is not None:
         return None
     if any(message.method == "server/discover" for message in exchange.messages):
         return None
@@ -154,7 +154,7 @@ def ended_session(exchange: Exchange) -> Verdict:
     dialogue = exchange.dialogue
     if exchange.is_opening and SESSION_HEADER in exchange.headers and exchange.is_mcp:
         return "initialize has an Mcp-Session-Id"
-    if dialogue.session is None or exchange.method == "DELETE":
+    if dialogue.session_id is None or exchange.method == "DELETE":
         return None
     deleted, not_found = dialogue.deleted, dialogue.not_found
     if deleted is not None:
@@ -169,7 +169,12 @@ def ended_session(exchange: Exchange) -> Verdict:
 def ended_session_is_404(exchange: Exchange) -> Verdict:
     """A request of a session that has ended gets 404."""
     deleted = exchange.dialogue.deleted
-    if deleted is None or exchange.dialogue.session is None or exchange.event < deleted.event or exchange.status >= 300:
+    if (
+        deleted is None
+        or exchange.dialogue.session_id is None
+        or exchange.event < deleted.event
+        or exchange.status >= 300
+    ):
         return None
     return Fault(f"the status is {exchange.status}, although the session has ended", (deleted.event,))
 
@@ -265,7 +270,7 @@ def status_of_error(exchange: Exchange) -> Verdict:
 def stream_brings_response(exchange: Exchange) -> Verdict:
     """The stream of a request brings its response."""
     unanswered = _unanswered(exchange)
-    if not unanswered or exchange.last_id is not None:
+    if not unanswered or exchange.last_event_id is not None:
         return None  # with an id, the client can resume the stream
     return f"the stream ends without the response to {unanswered[0].method}"
 
@@ -282,7 +287,7 @@ def _unanswered(exchange: Exchange) -> list[Call]:
 @legacy_rule(SHOULD, f"{_LEGACY}#sending-messages-to-the-server-11", "end", needs="mcp", since=R2025_11_25)
 def retry_before_close(exchange: Exchange) -> Verdict:
     """Before a server closes a stream, it sends retry."""
-    if exchange.last_id is None or exchange.retry is not None or not _unanswered(exchange):
+    if exchange.last_event_id is None or exchange.retry is not None or not _unanswered(exchange):
         return None
     return "the server closes the stream of an unfinished request without retry"
 
@@ -341,7 +346,7 @@ def events_of_stream(event: StreamEvent) -> Verdict:
     return Fault(f"the event {quoted(event.id)} belongs to another stream", (other.event,))
 
 
-@legacy_rule(SHOULD, f"{_LEGACY}#resumability-and-redelivery-3", "exchange", methods="GET", needs="whole unshared")
+@legacy_rule(SHOULD, f"{_LEGACY}#resumability-and-redelivery-3", "exchange", methods="GET", needs="seen unshared")
 def known_event_id(exchange: Exchange) -> Verdict:
     """Last-Event-ID is the id of an event of the session."""
     id = exchange.header("last-event-id")
@@ -354,7 +359,7 @@ def priming_event(event: StreamEvent) -> Verdict:
     """A stream begins with an event id and empty data."""
     # Advice, although it is a SHOULD: most servers cannot resume a stream, and a warning for each would hide others.
     exchange = event.exchange
-    is_first = exchange.events == 1 and exchange.method == "POST" and exchange.is_mcp
+    is_first = exchange.event_count == 1 and exchange.method == "POST" and exchange.is_mcp
     return Fault("the stream begins with a message", key="") if is_first and not (event.is_empty and event.id) else None
 
 

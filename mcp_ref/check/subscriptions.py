@@ -36,7 +36,7 @@ def subscription_id(message: Message) -> Verdict:
         return Fault(text, (call.event,)) if id != call.id else None
     # over HTTP, the request of the stream may be lost; on a pipe, the subscription may just have ended
     has_ended = not isinstance(id, str | int) or id in message.receiver.finished
-    if message.exchange is not None or not message.dialogue.is_whole or has_ended:
+    if message.exchange is not None or not message.dialogue.is_fully_seen or has_ended:
         return None
     return f"{message.method} has the subscriptionId {quoted(id)}, which no subscription has"
 
@@ -77,7 +77,7 @@ def _unwanted_update(message: Message, uris: object, event: int) -> Verdict:
 
 
 @legacy_rule(SHOULD, "schema/ResourceUpdatedNotification",
-             "notification", methods="notifications/resources/updated", needs="whole unshared")  # fmt: skip
+             "notification", methods="notifications/resources/updated", needs="seen unshared")  # fmt: skip
 def subscribed_resource(message: Message) -> Verdict:
     """Updates come for resources that the client subscribed to."""
     dialogue = message.dialogue

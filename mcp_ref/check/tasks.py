@@ -146,7 +146,7 @@ def no_related_task(message: Message) -> Verdict:
     return f"the {message.sent} has {RELATED_TASK} in its _meta" if RELATED_TASK in message.meta else None
 
 
-@task_rule(MUST, f"{_PAGE}#protocol-errors-1", "error", methods=_OPERATIONS, needs="whole unshared call")
+@task_rule(MUST, f"{_PAGE}#protocol-errors-1", "error", methods=_OPERATIONS, needs="seen unshared call")
 def unknown_task(message: Message) -> Verdict:
     """An unknown task gives the error -32602."""
     dialogue, id = message.dialogue, message.request.params.get("taskId")

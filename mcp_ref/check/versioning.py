@@ -66,11 +66,11 @@ def discover_is_served(message: Message) -> Verdict:
 
 
 @rule(SHOULD, "2026-07-28/basic/transports/stdio#backward-compatibility-1",
-      "request", methods="initialize", needs="whole ordered stdio")  # fmt: skip
+      "request", methods="initialize", needs="seen ordered stdio")  # fmt: skip
 def probe_comes_first(message: Message) -> Verdict:
     """A client of both eras sends server/discover before any other request."""
     dialogue = message.dialogue
-    if dialogue.modern is None or dialogue.discover is not None or is_stateless(message.body):
+    if dialogue.modern_revision is None or dialogue.discover_event is not None or is_stateless(message.body):
         return None
     if dialogue.first_event is None:
         return None
