@@ -193,7 +193,7 @@ def _kind(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionD
         return "property"
     if any(re.search(r"\.(tool|resource|prompt|add)\b|^tool\b", decorator) for decorator in decorators):
         return "handler"  # its docstring is the description that a model or a user reads
-    if any(re.match(r"(task_|legacy_|modern_)?rule\(", decorator) for decorator in decorators):
+    if any(re.match(r"(\w+_)?rule\(", decorator) for decorator in decorators):
         return "rule"  # its docstring is the demand that a report shows
     return "function"
 
