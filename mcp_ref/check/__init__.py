@@ -5,13 +5,13 @@ the recordings; this package opens no connection, reads no clock, and reads only
 program that only serves or calls MCP loads nothing of it.
 
 - `recording.py`: the format of a recorded conversation, one JSON object a line
-- `masking.py`: the same events without their secrets
+- `masking.py`: takes the secrets out of events
 - `state.py`: the declarations and the open requests of a conversation
 - `rules.py`: rules, faults and findings
 - `sentences.txt`: for each rule, how to mend a fault, and the sentences of the specification that it checks; and the
   sentences that no observer can check
 - `findings.py`: applies the rules, and reports each cause once
-- `memory.py`, `reader.py`, `exchanges.py`, `conversation.py`: from events to findings
+- `memory.py`, `reader.py`, `exchanges.py`, `conversation.py`: the way from events to findings
 - `report.py`: findings as text, JSON, JUnit and SARIF
 
 The rules, page by page:

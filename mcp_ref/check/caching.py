@@ -24,15 +24,15 @@ def hints(message: Message) -> Verdict:
     if asks_for_input(message):
         return None
     if type(ttl) not in (int, float):
-        return f"the ttlMs of the {message.sent} is {quoted(ttl)}"
-    return None if scope in ("public", "private") else f"the cacheScope of the {message.sent} is {quoted(scope)}"
+        return f"the ttlMs of the {message.label} is {quoted(ttl)}"
+    return None if scope in ("public", "private") else f"the cacheScope of the {message.label} is {quoted(scope)}"
 
 
 @modern_rule(MUST, f"{_PAGE}#time-to-live-ttl-field-5", "result", methods=_METHODS)
 def negative_ttl(message: Message) -> Verdict:
     """ttlMs is not negative."""
     ttl = message.body.get("ttlMs")
-    return f"the ttlMs of the {message.sent} is {ttl}" if isinstance(ttl, int | float) and ttl < 0 else None
+    return f"the ttlMs of the {message.label} is {ttl}" if isinstance(ttl, int | float) and ttl < 0 else None
 
 
 @modern_rule(MUST, f"{_PAGE}#interaction-with-pagination-4", "result", methods=_METHODS, needs="call")

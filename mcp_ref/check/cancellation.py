@@ -30,15 +30,15 @@ def initialize_is_not_cancelled(message: Message) -> Verdict:
 @rule(MUST, f"{_PAGE}#behavior-requirements-1", "notification", methods=_CANCELLED, needs="unshared")
 def own_request(message: Message) -> Verdict:
     """A cancellation names a request of its sender."""
-    id, ours = message.body.get("requestId"), message.sender
-    if not isinstance(id, str | int) or id in ours.calls or id in ours.finished:
+    id, sender = message.body.get("requestId"), message.sender
+    if not isinstance(id, str | int) or id in sender.calls or id in sender.finished:
         return None
     if message.side == "server" and (message.dialogue.modern_revision is not None or SUBSCRIPTION_ID in message.meta):
-        return None  # another rule
+        return None  # server_cancels_subscription judges it
     if id in message.receiver.calls:
         text = f"the {message.side} cancels the request {quoted(id)}, which the other side has sent"
         return Fault(text, (message.receiver.calls[id].event,))
-    is_unknown = message.dialogue.is_fully_seen and ours.never_sent(id)
+    is_unknown = message.dialogue.is_fully_seen and sender.never_sent(id)
     return f"the {message.side} cancels the request {quoted(id)}, which it never sent" if is_unknown else None
 
 

@@ -43,7 +43,7 @@ def media(message: Message) -> Verdict:
         try:
             check_media(data, mime_type if isinstance(mime_type, str) else None)
         except ValueError as error:
-            return f"the {message.sent} has wrong media: {str(error).partition(';')[0]}"
+            return f"the {message.label} has wrong media: {str(error).partition(';')[0]}"
     return None
 
 

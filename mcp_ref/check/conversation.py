@@ -6,7 +6,7 @@
             print(finding.text)
     conversation.close()
 
-It holds each side only to the declarations of the two (revision, capabilities, tools), and reports only faults that it
+It judges each side only by the declarations of both (revision, capabilities, tools), and reports only faults that it
 has seen. A conversation can begin in the middle, lose events, or mix several connections: then missing facts count as
 unknown, and no rule relies on them.
 

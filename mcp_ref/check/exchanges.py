@@ -75,9 +75,9 @@ class Exchanges:
                 self._end(event, number, exchange)
 
     def _receive_request(self, event: HttpRequest, number: int) -> None:
-        body, unknown_dialogue = event.content.data, Dialogue("http")
+        body, placeholder = event.content.data, Dialogue("http")  # `_dialogue_of` finds the real one by the exchange
         exchange = Exchange(
-            number, event.method, event.target, Headers(event.headers), unknown_dialogue, body, event.content.is_whole,
+            number, event.method, event.target, Headers(event.headers), placeholder, body, event.content.is_whole,
             event.masked, at=event.at, connection=event.connection,
         )  # fmt: skip
         exchange.is_at_endpoint = self._is_at_endpoint(exchange)
@@ -196,7 +196,7 @@ class Exchanges:
         if opens_session(exchange.body):
             return Dialogue("http", self._named_revision, is_fully_seen=True)
         if session is None and not self._has_sessionless_clients:
-            exchange.other_session = self._latest_session  # rules ask why this request has no session id
+            exchange.other_session = self._latest_session  # session_header asks why this request has no session id
         dialogue = self._dialogue_named(session or _SESSIONLESS)
         dialogue.session_id = session
         if session is None and dialogue.initialize is None:

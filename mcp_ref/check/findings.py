@@ -39,7 +39,7 @@ class FindingTable:
         self, on: On, subject: Message | Exchange | StreamEvent | Dialogue, method: str, revision: Revision | None,
         side: Side, event: int,
     ) -> bool:  # fmt: skip
-        """Apply the rules for a kind of subject, and return True if it breaks one of an early stage."""
+        """Apply the rules for a kind of subject. Return True if it breaks a MUST or SHOULD before the last stage."""
         broken_stage = MEANING
         for rule in rules_for(on, method, revision, side):
             if rule.stage > broken_stage:

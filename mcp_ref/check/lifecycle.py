@@ -23,8 +23,8 @@ def initialize_first(message: Message) -> Verdict:
     """The first request of a session is initialize."""
     dialogue = message.dialogue
     is_first = dialogue.first_event is None and dialogue.initialize is None
-    is_legal = not is_first or message.method in _OPENING or is_stateless(message.body)
-    return None if is_legal else f"the first request is {message.method[:80]}"
+    is_wrong = is_first and message.method not in _OPENING and not is_stateless(message.body)
+    return f"the first request is {message.method[:80]}" if is_wrong else None
 
 
 @rule(MUST, "2025-03-26/basic/lifecycle#initialization-5", "request", methods="initialize", stage=ORDER)
@@ -80,7 +80,7 @@ def method_of_revision(message: Message) -> Verdict:
         return None
     is_modern_request = message.side == "server" and message.kind == "request" and message.revision.era == "modern"
     if is_modern_request or (message.revision.tasks_are_core is False and "tasks/" in message.method):
-        return None  # another rule, or an extension
+        return None  # no_request_of_server reports it, or it belongs to the extension for tasks
     return f"the {message.side} sends {message.method}, which it cannot send in revision {message.revision}"
 
 
@@ -90,8 +90,8 @@ def capability_of_receiver(message: Message) -> Verdict:
     capability = message.capability
     if capability is None or message.receiver.declares(capability) is not False:
         return None
-    who = message.receiver.side
-    return f"the {message.side} sends {message.method}, but the {who} did not declare {capability}"
+    receiver = message.receiver.side
+    return f"the {message.side} sends {message.method}, but the {receiver} did not declare {capability}"
 
 
 @rule(MUST, f"{_PAGE}#operation-2", "notification", needs="unshared", should_until=R2025_06_18, stage=ORDER)

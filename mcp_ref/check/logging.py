@@ -29,7 +29,7 @@ def level_of_session(message: Message) -> Verdict:
     return f"a log message has the level {level}, but the client chose {dialogue.log_level}"
 
 
-def _level_of(call: Call) -> object:
+def _requested_level(call: Call) -> object:
     return an_object(call.params.get("_meta")).get(LOG_LEVEL)
 
 
@@ -42,7 +42,7 @@ def asked_for_logs(message: Message) -> Verdict:
         calls = list(message.receiver.calls.values())
     else:
         return None
-    if any(_level_of(call) is not None or not call.is_known for call in calls):
+    if any(_requested_level(call) is not None or not call.is_known for call in calls):
         return None
     text = "a log message is sent, but no request in flight asked for log messages"
     return Fault(text, tuple(call.event for call in calls[:1]))
@@ -60,7 +60,7 @@ def unknown_level_is_refused(message: Message) -> Verdict:
     """An unknown log level is refused with -32602."""
     call = message.request
     is_modern = message.revision is not None and message.revision.era == "modern"
-    level = _level_of(call) if is_modern else call.params.get("level")
+    level = _requested_level(call) if is_modern else call.params.get("level")
     if level is None or level in LEVELS or not (is_modern or call.method == "logging/setLevel"):
         return None
     return f"{call.method} with the log level {quoted(level)} gets a result"

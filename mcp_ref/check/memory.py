@@ -74,9 +74,8 @@ def forget(dialogue: Dialogue) -> None:
     """Forget everything that lost events may have changed."""
     dialogue.is_fully_seen = False
     if dialogue.revision is None:
-        dialogue.modern_revision = (
-            None  # the lost events may hold the `initialize` of a client that found no modern server
-        )
+        # the lost events may hold the `initialize` of a client that found no modern server
+        dialogue.modern_revision = None
     for party in (dialogue.client, dialogue.server):
         for table in (party.calls, party.finished, party.tokens, party.finished_tokens):
             table.clear()
@@ -166,7 +165,7 @@ def _remember_notification(message: Message) -> None:
         case "notifications/initialized":
             dialogue.initialized_event = message.event
         case "notifications/cancelled":
-            # Also the receiver's request: a side that cancels the wrong one, which a rule reports, has said so.
+            # A side that cancels a request of the other side breaks a rule, but has said that no response comes.
             for party in (message.sender, message.receiver):
                 call = party.calls.find(body.get("requestId"))
                 if call is not None and call.cancelled_event is None:

@@ -99,18 +99,17 @@ def response_id(message: Message) -> Verdict:
         return "the response has no id" if kind_of_fault(message) == "response id" else None
     if message.id is None or message.call is not None or message.id in message.receiver.calls:
         return None
-    exchange, dialogue = message.exchange, message.dialogue
-    if message.side == "client" and dialogue.revision is None and dialogue.modern_revision is not None:
-        return None  # another rule
+    exchange, dialogue, requester = message.exchange, message.dialogue, message.receiver
+    if message.side == "client" and dialogue.is_modern:
+        return None  # no_response_of_client reports it
     if exchange is not None and dialogue.is_shared:
         ids = [request.id for request in exchange.requests if exchange.method == "POST"]
         text = f"the response has the id {quoted(message.id)}, the request in this POST has {quoted(ids[:1])}"
         return text if ids else None
-    asked = message.receiver
-    if message.id in asked.finished:
+    if message.id in requester.finished:
         text = f"the request with the id {quoted(message.id)} already has a response"
-        return None if message.is_replay else Fault(text, (asked.finished[message.id].event,))
-    is_unknown = dialogue.is_fully_seen and asked.never_sent(message.id)
+        return None if message.is_replay else Fault(text, (requester.finished[message.id].event,))
+    is_unknown = dialogue.is_fully_seen and requester.never_sent(message.id)
     return f"no request of this conversation has the id {quoted(message.id)}" if is_unknown else None
 
 
@@ -147,7 +146,7 @@ def specified_code(message: Message) -> Verdict:
     code = message.code
     if code not in _SPECIFIED_CODES or code in MODERN_ERROR_CODES or code in REPLACED_CODES:
         return None
-    return Fault(f"the {message.sent} has the code {code}, which the specification does not define", key=str(code))
+    return Fault(f"the {message.label} has the code {code}, which the specification does not define", key=str(code))
 
 
 @modern_rule(MUST, f"{_PAGE}#error-codes-6", "error")
@@ -155,7 +154,7 @@ def replaced_code(message: Message) -> Verdict:
     """The codes -32002 and -32042 of earlier revisions are not sent."""
     if message.code not in REPLACED_CODES:
         return None
-    return Fault(f"the {message.sent} has the code {message.code} of an earlier revision", key=str(message.code))
+    return Fault(f"the {message.label} has the code {message.code} of an earlier revision", key=str(message.code))
 
 
 @modern_rule(SHOULD, f"{_PAGE}#error-codes-2", "error")
@@ -166,14 +165,14 @@ def reserved_code(message: Message) -> Verdict:
         return None
     if code in _SPECIFIED_CODES or code in REPLACED_CODES:
         return None  # specified_code and replaced_code judge it
-    return Fault(f"the {message.sent} has the code {code}, which is reserved", key=str(code))
+    return Fault(f"the {message.label} has the code {code}, which is reserved", key=str(code))
 
 
 @modern_rule(MUST, f"{_PAGE}#result-responses-3", "result", by="server")
 def result_type(message: Message) -> Verdict:
     """Each result has a resultType."""
     has_type = type(message.body.get("resultType")) is str
-    return None if has_type else f"the {message.sent} has no resultType"
+    return None if has_type else f"the {message.label} has no resultType"
 
 
 @modern_rule(MUST, f"{_PAGE}#resulttype-1", "result", by="server")
@@ -185,7 +184,7 @@ def known_result_type(message: Message) -> Verdict:
     capability = EXTENSION_CAPABILITY if kind == "task" else "extensions"
     if message.client_declares(capability) is not False:
         return None
-    return f"the {message.sent} has the resultType {quoted(kind)}, which no declared extension has"
+    return f"the {message.label} has the resultType {quoted(kind)}, which no declared extension has"
 
 
 @modern_rule(MUST, "2026-07-28/basic/patterns/index#intro-1", "request", by="server", stage=ORDER)
@@ -197,8 +196,7 @@ def no_request_of_server(message: Message) -> Verdict:
 @rule(MUST, "2026-07-28/basic/transports/stdio#sending-messages-1", "result error", by="client", stage=FORM)
 def no_response_of_client(message: Message) -> Verdict:
     """A client sends no responses in the modern era."""
-    is_modern = message.dialogue.revision is None and message.dialogue.modern_revision is not None
-    is_wrong = message.call is None and is_modern
+    is_wrong = message.call is None and message.dialogue.is_modern
     return f"the client sends a response with the id {quoted(message.id)}" if is_wrong else None
 
 

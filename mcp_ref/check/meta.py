@@ -35,7 +35,7 @@ def meta_keys(message: Message) -> Verdict:
     """A key of _meta is a name with an optional prefix."""
     for key in message.meta:
         if not _is_key(key):
-            return Fault(f"the _meta of the {message.sent} has the key {quoted(key)}", key=key[:80])
+            return Fault(f"the _meta of the {message.label} has the key {quoted(key)}", key=key[:80])
     return None
 
 
@@ -45,7 +45,7 @@ def trace_context(message: Message) -> Verdict:
     value = message.meta.get("traceparent")
     if value is None or (isinstance(value, str) and _TRACE_PARENT.fullmatch(value)):
         return None
-    return f"the traceparent of the {message.sent} is {quoted(value)}"
+    return f"the traceparent of the {message.label} is {quoted(value)}"
 
 
 def missing_meta(params: Object) -> str | None:
@@ -70,7 +70,7 @@ def malformed_request_is_refused(message: Message) -> Verdict:
     call = message.request
     fault = missing_meta(call.params) if call.method != "initialize" else None
     if fault is None or message.code not in (None, INTERNAL_ERROR):
-        return None  # another error can have another cause
+        return None  # any error but an internal one can be the refusal
     return f"the request {call.method} gets {message.outcome}, although {fault}"
 
 
@@ -91,7 +91,7 @@ def server_info_of_discover(message: Message) -> Verdict:
 def server_info(message: Message) -> Verdict:
     """A server names itself in each result."""
     is_missing = SERVER_INFO not in message.meta and message.method != "server/discover"
-    return Fault(f"the {message.sent} has no {SERVER_INFO} in its _meta", key="") if is_missing else None
+    return Fault(f"the {message.label} has no {SERVER_INFO} in its _meta", key="") if is_missing else None
 
 
 @rule(ADVICE, f"{_PAGE}#meta-4", "request notification result", since=R2025_06_18)

@@ -27,7 +27,7 @@ def asks_for_input(message: Message) -> bool:
 def input_of_method(message: Message) -> Verdict:
     """Only tools/call, prompts/get and resources/read ask for input."""
     is_wrong = asks_for_input(message) and message.method not in INPUT_METHODS and message.method != ""
-    return f"the {message.sent} is input_required" if is_wrong else None
+    return f"the {message.label} is input_required" if is_wrong else None
 
 
 @modern_rule(MUST, f"{_PAGE}#server-requirements-basic-workflow-10", "result", by="server")
@@ -35,7 +35,7 @@ def input_or_state(message: Message) -> Verdict:
     """An input_required result has inputRequests or requestState."""
     if not asks_for_input(message) or "inputRequests" in message.body or "requestState" in message.body:
         return None
-    return f"the {message.sent} has neither inputRequests nor requestState"
+    return f"the {message.label} has neither inputRequests nor requestState"
 
 
 @modern_rule(MUST, f"{_PAGE}#server-requirements-basic-workflow-2", "result", by="server")

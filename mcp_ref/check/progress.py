@@ -26,8 +26,8 @@ def known_token(message: Message) -> Verdict:
     if exchange is not None and dialogue.is_shared:
         is_wrong = exchange.method == "POST" and bool(exchange.requests)
         return f"the request of this stream did not give the progress token {quoted(token)}" if is_wrong else None
-    known = message.receiver
-    is_unknown = dialogue.is_fully_seen and known.tokens.lacks(token) and known.finished_tokens.lacks(token)
+    requester = message.receiver
+    is_unknown = dialogue.is_fully_seen and requester.tokens.lacks(token) and requester.finished_tokens.lacks(token)
     return f"no request has given the progress token {quoted(token)}" if is_unknown else None
 
 

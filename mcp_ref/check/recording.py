@@ -48,7 +48,7 @@ from typing import Any, Final, Literal
 from ..jsonrpc.messages import JSON
 
 FORMAT: Final = 1
-"""The version of the format, a number without a unit. A change that old readers cannot ignore increases it."""
+"""The version of the format. It grows with each change that old readers cannot ignore."""
 MAX_CONTENT: Final = 1024 * 1024
 """Maximum size of a content that is kept as a whole, in bytes."""
 KEPT_START: Final = 4096

@@ -52,7 +52,7 @@ def text_report(
         findings: The findings.
         events: Number of all events.
         notes: The sentences that say what could not be verified.
-        messages: The messages of events, by the number of the event. Below each proof stands that of its last event.
+        messages: The messages of events, by the number of the event. Below each proof stands that of the last one.
     """
     lines = [f"{name}: {summary(findings)} in {events} events"]
     for finding in findings:

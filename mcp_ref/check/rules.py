@@ -3,12 +3,13 @@
 A rule is a small function under the decorator `rule`, and its docstring is the demand in one line. The function gets a
 message, an HTTP exchange, an event of a stream or a whole dialogue, and returns None, or a fault: a sentence with the
 wrong values. The decorator takes the id of the sentence of the specification that the rule checks. If several revisions
-share the sentence, the id is that of the latest. An id that begins with `schema/` is a demand of the schema.
+share the sentence, the id is that of the latest. An id that begins with `schema/` names a type of the
+schema, whose demand no sentence repeats.
 
     @modern_rule(MUST, "2026-07-28/basic/index#result-responses-3", "result", by="server")
     def result_type(message: Message) -> Verdict:
         '''Each result has a resultType.'''
-        return None if ... else f"the {message.sent} has no resultType"
+        return None if ... else f"the {message.label} has no resultType"
 
 For each rule, `sentences.txt` has the advice to a side that broke it, and all sentences that the rule checks. It also
 lists the sentences that no observer can check.
@@ -38,12 +39,12 @@ SHOULD: Final = "SHOULD"
 ADVICE: Final = "advice"
 
 On = Literal["malformed", "request", "notification", "result", "error", "exchange", "head", "event", "end", "close"]
-"""The kind of thing that a rule judges, and the moment when it does. The first five are messages. The next four are of
-an HTTP exchange: `exchange` when its request is complete, `head` when the head of the response has come, `event` for
-each event of a stream, and `end` when the response has ended. `close` is a dialogue that is over."""
+"""The kind of thing that a rule judges, and the moment when it does. The first five are messages. The next four are
+moments of an HTTP exchange: `exchange` when its request is complete, `head` when the head of the response has come,
+`event` for each event of a stream, and `end` when the response has ended. `close` is a dialogue that is over."""
 
 FORM, ORDER, SHAPE, MEANING = range(4)
-"""The stages of rules: JSON-RPC, lifecycle and methods, the shape of params and results, everything else."""
+"""The stages of rules, in this order: JSON-RPC; lifecycle and methods; the shape of params and results; all else."""
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ input_rule = functools.partial(
     rule, on="request result", by="server", since=R2025_11_25,
     methods="sampling/createMessage elicitation/create tools/call prompts/get resources/read",
 )  # fmt: skip
-"""Register a rule of the requests for input, which are messages, or in the results of the methods at the end."""
+"""Register a rule about requests for input. Results of the last three methods contain them in the modern era."""
 
 
 def requested_params(message: Message, method: str) -> list[Object]:

@@ -79,7 +79,7 @@ def meta_fits(message: Message) -> Verdict:
             try:
                 decode(message, cls, message.meta[key])
             except ShapeError as error:
-                return Fault(f"the {key} of the {message.sent} does not fit the schema: {error}", key=key)
+                return Fault(f"the {key} of the {message.label} does not fit the schema: {error}", key=key)
     return None
 
 
@@ -175,4 +175,4 @@ def members_of_revision(message: Message) -> Verdict:
         known = _foreign_members(Tool, revision)
         foreign = frozenset(name for tool in objects(message.body.get("tools")) for name in known.intersection(tool))
     name = min(foreign, default=None)
-    return None if name is None else f"{message.sent} has the member {name}, which revision {revision} does not have"
+    return None if name is None else f"{message.label} has the member {name}, which revision {revision} does not have"

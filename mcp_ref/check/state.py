@@ -126,7 +126,7 @@ class Tool:
 
 @dataclass(slots=True)
 class SeenTask:
-    """A task whose id was seen."""
+    """A task, as the latest messages about it describe it."""
 
     event: int = 0
     """The event with the latest status."""
@@ -171,7 +171,7 @@ class Party:
     """The progress tokens of the latest finished requests."""
 
     latest_answered: tuple[int, int] = 0, 0
-    """The latest request of this side that has its response, and the response, as the numbers of their events."""
+    """The numbers of two events: the latest request of this side that has its response, and that response."""
 
     def never_sent(self, id: RequestId) -> bool:
         """Return True if the side surely sent no request with this id since the dialogue began."""
@@ -237,6 +237,7 @@ class Dialogue:
     subscribed: Bounded[str, int] = field(default_factory=Bounded)
     """URI of a resource -> the event that subscribed to it."""
     elicitations: Bounded[str, int] = field(default_factory=Bounded)
+    """Id of a URL elicitation -> the event that requested it."""
     states: Bounded[str, Call | None] = field(default_factory=Bounded)
     """The `requestState` of each `input_required` result -> the call that got it; None if different calls got it."""
     input_rounds: Bounded[str, tuple[int, bool]] = field(default_factory=Bounded)
@@ -248,6 +249,11 @@ class Dialogue:
     def known_revision(self) -> Revision | None:
         """The revision of messages that do not name one themselves."""
         return self.revision or self.named_revision or self.modern_revision
+
+    @property
+    def is_modern(self) -> bool:
+        """True if the dialogue has stateless requests, and no handshake."""
+        return self.revision is None and self.modern_revision is not None
 
     def stream_of(self, event_id: str | None) -> Exchange | None:
         """Return the exchange that began the stream of an event, or None if no event had this id."""
@@ -346,14 +352,14 @@ class Message:
         return self.exchange is not None and self.exchange.method == "GET"
 
     @property
-    def sent(self) -> str:
+    def label(self) -> str:
         """A short name of the message, for the text of a finding."""
         name = self.method[:80] or "a request that was not recorded"
         return f"{self.kind} of {name}" if self.is_response else name
 
     @property
     def outcome(self) -> str:
-        """What a request got with this response, for the text of a finding."""
+        """The words "a result", or the error with its code, for the text of a finding."""
         return "a result" if self.kind == "result" else f"the error {self.code}"
 
     @property
@@ -394,10 +400,12 @@ class Exchange:
     """Number of events in the stream."""
     last_event_id: str | None = None
     retry: int | None = None
+    """The latest `retry` of the stream, in milliseconds."""
     resumes: Exchange | None = None
     """The exchange whose stream this one continues."""
     response_body: bytes | None = None
     end: str = ""
+    """The `how` of its `HttpEnd`, or "" before."""
     at: float = 0.0
     """Time of the request, in seconds."""
     ended_at: float | None = None

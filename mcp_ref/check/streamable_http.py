@@ -100,7 +100,7 @@ def _header_fault(exchange: Exchange) -> str | None:
     if message is None or message.kind != "request" or message.method == "initialize":
         return None
     if missing_meta(message.body) is not None:
-        return None  # which another rule reports
+        return None  # required_meta reports it
     if exchange.masked and b"***" in exchange.body:
         return None  # a header may have the hidden value in Base64, which masking cannot find
     tool = exchange.dialogue.tools.find(message.body.get("name")) if message.method == "tools/call" else None
@@ -112,7 +112,7 @@ def _header_fault(exchange: Exchange) -> str | None:
     except ProtocolError as error:
         return error.message.removeprefix("Header mismatch: ")
     except ValueError:
-        return None  # an invalid x-mcp-header, which another rule reports
+        return None  # an invalid x-mcp-header, which parameter_header_names reports
     return None
 
 
@@ -168,13 +168,8 @@ def ended_session(exchange: Exchange) -> Verdict:
 @rule(MUST, f"{_LEGACY}#session-management-6", "head")
 def ended_session_is_404(exchange: Exchange) -> Verdict:
     """A request of a session that has ended gets 404."""
-    deleted = exchange.dialogue.deleted
-    if (
-        deleted is None
-        or exchange.dialogue.session_id is None
-        or exchange.event < deleted.event
-        or exchange.status >= 300
-    ):
+    session_id, deleted = exchange.dialogue.session_id, exchange.dialogue.deleted
+    if session_id is None or deleted is None or exchange.event < deleted.event or exchange.status >= 300:
         return None
     return Fault(f"the status is {exchange.status}, although the session has ended", (deleted.event,))
 
@@ -216,7 +211,7 @@ def accepted(exchange: Exchange) -> Verdict:
         return Fault("the response 202 has a body", key="body") if has_body else None
     if not exchange.is_success or exchange.status == 202:
         return None
-    return f"the status for {exchange.messages[0].sent} is {exchange.status}"
+    return f"the status for {exchange.messages[0].label} is {exchange.status}"
 
 
 @rule(MUST, f"{_MODERN}#sending-messages-9", "head end", needs="mcp", since=R2025_03_26)
@@ -310,7 +305,7 @@ def response_is_last(event: StreamEvent) -> Verdict:
     exchange, waiting = event.exchange, len(event.exchange.requests)
     if waiting == 0 or exchange.response_count < waiting or not event.messages or exchange.method != "POST":
         return None
-    return f"{event.messages[0].sent} comes after the response"
+    return f"{event.messages[0].label} comes after the response"
 
 
 @legacy_rule(MUST, f"{_LEGACY}#listening-for-messages-from-the-server-4", "event", since=R2025_03_26)
@@ -321,7 +316,7 @@ def no_response_on_get(event: StreamEvent) -> Verdict:
     responses = [message for message in event.messages if message.is_response]
     if exchange.method != "GET" or is_resumed or not responses:
         return None
-    return f"{responses[0].sent} comes on the stream of a GET"
+    return f"{responses[0].label} comes on the stream of a GET"
 
 
 @legacy_rule(MUST, f"{_LEGACY}#resumability-and-redelivery-1", "event")

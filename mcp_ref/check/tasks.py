@@ -143,7 +143,7 @@ def related_task(message: Message) -> Verdict:
 @task_rule(SHOULD, f"{_PAGE}#related-task-metadata-2", "request result notification", methods=_SHOWN)
 def no_related_task(message: Message) -> Verdict:
     """Messages with a taskId do not name the task in _meta too."""
-    return f"the {message.sent} has {RELATED_TASK} in its _meta" if RELATED_TASK in message.meta else None
+    return f"the {message.label} has {RELATED_TASK} in its _meta" if RELATED_TASK in message.meta else None
 
 
 @task_rule(MUST, f"{_PAGE}#protocol-errors-1", "error", methods=_OPERATIONS, needs="seen unshared call")

@@ -32,8 +32,8 @@ def supported_is_listed(message: Message) -> Verdict:
     supported = data.get("supported")
     if not isinstance(supported, list) or not all(isinstance(name, str) for name in supported):
         return f"the data of the error -32022 is {quoted(message.body.get('data'))}"
-    asked = message.call.params.get("_meta") if message.call is not None else None
-    version = an_object(asked).get(PROTOCOL_VERSION)
+    meta = message.call.params.get("_meta") if message.call is not None else None
+    version = an_object(meta).get(PROTOCOL_VERSION)
     revision = find_revision(version)
     if revision is not None and revision.era == "legacy":
         return None  # the server can support a legacy revision, but not in a stateless request
@@ -82,10 +82,10 @@ def probe_comes_first(message: Message) -> Verdict:
 def discover_names_modern(message: Message) -> Verdict:
     """server/discover lists the revision in which it was served."""
     versions = message.body.get("supportedVersions")
-    asked = message.revision.name if message.revision is not None else ""
-    if isinstance(versions, list) and versions and asked not in versions:
-        return f"the server serves server/discover in {asked}, but lists only {', '.join(map(str, versions))[:200]}"
-    return None
+    served = str(message.revision)
+    if not isinstance(versions, list) or not versions or served in versions:
+        return None
+    return f"the server serves server/discover in {served}, but lists only {', '.join(map(str, versions))[:200]}"
 
 
 @rule(SHOULD, f"{_PAGE}#backward-compatibility-with-initialization-based-versions-2",
@@ -96,5 +96,5 @@ def refusal_names_revisions(message: Message) -> Verdict:
     if message.dialogue.served_modern_event is None or names_one:
         return None
     if not isinstance(message.request.params.get("protocolVersion"), str):
-        return None  # not a legacy client's, so a server of both eras refuses it too
+        return None  # a legacy client sends a string, so a server of both eras refuses this request too
     return "the error for initialize names no revision"
