@@ -8,7 +8,7 @@ bridge speaks with each side in its own revision. `Bridge` draws the four combin
     elicitation of a server -> backs.py: to which call does it belong? -> calls.py or held.py -> the client
 
 relayed.py      params and results as JSON, and sealed cursors
-conversion.py   a message in another revision, without the fields that this revision lacks
+conversion.py   a message converted to another revision, without the fields that the other revision lacks
 calls.py        the requests in flight: progress, log messages, input requests of a server to a legacy client
 held.py         input requests of a legacy server to a modern client
 back_client.py  one client of the bridge towards one server

@@ -4,9 +4,9 @@
     request of the server            -> to which call does it belong? -> the client in front (calls.py, held.py)
     notification of the server       -> progress and log messages of a call; others go to the session of the client
 
-A legacy server's message names its call only if the call is a task. A client of a pool is leased to
-one call at a time (backs.py), so a request that names no task belongs to that call. Log messages do not name their call
-either, so they are dropped and counted while calls of several callers are in flight.
+A legacy server's message names its call only if the call is a task. A client of a pool is leased to one call at a time
+(backs.py), so a request that names no task belongs to that call. Log messages do not name their call either, so they
+are dropped and counted while calls of several callers are in flight.
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 basic/versioning, basic/index#statelessness
 """
@@ -310,13 +310,12 @@ class BackClient(Client):
     def _pass_to_session(self, method: str, params: Object) -> None:
         """Pass a notification that belongs to no call on to the legacy session that owns this client."""
         session, losses = self.caller.session, self.back.losses
-        if method not in SPECIFIED and (
-            session is None or session.phase is not OPERATING or not self.back.is_only_server
-        ):
-            return losses.add("a notification that no specification defines reaches no client")
-        if session is None or (method in SPECIFIED and find_method(method, session.revision, "server") is None):
+        if method not in SPECIFIED:
+            if session is None or session.phase is not OPERATING or not self.back.is_only_server:
+                return losses.add("a notification that no specification defines reaches no client")
+        elif session is None or find_method(method, session.revision, "server") is None:
             return losses.add(f"{method} outside of a call reaches no client")
-        if method in SPECIFIED:
+        else:
             params = converted(params, params_type(method), self.revision, session.revision, losses)
         session.notify(method, RelayedObject(params))
 

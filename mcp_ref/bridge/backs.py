@@ -11,11 +11,11 @@ callers with one key, which says what they have in common:
 A legacy server's request does not say to which call it belongs. So if the caller has declared a capability, which lets
 the server send requests, a client of a pool serves one call at a time: it is *leased*. A call that is held for its user
 keeps its client, but not its place in the pool, because that can take minutes. Over Streamable HTTP, a request arrives
-on the stream of its call, but the lease holds there too, because the GET stream is open to it too.
+on the stream of its call, but the lease holds there as well, because the server can also use the GET stream.
 
 Callers with different keys share no client, because a shared session would send the messages of one user to others.
 Every key belongs to one principal, and the credentials for the server come from the bridge's own configuration, never
-from the caller. In its handshake, the client of a session gives the name of the client in front, others the bridge's.
+from the caller. In a handshake, a session's client gives the name of the client in front; others give the bridge's.
 
 Threats:
     bridge-shared-session: the messages of another user; a client; uses the same ids and tokens; each principal has its

@@ -101,7 +101,7 @@ class Bridge(HostOptions):
         info = self.info or Implementation("mcp_ref bridge", __version__)
         policy = Policy(self)
         account = Account(policy)
-        start_limit = asyncio.Semaphore(1)
+        start_limit = asyncio.Semaphore(1)  # unused, because a `BackServer` connects, not the supervisor of a host
         hosted = [HostedServer(config, policy, account, start_limit) for config in configs]
         self.backs = {each.config.name: BackServer(each, info, self.clients, self.back_revisions) for each in hosted}
         """The servers behind the bridge, by server name."""
@@ -127,7 +127,7 @@ class Bridge(HostOptions):
             BridgeStatus(
                 name, back.latest_client.revision.name if back.latest_client is not None else None,
                 sum(client.is_open for client in back.clients), back.starts, held_calls,
-                {**back.losses.counts}, back.last_error,
+                dict(back.losses.counts), back.last_error,
             )
             for name, back in self.backs.items()
         ]  # fmt: skip

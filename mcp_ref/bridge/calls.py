@@ -6,8 +6,8 @@ input (elicitation, sampling, roots). A `Call` passes them on. The way of an inp
     legacy client    `SessionCall`: the bridge sends the request to the client, on the stream of the client's request
     modern client    the client accepts no requests, only input requests in a result (held.py)
 
-A modern server returns its input requests in a result instead. `complete_call` sends them to a legacy client at the
-same time, and repeats the call with the responses.
+A modern server returns its input requests in a result instead. `complete_call` sends them to a legacy client all at
+once, and repeats the call with the responses.
 
 Spec:  basic/utilities/progress, server/utilities/logging (all revisions), 2026-07-28 basic/patterns/mrtr
 """
@@ -151,7 +151,7 @@ class SessionCall(Call):
 
 
 class OutsideCall(SessionCall):
-    """A request of a server to a legacy session while it serves no call, such as `roots/list` after the handshake."""
+    """A server's request to a legacy session that has no call in flight, such as `roots/list` after the handshake."""
 
     async def request(self, method: str, params: RelayedObject) -> RelayedObject:
         assert self.context is not None and isinstance(self.context.channel, ServerSession)

@@ -3,8 +3,8 @@
     subscription of a client -> a subscription of our own client to the same resource -> updates -> this client only
     changed list of a server -> all clients of the bridge, because the list of the bridge has changed too
 
-If the connection to a server is lost, its resources are subscribed to again, and each client gets an update for
-each, because an earlier update can be lost. A list that keeps changing is reported at growing intervals.
+If the connection to a server is lost, its resources are subscribed to again, and each client gets an update of each of
+them, because updates can be lost in the meantime. A list that keeps changing is reported at growing intervals.
 
 Threats:
     bridge-all-subscriptions: the updates of other users; a client; opens subscriptions until the bridge has no room for

@@ -26,7 +26,7 @@ class Row(NamedTuple):
 
 def explain(front: Revision, back: Revision) -> list[Row]:
     """Return what happens to each method and field between the client's revision `front` and the server's `back`."""
-    rows = [Row(name, fate) for name, fate in _methods(front, back)]
+    rows = list(_methods(front, back))
     if front is back:
         return [*rows, Row("all fields", "passed on as they are, also unknown ones")]
     unconverted = NATIVE.union(row.name for row in rows if row.fate.startswith(_NOT_CONVERTED))
@@ -44,7 +44,7 @@ def explain(front: Revision, back: Revision) -> list[Row]:
     return [*rows, *(Row(name, fate) for name, fate in sorted(lost.items()))]
 
 
-def _methods(front: Revision, back: Revision) -> Iterator[tuple[str, str]]:
+def _methods(front: Revision, back: Revision) -> Iterator[Row]:
     """Yield each method that at least one of the two revisions has, with its fate."""
     for name in dict.fromkeys(method.name for method in METHODS):
         in_front = any(find_method(name, front, role) for role in ("client", "server"))
@@ -52,19 +52,20 @@ def _methods(front: Revision, back: Revision) -> Iterator[tuple[str, str]]:
         if not in_front and not in_back:
             continue
         if name in NATIVE:
-            yield name, "each side for itself"
+            yield Row(name, "each side for itself")
         elif "tasks" in name and _has_own_tasks(front, back):
-            yield name, _OWN_TASK
+            yield Row(name, _OWN_TASK)
         elif in_front and in_back:
-            yield name, "passed on"
+            yield Row(name, "passed on")
         elif name in INPUT_REQUESTS and "modern" in (front.era, back.era):
             legacy = front if front.era == "legacy" else back
             in_legacy = find_method(name, legacy, "server") is not None
-            yield name, "request <-> input request of a result" if in_legacy else f"not in {legacy}: never requested"
+            fate = "request <-> input request of a result" if in_legacy else f"not in {legacy}: never requested"
+            yield Row(name, fate)
         elif name in _REPLACED and front.era != back.era:
-            yield name, _REPLACED[name]
+            yield Row(name, _REPLACED[name])
         else:
-            yield name, f"not in {back if in_front else front}: refused, or left out"
+            yield Row(name, f"not in {back if in_front else front}: refused, or left out")
 
 
 def _has_own_tasks(front: Revision, back: Revision) -> bool:

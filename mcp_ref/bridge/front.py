@@ -26,7 +26,7 @@ from ..server.context import Context
 from ..server.options import ServerOptions
 from ..server.session import FINISH_SECONDS, ServerSession
 from ..session import Handler
-from .back_client import caller_of
+from .back_client import BackClient, caller_of
 from .changes import FrontResources
 from .relay import Relay
 from .relayed import RelayedMethods
@@ -87,13 +87,9 @@ class FrontCatalog(Catalog):
     def capabilities(self) -> ServerCapabilities:
         """Return the capabilities that at least one server behind the bridge has."""
         merged = ServerCapabilities()
-        for server in self._relay.servers.values():
-            client = server.latest_client
-            if client is None:
-                continue
-            revision = client.revision
-            declared = codec_for(revision).decode(ServerCapabilities, client.server_capabilities)
-            if not revision.completions_are_declared and declared.prompts is not None:
+        for client in self._latest_clients().values():
+            declared = codec_for(client.revision).decode(ServerCapabilities, client.server_capabilities)
+            if not client.revision.completions_are_declared and declared.prompts is not None:
                 declared.completions = {}
             self._relay.tasks.declare(declared)
             for name, value in vars(declared).items():
@@ -101,10 +97,14 @@ class FrontCatalog(Catalog):
                     setattr(merged, name, {**(getattr(merged, name) or {}), **value})
         return merged
 
+    def _latest_clients(self) -> dict[str, BackClient]:
+        """Return the latest client of each server that was ever connected, by the server's name."""
+        latest = {name: server.latest_client for name, server in self._relay.servers.items()}
+        return {name: client for name, client in latest.items() if client is not None}
+
     def _describe_servers(self) -> None:
         """Take over the name and the instructions of a single server, or the instructions of all servers."""
-        latest = {name: server.latest_client for name, server in self._relay.servers.items()}
-        clients = {name: client for name, client in latest.items() if client is not None}
+        clients = self._latest_clients()
         self.info_as_json.clear()
         if self._relay.names.is_plain:
             for client in clients.values():  # at most one
@@ -115,11 +115,10 @@ class FrontCatalog(Catalog):
         self.instructions = "\n\n".join(parts) or None
 
     def _wrap(self, method: str, handler: Handler) -> Handler:
-        if method == "initialize":
-            return partial(self._initialize, handler)
-        if method == "server/discover":
-            return partial(self._discover, handler)
-        return partial(self._listen, handler) if method == "subscriptions/listen" else handler
+        wrappers: dict[str, Callable[..., Awaitable[object]]] = {
+            "initialize": self._initialize, "server/discover": self._discover, "subscriptions/listen": self._listen,
+        }  # fmt: skip
+        return partial(wrappers[method], handler) if method in wrappers else handler
 
     async def _initialize(self, handler: Handler, params: InitializeRequestParams, context: Context) -> object:
         session = cast(ServerSession, context.channel)

@@ -20,8 +20,8 @@ requests only in a result, which ends its own request. Four ways are possible:
     none             the client accepts no input requests, so the server sends none
 
 The state of a held call names the call, the round, and the time limit, and is signed for the principal and for the
-request (basic/mrtr.py). A state works only once, because the server gets its responses then. If the call is gone,
-for example after a restart, the bridge does not call the tool again, because its author did not expect a repetition.
+request (basic/mrtr.py). It works only once, because after that the server has its responses. If the call is gone, for
+example after a restart, the bridge does not call the tool again, because the tool's author did not expect a repetition.
 
 Threats:
     bridge-stolen-state: the response of a user; another user, or the same one with other arguments; sends the state of
@@ -77,7 +77,7 @@ class _OpenRequest:
 
 
 class HeldCalls:
-    """The held calls of a bridge, by their handles."""
+    """The held calls of a bridge, by their handles. Each one waits for its user at most `seconds` a round."""
 
     def __init__(self, key: bytes, seconds: float = mrtr.STATE_SECONDS) -> None:
         self.key, self.seconds = key, seconds
@@ -135,7 +135,7 @@ class HeldCall(Call):
 
     def _note_end(self, task: asyncio.Task[Object]) -> None:
         self._changed.set()
-        self._refuse_open()  # the server did not wait for these responses
+        self._refuse_open()  # the server has ended the call without waiting for these responses
         if not task.cancelled():
             task.exception()  # reading the exception stops asyncio from logging it
 

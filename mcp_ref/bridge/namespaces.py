@@ -6,8 +6,8 @@
 
 A bridge of several servers changes every URI, not only those that two servers have. Otherwise a server could claim the
 URI of another one later. A template stays a template, and nothing is encoded, so the original is always found again.
-Texts, structured content and file contents are not changed. If an argument of a tool is a changed
-URI of the tool's server, it is changed back, because a model passes on the URIs that it has seen.
+Texts, structured content and file contents are not changed. If an argument of a tool is a changed URI of the tool's
+server, it is changed back, because a model passes on the URIs that it has seen.
 
 Spec:  2026-07-28 server/tools#tool-names, server/resources
 """

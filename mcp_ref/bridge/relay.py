@@ -120,11 +120,12 @@ class Relay:
 
     async def _becomes_task(self, server: BackServer, routed: Object, context: Context) -> bool:
         """Return True if a tool call becomes a task of the bridge itself (tasks.py)."""
-        if context.revision.tasks_are_core:
-            return "task" in routed and self.tasks.wraps(context.revision)
-        declares_tasks = declares(context.channel.peer_capabilities, EXTENSION_CAPABILITY)
-        if not declares_tasks or "requestState" in routed or not self.tasks.wraps(context.revision):
+        if not self.tasks.wraps(context.revision):
             return False
+        if context.revision.tasks_are_core:
+            return "task" in routed
+        if "requestState" in routed or not declares(context.channel.peer_capabilities, EXTENSION_CAPABILITY):
+            return False  # the retry of a call that is no task, or a client without tasks
         name = cast(str, routed["name"])
         if name not in server.parameter_headers:
             await self.lists.note_all_tools(server, context)
@@ -139,8 +140,8 @@ class Relay:
             call.allows_task = True
             client = await server.shared(caller)
             await client.set_level(call.level if caller.session is None else None)
-            wire = {name: member for name, member in routed.items() if name != "task"}
-            return await self._send(client, "tools/call", wire, call, context)
+            params = {name: value for name, value in routed.items() if name != "task"}
+            return await self._send(client, "tools/call", params, call, context)
 
         return await self.tasks.create(run_in_task, routed, context)
 
@@ -206,7 +207,7 @@ class Relay:
         return await call.run(send(call))
 
     def _input_for_client(self, result: Object, server: str, caller: Caller) -> Object:
-        """Return an `input_required` result of a modern server. Its messages to the user name the server."""
+        """Return a modern server's `input_required` result for a client: its messages to the user name the server."""
         prefix, requests = self.names.prefix(server), result.get("inputRequests")
         if prefix and isinstance(requests, dict):
             result = {**result, "inputRequests": {key: _prefixed(each, prefix) for key, each in requests.items()}}
@@ -218,25 +219,24 @@ class Relay:
 
     async def _set_level(self, params: Object, context: Context) -> Object:
         level, caller = params.get("level"), caller_of(context)
-        if level not in LEVELS:
+        if not isinstance(level, str) or level not in LEVELS:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: the level must be one of {', '.join(LEVELS)}")
-        context.channel.logging_level = cast(str, level)
+        context.channel.logging_level = level
         for server in self.servers.values():
             with contextlib.suppress(ProtocolError):  # a server that cannot be started logs nothing
                 client = await server.shared(caller)
-                await client.set_level(cast(str, level))
+                await client.set_level(level)
         return {}
 
     async def _extension(self, method: str, params: Object, context: Context) -> Object:
         """Pass on a method of an extension. Both sides must have the same era, and the extension."""
         server = next(iter(self.servers.values()))
         client = await server.shared(caller_of(context))
-        is_common = client.revision.era == context.revision.era
-        if client.is_modern:
-            extension = "extensions." + "/".join(method.split("/")[:2])
-            both_declare = client.server_can(extension) and declares(context.channel.peer_capabilities, extension)
-            is_common = is_common and both_declare
-        if not is_common or not self.names.is_plain:
+        is_common = client.revision.era == context.revision.era and self.names.is_plain
+        if is_common and client.is_modern:
+            extension = "extensions." + "/".join(method.split("/")[:2])  # a method begins with its extension's name
+            is_common = client.server_can(extension) and declares(context.channel.peer_capabilities, extension)
+        if not is_common:
             raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
         return await exchange(client, method, params, SessionCall(context, server.losses))
 
