@@ -422,8 +422,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "Ctrl-C or SIGTERM ends it.",
     ("cli/replay.py", "replay", "asyncio.run(serve_stdio())"):
         "The client closes the input, or Ctrl-C or SIGTERM ends it.",
-    ("recorder/drive.py", "_send_wrong_requests", "asyncio.wait([cancelled])"):
-        "The task is cancelled, and does not suppress the cancellation.",
     ("recorder/drive.py", "_drive_url", "file.readline()"):
         "It is a file of this program.",
     ("recorder/drive.py", "_expect_refusal", "request"):
@@ -443,8 +441,6 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("recorder/proxy.py", "_Proxy._connect",
      "loop.create_connection(lambda: client.other, origin.host, origin.port, ssl=context)"):
         "It has the time limit `CONNECT_SECONDS`.",
-    ("recorder/proxy.py", "_Proxy.close", "asyncio.wait(tasks)"):
-        "The tasks are cancelled, and none of them suppresses the cancellation.",
     ("recorder/proxy.py", "record_http", "asyncio.get_running_loop().create_server(proxy.accept, host, port)"):
         "The system ends it when it has resolved the host.",
     ("recorder/regression.py", "_compare", "run.answers[id]"):

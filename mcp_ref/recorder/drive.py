@@ -35,7 +35,7 @@ from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError
 from ..jsonrpc.messages import JSON, Object
 from ..lib.http.origin import parse_url
 from ..revisions import REVISIONS, NotInRevision, Revision, revision_named
-from ..transports.base import Direction
+from ..transports.base import Direction, finish
 from ..version import __version__
 from .proxy import record_http
 from .tape import TapeOptions
@@ -271,7 +271,8 @@ async def _send_wrong_requests(client: Client, visit: Visit, tools: Sequence[Too
         if client.revision.pagination:
             cursor = PaginatedRequestParams(cursor=NO_SUCH)
             wrong = session.request("tools/list", cursor, ListToolsResult, timeout=seconds)
-            await _expect_refusal(visit, "wrong cursor", wrong)
+            # [2025-11-25 server/utilities/pagination#error-handling] it SHOULD be refused
+            await _expect_refusal(visit, "wrong cursor", wrong, is_required=False)
     misused = [(tool.name, name) for tool in tools if _is_read_only(tool) for name in _non_string_arguments(tool)]
     if misused:
         tool_name, argument = misused[0]
@@ -283,8 +284,7 @@ async def _send_wrong_requests(client: Client, visit: Visit, tools: Sequence[Too
     if client.server_can("tools"):
         cancelled = asyncio.create_task(client.list_tools())
         await asyncio.sleep(0)  # lets the task send its request
-        cancelled.cancel()
-        await asyncio.wait([cancelled])
+        await finish(cancelled, cancel=True)
         await _try(visit, "tools/list after a cancelled request", client.list_tools())
 
 
@@ -294,7 +294,9 @@ def _non_string_arguments(tool: Tool) -> list[str]:
     return [name for name, schema in schemas.items() if isinstance(schema, dict) and schema.get("type") in types]
 
 
-async def _expect_refusal(visit: Visit, what: str, request: Coroutine[object, object, object]) -> None:
+async def _expect_refusal(
+    visit: Visit, what: str, request: Coroutine[object, object, object], is_required: bool = True
+) -> None:
     try:
         result = await request
     except RemoteError as error:
@@ -306,7 +308,7 @@ async def _expect_refusal(visit: Visit, what: str, request: Coroutine[object, ob
     else:
         if getattr(result, "is_error", False):
             visit.refused.append(f"{what} (isError)")
-        elif what != "wrong cursor":  # [2025-11-25 server/utilities/pagination#error-handling] it SHOULD be refused
+        elif is_required:
             visit.accepted.append(f"{what}: the server did not refuse it")
 
 
@@ -339,19 +341,20 @@ async def _send_wrong_headers(visit: Visit, url: str, is_local: bool, has_header
 
     if await status({}) not in _SUCCESS:
         return  # the server needs a token, for example, or speaks HTTP+SSE
-    _note(visit, "a foreign Origin", await status({"Origin": "https://mcp-ref.invalid"}), visit.accepted)
+    _note_status(visit, "a foreign Origin", await status({"Origin": "https://mcp-ref.invalid"}), visit.accepted)
     if is_local:  # a note only: no revision demands this check, but it keeps out web pages that use DNS rebinding
-        _note(visit, "a foreign Host", await status({"Host": "mcp-ref.invalid"}), visit.notes)
+        _note_status(visit, "a foreign Host", await status({"Host": "mcp-ref.invalid"}), visit.notes)
     if is_modern:
         accepted = visit.accepted if has_header else visit.notes  # without the header, it fits an earlier revision
-        _note(visit, "a request without MCP-Protocol-Version", await status({"MCP-Protocol-Version": None}), accepted)
+        without = await status({"MCP-Protocol-Version": None})
+        _note_status(visit, "a request without MCP-Protocol-Version", without, accepted)
     else:
         unknown = await status({"Mcp-Session-Id": NO_SUCH}, "ping", {})
         if unknown not in _SUCCESS:  # a server without sessions may ignore the id
-            _note(visit, "an unknown session", unknown, visit.accepted)
+            _note_status(visit, "an unknown session", unknown, visit.accepted)
 
 
-def _note(visit: Visit, what: str, status: int, accepted: list[str]) -> None:
+def _note_status(visit: Visit, what: str, status: int, accepted: list[str]) -> None:
     if status in _SUCCESS:
         accepted.append(f"{what}: status {status}, so the server did not refuse it")
     elif 400 <= status < 500:

@@ -36,6 +36,7 @@ from ..lib.http.framing import BadMessage, ResponseHeadWriter
 from ..lib.http.message import bracket_ipv6
 from ..lib.http.origin import Origin, parse_url
 from ..lib.text import show_text
+from ..transports.base import finish
 from ..transports.recorded import now, open_recording
 from ..transports.streamable_http.checks import LOOPBACK
 from .http_stream import HttpStream, MessageHead, MessageReader
@@ -122,11 +123,7 @@ class _Proxy:
 
     async def close(self) -> None:
         """End all connections."""
-        tasks = list(self.tasks)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await finish(*self.tasks, cancel=True)
         for connection in list(self.open_connections):
             connection.abort()
         await asyncio.sleep(0)  # asyncio reports closed connections in the next turn of the loop

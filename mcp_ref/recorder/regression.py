@@ -59,9 +59,9 @@ class _Rerun:
     """The recorded client's responses to the server's own requests, in order."""
     replaced: dict[str, str] = field(default_factory=dict)
     """Invented value of the recorded server -> value of the new server."""
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    has_ended: bool = False
     why: str = "the connection was closed"
-    """The reason for the end of the connection."""
+    """The reason for the end of the connection, as the error of every request without a response."""
 
     def receive(self, message: Incoming) -> None:
         """Note a response. To a request of the server, respond as the recorded client did."""
@@ -82,7 +82,7 @@ class _Rerun:
         for waiting in self.answers.values():
             if not waiting.done():
                 waiting.set_result({"error": {"message": self.why}})
-        self.ended.set()
+        self.has_ended = True
 
 
 def _outcome(message: Response | ErrorResponse) -> Object:
@@ -105,9 +105,14 @@ async def rerun(messages: Sequence[Sent], server: str | Sequence[str]) -> list[D
         StreamableHttpClientTransport(server) if isinstance(server, str) else StdioClientTransport(server)
     )
     run = _Rerun(transport)
-    recorded = {id(each.request): each for each in requests_of(messages)}
-    answered = {json.dumps(each.request.value) for each in recorded.values() if each.response is not None}
-    run.client_answers.extend(s.value for s in messages if s.sender == "client" and "method" not in s.value)
+    requests = requests_of(messages)
+    expected = {id(each.request): each for each in requests if each.response is not None}
+    answered = {json.dumps(each.request.value) for each in expected.values()}
+    unanswered = [each.request for each in requests if each.response is None]
+    # an HTTP client has sent each of these again, to another endpoint
+    repeated = {id(sent) for sent in unanswered if json.dumps(sent.value) in answered}
+    from_client = [each.value for each in messages if each.sender == "client"]
+    run.client_answers.extend(value for value in from_client if "method" not in value)
     await transport.start(run.receive, run.end)
     try:
         found = list[Difference]()
@@ -120,13 +125,9 @@ async def rerun(messages: Sequence[Sent], server: str | Sequence[str]) -> list[D
             for each in [each for each in waiting if id(each[0].response) in seen]:
                 waiting.remove(each)
                 found += await _compare(run, *each)
-            request = recorded.get(id(sent))
-            has_response = request is not None and request.response is not None
-            if request is not None and not has_response and json.dumps(sent.value) in answered:
-                continue  # an HTTP client has sent it again, to another endpoint
-            request_id = _send(run, sent.value)
-            if request is not None and has_response and request_id is not None:
-                waiting.append((request, request_id))
+            request_id = None if id(sent) in repeated else _send(run, sent.value)
+            if request_id is not None and id(sent) in expected:
+                waiting.append((expected[id(sent)], request_id))
         for each in waiting:
             found += await _compare(run, *each)
         return found
@@ -141,7 +142,9 @@ def _send(run: _Rerun, value: Object) -> RequestId | None:
         return None  # this transport sends only valid messages
     if isinstance(message, Request):
         run.answers[message.id] = asyncio.get_running_loop().create_future()
-    if not run.ended.is_set():
+    if run.has_ended:
+        run.end(None)  # for this request, too
+    else:
         run.transport.send(message)
     return message.id if isinstance(message, Request) else None
 
@@ -150,12 +153,10 @@ async def _compare(run: _Rerun, recorded: RecordedRequest, id: RequestId) -> lis
     """Wait for a response. Return what differs from the recorded one."""
     assert recorded.response is not None
     old = {name: value for name, value in recorded.response.value.items() if name in ("result", "error")}
-    new: Object = {"error": {"message": run.why}}
-    if run.answers[id].done() or not run.ended.is_set():
-        new = {"error": {"message": f"no response within {RESPONSE_SECONDS:g} seconds"}}
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(RESPONSE_SECONDS):
-                new = await run.answers[id]
+    new: Object = {"error": {"message": f"no response within {RESPONSE_SECONDS:g} seconds"}}
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(RESPONSE_SECONDS):
+            new = await run.answers[id]
     _learn(old.get("result"), new.get("result"), run.replaced)
     lines = list(differences(_without_null_data(_replaced(old, run.replaced)), _without_null_data(new)))
     return [Difference(shown(recorded.request.value), lines)] if lines else []
