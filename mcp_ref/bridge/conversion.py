@@ -29,7 +29,7 @@ from ..features.elicitation import URL_ELICITATION_REQUIRED
 from ..features.task_augmentation import RELATED_TASK
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
-from ..revisions import METHODS, Availability, NotInRevision, Revision, load_type
+from ..revisions import METHODS, REVISIONS, Availability, NotInRevision, Revision, load_type
 from .relayed import without_hop_meta
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ MAX_ERROR_TEXT: Final = 2000
 
 _BLOCK_TYPES: Final = frozenset({"text", "image", "audio", "resource", "resource_link", "tool_use", "tool_result"})
 _METHODS_BY_NAME: Final = {method.name: method for method in METHODS}
-_NOT_FOUND: Final = frozenset({-32001, -32002})
+_NOT_FOUND: Final = frozenset(each.resource_not_found_code for each in REVISIONS if each.era == "legacy")
 
 
 class Losses:

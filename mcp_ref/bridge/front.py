@@ -56,7 +56,7 @@ class FrontTools(Tools):
 
 
 class FrontCatalog(Catalog):
-    """The catalog of the front."""
+    """The catalog of the front, in which the relay serves every method but those of `NATIVE`."""
 
     def __init__(
         self, relay: Relay, info: Implementation, revisions: Sequence[Revision], options: ServerOptions,

@@ -123,7 +123,7 @@ class Lists:
         return self._names.result_for_client(server.name, page)
 
     async def note_all_tools(self, server: BackServer, context: Context) -> None:
-        """List the tools of a server, because their headers are needed for a call."""
+        """List the tools of a server, because a call needs their HTTP headers and their support for tasks."""
         params: Object = {}
         for _ in range(MAX_PAGES):
             page = await exchange_simply(server, "tools/list", params, context)

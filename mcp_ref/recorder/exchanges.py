@@ -65,14 +65,18 @@ class RecordedRequest:
 def messages_of(events: Iterable[Event]) -> Iterator[Sent]:
     """Yield the messages in their order, those of a batch one by one. Contents that are not messages are skipped."""
     for event in events:
-        if not isinstance(event, Frame | HttpRequest | HttpBody | HttpEvent):
-            continue
-        sender: Side = "client" if isinstance(event, HttpRequest) else "server"
-        if isinstance(event, Frame):
-            sender = event.sender
+        match event:
+            case Frame():
+                sender, number = event.sender, 0
+            case HttpRequest():
+                sender, number = "client", event.number
+            case HttpBody() | HttpEvent():
+                sender, number = "server", event.number
+            case _:
+                continue
         for each in objects_in(event.content.data) if event.content.is_whole else ():
             if each.get("jsonrpc") == "2.0":
-                yield Sent(event.at, sender, each, 0 if isinstance(event, Frame) else event.number)
+                yield Sent(event.at, sender, each, number)
 
 
 def objects_in(data: bytes) -> list[Object]:
@@ -114,12 +118,11 @@ def requests_of(messages: Iterable[Sent]) -> list[RecordedRequest]:
 def _owner(in_flight: deque[RecordedRequest], sent: Sent) -> RecordedRequest | None:
     """Return the request in flight to which a notification or request of the server belongs; None if it names none."""
     token = member(sent.value, "params", "progressToken")
-    for each in reversed(in_flight):
-        if (token is not None and token == each.progress_token) or (
-            token is None and sent.number == each.request.number
-        ):
-            return each
-    return None
+    if token is None:
+        fitting = [each for each in in_flight if each.request.number == sent.number]
+    else:
+        fitting = [each for each in in_flight if each.progress_token == token]
+    return fitting[-1] if fitting else None
 
 
 def signature(request: Object) -> str:

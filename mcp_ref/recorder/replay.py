@@ -68,7 +68,7 @@ class Player:
 
     Args:
         cassette: The recorded requests.
-        speed: How many times faster than recorded. 0 means without pauses.
+        speed: Factor by which the pauses are shorter than recorded. 0 means without pauses.
         tolerated: Methods that are not reported as the client's mistake if they were not recorded.
     """
 

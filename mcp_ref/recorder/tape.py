@@ -42,7 +42,7 @@ lock, so it wakes up rarely and then does a lot."""
 CLOSE_SECONDS: Final = 2.0
 """Maximum time for which `Tape.close` waits for the last lines, in seconds: the host waits with it."""
 LAST_SECONDS: Final = 30.0
-"""Maximum time for the last lines after that, in seconds, when only the recorder's own process still waits."""
+"""Maximum time for the last lines after `CLOSE_SECONDS`, in seconds: then only the recorder's own process waits."""
 SWITCH_SECONDS: Final = 0.0001
 """Time after which the thread lets the conversation go on, in seconds. Python's default is 50 times as long."""
 MEGABYTE: Final = 1024 * 1024
@@ -68,7 +68,7 @@ class _Piece:
     stream: Stream
     side: Side
     data: bytes
-    lost_lines: int = 0
+    lost_lines: int = 0  # line feeds in the bytes that were dropped before these
     lost_bytes: int = 0
 
 
