@@ -326,11 +326,7 @@ class _EventReader:
 
     def _read_line(self, line: bytes) -> None:
         if self._is_in_data:
-            self._data.add(line)
-        else:
-            self._read_field(line)
-
-    def _read_field(self, line: bytes) -> None:
+            return self._data.add(line)
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":

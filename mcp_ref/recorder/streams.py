@@ -35,37 +35,34 @@ class GrowingContent:
     """The content of an event, which arrives in pieces. Above `MAX_CONTENT`, only its start stays in memory."""
 
     def __init__(self) -> None:
-        self._data, self._size = bytearray(), 0
+        self._data = bytearray()
+        self.size = 0
+        """Number of bytes so far."""
         self._digest: hashlib._Hash | None = None  # of all bytes, above MAX_CONTENT
 
     def add(self, piece: bytes | memoryview) -> None:
         """Add the next bytes."""
-        self._size += len(piece)
+        self.size += len(piece)
         if self._digest is not None:
             self._digest.update(piece)
             return
         self._data += piece
-        if self._size > MAX_CONTENT:
+        if self.size > MAX_CONTENT:
             self._digest = hashlib.sha256(self._data)
             del self._data[KEPT_START:]
 
     def take(self) -> Content:
         """Return the content, and begin the next one."""
         digest = "" if self._digest is None else self._digest.hexdigest()
-        content = Content(bytes(self._data), self._size, digest)
+        content = Content(bytes(self._data), self.size, digest)
         self._data.clear()
-        self._size, self._digest = 0, None
+        self.size, self._digest = 0, None
         return content
 
     @property
     def start(self) -> bytes:
         """The bytes that are in memory."""
         return bytes(self._data)
-
-    @property
-    def size(self) -> int:
-        """Number of bytes so far."""
-        return self._size
 
 
 class LineStream:
