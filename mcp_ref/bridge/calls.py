@@ -46,7 +46,7 @@ class Call:
 
     Args:
         context: The client's request.
-        losses: The losses of the server.
+        losses: Counts the server's values that the client's revision lacks.
         prefix: The start of each elicitation's message, which names the server; "" if there is only one server.
     """
 

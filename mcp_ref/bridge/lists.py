@@ -46,16 +46,16 @@ class Lists:
             return await self._all_pages(method, params, context)
         principal, names = caller_of(context).principal, list(self._servers)
         is_sealed = not self._names.is_plain or principal is not None
-        server, cursor = names[0], params.get("cursor")
+        name, cursor = names[0], params.get("cursor")
         if cursor is not None and is_sealed:
-            server, cursor = unsealed(self._key, "cursor", principal, cursor, names)
-        page = await self._page(method, server, cursor, params, context)
+            name, cursor = unsealed(self._key, "cursor", principal, cursor, names)
+        page = await self._page(method, name, cursor, params, context)
         if not is_sealed:
             return page
-        server, cursor = self._next_page(page, server)
+        next_name, next_cursor = self._next_page(page, name)
         page = _without_cursor(page)
-        if server:
-            page["nextCursor"] = sealed(self._key, "cursor", server, principal, cursor)
+        if next_name:
+            page["nextCursor"] = sealed(self._key, "cursor", next_name, principal, next_cursor)
         if not self._names.is_plain and "cacheScope" in page:
             # [2026-07-28 server/utilities/caching#interaction-with-pagination] all pages MUST have one scope, but the
             # next page can come from a server with another one
@@ -64,21 +64,21 @@ class Lists:
 
     async def _all_pages(self, method: str, params: Object, context: Context) -> Object:
         member, items, page = LISTS[method], list[JSON](), Object()
-        server, cursor = next(iter(self._servers)), cast(JSON, None)
+        name, cursor = next(iter(self._servers)), cast(JSON, None)
         for _ in range(MAX_PAGES):
-            page = await self._page(method, server, cursor, params, context)
+            page = await self._page(method, name, cursor, params, context)
             items += cast("list[JSON]", page.get(member, []))
-            server, cursor = self._next_page(page, server)
-            if not server:
+            name, cursor = self._next_page(page, name)
+            if not name:
                 break
         return {**_without_cursor(page), member: items}
 
-    def _next_page(self, page: Object, server: str) -> tuple[str, JSON]:
+    def _next_page(self, page: Object, name: str) -> tuple[str, JSON]:
         """Return the server of the next page ("" after the last page), and the cursor (None for its first page)."""
         if page.get("nextCursor") is not None:
-            return server, page["nextCursor"]
+            return name, page["nextCursor"]
         names = list(self._servers)
-        after = names.index(server) + 1
+        after = names.index(name) + 1
         return names[after] if after < len(names) else "", None
 
     async def _page(self, method: str, name: str, cursor: JSON, params: Object, context: Context) -> Object:

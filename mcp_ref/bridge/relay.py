@@ -125,7 +125,7 @@ class Relay:
         if context.revision.tasks_are_core:
             return "task" in routed
         if "requestState" in routed or not declares(context.channel.peer_capabilities, EXTENSION_CAPABILITY):
-            return False  # the retry of a call that is no task, or a client without tasks
+            return False  # the retry of a call that is not a task, or a client without tasks
         name = cast(str, routed["name"])
         if name not in server.parameter_headers:
             await self.lists.note_all_tools(server, context)

@@ -63,7 +63,7 @@ class Visit:
     server: str = ""
     """The name and version that the server claims."""
     worked: list[str] = field(default_factory=list)
-    """The features that the server offers, with the number of those that were used."""
+    """A text for each feature that the server offers, with the number of uses, such as `3 tools (2 called)`."""
     refused: list[str] = field(default_factory=list)
     """The wrong requests that the server has refused, with the error code or the HTTP status."""
     notes: list[str] = field(default_factory=list)

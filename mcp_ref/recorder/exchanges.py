@@ -29,9 +29,9 @@ _CHOSEN_BY_CLIENT: Final = ("clientInfo", "capabilities", "protocolVersion")
 MAX_IN_FLIGHT: Final = 1000
 """Maximum number of requests that wait for a response. If there are more, the oldest one counts as never answered."""
 MAX_UNKNOWN: Final = 100
-"""Maximum number of requests that were not recorded of which a line is kept."""
+"""Maximum number of requests that were not recorded and of which `Cassette.unknown` keeps a line."""
 MAX_COMPARED: Final = 1000
-"""Maximum number of recorded requests among which the nearest one is looked for."""
+"""Maximum number of recorded requests with which one that was not recorded is compared, to name the nearest one."""
 SHOWN_CHARACTERS: Final = 160
 """Maximum length of a request in a report, in characters."""
 
@@ -210,14 +210,16 @@ def differences(old: JSON, new: JSON, path: str = "") -> Iterator[str]:
         for name in {**before, **after}:
             yield from differences(before.get(name, _MISSING), after.get(name, _MISSING), f"{path}[{name}]")
     elif old != new or isinstance(old, bool) != isinstance(new, bool) or (old is _MISSING) != (new is _MISSING):
+        # for Python, True and 1 are equal, and so are a missing value and a text "(missing)"
         yield f"{path}: {_short(old)} -> {_short(new)}"
 
 
 def _by_name(items: list[JSON]) -> dict[str, JSON]:
     """Return the items of a list by their names, as tools have them. Without different names, return them by number."""
-    numbers = [str(number) for number in range(len(items))]
-    names = [str(member(item, "name") or number) for number, item in zip(numbers, items, strict=True)]
-    return dict(zip(names if len(set(names)) == len(names) else numbers, items, strict=True))
+    names = [str(member(item, "name") or number) for number, item in enumerate(items)]
+    if len(set(names)) < len(names):
+        names = [str(number) for number in range(len(items))]
+    return dict(zip(names, items, strict=True))
 
 
 _MISSING: Final = "(missing)"

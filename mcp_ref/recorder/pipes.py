@@ -37,7 +37,7 @@ from .tape import Tape, TapeOptions
 PIECE: Final = 64 * 1024
 """Maximum size of one read, in bytes: as much as a pipe of Linux holds."""
 EXIT_CANNOT_START: Final = 127
-"""Exit code if the server's program cannot be started. A shell has the same one."""
+"""Exit code if the server's program cannot be started. A shell uses the same code."""
 
 
 def record_stdio(options: TapeOptions, command: Sequence[str]) -> NoReturn:

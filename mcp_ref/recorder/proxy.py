@@ -236,7 +236,7 @@ class HostReplacer:
         sent = bytearray()
         try:
             for part in self._reader.feed(data):
-                raw = self._take(len(self._unsent) - len(self._reader.buffer))
+                raw = self._take(len(self._unsent) - len(self._reader.buffer))  # the bytes of this part
                 if isinstance(part, MessageHead):
                     raw = _HOST.sub(self._replaced, raw, count=1)
                 sent += raw
