@@ -166,10 +166,14 @@ async def complete_call(
     The client responds to the input requests of each round. If it refuses one, the call fails, because an input
     response cannot say so.
     """
-    result = await send(params)
-    for _ in range(mrtr.MAX_ROUNDS):
+    rounds = 0
+    while True:
+        result = await send(params)
         if result.get("resultType") != "input_required":
             return result
+        if rounds == mrtr.MAX_ROUNDS:
+            raise ProtocolError(INTERNAL_ERROR, f"the server still requires input after {rounds} rounds")
+        rounds += 1
         requests = mrtr.read_input_requests(result)
         try:
             async with asyncio.TaskGroup() as group:
@@ -180,11 +184,6 @@ async def complete_call(
             raise refusal(failed.exceptions[0]) from None
         responses: Object = {key: task.result() for key, task in tasks.items()}
         params = mrtr.retry_params(params, result, responses)
-        result = await send(params)
-    if result.get("resultType") == "input_required":
-        text = f"the server still requires input after {mrtr.MAX_ROUNDS} rounds"
-        raise ProtocolError(INTERNAL_ERROR, text)
-    return result
 
 
 def refusal(error: Exception) -> ProtocolError:

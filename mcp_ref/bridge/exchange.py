@@ -67,6 +67,7 @@ async def exchange(client: BackClient, method: str, params: Object, call: Call, 
 async def _send(client: BackClient, method: str, wire: Object, call: Call, timeout: float | None) -> Object:
     """Send a request, with the retries and the polls that the server needs. Return the server's final result."""
     back, tool, task_support = client.revision, str(wire.get("name")), client.back.task_support
+    # of several legacy servers, clients cannot use the tasks, so the bridge itself awaits them
     is_relayed = call.revision is back and (client.back.is_only_server or back.era == "modern")
     if is_relayed or method not in mrtr.INPUT_METHODS:
         return await client.send(method, wire, call, timeout)

@@ -27,13 +27,9 @@ from ..jsonrpc.messages import (
     INVALID_REQUEST,
     JSON,
     METHOD_NOT_FOUND,
-    ErrorResponse,
     Incoming,
-    Malformed,
-    Notification,
+    Message,
     Object,
-    Request,
-    Response,
     encode,
     read_message,
 )
@@ -118,11 +114,11 @@ class Player:
 
         def send(value: Object) -> None:
             message = read_message(value)
-            if not isinstance(message, Malformed):
+            if isinstance(message, Message):
                 transport.send(message)
 
         def receive(message: Incoming) -> None:
-            if isinstance(message, Request | Notification | Response | ErrorResponse):
+            if isinstance(message, Message):
                 conversation.receive(json.loads(encode(message)))  # back to the JSON object, which recordings have
 
         conversation = _Conversation(self, send)
