@@ -1,8 +1,8 @@
 """The lists of a bridge: pages of tools, prompts, resources and templates, of one server or of several.
 
-Lists of several servers come in the order of the configuration, one page of one server at a time. A cursor names its
-server, and is sealed (relayed.py). A server that fails contributes its last known page. A client of 2024-10-07, which
-has no pages, gets all pages as one.
+Lists of several servers come in the order of the configuration, one page of one server at a time. Their cursors name
+the server, and are sealed (relayed.py). A server that fails contributes its last known page. A client of 2024-10-07,
+which has no pages, gets all pages as one.
 
 Spec:  server/utilities/pagination; 2026-07-28 basic/transports/streamable-http#schema-extension
 """

@@ -126,7 +126,7 @@ class Namespace:
         return changed
 
     def _named(self, server: str, definitions: list[JSON]) -> list[JSON]:
-        """Return tools or prompts with their names for clients, without those that have no name.
+        """Return the tools or prompts that have names, with their names for clients and the server in their titles.
 
         Two of a server's names never get the same name for clients, not even if they come in two pages.
         """

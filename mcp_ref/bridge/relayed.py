@@ -5,8 +5,8 @@ sessions of `Server` and `Client` do everything else as usual, and the members o
 that this package does not know. A few members belong to one hop and are never copied: the progress token, and the
 fields of a stateless request, such as the capabilities of a client.
 
-Cursors, task ids and states of a server that a client gets from the bridge are sealed: signed, with the name of the
-server, for one principal (the authenticated caller). Otherwise a client could use the cursor of another user.
+Cursors, task ids and states of a server are sealed for an authenticated caller (the principal): signed, with the name
+of the server, so that no client can use the cursor of another user. With several servers, every cursor is sealed.
 
 Threats:
     bridge-foreign-cursor: the list or the task of another user; a client; sends a cursor or task id that it has seen

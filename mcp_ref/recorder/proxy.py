@@ -6,14 +6,16 @@ It passes the bytes of both directions on as they are, so a status, the order of
 event and even bytes that are not HTTP arrive as the other side has sent them. Hop-by-hop headers stay too, because both
 connections of a pair begin and end together. There is one exception. A web server on another machine chooses the site
 by `Host`, and does not know the recorder's address, so the recorder puts the server's name there. It does so only if
-the client has named the recorder itself, so any other name, such as that of a web page, still reaches the server. If it
+the client has named the recorder itself, so any other name, such as that of a web page, still reaches the server. (If
+it listens to other machines, it replaces every name, because it does not know by which names they know it.) If it
 cannot tell where a request to such a server begins or ends, it ends the connection, and its client gets a 400 response.
 
 Threats:
     recorder-as-open-proxy: the machines that this one can reach; any client of the recorder; asks for another server;
         the recorder connects to the one server of its command line only.
     recorder-rebinding: the data of the server; a web page; makes its own domain resolve to 127.0.0.1, and asks the
-        recorder; the recorder does not replace this domain in `Host`, so the server can refuse it.
+        recorder; unless it listens to other machines, it does not replace this domain in `Host`, so the server can
+        refuse it.
 
 Spec:  RFC 9110, section 7.6 (forwarding); RFC 9112, section 3.2 (Host)
 Used by: cli/recorder.py, drive.py. Uses: http_stream.py, tape.py
