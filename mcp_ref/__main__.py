@@ -194,8 +194,7 @@ def add_recording_commands(command: Callable[[str, str, str], Parser]) -> None:
     made.add_argument("file", metavar="FILE", nargs="?",
                       help="the new recording, such as talk.jsonl; if it exists, talk-2.jsonl, and so on")  # fmt: skip
     made.add_argument("--http", metavar="URL", help="record in front of this server, as a reverse proxy")
-    made.add_argument("--host", metavar="H", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)")
-    made.add_argument("--port", metavar="P", type=int, default=0, help="the port to listen on (default: a free port)")
+    add_address_options(made)
     made.add_argument("--with-secrets", action="store_true", help="write passwords and tokens down, too")
     made.add_argument("--max-mb", metavar="N", type=positive_integer, default=256,
                       help="the size after which events are only counted (default: 256)")  # fmt: skip
@@ -210,8 +209,7 @@ def add_recording_commands(command: Callable[[str, str, str], Parser]) -> None:
     made.add_argument("file", metavar="FILE", help="a recording")
     made.add_argument("--client", action="store_true", help="send the recorded requests to a server")
     made.add_argument("--http", action="store_true", help="serve over Streamable HTTP instead of standard input")
-    made.add_argument("--host", metavar="H", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)")
-    made.add_argument("--port", metavar="P", type=int, default=0, help="the port to listen on (default: a free port)")
+    add_address_options(made)
     made.add_argument("--speed", metavar="N", type=positive_seconds, default=0.0,
                       help="keep the recorded pauses, N times as fast (default: no pauses)")  # fmt: skip
     made.add_argument("--revision", metavar="R", help="speak this revision, whatever the recorded server spoke")
@@ -237,6 +235,13 @@ def add_recording_commands(command: Callable[[str, str, str], Parser]) -> None:
     made.add_argument("--json", action="store_true", help="print JSON, for programs")
 
 
+def add_address_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", metavar="H", default="127.0.0.1", help="listen on this address (default: 127.0.0.1)")
+    parser.add_argument(
+        "--port", metavar="P", type=port_number, default=0, help="listen on this port (default: a free port)"
+    )
+
+
 def add_save_option(parser: argparse.ArgumentParser) -> None:
     text = "write images, audio and blobs to new files in this directory, and print their names"
     parser.add_argument("--save", metavar="DIR", help=text)
@@ -246,7 +251,7 @@ def add_http_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("over HTTP")
     group.add_argument("--http", action="store_true", help="serve Streamable HTTP and HTTP+SSE")
     group.add_argument("--host", metavar="H", help="the address to listen on (default: 127.0.0.1)")
-    group.add_argument("--port", metavar="P", type=int, help="the port; 0 chooses a free port (default: 8000)")
+    group.add_argument("--port", metavar="P", type=port_number, help="the port; 0 chooses a free port (default: 8000)")
     group.add_argument("--path", metavar="/P", help="the path of the endpoint (default: /mcp)")
     group.add_argument("--json-responses", action="store_true", help="respond with JSON only, without streams")
     group.add_argument("--allow-host", metavar="NAME", action="append",
@@ -284,6 +289,12 @@ def positive_seconds(text: str) -> float:
 def positive_integer(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
+def port_number(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, got {text!r}")
     return int(text)
 
 

@@ -11,11 +11,13 @@ import asyncio
 import contextlib
 import os
 import signal
+from collections.abc import Iterator
 
 from ..check.recording import Event, Head, RecordingError, parse_head, read_events
 from ..recorder.pipes import EXIT_CANNOT_START, record_stdio
 from ..recorder.proxy import record_http
 from ..recorder.tape import MEGABYTE, TapeOptions
+from ..transports.system import describe_bind_error
 from . import UsageError, usage_errors
 from .show import note
 
@@ -41,13 +43,22 @@ def record(options: argparse.Namespace) -> int:
 
 async def _record_until_signal(tape: TapeOptions, url: str, host: str, port: int) -> int:
     ended = until_signal()
-    try:
+    with listening_errors(host, port):
         async with record_http(tape, url, host, port) as own_url:
             note(f"recording {url} to {tape.path}; clients connect to: {own_url}")
             await ended.wait()
-    except OSError as error:
-        raise UsageError(str(error)) from None
     return 0
+
+
+@contextlib.contextmanager
+def listening_errors(host: str, port: int) -> Iterator[None]:
+    """Raise a UsageError for an OSError, whose cause is the address to listen on, or the file of the recording."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename:
+            raise UsageError(f"cannot open {error.filename}: {error.strerror}") from None
+        raise UsageError(f"cannot serve on {host}:{port}: {describe_bind_error(error)}") from None
 
 
 def until_signal() -> asyncio.Event:

@@ -19,7 +19,7 @@ from ..recorder.exchanges import Cassette, messages_of
 from ..recorder.regression import rerun
 from ..recorder.replay import BRIDGE_METHODS, PROBES, Player, replay_http, replay_stdio
 from . import UsageError, usage_errors
-from .recorder import read_recording, until_signal
+from .recorder import listening_errors, read_recording, until_signal
 from .show import note, out
 
 
@@ -42,7 +42,8 @@ def replay(options: argparse.Namespace) -> int:
             note("replaying the server for a client on standard input; press Ctrl-D to stop")
         serve_stdio, serve_http = partial(replay_stdio, player), partial(replay_http, player)
     if options.http:
-        asyncio.run(_serve_until_signal(serve_http(options.host, options.port)))
+        with listening_errors(options.host, options.port):
+            asyncio.run(_serve_until_signal(serve_http(options.host, options.port)))
     else:
         asyncio.run(serve_stdio())
     for line in cassette.unknown:
@@ -60,12 +61,9 @@ def _bridge_to(cassette: Cassette, options: argparse.Namespace) -> Bridge:
 
 
 async def _serve_until_signal(listening: AbstractAsyncContextManager[str]) -> None:
-    try:
-        async with listening as url:
-            note(f"replaying: {url}")
-            await until_signal().wait()
-    except OSError as error:
-        raise UsageError(str(error)) from None
+    async with listening as url:
+        note(f"replaying: {url}")
+        await until_signal().wait()
 
 
 def _replay_client(events: list[Event], options: argparse.Namespace) -> int:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import os
 import signal
@@ -28,6 +27,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Final, NoReturn
 
+from ..transports.system import describe_bind_error
 from .input_requests import running_loop
 from .service import Service
 
@@ -111,13 +111,6 @@ def run_program(
             signal.signal(signal.SIGTERM, handler)
     if any(thread.is_alive() for thread in service.threads):
         _exit("a tool is still running in a worker thread")  # Python would wait forever for the thread
-
-
-def describe_bind_error(error: OSError | OverflowError) -> str:
-    """Return the reason why a server cannot listen on an address."""
-    if getattr(error, "errno", None) == errno.EADDRINUSE:
-        return "the port is in use; stop the other program, or choose another port"
-    return str(getattr(error, "strerror", None) or error)
 
 
 async def _end_tasks() -> None:

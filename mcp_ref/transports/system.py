@@ -272,6 +272,16 @@ class ThreadWriter(asyncio.WriteTransport):
             self._protocol.resume_writing()
 
 
+def describe_bind_error(error: OSError | OverflowError) -> str:
+    """Return the reason why a server cannot listen on an address."""
+    number = getattr(error, "errno", None)
+    if number == errno.EADDRINUSE:
+        return "the port is in use; stop the other program, or choose another port"
+    if number == errno.EADDRNOTAVAIL:
+        return "this machine does not have this address; 0.0.0.0 listens on all addresses that it has"
+    return str(getattr(error, "strerror", None) or error)
+
+
 def trace_from_environment(side: Literal["client", "server"]) -> Trace | None:
     """Return a trace, or None if the environment variable MCP_REF_TRACE is missing, empty or 0.
 

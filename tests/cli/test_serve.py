@@ -337,13 +337,14 @@ def test_a_port_in_use_is_1_and_said_in_one_line(url: str) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "why"),
     [
-        (["--http", "--port", "65536"], 1, "demo: cannot serve on 127.0.0.1:65536"),
-        (["--http", "--port", "-1"], 1, "demo: cannot serve on 127.0.0.1:-1"),
+        (["--http", "--port", "65536"], 2, "--port: expected a port from 0 to 65535, got '65536'"),
+        (["--http", "--port", "-1"], 2, "--port: expected a port from 0 to 65535, got '-1'"),
+        (["--http", "--host", "192.0.2.1"], 1, "demo: cannot serve on 192.0.2.1:8000: this machine does not have"),
         (["--http", "--host", "no.such.host.invalid"], 1, "demo: cannot serve on no.such.host.invalid"),
         (["--port", "0"], 2, "--port needs --http"),
         (["--json-responses"], 2, "--json-responses needs --http"),
         (["--store", "x.db"], 2, "--store needs --http"),
-        (["--http", "--port", "http"], 2, "argument --port: invalid int value: 'http'"),
+        (["--http", "--port", "http"], 2, "--port: expected a port from 0 to 65535, got 'http'"),
         (["--http", "--store", "/no/such/folder/x.db"], 2, "--store /no/such/folder/x.db: No such file or directory"),
         (["--http", "--", "x"], 2, "run takes no server"),
     ],
