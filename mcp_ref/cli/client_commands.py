@@ -177,7 +177,11 @@ def server_line(client: Client) -> str:
 
 def encode(value: object) -> Object:
     """Return a result as JSON in the format of the latest revision, even if the session has an older revision."""
-    return codec_for(REVISIONS[-1]).encode(value)
+    try:
+        return codec_for(REVISIONS[-1]).encode(value)
+    except ValueError as error:  # a client reads Base64 and a MIME type as they are, and only a server checks its own
+        fault = str(error).partition(";")[0]  # the rest is advice for the author of a server
+        raise InvalidMessage(f"the server sent an invalid result: {fault}") from None
 
 
 async def list_all(client: Client, options: argparse.Namespace) -> None:
@@ -249,11 +253,7 @@ async def call(client: Client, options: argparse.Namespace) -> int:
 def show_result(result: CallToolResult, paths: Sequence[str | None], json: bool) -> None:
     """Print the result of a tool. `paths` are the files of its blocks, or empty."""
     if json:
-        try:
-            encoded = encode(result)
-        except ValueError as error:  # the client reads a MIME type as it is, and only a server checks its own
-            raise InvalidMessage(f"the server sent an invalid result: {error}") from None
-        show.as_json(encoded)
+        show.as_json(encode(result))
         note_paths(paths)
     elif result.content or not result.has_structured_content:
         print_text = show.note if result.is_error else show.out

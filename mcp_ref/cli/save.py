@@ -12,7 +12,6 @@ Threats:
 
 from __future__ import annotations
 
-import base64
 import mimetypes
 import os
 import re
@@ -26,8 +25,8 @@ from ..basic.content import (
     ImageContent,
     ResourceContents,
 )
-from ..jsonrpc.errors import InvalidMessage
 from . import UsageError
+from .show import decode_base64
 
 MAX_NAME = 80
 """Maximum length of a file's name without its suffix, in characters."""
@@ -96,10 +95,7 @@ def file_name(name: str, mime_type: str | None) -> str:
 
 
 def _write(folder: str, name: str, mime_type: str | None, data: str) -> str:
-    try:
-        content = base64.b64decode(data)
-    except ValueError as error:
-        raise InvalidMessage(f"the server's data of {name[:MAX_NAME]!r} is not Base64: {error}") from None
+    content = decode_base64(name, data)
     stem, suffix = os.path.splitext(file_name(name, mime_type))
     for number in range(1, MAX_SAME_NAMES + 1):
         ending = f"-{number}" if number > 1 else ""

@@ -15,8 +15,12 @@ from typing import TextIO
 
 from ..basic.content import ContentBlock, ResourceContents, TextResourceContents
 from ..features.prompts import Prompt
+from ..jsonrpc.errors import InvalidMessage
 from ..jsonrpc.messages import JSON, Object
 from ..lib.text import escape_hidden, fold, hidden_characters, show_text
+
+MAX_QUOTED_NAME = 80
+"""Maximum length of a server's name or URI in an error, in characters."""
 
 
 def out(text: str = "") -> None:
@@ -124,9 +128,18 @@ def write_contents(contents: ResourceContents) -> None:
     if isinstance(contents, TextResourceContents):
         sys.stdout.write(contents.text)
         return
+    data = decode_base64(contents.uri, contents.blob)
     sys.stdout.flush()
-    sys.stdout.buffer.write(base64.b64decode(contents.blob))
+    sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
+
+
+def decode_base64(name: str, data: str) -> bytes:
+    """Return the bytes of a server's data, whose `name` the error quotes. Raise InvalidMessage if it is not Base64."""
+    try:
+        return base64.b64decode(data)
+    except ValueError as error:
+        raise InvalidMessage(f"the server's data of {name[:MAX_QUOTED_NAME]!r} is not Base64: {error}") from None
 
 
 def _size(data: str) -> int:

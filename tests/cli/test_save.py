@@ -21,7 +21,7 @@ from mcp_ref.__main__ import main
 from mcp_ref.cli import UsageError
 from mcp_ref.cli.save import file_name, save_block, save_contents
 from mcp_ref.jsonrpc.errors import InvalidMessage
-from tests.forked_python import quick_python
+from tests.forked_python import python, quick_python
 from tests.settings import ROOT
 
 SERVER = """
@@ -132,3 +132,27 @@ def test_save_refuses_invalid_base64_and_a_folder_that_is_gone(tmp_path: Path) -
         save_block(str(tmp_path), "x", AudioContent("a", "audio/wav"))
     with pytest.raises(UsageError, match="gone"):
         save_block(str(tmp_path / "gone"), "x", ImageContent.of(b"x", "image/png"))
+
+
+@pytest.mark.parametrize("words", [["read", "test://a"], ["read", "test://a", "--json"], ["prompt", "p", "--json"]])
+def test_read_and_prompt_of_invalid_base64_are_1_with_one_line(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = """
+import json, sys
+blob = {"uri": "test://a", "blob": "a"}
+results = {
+    "initialize": {"protocolVersion": "2025-06-18", "capabilities": {"resources": {}, "prompts": {}},
+                   "serverInfo": {"name": "s", "version": "1"}},
+    "resources/read": {"contents": [blob]},
+    "prompts/get": {"messages": [{"role": "user", "content": {"type": "resource", "resource": blob}}]},
+}
+for line in sys.stdin:
+    request = json.loads(line)
+    if "id" in request:
+        result = results.get(request["method"], {})
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+"""
+    assert main([*words, "--revision", "2025-06-18", "--", *python(source)]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and "Base64" in err and len(err.splitlines()) == 1
