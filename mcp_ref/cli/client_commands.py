@@ -34,7 +34,7 @@ from ..transports.trace import tracer
 from . import UsageError, did_you_mean, show, usage_errors
 from .person import SERVER_TEXTS, elicitation_handler
 from .save import make_folder, save_block, save_contents
-from .values import parse_environment, parse_headers, read_arguments, read_string_arguments
+from .values import check_utf8, parse_environment, parse_headers, read_arguments, read_string_arguments
 
 if TYPE_CHECKING:
     from ..basic.authorization.client import Authorizer
@@ -136,6 +136,7 @@ async def connect_and_run(client: Client, options: argparse.Namespace) -> int:
 
 async def run_command(client: Client, options: argparse.Namespace) -> int:
     """Run a command with a client that is connected. If the server refuses a request, suggest known names."""
+    check_utf8(options.target)
     if sys.stderr.isatty() and options.name != "list":
         show.note(server_line(client))
     if options.log is not None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
-import json
 import logging
 import os
 import sys
@@ -36,7 +35,7 @@ from .check import message_of, write_report
 from .client_commands import parse_server, report_failure
 from .recorder import read_recording
 from .show import as_json, note, out
-from .values import parse_headers
+from .values import parse_headers, parse_json
 
 DEFAULT_SECONDS: Final = 10.0
 """Time limit of each request of a drive, in seconds."""
@@ -80,7 +79,7 @@ def _parse_calls(call_options: Iterable[str]) -> dict[str, Object]:
     for option in call_options:
         name, _, text = option.partition("=")
         try:
-            arguments = json.loads(text or "{}")
+            arguments = parse_json(text or "{}")
         except ValueError as error:
             raise UsageError(f"--call {name}: the arguments are not JSON: {error}") from None
         if not isinstance(arguments, dict):

@@ -31,28 +31,72 @@ def read_arguments(words: list[str], schema: Object | None) -> Object:
 
 
 def read_string_arguments(words: list[str]) -> dict[str, str]:
-    """Return the arguments of a prompt, which are strings."""
-    return {name: value for name, _, value in _split_words(words, [])}
+    """Return the arguments of a prompt, which are strings. Raise UsageError as `read_arguments` does."""
+    arguments: dict[str, str] = {}
+    for name, _, value in _split_words(words, []):
+        if name in arguments:
+            raise UsageError(f"{name} is given twice")
+        arguments[name] = value
+    return arguments
 
 
 def _split_words(words: list[str], names: list[str]) -> list[tuple[str, str, str]]:
     """Return (name, sign, value) of each word. For a word without a name, raise UsageError, which suggests `names`."""
+    for word in words:
+        check_utf8(word)
     matches = [_PAIR.fullmatch(word) for word in words]
     parts = [(match[1], match[2], match[3]) for match in matches if match is not None]
     nameless = [word for word, match in zip(words, matches, strict=True) if match is None]
     if not nameless:
         return parts
+    if "=" in words[1:-1]:
+        at = words.index("=", 1)
+        raise UsageError(f"write an argument without spaces, such as {shlex.quote(''.join(words[at - 1 : at + 2]))}")
     # suggest for each word without a name the next of the names that no other word has
     given = {name for name, _, _ in parts}
     unused = iter([name for name in names if name not in given])
-    advice = [f"{next(unused, 'NAME')}={word.lstrip('=')}" if word in nameless else word for word in words]
+    advice = list[str]()
+    for word in words:
+        if word not in nameless:
+            advice.append(word)
+        elif members := _members(word):
+            advice += members
+        else:
+            advice.append(f"{next(unused, 'NAME')}={word.lstrip('=')}")
     raise UsageError(f"cannot read the argument {nameless[0]!r}: write {shlex.join(advice)}")
+
+
+def _members(word: str) -> list[str]:
+    """Return a word for each member of a JSON object, or an empty list if `word` is not an object."""
+    try:
+        value = parse_json(word)
+    except ValueError:
+        return []
+    return [f"{name}:={json.dumps(each)}" for name, each in value.items()] if isinstance(value, dict) else []
+
+
+def check_utf8(word: str) -> None:
+    """Raise UsageError for a word that is not UTF-8, because a message cannot contain it."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"cannot send {word!r}, because it is not UTF-8") from None
+
+
+def parse_json(text: str) -> JSON:
+    """Return the value of a JSON text. Raise ValueError also for NaN and other values that no message can contain."""
+    try:
+        value: JSON = json.loads(text)
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return value
 
 
 def _as_json(name: str, value: str) -> JSON:
     try:
-        return json.loads(value)  # type: ignore[no-any-return]
-    except (ValueError, RecursionError) as error:
+        return parse_json(value)
+    except ValueError as error:
         raise UsageError(f"the value of {name} is not JSON: {error}") from None
 
 
@@ -61,8 +105,8 @@ def read_value(text: str, wanted: set[str] | None) -> JSON:
     if wanted == {"string"}:
         return text
     try:
-        value: JSON = json.loads(text)
-    except (ValueError, RecursionError):
+        value = parse_json(text)
+    except ValueError:
         return text
     if wanted is not None and "string" in wanted and json_type(value) not in wanted - {"string"}:
         return text

@@ -227,6 +227,13 @@ def test_the_servers_standard_error_is_shown_on_request(capsys: Captured) -> Non
         ("call add a=one b=2 --revision 2025-11-25", DEMO, 1, 'Invalid arguments: a: expected an integer, got "one"'),
         ("call add --revision 2025-06-18", DEMO, 1, "\nadd takes: a: integer, b: integer\n"),
         ("call add --revision 2025-11-25", DEMO, 1, "\nadd takes: a: integer, b: integer\n"),
+        ("call add a:=NaN", DEMO, 2, "the value of a is not JSON: "),
+        ("call add a:=[1e999]", DEMO, 2, "the value of a is not JSON: "),
+        ("call add a=\udcff", DEMO, 2, "cannot send 'a=\\udcff', because it is not UTF-8"),
+        ("read a:\udcff", DEMO, 2, "cannot send 'a:\\udcff', because it is not UTF-8"),
+        ("call add a = 1", DEMO, 2, "write an argument without spaces, such as a=1\n"),
+        ("""call add '{"a": 1, "b": [2]}'""", DEMO, 2, "write a:=1 'b:=[2]'\n"),
+        ("prompt translate text=a text=b", DEMO, 2, "text is given twice\n"),
         ("call add 1 2", DEMO, 2, "cannot read the argument '1': write a=1 b=2\n"),
         ("call add b=2 1 3", DEMO, 2, "cannot read the argument '1': write b=2 a=1 NAME=3\n"),
         ("prompt translate 'tea time'", DEMO, 2, "cannot read the argument 'tea time': write 'NAME=tea time'\n"),
@@ -433,6 +440,8 @@ SCHEMA: Object = {
         ("unknown=7", 7),
         ("unknown=seven", "seven"),
         ('unknown={"a": [1]}', {"a": [1]}),
+        ("unknown=NaN", "NaN"),
+        ("ratio=1e999", "1e999"),
     ],
 )
 def test_a_value_is_read_by_the_schema(word: str, value: JSON) -> None:

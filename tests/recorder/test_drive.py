@@ -115,7 +115,14 @@ def test_check_of_a_server_silences_only_the_logger_of_this_package(monkeypatch:
 
 
 @pytest.mark.parametrize(
-    "words", [(), ("--call", "a=[]", "--", "cat"), ("--call", "a={", "--", "cat"), ("--as-test", "none")]
+    "words",
+    [
+        (),
+        ("--call", "a=[]", "--", "cat"),
+        ("--call", "a={", "--", "cat"),
+        ("--call", "a=" + "[" * 9999, "--", "cat"),
+        ("--as-test", "none"),
+    ],
 )
 def test_check_with_a_wrong_command_line_ends_with_exit_code_2(words: tuple[str, ...]) -> None:
     done = check(*words)
