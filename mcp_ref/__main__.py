@@ -21,6 +21,7 @@ if __name__ == "__main__" and sys.path[:1] in ([""], [os.getcwd()]):
 import argparse
 import importlib
 import io
+import re
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import NoReturn
@@ -75,6 +76,12 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         escape = _import_module("lib.text").escape_hidden
         super().error(escape(message) if sys.stderr.isatty() else message)
+
+    def refuse_surplus(self, surplus: list[str]) -> NoReturn:
+        """Report words that the parser did not understand. Suggest similar options for a misspelled one."""
+        misspelled = [word.partition("=")[0] for word in surplus if word.startswith("-")]
+        hint = did_you_mean(misspelled[0], self._option_string_actions) if misspelled else ""
+        self.error(f"unrecognized arguments: {' '.join(surplus)}{hint}")
 
 
 def build_parsers() -> tuple[Parser, dict[str, Parser]]:
@@ -203,7 +210,7 @@ def add_recording_commands(command: Callable[[str, str, str], Parser]) -> None:
     made.add_argument("--uninstall", metavar=("CONFIG", "SERVER"), nargs=2, help="take it away again")
     made.add_argument("--yes", action="store_true", help="write the configuration file without asking you")
 
-    made = command("replay", "FILE [--revision R] [--http] | --client FILE (-- COMMAND ... | -- URL)",
+    made = command("replay", "FILE [--revision R] [--http] | --client FILE (URL | -- COMMAND ...)",
                    "be the server of a recording, or send its requests to a server and print what differs")  # fmt: skip
     made.set_defaults(takes_command=True)
     made.add_argument("file", metavar="FILE", help="a recording")
@@ -348,6 +355,13 @@ def suggested_server(words: list[str]) -> str:
     return words[0] if words[0].startswith(("http://", "https://")) else f"-- {' '.join(words)}"
 
 
+def likely_command(options: argparse.Namespace) -> list[str]:
+    """Return the end of the arguments `NAME=VALUE` that looks like the command of a server without two dashes."""
+    arguments: list[str] = getattr(options, "arguments", [])
+    program = r"python[\d.]*|node|npx|uvx?|docker|[^=]*[/\\][^=]*|[^=]*\.(py|js)"
+    return next((arguments[at:] for at, word in enumerate(arguments) if re.fullmatch(program, word)), [])
+
+
 def missing_server(words: list[str], surplus: list[str]) -> str:
     """Return the error for a command without a server. `surplus` are the words that the parser did not understand."""
     advice, server = "add its URL, or two dashes and its command", surplus or ["python3", "server.py"]
@@ -365,31 +379,35 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if words and not words[0].startswith("-"):
         if words[0] not in commands:
             main_parser.error(f"unknown command {words[0]!r}{did_you_mean(words[0], commands)}")
-        parser = commands[words[0]]
-        has_config = any(word.startswith(("--find", "--config", "--explain")) for word in words)
-        if not server and parser.get_default("needs_server") and not has_config:
-            words, server = split_url(words)
-        options, surplus = parser.parse_known_intermixed_args(words[1:])
-        options.name = words[0]
-        is_misspelled = any(word.startswith("-") for word in surplus)
-        if options.needs_server and not (server or is_misspelled or has_config):
-            parser.error(missing_server(words, surplus))
-        if surplus:
-            parser.error(f"unrecognized arguments: {' '.join(surplus)}")
-        if server and not (options.needs_server or options.takes_command):
-            parser.error(f"{options.name} takes no server: leave out -- and the words after it")
-        options.command = server
-        return options
-    return parse_without_command(main_parser, words, server)
+        return parse_command(commands[words[0]], words, server)
+    misplaced = next((word for word in words if word in commands), "")
+    if misplaced or server:
+        main_parser.error(f"write the command first, such as {PROGRAM} {misplaced or 'list'} ...")
+    options = main_parser.parse_args(words)
+    if not options.version:
+        main_parser.print_help()
+        raise SystemExit(EXIT_OK)
+    return options
 
 
-def parse_without_command(parser: argparse.ArgumentParser, words: list[str], server: list[str]) -> argparse.Namespace:
-    """Return the options if they have `--version`. Otherwise print the help and raise SystemExit."""
-    options = parser.parse_args(words)
-    if options.version:
-        return options
-    parser.print_help()
-    raise SystemExit(EXIT_USAGE if server or words else EXIT_OK)
+def parse_command(parser: Parser, words: list[str], server: list[str]) -> argparse.Namespace:
+    """Return the options of one command, whose name is the first of the words."""
+    has_config = any(word.startswith(("--find", "--config")) for word in words)
+    takes_url = parser.get_default("needs_server") or words[0] == "replay"
+    if not server and takes_url and not has_config:
+        words, server = split_url(words)
+    options, surplus = parser.parse_known_intermixed_args(words[1:])
+    options.name = words[0]
+    is_misspelled = any(word.startswith("-") for word in surplus)
+    may_lack_server = has_config or "--explain" in words  # two revisions can be explained without a server
+    if options.needs_server and not (server or is_misspelled or may_lack_server):
+        parser.error(missing_server(words, surplus or likely_command(options)))
+    if surplus:
+        parser.refuse_surplus(surplus)
+    if server and not (options.needs_server or options.takes_command):
+        parser.error(f"{options.name} takes no server: leave out -- and the words after it")
+    options.command = server
+    return options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

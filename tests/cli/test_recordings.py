@@ -42,6 +42,8 @@ def test_replay_with_a_server_needs_client_and_client_needs_a_server(tmp_path: P
     path = tmp_path / "a.jsonl"
     path.write_text('{"mcp_recording": 1, "transport": "stdio", "command": ["cat"]}\n')
     assert "only replay --client takes a server" in run_command("replay", str(path), "--", "cat").stderr
+    assert "only replay --client takes a server" in run_command("replay", str(path), "http://127.0.0.1:1/").stderr
+    assert run_command("replay", str(path), "--client", "http://127.0.0.1:1/").stderr.startswith("0 requests")
     assert "name the server" in run_command("replay", str(path), "--client").stderr
     assert "--client takes no --revision" in run_command("replay", str(path), "--client", "--revision", "x").stderr
     assert "its revision is unknown" in run_command("replay", str(path), "--revision", "2025-06-18").stderr
