@@ -471,6 +471,10 @@ def run_check(options: argparse.Namespace) -> int:
     is_url = options.file is not None and options.file.startswith(("http://", "https://"))
     if options.rules:
         return int(_import_module("cli.check").show_rules(options))
+    if options.file is not None and options.command:
+        raise UsageError("name either a recording or URL, or two dashes and the command of a server")
+    if options.file is None and options.as_test:
+        raise UsageError("--as-test needs a recording: name its file")
     if options.file is not None and options.as_test:
         return int(_import_module("cli.drive").show_as_test(options))
     if options.file is not None and not is_url:

@@ -67,14 +67,17 @@ def judge_file(path: str, revision: str | None = None) -> tuple[list[Finding], i
     """
     findings, event_count = list[Finding](), 0
     try:
-        with open(path, "rb") as file, usage_errors():
-            conversation = Conversation(revision, parse_head(file.readline()))
+        with open(path, "rb") as file:
+            head = parse_head(file.readline())
+            with usage_errors():  # an unknown revision
+                conversation = Conversation(revision, head)
             for event in read_events(file):
                 event_count += 1
                 findings += conversation.receive(event)
             findings += conversation.close()
     except (OSError, RecordingError) as error:
-        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+        advice = "; to check a server, write two dashes before its command" if path.endswith((".py", ".js")) else ""
+        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}{advice}") from None
     return findings, event_count, [*conversation.unverified]
 
 

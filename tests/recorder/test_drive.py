@@ -115,18 +115,23 @@ def test_check_of_a_server_silences_only_the_logger_of_this_package(monkeypatch:
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "advice"),
     [
-        (),
-        ("--call", "a=[]", "--", "cat"),
-        ("--call", "a={", "--", "cat"),
-        ("--call", "a=" + "[" * 9999, "--", "cat"),
-        ("--as-test", "none"),
+        ((), "name a recording, or a server"),
+        (("--call", "a=[]", "--", "cat"), "write the arguments as a JSON object"),
+        (("--call", "a={", "--", "cat"), "the arguments are not JSON"),
+        (("--call", "a=" + "[" * 9999, "--", "cat"), "the arguments are not JSON: it is nested too deeply"),
+        (("--as-test", "none"), "cannot read none"),
+        (("--as-test",), "name its file"),
+        (("README.md", "--", "cat"), "name either"),
+        (("README.md",), "cannot read README.md: not a recording"),
+        (("examples/weather.py",), "; to check a server, write two dashes before its command"),
+        (("/dev/null", "--revision", "x"), "not a recording"),
     ],
 )
-def test_check_with_a_wrong_command_line_ends_with_exit_code_2(words: tuple[str, ...]) -> None:
+def test_check_with_a_wrong_command_line_ends_with_exit_code_2(words: tuple[str, ...], advice: str) -> None:
     done = check(*words)
-    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert done.returncode == 2 and advice in done.stderr and "Traceback" not in done.stderr
 
 
 async def test_drive_calls_reads_and_gets_at_most_as_many_as_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
