@@ -104,8 +104,20 @@ async def drive(server: str | Sequence[str], options: DriveOptions) -> Report:
     else:
         report = await _drive_url(server, options)
     if all(visit.refusal for visit in report.visits):
-        raise ConnectionClosed(f"the server speaks none of the revisions: {report.visits[0].refusal}")
+        refusal = report.visits[0].refusal
+        if isinstance(server, str):  # the recorder between hid the reason, such as a wrong port
+            refusal = await _refusal_of_url(server, options) or refusal
+        raise ConnectionClosed(f"the server speaks none of the revisions: {refusal}")
     return report
+
+
+async def _refusal_of_url(url: str, options: DriveOptions) -> str:
+    """Return the reason why a client that speaks all revisions cannot connect without a recorder, or ""."""
+    try:
+        async with Client(url, timeout=options.timeout, headers=options.headers or None):
+            return ""
+    except (McpError, UnsupportedRevision) as error:
+        return str(error)
 
 
 async def _drive_url(url: str, options: DriveOptions) -> Report:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import socket
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -132,6 +133,15 @@ def test_check_of_a_server_silences_only_the_logger_of_this_package(monkeypatch:
 def test_check_with_a_wrong_command_line_ends_with_exit_code_2(words: tuple[str, ...], advice: str) -> None:
     done = check(*words)
     assert done.returncode == 2 and advice in done.stderr and "Traceback" not in done.stderr
+
+
+def test_check_of_an_unreachable_url_says_why_as_without_a_recorder() -> None:
+    with socket.socket() as silent, serving("mcp_ref.demo.server") as program:
+        silent.bind(("127.0.0.1", 0))  # and does not listen
+        closed, wrong_path = f"http://127.0.0.1:{silent.getsockname()[1]}/mcp", program.url.replace("/mcp", "/mpc")
+        for url, reason in ((closed, "no program listens there"), (wrong_path, "the MCP endpoint is /mcp")):
+            done = check(url)
+            assert done.returncode == 3 and f"{url}: " in done.stderr and reason in done.stderr
 
 
 async def test_drive_calls_reads_and_gets_at_most_as_many_as_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
