@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -90,6 +91,9 @@ def make_client(options: argparse.Namespace, authorizer: Authorizer | None = Non
         raise UsageError("a token works only with the URL of a server, not with a command")
     if options.env and isinstance(server, str):
         raise UsageError("--env works only with the command of a server, not with a URL")
+    for root in options.root or ():
+        if "://" not in root and not os.path.isdir(root):
+            raise UsageError(f"--root {root}: there is no such directory")
     with usage_errors():  # an unknown revision, or an invalid root
         return Client(
             server, headers=parse_headers(options.header), authorization=authorizer, revision=options.revision,

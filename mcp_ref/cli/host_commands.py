@@ -80,13 +80,14 @@ def run_host_command(options: argparse.Namespace) -> int:
 def take_server_name(options: argparse.Namespace, configuration: Configuration) -> str:
     """Return SERVER of the target `SERVER.NAME`, and set the target to NAME. For one server, NAME is enough."""
     names = [each.name for each in configuration.servers]
+    if not names:
+        raise UsageError(f"{options.config} lists no server")
     server, dot, own = options.target.partition(".")
     if dot and server in names:
         options.target = own
         return str(server)
     if len(names) != 1:
-        example = full_name(names[0], "NAME") if names else "SERVER.NAME"
-        advice = f"write the server's name and a dot before the name, such as {example}"
+        advice = f"write the server's name and a dot before the name, such as {full_name(names[0], 'NAME')}"
         raise UsageError(advice + did_you_mean(server, names))
     return names[0]
 
@@ -260,6 +261,8 @@ async def list_all(host: Host, options: argparse.Namespace) -> int:
         [replace(each.definition, name=each.full_name) for each in await host.list_prompts()],
     )
     states = host.status()
+    if not states:
+        show.note(f"{options.config} lists no server")
     if options.json:
         servers: list[JSON] = [{"name": s.name, "state": s.state.value, "error": s.last_error} for s in states]
         show.as_json({"servers": servers, **lists.as_json()})

@@ -265,7 +265,10 @@ def _parse(data: bytes, suffix: str) -> Object:
         return document
     for _ in range(2):  # twice, because a comma before a comment is a trailing one only without the comment
         text = _COMMENT.sub(_without_comment, text)
-    document = json.loads(text, object_pairs_hook=_unique)
+    try:
+        document = json.loads(text, object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON: {error}") from None
     if not isinstance(document, dict):
         raise ValueError("the file must contain a JSON object")
     return document

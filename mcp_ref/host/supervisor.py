@@ -269,7 +269,8 @@ class Supervisor:
             return self.client
         retry = f"; next try in {max(0.0, status.next_try - time.time()):.0f} s" if status.next_try else ""
         reason = f": {status.last_error}" if status.last_error else ""
-        raise ServerUnavailable(f"the server {status.name} is {status.state.value}{retry}{reason}")
+        state = "has failed" if status.state is ServerState.FAILED else f"is {status.state.value.replace('_', ' ')}"
+        raise ServerUnavailable(f"the server {status.name} {state}{retry}{reason}")
 
     def _change(self, state: ServerState, error: str | None = None, pause: float | None = None) -> None:
         status, now = self.status, time.time()

@@ -99,6 +99,13 @@ def test_list_shows_the_servers_and_the_full_names_of_what_they_offer(two: list[
     assert "\n  weather.docs://intro  text/plain\n" in out and "\n  weather.summary  topic\n" in out
 
 
+def test_file_without_servers_says_so(tmp_path: Path, capsys: Captured) -> None:
+    words = config(tmp_path)
+    assert main(["list", *words]) == 0 and main(["call", "add", *words]) == 2
+    advice = f"{words[1]} lists no server\n"
+    assert capsys.readouterr() == ("", f"{advice}python3 -m mcp_ref call: {advice}")
+
+
 def test_list_json_has_full_names(two: list[str], capsys: Captured) -> None:
     assert main(["list", "--json", *two]) == 0
     listed = json.loads(capsys.readouterr().out)

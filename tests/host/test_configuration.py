@@ -439,7 +439,7 @@ def test_type_ignores_case_and_hyphens(kind: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.json", "{", "cannot read the configuration"),
+        ("a.json", "{", "cannot read the configuration .*: it is not JSON: Expecting property name"),
         ("a.json", "[]", "must contain a JSON object"),
         ("a.json", "{}", "mcpServers, servers, context_servers, mcp_servers; it has none"),
         ("a.json", '{"mcpServers": {}, "servers": {}}', "it has mcpServers, servers"),

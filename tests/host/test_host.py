@@ -388,7 +388,7 @@ async def test_lazy_host_starts_a_server_at_its_first_request() -> None:
 
 async def test_lazy_host_starts_a_required_server_at_once() -> None:
     servers = {"s": {"command": "/nowhere/server", "required": True}}
-    with pytest.raises(ServerUnavailable, match="the server s is failed"):
+    with pytest.raises(ServerUnavailable, match="the server s has failed"):
         async with Host(servers, lazy=True):
             raise AssertionError("the host must not open")
 

@@ -34,7 +34,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_missing_command_fails_at_once_and_names_it() -> None:
     async with opened(Host({"gone": ["/nowhere/server"], "s": calculator()})) as host:
         assert state(host, "gone") == "failed" and "'/nowhere/server'" in error(host, "gone")
-        with pytest.raises(ServerUnavailable, match=r"the server gone is failed: cannot start.*is it installed"):
+        with pytest.raises(ServerUnavailable, match=r"the server gone has failed: cannot start.*is it installed"):
             await host.call_tool("gone.x")
         assert (await host.call_tool("s.add", ADD)).text == "3"
 
@@ -381,7 +381,7 @@ async def test_suspended_server_without_response_to_the_ping_is_restarted(
 
 async def test_required_server_that_does_not_start_fails_the_opening_and_ends_the_others() -> None:
     host = Host({"s": {"command": "/nowhere/server", "required": True}, "t": calculator()})
-    with pytest.raises(ServerUnavailable, match="the server s is failed"):
+    with pytest.raises(ServerUnavailable, match="the server s has failed"):
         async with host:
             raise AssertionError("the host must not open")
     assert [status.state.value for status in host.status()] == ["stopped", "stopped"]
