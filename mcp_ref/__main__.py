@@ -272,8 +272,8 @@ def add_http_options(parser: argparse.ArgumentParser) -> None:
         help="the address or network of a proxy that names its clients, such as 10.0.0.0/8",
     )
     group.add_argument("--health", action="store_true", help="serve /livez, /readyz and /metrics too")
-    group.add_argument("--drain", metavar="SECONDS", type=float,
-                       help="time for requests in flight to finish after SIGTERM (default: 10)")  # fmt: skip
+    group.add_argument("--drain", metavar="SECONDS", type=drain_seconds,
+                       help="time for requests in flight to finish after SIGTERM (default: 10; 0: none)")  # fmt: skip
     group.add_argument("--issuer", metavar="URL", action="append",
                        help="require access tokens of this authorization server; needs --resource")  # fmt: skip
     group.add_argument("--resource", metavar="URL", help="the URL of this server, for which tokens must be issued")
@@ -291,6 +291,10 @@ def positive_seconds(text: str) -> float:
     if not value > 0:
         raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got {text!r}")
     return value
+
+
+def drain_seconds(text: str) -> float:
+    return 0.0 if text == "0" else positive_seconds(text)
 
 
 def positive_integer(text: str) -> int:

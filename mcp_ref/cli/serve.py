@@ -10,6 +10,7 @@ import argparse
 import importlib
 import importlib.util
 import os
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -74,6 +75,9 @@ def serve_http(server: Server, options: argparse.Namespace) -> int:
     if options.allow_host:
         http_options["allowed_hosts"] = options.allow_host
     if options.allow_origin:
+        for origin in options.allow_origin:  # another text, such as one with a path, would never match
+            if origin not in ("*", "null") and re.fullmatch(r"[^:/]+://[^/?#]+", origin) is None:
+                raise UsageError(f"--allow-origin {origin}: write a scheme and a host, such as https://app.example")
         http_options["allowed_origins"] = options.allow_origin
     if options.trust_proxy:
         http_options["trusted_proxies"] = options.trust_proxy
