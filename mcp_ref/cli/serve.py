@@ -135,6 +135,8 @@ def load(path: str) -> ModuleType:
             raise UsageError(f"no file and no module named {path!r}") from None
     file = Path(path).resolve()
     if not file.is_file():
+        if file.is_dir():
+            raise UsageError(f"{path!r} is a folder; name a Python file in it")
         others = sorted(p.name for p in file.parent.glob("*.py")) if file.parent.is_dir() else []
         raise UsageError(f"no file named {path!r}{did_you_mean(file.name, others)}")
     sys.path[:0] = [str(file.parent), os.getcwd()]  # the user trusts both: the file is run

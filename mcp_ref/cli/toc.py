@@ -154,7 +154,9 @@ def show_citations(page: str | None, search: str | None, revisions: Sequence[Rev
         path, _, heading = page.partition("#")
         cited = {citation.page for citation in found}
         if path not in cited:
-            raise UsageError(f"no module cites the page {path}{did_you_mean(path, cited)}")
+            same_end = [name for name in sorted(cited) if name.endswith(f"/{path}")]
+            advice = did_you_mean(path, same_end or cited) or "; `toc` without a page lists all pages"
+            raise UsageError(f"no module cites the page {path}{advice}")
         known = {citation.anchor for citation in found if citation.page == path}
         if heading and heading not in known:
             advice = did_you_mean(heading, sorted(filter(None, known)))

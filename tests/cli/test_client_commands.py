@@ -548,6 +548,7 @@ def test_a_server_of_another_copy_of_the_package_is_told_apart_from_none(tmp_pat
     ("target", "why"),
     [
         ("examples/everythin.py", "no file named 'examples/everythin.py'; did you mean 'everything.py'?"),
+        ("examples", "'examples' is a folder; name a Python file in it"),
         ("nowhere/x.py", "no file named"),
         ("mcp_ref.nothing", "no file and no module named 'mcp_ref.nothing'"),
         ("mcp_ref.revisions", "has no Server at its top level"),
