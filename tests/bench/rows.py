@@ -85,6 +85,7 @@ def measure_progress(implementation: Implementation, size: Size, *, modern: bool
     with running(implementation, "sse", "0") as server, ExitStack() as stack:
         connection = stack.enter_context(closing(Connection(port_of(server), modern)))
         params = {"name": "count", "arguments": {"to": size.events}, "_meta": {"progressToken": "t"}}
+        connection.ask("tools/call", params, FIRST_ID)  # the first call of a tool builds its validator
         while True:
             connection.reconnect()
             before = server.processor_time()
