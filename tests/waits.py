@@ -506,10 +506,12 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("lib/http/client.py", "HttpClient._begin_tls",
      "loop.start_tls(transport, connection, context, server_hostname=name)"):
         "It has the time limit `connect` in `HttpClient._connect`.",
-    ("lib/http/client.py", "HttpClient._connect",
-     "asyncio.get_running_loop().create_connection(lambda: connection, host, port, ssl=tls, ssl_shutdown_timeout=1.0 "
-     "if tls else None)"):
-        "It has the time limit `connect`.",
+    ("lib/http/client.py", "_reach", "loop.getaddrinfo(host, port, type=SOCK_STREAM)"):
+        "It has the time limit `connect` in `HttpClient._connect`.",
+    ("lib/http/client.py", "_reach",
+     "loop.create_connection(lambda: connection, address, port, ssl=tls, server_hostname=host if tls else None, "
+     "ssl_shutdown_timeout=1.0 if tls else None)"):
+        "It has the time limit `connect` in `HttpClient._connect`.",
     ("lib/http/client.py", "HttpClient._send", "connection.send_request(request)"):
         "See `ClientConnection.read_head`.",
     ("lib/http/client.py", "HttpClient.close",

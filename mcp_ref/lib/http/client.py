@@ -15,13 +15,12 @@ Spec:  RFC 9110, sections 9.2.2 (idempotent methods) and 9.3.6 (CONNECT); RFC 91
 from __future__ import annotations
 
 import asyncio
-import errno
 import re
 import ssl
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
-from socket import gaierror
+from socket import SOCK_STREAM, gaierror
 from typing import Final, Protocol, Self, TypeAlias, TypedDict, Unpack
 from urllib.parse import SplitResult
 
@@ -33,6 +32,9 @@ from .response import ClientConnection, ClientLimits, HttpError, HttpResponse, H
 
 MAX_REDIRECTS: Final = 5
 """Default for the maximum number of redirects that one request follows."""
+
+ADDRESS_SECONDS: Final = 2.0
+"""Time to connect to one address of a host that has further addresses, in seconds."""
 
 MayConnect: TypeAlias = Callable[[str], bool]
 """A function that gets a server's IP address, and returns True if the client may send to it."""
@@ -205,9 +207,7 @@ class HttpClient:
                 context = self._tls_context() if origin.scheme == "https" else None
                 # TLS begins later, if a proxy must open a tunnel first, or if `may_connect` must see the address first.
                 tls = context if proxy is None and may_connect is None else None
-                transport, _ = await asyncio.get_running_loop().create_connection(
-                    lambda: connection, host, port, ssl=tls, ssl_shutdown_timeout=1.0 if tls else None
-                )
+                transport = await _reach(host, port, connection, tls)
                 if proxy is not None and context is not None:
                     await self._open_tunnel(connection, proxy, origin)
                 elif proxy is None:
@@ -268,10 +268,34 @@ class HttpClient:
             raise HttpError(f"the proxy {proxy.hostname} answered {head.status} to CONNECT {target}")
 
 
+async def _reach(host: str, port: int, connection: ClientConnection, tls: ssl.SSLContext | None) -> asyncio.Transport:
+    """Connect to the first address of a host that responds, which is the second one if, for example, IPv6 is broken."""
+    loop = asyncio.get_running_loop()
+    is_address = ":" in host or host.replace(".", "").isdigit()
+    found = [] if is_address else await loop.getaddrinfo(host, port, type=SOCK_STREAM)
+    addresses = list(dict.fromkeys(_address_text(each[4]) for each in found)) or [host]
+    for address in addresses:
+        is_last = address == addresses[-1]
+        try:
+            async with time_limit(None if is_last else ADDRESS_SECONDS):
+                transport, _ = await loop.create_connection(
+                    lambda: connection, address, port, ssl=tls, server_hostname=host if tls else None,
+                    ssl_shutdown_timeout=1.0 if tls else None)  # fmt: skip
+            break
+        except OSError as error:  # also TimeoutError
+            if is_last or isinstance(error, ssl.SSLError):
+                raise
+    return transport
+
+
+def _address_text(address: tuple[object, ...]) -> str:
+    is_local = len(address) == 4 and address[3]  # IPv6 on one of the local networks
+    return f"{address[0]}%{address[3]}" if is_local else str(address[0])
+
+
 def _reason(error: OSError | UnicodeError) -> str:
     """Return the reason why no connection was made and, for the common ones, what to do."""
-    # For a host with several addresses, asyncio joins the errors to the text of one OSError without a number.
-    if isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(error):
+    if isinstance(error, ConnectionRefusedError):
         return "no program listens there (is the server running?)"
     if isinstance(error, ssl.SSLError) and error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
         return f"the server does not use TLS: write http:// in place of https:// ({error.reason})"

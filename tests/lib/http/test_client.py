@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import re
 import socket
@@ -17,6 +16,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from mcp_ref.lib.http import client as http_client
 from mcp_ref.lib.http.client import ForbiddenAddress, HttpClient, fetch
 from mcp_ref.lib.http.framing import MAX_RECEIVED_BYTES
 from mcp_ref.lib.http.response import ClientConnection, ClientLimits, HttpError, HttpTimeout, StaleConnection
@@ -25,7 +25,6 @@ from tests.settings import PATIENCE, eventually
 PEM = Path(__file__).parent / "localhost.pem"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 LIMIT = 1 << 20
-NOBODY = errno.ECONNREFUSED
 
 
 @dataclass
@@ -609,20 +608,42 @@ async def test_connect_to_a_closed_port_is_an_error_that_names_it() -> None:
 @pytest.mark.parametrize(
     ("error", "why"),
     [
-        (OSError(f"Multiple exceptions: [Errno {NOBODY}] ('::1', 1, 0, 0), [Errno {NOBODY}] ('127.0.0.1', 1)"),
-         "no program listens there (is the server running?)"),
+        (ConnectionRefusedError(), "no program listens there (is the server running?)"),
         (socket.gaierror(-2, "Name or service not known"), "its name has no address: check the name"),
     ],
-    ids=["closed ports of several addresses", "unknown name"],
+    ids=["closed port", "unknown name"],
 )  # fmt: skip
 async def test_connect_that_fails_says_what_to_check(error: OSError, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuse(*_: object, **__: object) -> NoReturn:
         raise error
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", refuse)
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", refuse)
     async with client() as http:
         with pytest.raises(HttpError, match=re.escape(f"mcp.invalid:80 cannot be reached: {why}")):
             await get(http, "http://mcp.invalid/")
+
+
+async def test_connect_to_a_host_tries_its_next_address_if_one_does_not_respond(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = asyncio.get_running_loop()
+    connect = loop.create_connection
+
+    async def resolve(*_: object, **__: object) -> object:
+        return [(socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("fe80::1", 80, 0, 2)),
+                (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 80))]  # fmt: skip
+
+    async def connect_or_wait(protocol: Any, host: str, port: int, **options: Any) -> Any:
+        tried.append(host)
+        return await (connect(protocol, host, port, **options) if host == "127.0.0.1" else asyncio.Event().wait())
+
+    tried: list[str] = []
+    monkeypatch.setattr(loop, "getaddrinfo", resolve)
+    monkeypatch.setattr(loop, "create_connection", connect_or_wait)
+    monkeypatch.setattr(http_client, "ADDRESS_SECONDS", 0.01)
+    async with scripted([OK]) as server, client(ClientLimits(connect=PATIENCE)) as http:
+        assert await get(http, f"http://mcp.example.test:{server.port}/") == (200, b"hello")
+    assert tried == ["fe80::1%2", "127.0.0.1"]
 
 
 async def test_response_head_later_than_first_byte_is_a_timeout() -> None:
@@ -895,12 +916,12 @@ async def test_tls_handshake_that_fails_is_an_error() -> None:
 def resolve_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Resolve every host name to this machine."""
     loop = asyncio.get_running_loop()
-    connect = loop.create_connection
+    resolve = loop.getaddrinfo
 
-    async def connect_here(protocol: Any, host: str, port: int, *, ssl: Any, **options: Any) -> Any:
-        return await connect(protocol, "127.0.0.1", port, ssl=ssl, server_hostname=host if ssl else None, **options)
+    async def resolve_here(host: str, port: int, **options: Any) -> Any:
+        return await resolve("127.0.0.1", port, **options)
 
-    monkeypatch.setattr(loop, "create_connection", connect_here)
+    monkeypatch.setattr(loop, "getaddrinfo", resolve_here)
 
 
 SECRET = "p%40ss-word"
