@@ -156,14 +156,17 @@ class Dispatcher(Requester):
                 self.log_fault("ignored a request: servers must not send requests in this revision: %.200r", message)
 
     def _receive_batch(self, batch: Batch) -> None:
+        responses = [member for member in batch.messages if isinstance(member, (Response, ErrorResponse))]
         if not self.accepts_batches:
             # [2025-06-18 changelog#major-changes] only 2025-03-26 has batches
-            return self._refuse(invalid_request("only revision 2025-03-26 has batches; send each message alone"), None)
-        has_responses = any(isinstance(member, (Response, ErrorResponse)) for member in batch.messages)
+            refusal = invalid_request("only revision 2025-03-26 has batches; send each message alone")
+            for response in responses:
+                self.fail(Malformed(refusal.error, response.id, expects_no_response=True))
+            return self._refuse(refusal, None)
         first_id = next((member.id for member in batch.messages if isinstance(member, Request)), None)
         received = _ReceivedBatch(first_id)
         for member in batch.messages:
-            if isinstance(member, Request) and has_responses:
+            if isinstance(member, Request) and responses:
                 # [2025-03-26 schema] an array has either requests and notifications, or responses
                 member = invalid_request("a batch must not have both requests and responses", member.id)
             elif isinstance(member, Request) and member.method in self.unbatchable:

@@ -896,6 +896,11 @@ async def test_dispatcher_without_batches_refuses_array_as_invalid_request() -> 
     (reply,) = await bench.transport.wait_for(1)
     assert refused(reply) == (None, INVALID_REQUEST)
     assert "2025-03-26" in str(reply)
+    calling = asyncio.create_task(bench.call())
+    await bench.transport.wait_for(2)
+    bench.receive(batch_of(b'{"jsonrpc":"2.0","id":1,"result":{}}'))
+    with pytest.raises(InvalidMessage, match="2025-03-26"):
+        await calling
 
 
 @pytest.mark.parametrize("task_factory", TASK_FACTORIES)

@@ -264,10 +264,8 @@ class StreamableHttpClientTransport(Transport):
     def _deliver_refusal(self, response: HttpResponse, body: bytes, ids: list[RequestId], deliver: Receive) -> None:
         """Deliver an HTTP error to the requests of a POST, as the JSON-RPC error in it except for `initialize`."""
         text, found = http_error_text(response, body), error_in(body)
-        if found is None or (self._initialize is not None and ids == [self._initialize.id]):
+        if found is None or not ids or (self._initialize is not None and ids == [self._initialize.id]):
             return self._fail_requests(ids, text, deliver)
-        if not ids:
-            log.warning("a message was refused: %s", text)
         for id in ids:
             deliver(ErrorResponse(id, Error(found.error.code, text, found.error.data)))
 
@@ -362,10 +360,7 @@ class StreamableHttpClientTransport(Transport):
             self._use_session(self._session, find_revision(message.result.get("protocolVersion")))
         for member in message.messages if isinstance(message, Batch) else (message,):
             if isinstance(member, (Response, ErrorResponse, Malformed)) and member.id is not None:
-                if member.id in unanswered:
-                    unanswered.remove(member.id)
-                else:  # some servers send "1" for 1
-                    unanswered -= {id for id in unanswered if str(id) == str(member.id)}
+                unanswered -= {id for id in unanswered if str(id) == str(member.id)}  # some servers send "1" for 1
         deliver(message)
 
     def _fail_requests(self, ids: list[RequestId], why: str, deliver: Receive, error: McpError | None = None) -> None:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mcp_ref import Client, ConnectionClosed, McpError, RemoteError, RequestTimeout, Server, TextContent
+from mcp_ref import Client, ConnectionClosed, InvalidMessage, McpError, RemoteError, RequestTimeout, Server, TextContent
 from mcp_ref.basic.headers import encode_value
 from mcp_ref.features.logging import LoggingMessageNotificationParams
 from mcp_ref.jsonrpc.messages import JSON, Notification, Object
@@ -370,6 +370,22 @@ async def test_response_whose_id_is_a_string_ends_its_call_before_its_stream_end
         site.on("ping", step)
         async with Client(site.url, revisions=[revision]) as client, asyncio.timeout(PATIENCE):
             await client.ping(timeout=None)
+
+
+@pytest.mark.breaks("no_batch")
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+async def test_response_in_an_array_fails_its_call_before_its_stream_ends(revision: str) -> None:
+    async def step(exchange: Exchange, message: Object) -> None:
+        stream = exchange.stream(200, SSE)
+        stream.write(encode_event(frame([answer(message, {"resultType": "complete", **discovered()})])))
+        await stream.ended
+
+    async with scripted() as site:
+        site.on("server/discover", says(discovered()), step)
+        site.on("ping", step)
+        async with Client(site.url, revisions=[revision]) as client, asyncio.timeout(PATIENCE):
+            with pytest.raises(InvalidMessage, match="only revision 2025-03-26 has batches"):
+                await client.ping(timeout=None)
 
 
 async def test_a_call_whose_answer_breaks_off_fails_and_is_not_made_again() -> None:
