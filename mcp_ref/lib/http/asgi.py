@@ -86,9 +86,13 @@ def application(
 
 
 async def _handle(handler: Handler, exchange: Exchange) -> None:
-    rest = handler(exchange)
-    if rest is not None:
-        await rest
+    try:
+        rest = handler(exchange)
+        if rest is not None:
+            await rest
+    except SystemExit as error:  # it would end the ASGI server, because this is an asyncio task
+        request = exchange.request
+        raise RuntimeError(f"the handler of {request.method} {request.path} raised {error!r}") from error
 
 
 async def _serve_lifespan(

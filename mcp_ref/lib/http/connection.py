@@ -288,7 +288,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         try:
             try:
                 await rest
-            except Exception as error:
+            except (Exception, SystemExit) as error:  # SystemExit in an asyncio task would end the server
                 self._respond_to_failure(exchange, error)
             self._end_handler(exchange)
         except BaseException:  # the server is stopping, or the handler has cancelled its own task
@@ -340,7 +340,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._body = None
             self._connections.bodies.remove(self)
 
-    def _respond_to_failure(self, exchange: HttpExchange, error: Exception) -> None:
+    def _respond_to_failure(self, exchange: HttpExchange, error: Exception | SystemExit) -> None:
         if isinstance(error, BodyError):
             log.debug("refused the body of a request of %s with status %d: %s", self._client, error.status, error)
             status, why = error.status, str(error)

@@ -415,6 +415,14 @@ async def test_asgi_handler_that_fails_in_a_stream_is_raised_without_the_end_of_
     assert [message.get("more_body") for message in call.sent[1:]] == [True, True]
 
 
+async def test_asgi_handler_that_raises_system_exit_is_a_runtime_error() -> None:
+    async def handler(exchange: Exchange) -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(RuntimeError, match=r"the handler of POST /mcp raised SystemExit\(3\)"):
+        await calling(handler, Call(body()))
+
+
 async def test_asgi_send_that_fails_ends_the_stream() -> None:
     async def handler(exchange: Exchange) -> None:
         stream = exchange.stream(200, [])

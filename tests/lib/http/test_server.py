@@ -1396,10 +1396,13 @@ async def test_disconnect_in_a_request_leaves_nothing(request_: bytes) -> None:
 # ------------------------------------------------------------------------------------ handlers with faults
 
 
-async def test_handler_that_raises_is_a_500_without_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+async def test_handler_that_raises_is_a_500_without_the_reason(
+    error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
     async def fail(exchange: Exchange) -> None:
         if exchange.request.method == "POST":
-            raise ValueError("a secret")
+            raise error("a secret")
         await echo(exchange)
 
     async with bench_client(fail) as (_, client):
