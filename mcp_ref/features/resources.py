@@ -38,6 +38,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Annotated, TypedDict, Unpack, cast
 
+from ..basic import content
 from ..basic.access import Access, SubscribedResource, Subscriptions
 from ..basic.channel import RequestContext
 from ..basic.content import Annotations, BlobResourceContents, Icon, ResourceContents, TextResourceContents
@@ -333,14 +334,15 @@ def _not_found(uri: str, context: RequestContext) -> ProtocolError:
 
 
 def _contents_of(uri: str, mime_type: str | None, value: object) -> list[ResourceContents]:
-    if isinstance(value, (TextResourceContents, BlobResourceContents)):
+    if isinstance(value, ResourceContents):
         return [value]
-    if isinstance(value, list) and any(isinstance(v, (TextResourceContents, BlobResourceContents)) for v in value):
+    if isinstance(value, list) and any(isinstance(item, (ResourceContents, content.ContentBlock)) for item in value):
         return [contents for item in value for contents in _contents_of(uri, mime_type, item)]
     if isinstance(value, (bytes, bytearray, memoryview)):
         return [BlobResourceContents.of(uri, bytes(value), mime_type or "application/octet-stream")]
     if isinstance(value, str):
         return [TextResourceContents(uri, value, mime_type or "text/plain")]
-    if value is None:
-        raise TypeError(f"the resource {uri:.200} must return contents, not None; is `return` missing?")
+    if value is None or isinstance(value, content.ContentBlock):  # `return` is missing, or it is a tool's
+        wanted = "a str, bytes, JSON or TextResourceContents"
+        raise TypeError(f"the resource {uri:.200} must return {wanted}, not {type(value).__name__}")
     return [TextResourceContents(uri, json.dumps(to_json(value), ensure_ascii=False), mime_type or "application/json")]

@@ -19,6 +19,7 @@ from mcp_ref import (
     Icon,
     ResourceNotFound,
     Server,
+    TextContent,
     TextResourceContents,
 )
 from mcp_ref.basic import access
@@ -172,6 +173,19 @@ async def test_resources_read_makes_contents_of_the_returned_value(kind: str, re
             {"uri": "test://folder/b", "mimeType": "image/png", "blob": "AP8="},
             {"uri": "test://folder", "mimeType": "text/plain", "text": "and a text of its own"},
         ]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [(None, "NoneType"), (TextContent("x"), "TextContent"), ([TextContent("x")], "TextContent")]
+)
+async def test_resources_read_of_a_value_for_a_tool_tells_the_author_what_to_return(
+    value: object, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Server("s")
+    server.resources.add("test://a", lambda: value)
+    async with connected_client(server) as wire:
+        assert (await error_of(wire, "resources/read", {"uri": "test://a"}))["message"] == "Internal error"
+    assert f"test://a must return a str, bytes, JSON or TextResourceContents, not {kind}" in caplog.text
 
 
 @KINDS
