@@ -209,4 +209,4 @@ def _check(headers: Headers, name: str, value: JSON, encoded: bool = True) -> No
     except ValueError as error:
         raise header_mismatch(f"{name}: {error}") from None
     if not _is_equal(text, value):
-        raise header_mismatch(f"{name} is {text[:100]!r}, but the body has {str(value)[:100]!r}")
+        raise header_mismatch(f"{name} is {given[0][:100]!r}, but the body needs {encode_value(value)[:100]!r}")

@@ -294,6 +294,15 @@ def test_check_parameters_booleans_match_only_true_and_false() -> None:
     assert not agrees(1, "true") and not agrees(0, "false")
 
 
+@pytest.mark.parametrize(
+    ("value", "header", "wanted"), [(True, "True", "true"), ("\u00e9", encoded("e"), encoded("\u00e9"))]
+)
+def test_check_parameters_mismatch_names_the_header_that_the_body_wants(value: JSON, header: str, wanted: str) -> None:
+    with pytest.raises(ProtocolError) as refused:
+        check_parameters(Headers([("Mcp-Param-V", header)]), {"v": value}, WANTED)
+    assert refused.value.message == f"Header mismatch: Mcp-Param-V is {header!r}, but the body needs {wanted!r}"
+
+
 def test_check_parameters_compares_texts_exactly() -> None:
     assert agrees("", "") and agrees("1", "1") and agrees("True", "True") and agrees("\u00e9", encoded("\u00e9"))
     assert agrees("a", encoded("a"))
