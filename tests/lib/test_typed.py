@@ -691,6 +691,14 @@ def test_signature_of_finds_the_parameters_that_inspect_finds() -> None:
         ]
 
 
+def test_signature_of_reads_the_types_that_a_decorator_has_set() -> None:
+    def tool(**options: Any) -> None: ...
+
+    parameters = [inspect.Parameter("a", inspect.Parameter.KEYWORD_ONLY, annotation=dt.date)]
+    tool.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    assert signature_of(tool).bind({"a": "2025-01-31"}) == {"a": dt.date(2025, 1, 31)}
+
+
 def test_signature_of_leaves_out_defaults_that_json_cannot_hold() -> None:
     def tool(a: int | None = None, b: Any = len, c: Color = Color.RED, d: float = math.nan) -> None:
         pass
@@ -759,12 +767,17 @@ def test_signature_of_kwargs_allows_and_reads_further_arguments() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "kind"), [("def tool(a, /): ...", "positional-only "), ("def tool(*a): ...", r"\*")]
+    ("source", "kind"),
+    [
+        ("def tool(a, /): ...", "positional-only "),
+        ("def tool(*a, **b): ...", r"\*"),  # often the wrapper of a decorator
+    ],
 )
 def test_signature_of_refuses_a_parameter_without_a_name(source: str, kind: str) -> None:
     space: dict[str, Any] = {}
     exec(source, space)
-    with pytest.raises(UnsupportedType, match=rf"tool\(a\): a {kind}parameter is not supported, .* by name\.$"):
+    why = rf"a {kind}parameter is not supported, .* by name; if a decorator .* needs @functools\.wraps\.$"
+    with pytest.raises(UnsupportedType, match=rf"tool\(a\): {why}"):
         signature_of(space["tool"])
 
 

@@ -197,19 +197,22 @@ def _conversion(
     each: inspect.Parameter, hints: dict[str, Any], function: AnnotationScope, context_type: type | None
 ) -> Conversion | None:
     """Return the conversion of a parameter, or None for the context object."""
-    annotation, kind = hints.get(each.name, Any), each.kind
+    annotation, kind = hints.get(each.name, each.annotation), each.kind  # the latter if it is in a `__signature__`
+    if annotation is each.empty or isinstance(annotation, str):
+        annotation = Any
     simple = SIMPLE_CONVERSIONS.get(annotation) if isinstance(annotation, type) else None
     if simple is not None and kind in _NAMED:
         return simple
     at = function._replace(path=f"{function.path[:-1]}{each.name})")
-    if context_type and each.name == "context" and "context" not in hints:
+    if context_type and each.name == "context" and annotation is Any and "context" not in hints:
         advice = f"write `context: {context_type.__name__}`, or the type of an argument"
         raise at.error("a parameter `context` without a type", f"is ambiguous: {advice}")
     if context_type and _contains_type(annotation, (context_type,)):
         return None
     if kind in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL):
         unnamed = "a *parameter" if kind is each.VAR_POSITIONAL else "a positional-only parameter"
-        raise at.error(unnamed, "is not supported, because callers send arguments by name")
+        advice = "if a decorator has made this function, its wrapper needs @functools.wraps"
+        raise at.error(unnamed, f"is not supported, because callers send arguments by name; {advice}")
     return conversion_of(annotation, at)
 
 
