@@ -33,8 +33,8 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange
 from mcp_ref.transports.memory import MemoryTransport
 from tests.messages import Received, request
-from tests.raw_peers import handshake, raw_server, raw_session
-from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
+from tests.raw_peers import Wire, raw_session
+from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, params_of, refusal
 from tests.scripted_http_server import JSON_HEADERS, Step, frame, says, scripted
 from tests.settings import PATIENCE
 
@@ -80,8 +80,16 @@ def offering(person: Person, **options: object) -> Callable[[MemoryTransport], C
     return lambda transport: Client(transport, **{**everything, **options})  # type: ignore[arg-type]
 
 
+def elicit(**params: JSON) -> Received:
+    return {"method": "elicitation/create", "params": {"message": "x", **params}}
+
+
 def ask_user(message: str = "who?") -> Received:
-    return {"method": "elicitation/create", "params": {"mode": "form", "message": message, "requestedSchema": FORM}}
+    return elicit(mode="form", message=message, requestedSchema=FORM)
+
+
+def sample(**params: JSON) -> Received:
+    return {"method": "sampling/createMessage", "params": params}
 
 
 def asks(state: JSON = None, **questions: JSON) -> Object:
@@ -98,6 +106,13 @@ async def call(client: Client, name: str = "t", **arguments: object) -> str:
     return (await client.call_tool(name, arguments)).text
 
 
+async def begin(client: Client, wire: Wire, result: Object) -> asyncio.Task[str]:
+    """Begin a call whose first request gets this result."""
+    calling = asyncio.create_task(call(client))
+    await wire.send(answer(await asked_for(wire, "tools/call"), result))
+    return calling
+
+
 # ------------------------------------------------------------------------------------------------ one round
 
 
@@ -109,13 +124,12 @@ async def test_several_questions_are_answered_in_one_retry_that_is_the_request_a
     async with raw_session(offering(person), MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(call(client, x=1))
         first = await asked_for(wire, "tools/call")
-        sampling: Object = {"messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}], "maxTokens": 5}
-        url: Object = {"mode": "url", "message": "go there", "url": "https://example.com/x"}
+        messages: JSON = [{"role": "user", "content": {"type": "text", "text": "hi"}}]
         questions: Object = {
             "user": ask_user(),
-            "model": {"method": "sampling/createMessage", "params": sampling},
+            "model": sample(messages=messages, maxTokens=5),
             "roots": {"method": "roots/list"},
-            "url": {"method": "elicitation/create", "params": url},
+            "url": elicit(mode="url", message="go there", url="https://example.com/x"),
             "an odd key!": {"method": "roots/list", "params": {}},
         }
         await wire.send(answer(first, asks("s1", **questions)))
@@ -148,9 +162,7 @@ STATES = ["s", "", " ", "eyJ=.ä€😀\u2028", "\x00\r\n", '{"a":  1}', "x" * 1
 @pytest.mark.parametrize("asking", [True, False], ids=["with a question", "alone"])
 async def test_a_state_is_given_back_as_it_came(state: str, asking: bool) -> None:
     async with raw_session(offering(Person()), MODERN, OFFERS) as (client, wire):
-        calling = asyncio.create_task(call(client))
-        questions = {"q": ask_user()} if asking else {}
-        await wire.send(answer(await asked_for(wire, "tools/call"), asks(state, **questions)))
+        calling = await begin(client, wire, asks(state, **({"q": ask_user()} if asking else {})))
         again = await asked_for(wire, "tools/call")
         assert params_of(again)["requestState"] == state
         assert ("inputResponses" in params_of(again)) == asking
@@ -255,30 +267,14 @@ BAD: dict[str, tuple[Object, str]] = {
     "an unknown method": (asks(q={"method": "tools/call", "params": {"name": "x"}}), "tools/call"),
     "ping": (asks(q={"method": "ping"}), "ping"),
     "a notification": (asks(q={"method": "notifications/message", "params": {}}), "notifications/message"),
-    "no schema": (
-        asks(q={"method": "elicitation/create", "params": {"mode": "form", "message": "x"}}),
-        "expected an object",
-    ),
+    "no schema": (asks(q=elicit(mode="form")), "expected an object"),
     "a nested schema": (
-        asks(
-            q={
-                "method": "elicitation/create",
-                "params": {
-                    "message": "x",
-                    "requestedSchema": {"type": "object", "properties": {"a": {"type": "object"}}},
-                },
-            }
-        ),
+        asks(q=elicit(requestedSchema={"type": "object", "properties": {"a": {"type": "object"}}})),
         "must be one of",
     ),
-    "a url of javascript": (
-        asks(
-            q={"method": "elicitation/create", "params": {"mode": "url", "message": "x", "url": "javascript:alert(1)"}}
-        ),
-        "must begin with https:// or http://",
-    ),
+    "a url of javascript": (asks(q=elicit(mode="url", url="javascript:alert(1)")), "must begin with https:// or http"),
     "one of two": (asks(a=ask_user(), b={"method": "ping"}), "ping"),
-    "no messages": (asks(q={"method": "sampling/createMessage", "params": {"maxTokens": 1}}), "messages"),
+    "no messages": (asks(q=sample(maxTokens=1)), "messages"),
     "an unknown type": ({"resultType": "surprise", "content": []}, "'surprise'"),
     "a type of a number": ({"resultType": 5, "content": []}, "type"),
     "a type of null": ({"resultType": None, "content": []}, "type"),
@@ -296,9 +292,7 @@ async def refuses(
         with pytest.raises(InvalidMessage, match=why):
             await asking
         assert wire.frames.empty() and person.asked == []
-        calling = asyncio.create_task(call(client))
-        await wire.send(answer(await asked_for(wire, "tools/call"), DONE))
-        assert await calling == "done"
+        assert await (await begin(client, wire, DONE)) == "done"
 
 
 @pytest.mark.spec("2026-07-28/basic/index#resulttype-2")
@@ -324,16 +318,10 @@ async def test_a_request_that_may_not_ask_is_not_retried(
 
 UNDECLARED: dict[str, tuple[Object, dict[str, object]]] = {
     "elicitation": (ask_user(), {"elicitation": None, "elicitation_url": False}),
-    "url": (
-        {"method": "elicitation/create", "params": {"mode": "url", "message": "x", "url": "https://example.com"}},
-        {"elicitation_url": False},
-    ),
-    "sampling": ({"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}, {"sampling": None}),
+    "url": (elicit(mode="url", url="https://example.com"), {"elicitation_url": False}),
+    "sampling": (sample(messages=[], maxTokens=1), {"sampling": None}),
     "sampling.tools": (
-        {
-            "method": "sampling/createMessage",
-            "params": {"messages": [], "maxTokens": 1, "tools": [{"name": "t", "inputSchema": {"type": "object"}}]},
-        },
+        sample(messages=[], maxTokens=1, tools=[{"name": "t", "inputSchema": {"type": "object"}}]),
         {},
     ),
     "roots": ({"method": "roots/list"}, {"roots": None}),
@@ -349,23 +337,19 @@ async def test_a_question_for_what_was_not_declared_is_an_invalid_message(what: 
 @pytest.mark.spec("2026-07-28/basic/index#resulttype-3")
 async def test_a_result_without_a_type_is_complete() -> None:
     async with raw_session(offering(Person()), MODERN, OFFERS) as (client, wire):
-        calling = asyncio.create_task(call(client))
-        await wire.send(answer(await asked_for(wire, "tools/call"), {"content": DONE["content"]}))
-        assert await calling == "done"
+        assert await (await begin(client, wire, {"content": DONE["content"]})) == "done"
 
 
 @pytest.mark.spec("2026-07-28/basic/transports/stdio#sending-messages-1")
 async def test_a_request_from_the_server_is_not_answered_in_this_era(caplog: pytest.LogCaptureFixture) -> None:
     person = Person()
     async with raw_session(offering(person), MODERN, OFFERS) as (client, wire):
-        params = ask_user()["params"]
-        await wire.send(request("elicitation/create", params, 1))
+        await wire.send({"jsonrpc": "2.0", "id": 1, **ask_user()})
         await wire.send(request("ping", None, 2))
         await wire.send(b'[{"jsonrpc":"2.0","id":3,"method":"ping"}]')
         await wire.send(b'{"jsonrpc":"2.0","id":4,"method":5}')
-        calling = asyncio.create_task(call(client))
-        await wire.send(answer(await asked_for(wire, "tools/call"), DONE))  # the next frame of all
-        assert await calling == "done" and person.asked == []
+        assert await (await begin(client, wire, DONE)) == "done"  # its request is the next frame of all
+        assert person.asked == []
     assert "must not send" in caplog.text
 
 
@@ -384,17 +368,13 @@ async def test_input_request_handler_error_is_raised_from_the_call_as_itself(err
         return await (person.elicit(question) if question.message == "slow" else refuse(question))
 
     async with raw_session(offering(person, elicitation=user), MODERN, OFFERS) as (client, wire):
-        calling = asyncio.create_task(call(client))
-        result = asks(q=ask_user("slow"), r=ask_user("quick"))
-        await wire.send(answer(await asked_for(wire, "tools/call"), result))
+        calling = await begin(client, wire, asks(q=ask_user("slow"), r=ask_user("quick")))
         with pytest.raises(type(error)) as found:
             await calling
         assert found.value is error
         assert person.left == ["slow"]  # the others are not left asking
         assert wire.frames.empty()
-        calling = asyncio.create_task(call(client))
-        await wire.send(answer(await asked_for(wire, "tools/call"), DONE))
-        assert await calling == "done"
+        assert await (await begin(client, wire, DONE)) == "done"
 
 
 async def test_input_request_handler_that_raises_cancelled_error_does_not_cancel_the_caller() -> None:
@@ -421,8 +401,7 @@ async def test_a_handler_that_gives_no_answer_or_a_wrong_one_is_the_callers_erro
 
     async with raw_session(offering(Person(), elicitation=user), MODERN, OFFERS) as (client, wire):
         for _ in range(len(answers)):
-            calling = asyncio.create_task(call(client))
-            await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=ask_user())))
+            calling = await begin(client, wire, asks(q=ask_user()))
             with pytest.raises(InvalidMessage, match="the elicitation handler"):
                 await calling
         assert wire.frames.empty()
@@ -443,9 +422,7 @@ async def test_call_ends_although_an_input_request_handler_ignores_its_cancellat
         return ElicitResult("decline")
 
     async with raw_session(offering(Person(), elicitation=user), MODERN, OFFERS) as (client, wire):
-        calling = asyncio.create_task(call(client))
-        result = asks(q=ask_user("stubborn"), r=ask_user("quick"))
-        await wire.send(answer(await asked_for(wire, "tools/call"), result))
+        calling = await begin(client, wire, asks(q=ask_user("stubborn"), r=ask_user("quick")))
         with pytest.raises(ValueError, match="not today"):
             await calling
         assert "1 handlers of input requests ignore their cancellation" in caplog.text
@@ -457,8 +434,7 @@ async def test_call_cancelled_during_an_elicitation_leaves_nothing_behind() -> N
     person = Person()
     person.gates["who?"] = asyncio.Event()
     async with raw_session(offering(person), MODERN, OFFERS) as (client, wire):
-        calling = asyncio.create_task(client.call_tool("t"))
-        await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=ask_user())))
+        calling = await begin(client, wire, asks(q=ask_user()))
         while not person.asked:
             await asyncio.sleep(0)
         calling.cancel()
@@ -495,16 +471,14 @@ async def test_calls_in_parallel_do_not_mix_their_answers_and_states() -> None:
         calls = [asyncio.create_task(call(client, n=n)) for n in range(20)]
         for _ in calls:
             asked = await asked_for(wire, "tools/call")
-            arguments = params_of(asked)["arguments"]
-            n = str(arguments["n"])
+            n = str(params_of(asked)["arguments"]["n"])
             await wire.send(answer(asked, asks(f"state {n}", q=ask_user(n))))
         for gate in reversed(person.gates.values()):
             gate.set()
             await asyncio.sleep(0)
         for _ in calls:
             params = params_of(asked := await asked_for(wire, "tools/call"))
-            arguments = params["arguments"]
-            n = str(arguments["n"])
+            n = str(params["arguments"]["n"])
             assert params["requestState"] == f"state {n}"
             assert params["inputResponses"] == {"q": {"action": "accept", "content": {"name": f"Ada {n}"}}}
             text: Object = {"resultType": "complete", "content": [{"type": "text", "text": n}]}
@@ -515,9 +489,8 @@ async def test_calls_in_parallel_do_not_mix_their_answers_and_states() -> None:
 async def test_a_server_that_is_lost_while_the_user_is_asked_fails_the_call() -> None:
     person = Person()
     async with raw_session(offering(person), MODERN, OFFERS) as (client, wire):
-        calling = asyncio.create_task(call(client))
         person.gates["who?"] = asyncio.Event()
-        await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=ask_user())))
+        calling = await begin(client, wire, asks(q=ask_user()))
         while not person.asked:
             await asyncio.sleep(0)
         await client.close()
@@ -558,8 +531,7 @@ async def test_a_header_mismatch_is_followed_by_a_fresh_list_of_tools_and_one_re
             assert await call(client, where="there") == "done"
         found = [headers.get("mcp-param-where") for headers in site.headers("tools/call")]
         assert found == [None, "here", "there"]
-        lists_asked = 1 + (before != "nothing")
-        assert site.keys.count("tools/list") == lists_asked
+        assert site.keys.count("tools/list") == 1 + (before != "nothing")
 
 
 @pytest.mark.parametrize("then", ["the same list", "refused again"])
@@ -623,8 +595,7 @@ async def test_tool_with_invalid_x_mcp_header_is_listed_on_stdio(what: str) -> N
 @pytest.mark.spec("2026-07-28/basic/patterns/cancellation#behavior-requirements-2")
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 async def test_call_cancelled_after_its_response_came_sends_no_cancelled(revision: str) -> None:
-    async with raw_server(offering(Person())) as (client, wire):
-        await (meet(client, wire, OFFERS) if revision == MODERN else handshake(client, wire, revision, OFFERS))
+    async with raw_session(offering(Person()), revision, OFFERS) as (client, wire):
         calling = asyncio.create_task(client.call_tool("t"))
         asked = await wire.receive_object()
         pending = client.session.dispatcher.pending[asked["id"]]
