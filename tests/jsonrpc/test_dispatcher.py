@@ -768,6 +768,7 @@ async def test_dispatcher_refusals_take_no_memory_if_the_transport_cannot_stop_r
         bench.receive(decode(frame % number if b"%d" in frame else frame))
         await turns()
     assert len(bench.dispatcher._tasks) == 4
+    bench.transport.may_drain.set()
     await bench.dispatcher.close()
 
 
