@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -17,12 +17,17 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY, REVISIONS, Era
 from mcp_ref.transports.memory import MemoryTransport
 from tests.forked_python import quick_python
+from tests.messages import Received
 from tests.raw_peers import Wire, raw_server
 from tests.raw_stateless_server import INFO, META, MODERN, answer, asked_for, discovered, meta_of, params_of, refusal
 from tests.scripted_http_server import Step, error, events, frame, result, says, scripted, status
 from tests.settings import PATIENCE, eventually
 
 LATEST = "2025-11-25"
+
+
+Make = Callable[[MemoryTransport], Client]
+"""A function that makes a client of a transport."""
 
 
 def of(transport: MemoryTransport) -> Client:
@@ -33,19 +38,27 @@ def alone(transport: MemoryTransport) -> Client:
     return Client(transport, revision=MODERN)
 
 
-async def greeted(wire: Wire, asked: Object, revision: str = LATEST) -> None:
-    """Respond to `initialize`."""
+@contextlib.asynccontextmanager
+async def probed(make: Make = of) -> AsyncIterator[tuple[Client, Wire, Received, asyncio.Task[None]]]:
+    """Give a client that connects, its raw server, its `server/discover`, and the task that connects it."""
+    async with raw_server(make) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        yield client, wire, await asked_for(wire, "server/discover"), connecting
+
+
+async def greeted(wire: Wire, connecting: asyncio.Task[None], revision: str = LATEST) -> None:
+    """Respond to `initialize`, and wait until the client has connected."""
+    asked = await wire.receive_object()
     assert asked["method"] == "initialize", asked
     assert "_meta" not in params_of(asked) and params_of(asked)["protocolVersion"] == LATEST
     await wire.send(answer(asked, {"protocolVersion": revision, "capabilities": {}, "serverInfo": INFO}))
     assert (await wire.receive_object())["method"] == "notifications/initialized"
+    await connecting
 
 
-async def refused(make: object, said: Object, expected: type[Exception], match: str) -> str:
+async def refused(make: Make, said: Object, expected: type[Exception], match: str) -> str:
     """Respond to the probe so that the client gives up, without asking anything else. Return its error message."""
-    async with raw_server(make) as (client, wire):  # type: ignore[arg-type]
-        connecting = asyncio.create_task(client.connect())
-        asked = await asked_for(wire, "server/discover")
+    async with probed(make) as (_, wire, asked, connecting):
         await wire.send({"jsonrpc": "2.0", **said, "id": asked["id"]})
         with pytest.raises(expected, match=match) as found:
             await connecting
@@ -63,11 +76,9 @@ async def refused(make: object, said: Object, expected: type[Exception], match: 
     "2026-07-28/basic/index#meta-6,9",
 )
 @pytest.mark.parametrize("make", [of, alone], ids=["both eras", "modern alone"])
-async def test_the_first_thing_that_a_server_is_asked_is_who_it_is(make: object) -> None:
-    async with raw_server(make) as (client, wire):  # type: ignore[arg-type]
-        connecting = asyncio.create_task(client.connect())
-        asked = await wire.receive_object()
-        assert asked["method"] == "server/discover" and params_of(asked).keys() == {"_meta"}
+async def test_the_first_thing_that_a_server_is_asked_is_who_it_is(make: Make) -> None:
+    async with probed(make) as (client, wire, asked, connecting):
+        assert params_of(asked).keys() == {"_meta"}
         assert meta_of(asked)[f"{META}clientInfo"] == {"name": "mcp_ref", "version": client._info.version}
         members: Object = {"instructions": "be kind"}
         await wire.send(answer(asked, discovered(MODERN, capabilities={"tools": {}}, **members)))
@@ -96,20 +107,10 @@ async def test_the_first_thing_that_a_server_is_asked_is_who_it_is(make: object)
 async def test_a_server_need_not_say_who_it_is_and_of_what_type_its_discover_result_is(
     result: Object, name: str
 ) -> None:
-    async with raw_server(of) as (client, wire):
-        connecting = asyncio.create_task(client.connect())
-        await wire.send(answer(await asked_for(wire, "server/discover"), result))
+    async with probed() as (client, wire, asked, connecting):
+        await wire.send(answer(asked, result))
         await connecting
         assert str(client.revision) == MODERN and client.server_info.name == name
-
-
-async def test_a_server_of_both_eras_that_names_only_earlier_revisions_is_shaken_hands_with() -> None:
-    async with raw_server(of) as (client, wire):
-        connecting = asyncio.create_task(client.connect())
-        await wire.send(answer(await asked_for(wire, "server/discover"), discovered(LATEST, "2025-06-18")))
-        await greeted(wire, await wire.receive_object(), "2025-06-18")
-        await connecting
-        assert str(client.revision) == "2025-06-18"
 
 
 @pytest.mark.spec("2026-07-28/basic/versioning#protocol-version-negotiation-2")
@@ -117,7 +118,7 @@ async def test_a_server_of_both_eras_that_names_only_earlier_revisions_is_shaken
 @pytest.mark.parametrize("how", ["result", "error"])
 @pytest.mark.parametrize("make", [of, alone], ids=["both eras", "modern alone"])
 async def test_a_server_of_other_revisions_is_an_error_that_names_them(
-    versions: list[str], how: str, make: object
+    versions: list[str], how: str, make: Make
 ) -> None:
     supported: list[JSON] = [*versions]
     if how == "result":
@@ -132,29 +133,20 @@ async def test_a_server_of_other_revisions_is_an_error_that_names_them(
 @pytest.mark.parametrize("make", [of, alone], ids=["both eras", "modern alone"])
 @pytest.mark.parametrize("times", [1, 2])
 async def test_server_discover_is_repeated_once_for_a_server_that_refuses_the_revision_it_names(
-    times: int, make: object
+    times: int, make: Make
 ) -> None:
-    async with raw_server(make) as (client, wire):  # type: ignore[arg-type]
-        connecting = asyncio.create_task(client.connect())
+    async with probed(make) as (_, wire, asked, connecting):
         data: Object = {"supported": [MODERN], "requested": MODERN}
-        for _ in range(times):
-            await wire.send(refusal(await asked_for(wire, "server/discover"), -32022, "no", data))
+        await wire.send(refusal(asked, -32022, "no", data))
+        asked = await asked_for(wire, "server/discover")
         if times == 1:
-            await wire.send(answer(await asked_for(wire, "server/discover"), discovered()))
+            await wire.send(answer(asked, discovered()))
             return await connecting
+        await wire.send(refusal(asked, -32022, "no", data))
         with pytest.raises(UnsupportedRevision, match=MODERN):
             await connecting
         await asyncio.wait_for(wire.closed.wait(), PATIENCE)
         assert wire.frames.empty()
-
-
-async def test_a_refused_revision_with_earlier_ones_in_the_list_is_followed_by_the_handshake() -> None:
-    async with raw_server(of) as (client, wire):
-        connecting = asyncio.create_task(client.connect())
-        data: Object = {"supported": [LATEST, "2024-11-05"], "requested": MODERN}
-        await wire.send(refusal(await asked_for(wire, "server/discover"), -32022, "no", data))
-        await greeted(wire, await wire.receive_object())
-        await connecting
 
 
 @pytest.mark.parametrize("data", [None, 5, "x", [], {"supported": MODERN}, {"supported": [5, None, {}, [], True]}])
@@ -164,7 +156,7 @@ async def test_server_discover_error_without_a_list_of_revisions_is_only_an_erro
 
 @pytest.mark.parametrize("code", [-32020, -32021])
 @pytest.mark.parametrize("make", [of, alone], ids=["both eras", "modern alone"])
-async def test_modern_error_to_the_probe_is_raised_without_a_handshake(code: int, make: object) -> None:
+async def test_modern_error_to_the_probe_is_raised_without_a_handshake(code: int, make: Make) -> None:
     await refused(make, refusal({"id": 1}, code, "fix that"), RemoteError, "fix that")
 
 
@@ -180,20 +172,22 @@ NOT_MODERN: list[Object] = [
     {"error": "no"},
 ]
 """Responses to the probe that no modern server sends."""
+ONLY_LEGACY: list[Object] = [
+    {"result": discovered(LATEST, "2025-06-18")},
+    refusal({"id": 1}, -32022, "no", {"supported": [LATEST, "2024-11-05"], "requested": MODERN}),
+]
+"""Responses to the probe of servers that know both eras, and speak only revisions of the legacy era."""
 
 
 @pytest.mark.spec(
     "2026-07-28/basic/transports/stdio#backward-compatibility-2", "2026-07-28/server/discover#when-to-call-1"
 )
-@pytest.mark.parametrize("said", NOT_MODERN, ids=json.dumps)
+@pytest.mark.parametrize("said", NOT_MODERN + ONLY_LEGACY, ids=json.dumps)
 async def test_any_other_answer_is_of_an_earlier_server_which_is_shaken_hands_with(said: Object) -> None:
-    async with raw_server(of) as (client, wire):
-        connecting = asyncio.create_task(client.connect())
-        asked = await asked_for(wire, "server/discover")
+    async with probed() as (client, wire, asked, connecting):
         await wire.send({"jsonrpc": "2.0", **said, "id": asked["id"]})
-        await greeted(wire, await wire.receive_object())
-        await connecting
-        assert str(client.revision) == LATEST
+        await greeted(wire, connecting, "2025-06-18")
+        assert str(client.revision) == "2025-06-18"
         ping = asyncio.create_task(client.ping())
         asked = await wire.receive_object()
         assert asked["method"] == "ping" and "_meta" not in asked.get("params", {})
@@ -209,25 +203,12 @@ async def test_modern_only_client_says_how_to_speak_to_a_legacy_server(said: Obj
     await refused(alone, said, UnsupportedRevision, "leave `revision` out")
 
 
-@pytest.mark.spec("2026-07-28/basic/transports/stdio#backward-compatibility-1")
-async def test_a_server_that_says_nothing_is_also_offered_the_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "PROBE_SECONDS", 0.02)
-    async with raw_server(of) as (client, wire):
-        connecting = asyncio.create_task(client.connect())
-        await asked_for(wire, "server/discover")
-        await greeted(wire, await wire.receive_object())
-        await connecting
-        assert client.revision.era == "legacy"
-
-
 @pytest.mark.parametrize("how", ["at once", "after the handshake was refused"])
 async def test_a_server_that_takes_its_time_may_still_say_that_it_is_modern(
     how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "PROBE_SECONDS", 0.02)
-    async with raw_server(of) as (client, wire):
-        connecting = asyncio.create_task(client.connect())
-        asked = await asked_for(wire, "server/discover")
+    async with probed() as (client, wire, asked, connecting):
         greeting = await wire.receive_object()
         assert greeting["method"] == "initialize"
         if how != "at once":
@@ -241,15 +222,14 @@ async def test_a_server_that_takes_its_time_may_still_say_that_it_is_modern(
         assert await listing == []
 
 
-async def test_an_answer_to_the_first_question_that_comes_after_the_handshake_changes_nothing(
+@pytest.mark.spec("2026-07-28/basic/transports/stdio#backward-compatibility-1")
+async def test_a_server_that_says_nothing_is_offered_the_handshake_after_which_its_late_answer_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(opening, "PROBE_SECONDS", 0.02)
-    async with raw_server(of) as (client, wire):
-        connecting = asyncio.create_task(client.connect())
-        asked = await asked_for(wire, "server/discover")
-        await greeted(wire, await wire.receive_object())
-        await connecting
+    async with probed() as (client, wire, asked, connecting):
+        await greeted(wire, connecting)
+        assert str(client.revision) == LATEST
         await wire.send(answer(asked, discovered()))
         ping = asyncio.create_task(client.ping())
         asked = await wire.receive_object()
@@ -260,8 +240,8 @@ async def test_an_answer_to_the_first_question_that_comes_after_the_handshake_ch
 
 
 @pytest.mark.parametrize("make", [of, alone], ids=["both eras", "modern alone"])
-async def test_a_server_that_never_says_anything_is_an_error_in_time(make: object) -> None:
-    async with raw_server(make) as (client, wire):  # type: ignore[arg-type]
+async def test_a_server_that_never_says_anything_is_an_error_in_time(make: Make) -> None:
+    async with raw_server(make) as (client, wire):
         client.timeout = 0.1  # long enough for a loaded machine to send both requests
         both = make is of
         with pytest.raises(RequestTimeout if both else UnsupportedRevision, match="no response within"):
@@ -278,8 +258,7 @@ async def test_negotiation_with_both_requests_ends_at_the_time_limit_of_one() ->
         connecting = asyncio.create_task(client.connect())
         await asked_for(wire, "server/discover")
         begun = asyncio.get_running_loop().time()
-        await greeted(wire, await wire.receive_object())
-        await connecting
+        await greeted(wire, connecting)
         assert asyncio.get_running_loop().time() - begun < 0.9
 
 
@@ -289,9 +268,7 @@ async def test_negotiation_with_both_requests_ends_at_the_time_limit_of_one() ->
 @pytest.mark.parametrize("revisions", [[LATEST], [revision.name for revision in LEGACY]])
 async def test_legacy_only_client_begins_with_initialize(revisions: list[str]) -> None:
     async with raw_server(lambda t: Client(t, revisions=revisions)) as (client, wire):
-        connecting = asyncio.create_task(client.connect())
-        await greeted(wire, await wire.receive_object())
-        await connecting
+        await greeted(wire, asyncio.create_task(client.connect()))
 
 
 async def test_a_handshake_that_is_refused_with_a_list_of_revisions_is_an_error_that_names_them() -> None:
