@@ -17,36 +17,25 @@ from fastmcp.client.elicitation import ElicitResult
 from fastmcp.client.transports import StdioTransport
 from mcp.client.subscriptions import listen
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from scenario import SCENARIO, WATCHED, Dialect, Seen, elicited, plain, run, sampled, until
+from scenario import SCENARIO, WATCHED, Dialect, Seen, elicited, initialized, plain, run, until
 
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 
 
 async def main(era: str, command: list[str]) -> dict[str, Any]:
-    seen = Seen()
-
-    async def sampling(_: Any, params: types.CreateMessageRequestParams, __: Any) -> types.CreateMessageResult:
-        seen.sampling.append(plain(params))
-        return types.CreateMessageResult.model_validate(sampled(plain(params)))
+    seen = Seen(types)
 
     async def elicitation(_: str, __: Any, params: types.ElicitRequestParams, ___: Any) -> ElicitResult[Any]:
         seen.elicitation.append(plain(params))
         return ElicitResult(**elicited(plain(params)))
 
-    async def log(params: types.LoggingMessageNotificationParams) -> None:
-        seen.logs.append(plain(params))
-
-    async def message(notification: Any) -> None:
-        if isinstance(notification, types.ResourceUpdatedNotification):
-            seen.updated.append(str(notification.params.uri))
-
     async with Client(
         command[0] if command[0].startswith("http") else StdioTransport(command[0], command[1:], dict(os.environ)),
         roots=[types.Root.model_validate(root) for root in SCENARIO["roots"]],
-        sampling_handler=sampling,
+        sampling_handler=seen.sample,
         elicitation_handler=elicitation,
-        log_handler=log,
-        message_handler=message,
+        log_handler=seen.log,
+        message_handler=seen.message,
         **({"mode": "legacy"} if era == "legacy" else {}),
     ) as client:
         modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -94,13 +83,7 @@ async def main(era: str, command: list[str]) -> dict[str, Any]:
             get_prompt=client.get_prompt_mcp,
             complete=client.complete_mcp,
         )
-        initialized = {
-            "protocolVersion": client.protocol_version,
-            "serverInfo": plain(client.server_info),
-            "capabilities": plain(client.server_capabilities),
-            "instructions": client.instructions,
-        }
-        return {"initialize": initialized, **await run(methods, seen, dialect)}
+        return {"initialize": initialized(client), **await run(methods, seen, dialect)}
 
 
 warnings.simplefilter("ignore")

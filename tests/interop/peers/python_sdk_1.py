@@ -14,41 +14,21 @@ from mcp import ClientSession, StdioServerParameters, stdio_client, types
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import AnyUrl
-from scenario import SCENARIO, WATCHED, Dialect, Seen, elicited, plain, run, sampled, until
+from scenario import WATCHED, Dialect, Seen, plain, run, until
 
 
 async def main(command: list[str]) -> dict[str, Any]:
-    seen = Seen()
-
-    async def sampling(_: Any, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
-        seen.sampling.append(plain(params))
-        return types.CreateMessageResult.model_validate(sampled(plain(params)))
-
-    async def elicitation(_: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
-        seen.elicitation.append(plain(params))
-        return types.ElicitResult.model_validate(elicited(plain(params)))
-
-    async def roots(_: Any) -> types.ListRootsResult:
-        return types.ListRootsResult.model_validate({"roots": SCENARIO["roots"]})
-
-    async def log(params: types.LoggingMessageNotificationParams) -> None:
-        seen.logs.append(plain(params))
-
-    async def message(message: Any) -> None:
-        notification = getattr(message, "root", None)
-        if isinstance(notification, types.ResourceUpdatedNotification):
-            seen.updated.append(str(notification.params.uri))
-
+    seen = Seen(types)
     async with (
         transport(command) as (reading, writing, *_),
         ClientSession(
             reading,
             writing,
-            sampling_callback=sampling,
-            elicitation_callback=elicitation,
-            list_roots_callback=roots,
-            logging_callback=log,
-            message_handler=message,
+            sampling_callback=seen.sample,
+            elicitation_callback=seen.elicit,
+            list_roots_callback=seen.list_roots,
+            logging_callback=seen.log,
+            message_handler=seen.message,
         ) as session,
     ):
         initialized = plain(await session.initialize())

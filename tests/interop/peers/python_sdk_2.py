@@ -16,48 +16,22 @@ import mcp_types as types
 from mcp import Client, StdioServerParameters
 from mcp.client.sse import sse_client
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from scenario import SCENARIO, WATCHED, Dialect, Seen, elicited, plain, run, sampled, until
+from scenario import WATCHED, Dialect, Seen, initialized, run, until
 
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 
 
 async def main(era: str, command: list[str]) -> dict[str, Any]:
-    seen = Seen()
-
-    async def sampling(_: Any, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
-        seen.sampling.append(plain(params))
-        return types.CreateMessageResult.model_validate(sampled(plain(params)))
-
-    async def elicitation(_: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
-        seen.elicitation.append(plain(params))
-        return types.ElicitResult.model_validate(elicited(plain(params)))
-
-    async def roots(_: Any) -> types.ListRootsResult:
-        return types.ListRootsResult.model_validate({"roots": SCENARIO["roots"]})
-
-    async def log(params: types.LoggingMessageNotificationParams) -> None:
-        seen.logs.append(plain(params))
-
-    async def message(notification: Any) -> None:
-        if isinstance(notification, types.ResourceUpdatedNotification):
-            seen.updated.append(str(notification.params.uri))
-
+    seen = Seen(types)
     async with Client(
         target(command),
         mode="legacy" if era == "legacy" else "auto",
-        sampling_callback=sampling,
-        elicitation_callback=elicitation,
-        list_roots_callback=roots,
-        logging_callback=log,
-        message_handler=message,
+        sampling_callback=seen.sample,
+        elicitation_callback=seen.elicit,
+        list_roots_callback=seen.list_roots,
+        logging_callback=seen.log,
+        message_handler=seen.message,
     ) as client:
-        initialized = {
-            "protocolVersion": client.protocol_version,
-            "serverInfo": plain(client.server_info),
-            "capabilities": plain(client.server_capabilities),
-            "instructions": client.instructions,
-        }
-
         modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
 
         async def call_logging_at(level: Any, tool: str) -> Any:
@@ -90,7 +64,7 @@ async def main(era: str, command: list[str]) -> dict[str, Any]:
             cancel=cancel,
             ping=None if modern else client.send_ping,
         )
-        return {"initialize": initialized, **await run(client, seen, dialect)}
+        return {"initialize": initialized(client), **await run(client, seen, dialect)}
 
 
 def target(command: list[str]) -> Any:

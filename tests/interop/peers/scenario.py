@@ -35,12 +35,43 @@ class Dialect:
 
 @dataclass
 class Seen:
-    """The messages that the server sent without a request."""
+    """The messages that the server sent without a request, and the callbacks that note them."""
 
+    #: The module with the SDK's types.
+    types: Any
     logs: list[Any] = field(default_factory=list)
     updated: list[str] = field(default_factory=list)
     sampling: list[Any] = field(default_factory=list)
     elicitation: list[Any] = field(default_factory=list)
+
+    async def sample(self, _: Any, params: Any, *__: Any) -> Any:
+        self.sampling.append(plain(params))
+        return self.types.CreateMessageResult.model_validate(sampled(plain(params)))
+
+    async def elicit(self, _: Any, params: Any) -> Any:
+        self.elicitation.append(plain(params))
+        return self.types.ElicitResult.model_validate(elicited(plain(params)))
+
+    async def list_roots(self, _: Any) -> Any:
+        return self.types.ListRootsResult.model_validate({"roots": SCENARIO["roots"]})
+
+    async def log(self, params: Any) -> None:
+        self.logs.append(plain(params))
+
+    async def message(self, message: Any) -> None:
+        notification = getattr(message, "root", message)  # version 1 of the SDK wraps it
+        if isinstance(notification, self.types.ResourceUpdatedNotification):
+            self.updated.append(str(notification.params.uri))
+
+
+def initialized(client: Any) -> dict[str, Any]:
+    """Return what a client of version 2 knows of its server, as the result of `initialize`."""
+    return {
+        "protocolVersion": client.protocol_version,
+        "serverInfo": plain(client.server_info),
+        "capabilities": plain(client.server_capabilities),
+        "instructions": client.instructions,
+    }
 
 
 async def run(client: Any, seen: Seen, dialect: Dialect) -> dict[str, Any]:
