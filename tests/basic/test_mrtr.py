@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -127,6 +129,13 @@ def tool(wire: Wire, name: str, capabilities: Object | None = None, **arguments:
     return Asker(wire, "tools/call", {"name": name, "arguments": arguments}, capabilities)
 
 
+@contextlib.asynccontextmanager
+async def asking(kind: str, name: str, server: Server | None = None) -> AsyncIterator[Asker]:
+    """Give a client that calls a tool of a server, by default of `make_server`."""
+    async with raw_client(server or make_server(), kind) as wire:
+        yield tool(wire, name)
+
+
 # ------------------------------------------------------------------------------------------------ rounds
 
 
@@ -189,18 +198,17 @@ async def test_input_required_is_never_used_for_other_requests(kind: str) -> Non
 @KINDS
 @pytest.mark.spec("2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-1")
 async def test_request_state_keeps_responses_over_several_rounds(kind: str) -> None:
-    async with raw_client(make_server(), kind) as wire:
-        asker = tool(wire, "journey")
+    async with asking(kind, "journey") as asker:
         assert await asker.asked() == {"1": form("From?")}
-        assert await asker.asked({"1": accept("Rome")}) == {"2": form("From Rome to?")}
+        # a response before its input request is ignored
+        assert await asker.asked({"1": accept("Rome"), "2": accept("Bern")}) == {"2": form("From Rome to?")}
         assert await asker.asked({"2": accept("Oslo")}) == {"3": {"method": "roots/list", "params": {}}}
         assert await asker.done({"3": ROOTS}) == "Rome to Oslo with 2"
 
 
 @KINDS
 async def test_input_requests_that_are_gathered_come_in_one_round(kind: str) -> None:
-    async with raw_client(make_server(), kind) as wire:
-        asker = tool(wire, "all_at_once")
+    async with asking(kind, "all_at_once") as asker:
         questions = await asker.asked()
         assert questions == {
             "1": {"method": "roots/list", "params": {}},
@@ -216,8 +224,7 @@ async def test_input_requests_that_are_gathered_come_in_one_round(kind: str) -> 
     "2026-07-28/basic/patterns/mrtr#error-handling-4",
 )
 async def test_input_requests_without_response_are_repeated_alone(kind: str) -> None:
-    async with raw_client(make_server(), kind) as wire:
-        asker = tool(wire, "all_at_once")
+    async with asking(kind, "all_at_once") as asker:
         first = await asker.asked()
         assert await asker.asked() == first
         assert await asker.asked({}) == first
@@ -229,8 +236,7 @@ async def test_input_requests_without_response_are_repeated_alone(kind: str) -> 
 @KINDS
 async def test_input_response_without_its_request_state_is_invalid_params(kind: str) -> None:
     """Refuse the response: only the state tells the text that the user agreed to. An author's key needs no state."""
-    async with raw_client(make_server(), kind) as wire:
-        asker = tool(wire, "all_at_once")
+    async with asking(kind, "all_at_once") as asker:
         assert (await asker.asked({"who": accept("Ada")})).keys() == {"1", "3"}
         asker.state = None
         error = error_of(await asker.send({"1": ROOTS}), INVALID_PARAMS, asker.id)
@@ -238,18 +244,9 @@ async def test_input_response_without_its_request_state_is_invalid_params(kind: 
 
 
 @KINDS
-async def test_input_response_before_its_input_request_is_ignored(kind: str) -> None:
-    async with raw_client(make_server(), kind) as wire:
-        asker = tool(wire, "journey")
-        assert await asker.asked() == {"1": form("From?")}
-        assert await asker.asked({"1": accept("Rome"), "2": accept("Oslo")}) == {"2": form("From Rome to?")}
-
-
-@KINDS
 @pytest.mark.spec("2026-07-28/basic/patterns/mrtr#error-handling-3")
 async def test_input_responses_without_request_are_ignored(kind: str) -> None:
-    async with raw_client(make_server(), kind) as wire:
-        asker = tool(wire, "greet")
+    async with asking(kind, "greet") as asker:
         await asker.asked()
         assert await asker.done({"1": accept("Ada"), "x": {"a": 1}, "": {}, "2": ROOTS}) == "Hello Ada"
         await asker.asked({"x": {"long": "x" * 10_000}})
@@ -260,8 +257,7 @@ async def test_input_responses_without_request_are_ignored(kind: str) -> None:
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 @pytest.mark.spec("2026-07-28/client/elicitation#error-handling-2")
 async def test_input_responses_may_decline(kind: str, action: str) -> None:
-    async with raw_client(make_server(), kind) as wire:
-        asker = tool(wire, "greet")
+    async with asking(kind, "greet") as asker:
         await asker.asked()
         assert await asker.done({"1": {"action": action}}) == f"Hello {action}"
 
@@ -281,8 +277,7 @@ async def test_input_required_restarts_the_handler_on_each_retry(kind: str) -> N
             left[0] += 1
         return TextContent("done")
 
-    async with raw_client(server, kind) as wire:
-        asker = tool(wire, "work")
+    async with asking(kind, "work", server) as asker:
         await asker.asked()
         assert (begun, left) == ([1], [1])
         assert await asker.done({"1": accept("Ada")}) == "done"
@@ -369,8 +364,7 @@ async def test_input_requests_of_one_request_have_different_keys(kind: str) -> N
         await context.list_roots(key="k")
         await context.elicit("Who?", FORM, key="k")
 
-    async with raw_client(server, kind) as wire:
-        asker = tool(wire, "twice")
+    async with asking(kind, "twice", server) as asker:
         assert await asker.asked() == {"k": {"method": "roots/list", "params": {}}}
         assert result_of(await asker.send({"k": ROOTS}))["isError"] is True
 
@@ -476,8 +470,7 @@ async def test_input_request_for_a_url_has_no_elicitation_id(kind: str) -> None:
         await context.elicitation_complete("unguessable")  # which this revision does not have
         return TextContent(result.action)
 
-    async with raw_client(server, kind) as wire:
-        asker = tool(wire, "visit")
+    async with asking(kind, "visit", server) as asker:
         params: Object = {"mode": "url", "message": "Visit", "url": "https://a.example"}
         assert await asker.asked() == {"1": {"method": "elicitation/create", "params": params}}
         assert await asker.done({"1": {"action": "accept"}}) == "accept"
@@ -500,7 +493,12 @@ async def test_input_request_leaves_out_undeclared_optional_parts(kind: str) -> 
 
 
 @KINDS
-@pytest.mark.parametrize("responses", [3, [], "x", {"1": 3}, {"1": None}, {"1": []}, {"x": "y"}], ids=str)
+@pytest.mark.parametrize(
+    "responses",
+    [3, [], "x", {"1": 3}, {"1": None}, {"1": []}, {"x": "y"}, {"1": {}}, {"1": {"action": "yes"}},
+     {"1": {"action": "accept", "content": 3}}, {"1": {"roots": 3}}, {"1": {"role": "x"}}],
+    ids=str,
+)  # fmt: skip
 @pytest.mark.spec("2026-07-28/basic/patterns/mrtr#error-handling-1,2")
 async def test_input_responses_must_be_an_object_of_results(kind: str, responses: JSON) -> None:
     async with raw_client(make_server(), kind) as wire:
@@ -508,19 +506,6 @@ async def test_input_responses_must_be_an_object_of_results(kind: str, responses
             asker = Asker(wire, method, params)
             await asker.asked()
             error_of(await asker.send(responses), INVALID_PARAMS, 2)
-
-
-@KINDS
-@pytest.mark.parametrize(
-    "answer", [{}, {"action": "yes"}, {"action": "accept", "content": 3}, {"roots": 3}, {"role": "x"}]
-)
-@pytest.mark.spec("2026-07-28/basic/patterns/mrtr#error-handling-1,2")
-async def test_input_response_of_the_wrong_shape_is_invalid_params(kind: str, answer: Object) -> None:
-    async with raw_client(make_server(), kind) as wire:
-        for method, (params, _, _, _) in METHODS.items():
-            asker = Asker(wire, method, params)
-            await asker.asked()
-            error_of(await asker.send({"1": answer}), INVALID_PARAMS, 2)
 
 
 @KINDS
@@ -679,8 +664,7 @@ async def test_request_state_expires(kind: str, monkeypatch: pytest.MonkeyPatch)
     clock = [NOW]
     monkeypatch.setattr(stateless, "time", SimpleNamespace(time=lambda: clock[0]))
 
-    async with raw_client(make_server(), kind) as wire:
-        asker = tool(wire, "journey")
+    async with asking(kind, "journey") as asker:
         await asker.asked()
         clock[0] += STATE_SECONDS
         await asker.asked({"1": accept("Rome")})  # which begins a new time
