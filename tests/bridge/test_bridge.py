@@ -30,7 +30,7 @@ from tests.bridge.links import linked, send
 from tests.bridge.test_held import ALL, CALL, NAME, retry_of
 from tests.forked_python import forked
 from tests.messages import initialize
-from tests.settings import ROOT
+from tests.settings import ROOT, eventually
 
 LATEST = "2026-07-28"
 
@@ -199,9 +199,7 @@ async def test_bridge_ends_a_subscription_of_the_server_with_that_of_the_client(
         async with client.subscribe("note://1"):
             sessions = [each for each in server.catalog.announcers if each.subscribed_uris()]
             assert [list(each.subscribed_uris()) for each in sessions] == [["note://1"]]
-        async with asyncio.timeout(5):
-            while any(each.subscribed_uris() for each in server.catalog.announcers):
-                await asyncio.sleep(0.01)
+        await eventually(lambda: not any(each.subscribed_uris() for each in server.catalog.announcers))
 
 
 async def test_bridge_accepts_only_the_subscriptions_that_the_server_accepts() -> None:
@@ -482,9 +480,7 @@ async def test_bridge_closes_the_client_of_a_session_that_has_ended() -> None:
         async with Client(url, revision="2025-11-25") as client:
             await client.list_tools()
             assert len(bridge.backs["back"].clients) == 1
-        async with asyncio.timeout(5):
-            while bridge.backs["back"].clients:
-                await asyncio.sleep(0.02)
+        await eventually(lambda: not bridge.backs["back"].clients)
 
 
 def test_bridge_refuses_a_configuration_without_servers_and_without_clients() -> None:

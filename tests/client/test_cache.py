@@ -30,16 +30,6 @@ OFFERS: Object = {
 }
 
 
-class Clock:
-    """Seconds that pass when they are told to."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def of(cache: ResponseCache | bool = True, **options: object) -> Callable[[MemoryTransport], Client]:
     return lambda transport: Client(transport, cache=cache, **{"timeout": PATIENCE, **options})  # type: ignore[arg-type]
 

@@ -36,7 +36,7 @@ from tests.messages import Received, request
 from tests.raw_peers import Wire, raw_session
 from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, params_of, refusal
 from tests.scripted_http_server import JSON_HEADERS, Step, frame, says, scripted
-from tests.settings import PATIENCE
+from tests.settings import PATIENCE, eventually
 
 OFFERS: Object = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
 DONE: Object = {"resultType": "complete", "content": [{"type": "text", "text": "done"}]}
@@ -435,8 +435,7 @@ async def test_call_cancelled_during_an_elicitation_leaves_nothing_behind() -> N
     person.gates["who?"] = asyncio.Event()
     async with raw_session(offering(person), MODERN, OFFERS) as (client, wire):
         calling = await begin(client, wire, asks(q=ask_user()))
-        while not person.asked:
-            await asyncio.sleep(0)
+        await eventually(lambda: person.asked)
         calling.cancel()
         await asyncio.wait([calling], timeout=PATIENCE)
         assert calling.cancelled() and person.left == ["who?"]
@@ -491,8 +490,7 @@ async def test_a_server_that_is_lost_while_the_user_is_asked_fails_the_call() ->
     async with raw_session(offering(person), MODERN, OFFERS) as (client, wire):
         person.gates["who?"] = asyncio.Event()
         calling = await begin(client, wire, asks(q=ask_user()))
-        while not person.asked:
-            await asyncio.sleep(0)
+        await eventually(lambda: person.asked)
         await client.close()
         person.gates["who?"].set()
         with pytest.raises(ConnectionClosed):

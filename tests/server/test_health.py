@@ -16,7 +16,7 @@ from mcp_ref.server.http import HttpApp
 from tests.messages import initialize, stateless_request
 from tests.raw_http_client import Held, Talk, served_over_http
 from tests.server_programs import Program, serving
-from tests.settings import MODERN, PATIENCE, run
+from tests.settings import MODERN, PATIENCE, eventually, run
 
 LEGACY = "2025-11-25"
 ERAS = pytest.mark.parametrize("revision", [MODERN, LEGACY])
@@ -149,12 +149,6 @@ async def wait_for(path: str) -> str:
 """
 
 
-async def _exists(path: Path) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not path.exists():
-            await asyncio.sleep(0.01)
-
-
 def test_sigterm_lets_the_calls_of_both_eras_finish_and_exits_with_0(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(SLOW)
     flag = tmp_path / "flag"
@@ -163,7 +157,7 @@ def test_sigterm_lets_the_calls_of_both_eras_finish_and_exits_with_0(tmp_path: P
         health = program.url.replace("/mcp", "/readyz")
         async with HttpClient() as http, Client(program.url) as modern, Client(program.url, revision=LEGACY) as legacy:
             calls = [asyncio.create_task(each.call_tool("wait_for", {"path": str(flag)})) for each in (modern, legacy)]
-            await _exists(tmp_path / "flag-begun")
+            await eventually((tmp_path / "flag-begun").exists)
             await legacy.ping()  # a session starts its requests in order, so its call has begun too
             program.process.send_signal(signal.SIGTERM)
             async with asyncio.timeout(PATIENCE):
@@ -185,7 +179,7 @@ def test_second_sigterm_ends_the_calls_at_once(tmp_path: Path) -> None:
     async def begin(program: Program) -> None:
         async with Client(program.url) as client:
             calling = asyncio.create_task(client.call_tool("wait_for", {"path": str(tmp_path / "never")}))
-            await _exists(tmp_path / "never-begun")
+            await eventually((tmp_path / "never-begun").exists)
             program.process.send_signal(signal.SIGTERM)
             await asyncio.sleep(0.1)
             assert program.process.poll() is None  # it drains

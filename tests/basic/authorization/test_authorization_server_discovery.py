@@ -17,6 +17,7 @@ from mcp_ref.lib.http.client import ForbiddenAddress
 from mcp_ref.lib.http.message import Exchange
 from mcp_ref.lib.http.response import HttpError
 from tests.protected_servers import AS_PATH, PRM_PATH, Step, World, authorization_server, protected, silence, status
+from tests.settings import eventually
 
 OPENID = "/.well-known/openid-configuration"
 HERE = f"{PRM_PATH}/mcp"
@@ -264,7 +265,5 @@ async def test_server_on_the_internet_leads_to_no_byte_on_this_machine(server: s
         with pytest.raises(Exception, match="." if allowed else "not allowed") as caught:
             await peers.send("GET", f"https://localhost:{port}/", {})
         assert isinstance(caught.value, ForbiddenAddress) is not allowed
-        async with asyncio.timeout(5):
-            while not received:
-                await asyncio.sleep(0.005)
+        await eventually(lambda: received)
     assert bool(received[0]) is allowed

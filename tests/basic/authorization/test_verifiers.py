@@ -38,6 +38,7 @@ from tests.basic.authorization.key_server import (
 )
 from tests.basic.authorization.protected_server import bearer, modern_call
 from tests.raw_http_client import Web, served_over_http
+from tests.settings import eventually
 
 METADATA = "/.well-known/oauth-authorization-server"
 
@@ -359,8 +360,7 @@ async def test_request_that_is_cancelled_does_not_cancel_the_fetch_of_others() -
         issuer.documents["/jwks"] = slow
         verify = jwt_verifier(issuer)
         first, second = (asyncio.ensure_future(verify(issuer.token({"jti": jti}))) for jti in "12")
-        while "/jwks" not in issuer.asked:
-            await asyncio.sleep(0.005)
+        await eventually(lambda: "/jwks" in issuer.asked)
         first.cancel()
         go.set()
         assert await second is not None

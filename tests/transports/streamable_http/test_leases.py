@@ -131,8 +131,7 @@ async def begun(node: Node, authorization: str | None = None) -> str:
     reply = await talk.post(initialize())
     talk.id = reply.headers["mcp-session-id"]
     assert (await talk.post(notification("notifications/initialized"))).status == 202
-    while talk.id not in node.store.rows or node.store.unsaved_sessions:
-        await asyncio.sleep(0.01)
+    await eventually(lambda: talk.id in node.store.rows and not node.store.unsaved_sessions)
     return talk.id
 
 
@@ -321,8 +320,7 @@ async def test_process_whose_session_was_taken_over_ends_its_copy_and_changes_no
         assert await status_of(paused, id) == 503
         paused.store.is_away = False
         await stream.events()  # the stream ends, so its client opens another one, which reaches the other process
-        while id in paused.web.site._endpoint.sessions:
-            await asyncio.sleep(0.02)
+        await eventually(lambda: id not in paused.web.site._endpoint.sessions)
         assert await status_of(paused, id) == 503
         assert await status_of(other, id) == 200
     assert (rows[id].owner, rows[id].fence) == ("b", 2)
@@ -442,8 +440,7 @@ async def test_delete_in_the_new_process_ends_a_session_everywhere() -> None:
             id = await begun(owner)
         assert (await other.talk(id).delete()).status == 204
         assert other.store.leases is not None and not other.store.leases.has(id)
-        while id in rows:
-            await asyncio.sleep(0.01)
+        await eventually(lambda: id not in rows)
         assert (await other.talk(id).post(request("ping"))).status == 404
 
 
@@ -462,8 +459,7 @@ async def test_events_of_a_process_are_resumed_in_another_and_later_numbers_are_
             assert first is not None
             last = first["id"]
             assert [each["data"] for each in await reply.events()]
-            while owner.store.unsaved_sessions:
-                await asyncio.sleep(0.01)
+            await eventually(lambda: not owner.store.unsaved_sessions)
         resumed = await other.talk(id).get(last)
         (event,) = await resumed.events()
         assert '"a"' in event["data"]
