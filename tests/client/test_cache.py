@@ -21,7 +21,7 @@ from tests.messages import notification
 from tests.raw_peers import Wire, raw_server, raw_session
 from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
 from tests.scripted_http_server import JSON_HEADERS, SSE, Step, frame, says, scripted
-from tests.settings import PATIENCE, eventually
+from tests.settings import PATIENCE, Clock, eventually
 
 OFFERS: Object = {
     "tools": {"listChanged": True},
