@@ -53,14 +53,16 @@ def claims_of(token: str, key: PublicKey) -> dict[str, JSON]:
     return parse_object(jws.payload)
 
 
-async def test_client_credentials_secret_is_sent_as_basic_and_no_browser_opens() -> None:
+async def test_client_credentials_are_sent_as_basic_without_a_browser_and_ask_for_no_refresh_token() -> None:
     async with protected() as world:
         issuing(world)
+        world.auth.metadata["scopes_supported"] = ["read", "offline_access"]
         assert await read(world, ClientCredentials("a:b", secret="s%1", issuer=world.auth.base)) == "read"
         assert world.auth.paths == [AS_PATH, "/token"]
         form = world.auth.requests("/token")[0]
         assert basic_credentials(form) == ("a:b", "s%1")
         assert form.values == {"grant_type": "client_credentials", "resource": world.url, "scope": "read"}
+        assert "io.modelcontextprotocol/oauth-client-credentials" in declared(world)
 
 
 async def test_client_credentials_secret_is_in_the_form_if_the_server_wants_it() -> None:
@@ -114,14 +116,6 @@ async def test_client_credentials_step_up_asks_for_the_old_and_the_new_scopes() 
         ) as client:
             assert (await client.call_tool("write")).text == "written"
         assert [form["scope"] for form in token_requests(world)] == ["read extra", "read extra write"]
-
-
-async def test_client_credentials_ask_for_no_refresh_token() -> None:
-    async with protected() as world:
-        issuing(world)
-        world.auth.metadata["scopes_supported"] = ["read", "offline_access"]
-        await read(world, ClientCredentials("reports", secret="s"))
-        assert token_requests(world)[0]["scope"] == "read"
 
 
 @pytest.mark.spec("2026-07-28/basic/authorization/client-registration#authorization-server-binding-2,4")
@@ -187,13 +181,6 @@ async def test_client_credentials_refusal_is_an_error_without_secrets() -> None:
             await read(world, login)
         assert "hidden-secret" not in str(caught.value) + repr(login)
         assert world.auth.paths.count("/token") == 1
-
-
-async def test_client_declares_the_extension_of_its_authorization() -> None:
-    async with protected() as world:
-        issuing(world)
-        await read(world, ClientCredentials("reports", secret="s"))
-        assert "io.modelcontextprotocol/oauth-client-credentials" in declared(world)
 
 
 def declared(world: World) -> Object:

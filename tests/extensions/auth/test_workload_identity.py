@@ -34,12 +34,13 @@ async def test_workload_identity_sends_an_assertion_and_no_secret() -> None:
         assert "io.modelcontextprotocol/auth/wif" in declared(world)
 
 
-async def test_workload_identity_gets_another_assertion_for_each_token() -> None:
+async def test_workload_identity_gets_another_assertion_for_each_token_and_may_leave_out_the_resource() -> None:
     async with protected() as world:
         issuing(world)
         world.auth.token_response = {"expires_in": 0}
-        await read(world, WorkloadIdentity("reports", assertion=Platform().assertion))
+        await read(world, WorkloadIdentity("reports", assertion=Platform().assertion, resource_parameter=False))
         forms = token_requests(world)
+        assert not any("resource" in form for form in forms)
         assert [form["assertion"] for form in forms] == [f"assertion-{number + 1}" for number in range(len(forms))]
 
 
@@ -51,10 +52,3 @@ async def test_workload_identity_refusal_is_final(error: str) -> None:
             await read(world, WorkloadIdentity("reports", assertion=Platform().assertion))
         assert len(token_requests(world)) == 1
         assert "assertion-1" not in str(caught.value)
-
-
-async def test_workload_identity_resource_is_left_out_if_the_program_says_so() -> None:
-    async with protected() as world:
-        issuing(world)
-        await read(world, WorkloadIdentity("reports", assertion=Platform().assertion, resource_parameter=False))
-        assert "resource" not in token_requests(world)[0]
