@@ -87,29 +87,25 @@ def method_of_revision(message: Message) -> Verdict:
 @legacy_rule(MUST, f"{_PAGE}#operation-2", "request", needs="unshared", should_until=R2025_06_18, stage=ORDER)
 def capability_of_receiver(message: Message) -> Verdict:
     """A request needs a capability that its receiver declared."""
-    capability = message.capability
-    if capability is None or message.receiver.declares(capability) is not False:
+    receiver, capability = message.receiver, message.capability
+    if not receiver.lacks(capability):
         return None
-    receiver = message.receiver.side
-    return f"the {message.side} sends {message.method}, but the {receiver} did not declare {capability}"
+    return f"the {message.side} sends {message.method}, but the {receiver.side} did not declare {capability}"
 
 
 @rule(MUST, f"{_PAGE}#operation-2", "notification", needs="unshared", should_until=R2025_06_18, stage=ORDER)
 def capability_of_sender(message: Message) -> Verdict:
     """A notification needs a capability that its sender declared."""
-    capability = message.capability
-    if capability is None or message.method.startswith("notifications/tasks"):
+    if message.method.startswith("notifications/tasks") or not message.sender.lacks(message.capability):
         return None
-    if message.sender.declares(capability) is not False:
-        return None
-    return f"the {message.side} sends {message.method}, but did not declare {capability}"
+    return f"the {message.side} sends {message.method}, but did not declare {message.capability}"
 
 
 @rule(MUST, "2026-07-28/server/tools#capabilities-1", "result", needs="unshared")
 def feature_is_declared(message: Message) -> Verdict:
     """A side that serves a feature declares its capability."""
-    feature = (message.capability or "extensions").partition(".")[0]
-    if feature == "extensions" or message.sender.declares(feature) is not False:
+    feature = message.capability.partition(".")[0] if message.capability is not None else None
+    if feature == "extensions" or not message.sender.lacks(feature):
         return None
     return Fault(f"the {message.side} serves {message.method}, but did not declare {feature}", key=feature)
 
@@ -118,8 +114,7 @@ def feature_is_declared(message: Message) -> Verdict:
       "error", methods="completion/complete roots/list")  # fmt: skip
 def code_for_undeclared_feature(message: Message) -> Verdict:
     """A request for a feature that is not declared gets the error -32601."""
-    capability = message.capability
-    if capability is None or message.sender.declares(capability) is not False or message.code == METHOD_NOT_FOUND:
+    if message.code == METHOD_NOT_FOUND or not message.sender.lacks(message.capability):
         return None
     return f"the error for {message.method}, which is not declared, has the code {message.code}"
 

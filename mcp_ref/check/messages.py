@@ -182,9 +182,8 @@ def known_result_type(message: Message) -> Verdict:
     if type(kind) is not str or kind in ("complete", "input_required"):
         return None
     capability = EXTENSION_CAPABILITY if kind == "task" else "extensions"
-    if message.client_declares(capability) is not False:
-        return None
-    return f"the {message.label} has the resultType {quoted(kind)}, which no declared extension has"
+    text = f"the {message.label} has the resultType {quoted(kind)}, which no declared extension has"
+    return text if message.client_lacks(capability) else None
 
 
 @modern_rule(MUST, "2026-07-28/basic/patterns/index#intro-1", "request", by="server", stage=ORDER)

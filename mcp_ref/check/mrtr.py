@@ -66,7 +66,7 @@ def input_is_declared(message: Message) -> Verdict:
     for key, request in input_requests_of(message):
         method = INPUT_REQUESTS.get(str(request.get("method")))
         capability = method.capability if method is not None else None
-        if capability is not None and message.client_declares(capability) is False:
+        if capability is not None and message.client_lacks(capability):
             text = f"the input request {quoted(key)} needs {capability}, which the client did not declare"
             return Fault(text, key=capability)
     return None

@@ -39,7 +39,7 @@ def requested_params(message: Message, method: str) -> list[Object]:
 def tools_are_declared(message: Message) -> Verdict:
     """Tools in sampling need the capability sampling.tools."""
     for params in requested_params(message, "sampling/createMessage"):
-        if ("tools" in params or "toolChoice" in params) and message.client_declares("sampling.tools") is False:
+        if ("tools" in params or "toolChoice" in params) and message.client_lacks("sampling.tools"):
             return "a sampling request has tools, but the client did not declare sampling.tools"
     return None
 
@@ -49,7 +49,7 @@ def context_is_declared(message: Message) -> Verdict:
     """includeContext needs the capability sampling.context."""
     for params in requested_params(message, "sampling/createMessage"):
         value = params.get("includeContext", "none")
-        if value in ("thisServer", "allServers") and message.client_declares("sampling.context") is False:
+        if value in ("thisServer", "allServers") and message.client_lacks("sampling.context"):
             return f"includeContext is {quoted(value)}, but the client did not declare sampling.context"
     return None
 

@@ -177,9 +177,13 @@ class Party:
         """Return True if the side surely sent no request with this id since the dialogue began."""
         return self.calls.lacks(id) and self.finished.lacks(id)
 
-    def declares(self, path: str) -> bool | None:
-        """Return True if the side declared a capability, None if its capabilities are unknown."""
-        return None if self.capabilities is None else declares(self.capabilities, path)
+    def declares(self, path: str) -> bool:
+        """Return True if the side surely declared a capability."""
+        return self.capabilities is not None and declares(self.capabilities, path)
+
+    def lacks(self, path: str | None) -> bool:
+        """Return True if the side surely did not declare a capability. None is one that nobody needs to declare."""
+        return path is not None and self.capabilities is not None and not declares(self.capabilities, path)
 
 
 @dataclass(slots=True, eq=False)
@@ -369,10 +373,10 @@ class Message:
             return self.call.capabilities
         return None if self.dialogue.is_shared else self.dialogue.client.capabilities
 
-    def client_declares(self, path: str) -> bool | None:
-        """Return True if the client declared a capability for this message, None if that is unknown."""
+    def client_lacks(self, path: str) -> bool:
+        """Return True if the client surely did not declare a capability for this message."""
         capabilities = self.client_capabilities
-        return None if capabilities is None else declares(capabilities, path)
+        return capabilities is not None and not declares(capabilities, path)
 
 
 @dataclass(slots=True, eq=False)

@@ -83,9 +83,8 @@ def task_times(message: Message) -> Verdict:
 def task_is_declared(message: Message) -> Verdict:
     """A request becomes a task only if its receiver declared that."""
     path = f"tasks.requests.{message.method.replace('/', '.')}"
-    if "task" not in message.body or message.receiver.declares(path) is not False:
-        return None
-    return f"{message.method} has task, but its receiver did not declare {path}"
+    is_wrong = "task" in message.body and message.receiver.lacks(path)
+    return f"{message.method} has task, but its receiver did not declare {path}" if is_wrong else None
 
 
 def _called_tool(message: Message) -> Tool | None:
