@@ -17,6 +17,7 @@ from ..basic.authorization.addresses import RESOURCE_METADATA_PATH
 from ..basic.authorization.challenges import NO_CHALLENGE, Challenge, token_challenge
 from ..jsonrpc.messages import Object
 from ..revisions import R2025_03_26, R2025_06_18, R2025_11_25
+from .masking import HIDDEN
 from .rules import ADVICE, MUST, SHOULD, Fault, Verdict, legacy_rule, modern_rule, rule
 from .state import LOOPBACK, Exchange, an_object, quoted, url_parts
 
@@ -135,7 +136,7 @@ def resource_metadata(exchange: Exchange) -> Verdict:
     if document is None:
         return None
     servers = document.get("authorization_servers")
-    if servers != "***" and (not isinstance(servers, list) or not servers):
+    if servers != HIDDEN and (not isinstance(servers, list) or not servers):
         return f"the authorization_servers of the metadata are {quoted(servers)}"
     return None if isinstance(document.get("resource"), str) else "the metadata have no resource"
 
@@ -157,7 +158,7 @@ def secure_endpoints(exchange: Exchange) -> Verdict:
 def issuer(exchange: Exchange) -> Verdict:
     """Authorization server metadata names the issuer at whose well-known URL it is served."""
     document = _document(exchange, *_SERVER_METADATA)
-    if document is None or document.get("issuer") == "***":
+    if document is None or document.get("issuer") == HIDDEN:
         return None
     path = url_parts(exchange.target).path
     for each in _SERVER_METADATA:
@@ -198,7 +199,7 @@ def pkce(exchange: Exchange) -> Verdict:
     if query and "code_challenge" not in query:
         return "the authorization request has no code_challenge"
     method = query.get("code_challenge_method", ["plain"])[0]  # the default is that of RFC 7636
-    return f"the code_challenge_method is {quoted(method)}" if query and method not in ("S256", "***") else None
+    return f"the code_challenge_method is {quoted(method)}" if query and method not in ("S256", HIDDEN) else None
 
 
 @rule(MUST, f"{_INDEX}#resource-parameter-implementation-2", "exchange", since=R2025_06_18)
@@ -211,7 +212,7 @@ def resource_parameter(exchange: Exchange) -> Verdict:
     if "resource" not in fields:
         return f"the request to {url_parts(exchange.target).path} has no resource"
     resource = fields["resource"][0]
-    is_valid = ("#" not in resource and "://" in resource) or resource == "***"
+    is_valid = ("#" not in resource and "://" in resource) or resource == HIDDEN
     return None if is_valid else f"the resource is {quoted(resource)}"
 
 
@@ -255,7 +256,7 @@ def refresh_grant(exchange: Exchange) -> Verdict:
     if client is None:
         return None
     grants = client.get("grant_types")
-    is_given = isinstance(grants, list) and ("refresh_token" in grants or "***" in grants)
+    is_given = isinstance(grants, list) and ("refresh_token" in grants or HIDDEN in grants)
     return None if is_given else "the grant_types lack refresh_token"
 
 

@@ -7,7 +7,7 @@ Threats:
     recording-secrets: passwords and tokens in a conversation; a reader of its recording; finds one in a message, a
         header, a query, a form, an argument of the command, or bytes that are not JSON; `mask` replaces it.
 
-Used by: recorder/, and programs that write a recording. Below: recording.py, transports/trace.py
+Used by: recorder/, programs that write a recording, and the rules. Below: recording.py, transports/trace.py
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def new_call(message: Message) -> Call:
     return Call(
         event=message.event, id=message.id, method=message.method, params=message.body, sender=message.side,
         revision=message.revision, capabilities=capabilities if isinstance(capabilities, dict) else None,
-        exchange=message.exchange, token=progress_token(message.meta), size=message.size,
+        exchange=message.exchange, token=progress_token(message.meta), masked=message.masked, size=message.size,
     )  # fmt: skip
 
 

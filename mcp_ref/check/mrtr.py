@@ -12,6 +12,7 @@ from ..basic.mrtr import INPUT_METHODS, INPUT_REQUESTS, request_digest
 from ..codec import ShapeError
 from ..jsonrpc.messages import Object
 from ..revisions import load_type
+from .masking import HIDDEN
 from .rules import MUST, Fault, Verdict, modern_rule
 from .shapes import decode
 from .state import Call, Message, an_object, quoted
@@ -53,11 +54,9 @@ def input_requests(message: Message) -> Verdict:
 
 
 def input_requests_of(message: Message) -> list[tuple[str, Object]]:
-    """Return the keys and the requests for input in a result."""
-    if not asks_for_input(message):
-        return []
-    requests = an_object(message.body.get("inputRequests"))
-    return [(key, an_object(value)) for key, value in requests.items()]
+    """Return the keys and the requests for input in a result, without the requests that are hidden."""
+    requests = an_object(message.body.get("inputRequests")) if asks_for_input(message) else {}
+    return [(key, an_object(value)) for key, value in requests.items() if value != HIDDEN]
 
 
 @modern_rule(MUST, f"{_PAGE}#server-requirements-basic-workflow-11", "result", by="server")

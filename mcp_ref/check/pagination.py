@@ -10,6 +10,7 @@ from typing import Final
 
 from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND
 from ..revisions import R2024_11_05
+from .masking import HIDDEN
 from .rules import MUST, SHOULD, Verdict, legacy_rule, rule
 from .state import LISTS, Message, quoted
 
@@ -45,6 +46,6 @@ def invalid_cursor_is_refused(message: Message) -> Verdict:
 def cursor_moves(message: Message) -> Verdict:
     """The cursor of a page leads to the next page."""
     cursor = message.request.params.get("cursor")
-    if not isinstance(cursor, str) or message.body.get("nextCursor") != cursor:
+    if not isinstance(cursor, str) or message.body.get("nextCursor") != cursor or HIDDEN in cursor:
         return None
     return f"the nextCursor of {message.method} is the cursor of the request, {quoted(cursor)}"

@@ -53,7 +53,6 @@ MAX_CONTENT: Final = 1024 * 1024
 """Maximum size of a content that is kept as a whole, in bytes."""
 KEPT_START: Final = 4096
 """Size of the start that is kept of a larger content, in bytes."""
-
 Side = Literal["client", "server"]
 Ending = Literal["complete", "client", "server"]
 Transport = Literal["stdio", "http", "messages"]

@@ -22,6 +22,7 @@ from ..codec import ShapeError, codec_for, members_of
 from ..features.tools import Tool
 from ..jsonrpc.messages import JSON, is_request_id
 from ..revisions import PYTHON_ONLY, R2025_11_25, R2026_07_28, Availability, Revision, load_type
+from .masking import HIDDEN
 from .rules import ADVICE, MUST, SHAPE, Fault, Verdict, modern_rule, rule
 from .state import Message, an_object, objects, quoted
 
@@ -40,7 +41,7 @@ def _body_fault(message: Message, path: str, part: str) -> Verdict:
     try:
         message.value = decode(message, cls, message.body)
     except ShapeError as error:
-        if message.masked and error.got == "***":
+        if message.masked and error.got == HIDDEN:
             return None
         assert message.revision is not None
         steps = re.split(r"[.\[\]]+", error.path)
@@ -123,7 +124,8 @@ def capability_members(message: Message) -> Verdict:
                 return Fault(text, key=f"{feature}.{path}")
     for path in ("experimental", "extensions"):
         for name, value in an_object(declared.get(path)).items():
-            if type(value) is not dict and (path == "experimental" or revision.era == "modern"):
+            is_judged = value != HIDDEN and (path == "experimental" or revision.era == "modern")
+            if is_judged and type(value) is not dict:
                 return Fault(f"the settings of {quoted(name)} in {path} are {quoted(value)}", key=name[:80])
     return None
 

@@ -104,6 +104,7 @@ class Call:
     """The keys of the input requests in the result."""
     is_known: bool = True
     """False if the params are unknown: the recording has only the start of the message, or they were forgotten."""
+    masked: bool = False
     size: int = 0
     """Size of the message or its batch, in bytes."""
 

@@ -13,6 +13,7 @@ from ..basic.headers import check_headers, check_parameters, mirrored_fields, pa
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Request
 from ..revisions import R2025_03_26, R2025_06_18, R2025_11_25, REVISIONS, find_revision
+from .masking import HIDDEN
 from .meta import missing_meta
 from .rules import ADVICE, MUST, SHOULD, Fault, Verdict, legacy_rule, modern_rule, rule
 from .state import SESSION_HEADER, VERSION_HEADER, Call, Exchange, StreamEvent, quoted
@@ -101,7 +102,7 @@ def _header_fault(exchange: Exchange) -> str | None:
         return None
     if missing_meta(message.body) is not None:
         return None  # required_meta reports it
-    if exchange.masked and b"***" in exchange.body:
+    if exchange.masked and HIDDEN.encode() in exchange.body:
         return None  # a header may have the hidden value in Base64, which masking cannot find
     tool = exchange.dialogue.tools.find(message.body.get("name")) if message.method == "tools/call" else None
     try:

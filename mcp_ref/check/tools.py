@@ -17,6 +17,7 @@ from ..features.tools import CallToolResult, is_object_schema
 from ..jsonrpc.messages import JSON, METHOD_NOT_FOUND, Object
 from ..lib.jsonschema import IllegalSchemaError, SchemaError, Validator, compile_schema
 from ..revisions import R2025_06_18, R2025_11_25
+from .masking import HIDDEN
 from .rules import ADVICE, MUST, SHOULD, Fault, Verdict, modern_rule, rule
 from .state import Message, Tool, objects, quoted
 
@@ -29,7 +30,7 @@ def _compile(text: str) -> Validator | str | None:
     try:
         return compile_schema(json.loads(text))
     except IllegalSchemaError as error:
-        return None if '"***"' in text else str(error)  # `***` can stand for a legal value, such as a list of secrets
+        return None if HIDDEN in text else str(error)  # it can stand for a legal value, such as a list of secrets
     except SchemaError:
         return None
 
@@ -156,7 +157,7 @@ def structured_content_as_text(message: Message) -> Verdict:
 def arguments_fit(message: Message) -> Verdict:
     """A server refuses arguments that do not fit the inputSchema."""
     tool = tool_of(message)
-    if tool is None or message.body.get("isError"):
+    if tool is None or message.body.get("isError") or message.request.masked:
         return None
     fault = _instance_fault(tool, "inputSchema", message.request.params.get("arguments", {}))
     if not fault:

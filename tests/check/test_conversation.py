@@ -26,9 +26,10 @@ from mcp_ref.check.recording import (
     content,
     format_event,
 )
-from tests.check.cases import BEGIN, CASES, EMPTY, LIST, PING, PONG, TEXT, TOOL, WEB_CASES, called, got, listed
+from tests.check.cases import BEGIN, CASES, EMPTY, LIST, PING, PONG, TEXT, TOOL, WEB_CASES, called, got, listed, needs
 from tests.check.talk import (
     HTTP,
+    MODERN,
     STARTED,
     Messages,
     Web,
@@ -323,6 +324,28 @@ def test_conversation_without_faults_has_none_when_its_secrets_are_masked() -> N
         if found := broken([mask(event) for event in clean], head):
             faults[name] = found
     assert faults == {}
+
+
+SECRET_EXTENSION: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/oauth-client-credentials": {}}}
+SECRET_INPUT = {"token": {"method": "roots/list"}}
+SECRET_SCHEMA = {"type": "object", "properties": {"token": {"type": "string", "minLength": 20}}}
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [*handshake(), *listed(nextCursor="token=a"), c(2, "tools/list", {"cursor": "token=a"}),
+         s(2, result={"tools": [], "nextCursor": "token=b"})],
+        [m(1, "server/discover", capabilities=SECRET_EXTENSION), page(1, supportedVersions=[MODERN], capabilities={})],
+        [m(1, "tools/call", {"name": "t"}), needs(SECRET_INPUT)],
+        [*handshake(), *called({"content": TEXT}, {**TOOL, "inputSchema": SECRET_SCHEMA},
+                               arguments={"token": "a token of 20 or more"})],
+    ],
+    ids=["cursors", "extension", "input", "arguments"],
+)  # fmt: skip
+def test_masked_values_break_no_rule_that_they_did_not_break_before(messages: Messages) -> None:
+    events = frames(messages)
+    assert broken([mask(event) for event in events], advice=True) == broken(events, advice=True)
 
 
 def with_secret_ids(event: Event) -> Event:
