@@ -185,9 +185,8 @@ def iss_parameter(exchange: Exchange) -> Verdict:
 def pkce_in_metadata(exchange: Exchange) -> Verdict:
     """OpenID metadata names the methods of PKCE."""
     document = _document(exchange, _OPENID_METADATA)
-    if document is None or "code_challenge_methods_supported" in document:
-        return None
-    return "the metadata have no code_challenge_methods_supported"
+    is_missing = document is not None and "code_challenge_methods_supported" not in document
+    return "the metadata have no code_challenge_methods_supported" if is_missing else None
 
 
 @rule(MUST, f"{_SECURITY}#authorization-code-protection-1", "exchange", since=R2025_03_26)
@@ -244,9 +243,8 @@ def _registration(exchange: Exchange) -> Object | None:
 def application_type(exchange: Exchange) -> Verdict:
     """A client that registers names its application_type."""
     client = _registration(exchange)
-    if client is None or client.get("application_type") in ("native", "web"):
-        return None
-    return "the registration has no application_type"
+    is_missing = client is not None and client.get("application_type") not in ("native", "web")
+    return "the registration has no application_type" if is_missing else None
 
 
 @modern_rule(SHOULD, f"{_INDEX}#refresh-tokens-2", "exchange")

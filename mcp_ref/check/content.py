@@ -56,7 +56,8 @@ def embedded_resource(message: Message) -> Verdict:
         resource = an_object(block.get("resource"))
         if message.method == "prompts/get" and "mimeType" not in resource:
             return f"the embedded resource {quoted(resource.get('uri'))} has no mimeType"
-        if (fault := _uri_fault(resource)) is not None:
+        fault = _uri_fault(resource)
+        if fault is not None:
             return fault
     return None
 

@@ -115,20 +115,20 @@ def _begin(message: Message, call: Call) -> None:
 
 
 def _finish(message: Message) -> None:
-    dialogue, body, party, call = message.dialogue, message.body, message.receiver, message.call
+    dialogue, body, requester, call = message.dialogue, message.body, message.receiver, message.call
     if call is not None:
         call.is_answered = True
-        if party.calls.get(call.id) is call:
-            del party.calls[call.id]
+        if requester.calls.get(call.id) is call:
+            del requester.calls[call.id]
         if not dialogue.is_shared:
-            party.finished[call.id] = call
-            if call.token is not None and party.tokens.get(call.token) is call:
-                party.finished_tokens[call.token] = party.tokens.pop(call.token)
-        party.latest_answered = max(party.latest_answered, (call.event, message.event))
+            requester.finished[call.id] = call
+            if call.token is not None and requester.tokens.get(call.token) is call:
+                requester.finished_tokens[call.token] = requester.tokens.pop(call.token)
+        requester.latest_answered = max(requester.latest_answered, (call.event, message.event))
         if message.kind == "result" and ("resultType" in body or "supportedVersions" in body):
             dialogue.served_modern_event = message.event
-    elif message.id is not None and message.id in party.calls:  # one of several requests with this id
-        party.calls[message.id].copies -= 1
+    elif message.id is not None and message.id in requester.calls:  # one of several requests with this id
+        requester.calls[message.id].copies -= 1
     if message.method == "server/discover" and message.code == METHOD_NOT_FOUND:
         dialogue.discover_refused_event = message.event
     if message.code == URL_ELICITATION_REQUIRED:
@@ -230,7 +230,7 @@ def _remember_page(message: Message, call: Call) -> None:
         return
     if call.is_known and call.params.get("cursor") is None:
         dialogue.tools.clear()
-        dialogue.tools.forgot = False
+        dialogue.tools.forgot = False  # the first page begins a list of which nothing is forgotten
     for tool in objects(message.body.get("tools")):
         name = tool.get("name")
         if isinstance(name, str):

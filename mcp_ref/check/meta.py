@@ -112,8 +112,7 @@ _OFFICIAL_DRAFTS = "io.modelcontextprotocol/auth/"
 def extension_names(message: Message) -> Verdict:
     """The name of an extension has a prefix, as in com.example/name."""
     for name in an_object(message.declared.get("extensions")):
-        if name.startswith(_OFFICIAL_DRAFTS):
-            continue
-        if "/" not in name or not _is_key(name):
+        is_valid = name.startswith(_OFFICIAL_DRAFTS) or ("/" in name and _is_key(name))
+        if not is_valid:
             return Fault(f"the extension {quoted(name)} is not named like com.example/name", key=name[:80])
     return None

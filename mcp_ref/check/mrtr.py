@@ -34,9 +34,8 @@ def input_of_method(message: Message) -> Verdict:
 @modern_rule(MUST, f"{_PAGE}#server-requirements-basic-workflow-10", "result", by="server")
 def input_or_state(message: Message) -> Verdict:
     """An input_required result has inputRequests or requestState."""
-    if not asks_for_input(message) or "inputRequests" in message.body or "requestState" in message.body:
-        return None
-    return f"the {message.label} has neither inputRequests nor requestState"
+    is_wrong = asks_for_input(message) and message.body.keys().isdisjoint(("inputRequests", "requestState"))
+    return f"the {message.label} has neither inputRequests nor requestState" if is_wrong else None
 
 
 @modern_rule(MUST, f"{_PAGE}#server-requirements-basic-workflow-2", "result", by="server")

@@ -43,7 +43,7 @@ def after_response(message: Message) -> Verdict:
             return None
         return Fault(f"progress comes after the task was {task.status}", (task.event,))
     if not message.dialogue.is_ordered and (exchange is None or call.exchange is not exchange):
-        return None
+        return None  # the server may have sent it before the response, on another stream
     text = f"progress {quoted(message.body.get('progress'))} comes after the response to {call.method}"
     return Fault(text, (call.event,))
 

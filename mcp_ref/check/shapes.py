@@ -88,7 +88,6 @@ def meta_fits(message: Message) -> Verdict:
 _WITH_MODES: Final = Availability(since=R2025_11_25)
 _WITH_TASKS: Final = Availability(since=R2025_11_25, until=R2026_07_28)
 _LIST_CHANGED: Final[dict[str, tuple[type, Availability]]] = {"listChanged": (bool, Availability())}
-_TASK_REQUESTS: Final = ("tools.call", "sampling.createMessage", "elicitation.create")
 _MEMBERS: Final[dict[str, dict[str, tuple[type, Availability]]]] = {
     "tools": _LIST_CHANGED,
     "prompts": _LIST_CHANGED,
@@ -96,7 +95,10 @@ _MEMBERS: Final[dict[str, dict[str, tuple[type, Availability]]]] = {
     "roots": {"listChanged": (bool, Availability(until=R2026_07_28))},
     "sampling": {"context": (dict, _WITH_MODES), "tools": (dict, _WITH_MODES)},
     "elicitation": {"form": (dict, _WITH_MODES), "url": (dict, _WITH_MODES)},
-    "tasks": dict.fromkeys(("list", "cancel", *(f"requests.{kind}" for kind in _TASK_REQUESTS)), (dict, _WITH_TASKS)),
+    "tasks": dict.fromkeys(
+        ("list", "cancel", "requests.tools.call", "requests.sampling.createMessage", "requests.elicitation.create"),
+        (dict, _WITH_TASKS),
+    ),
 }
 """Capability -> the paths of its members, with their types and the revisions that define them."""
 

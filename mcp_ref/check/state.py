@@ -90,7 +90,6 @@ class Call:
     progress: float | None = None
     """The latest `progress` that was reported."""
     cancelled_event: int | None = None
-    """The event that cancelled the request."""
     is_answered: bool = False
     acknowledged: Object | None = None
     """The filter that the server acknowledged (subscriptions/listen)."""
@@ -220,7 +219,6 @@ class Dialogue:
     discover_refused_event: int | None = None
     """The event in which the server said that it does not have `server/discover`."""
     first_event: int | None = None
-    """The first event of the dialogue."""
     session_id: str | None = None
     is_leaving: bool = False
     """True once the client has sent a DELETE of the session, whose streams then end."""

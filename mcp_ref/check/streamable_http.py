@@ -27,7 +27,7 @@ _RETRY_FRACTION: Final = 0.9
 """Share of the time in `retry` that a client must wait. It is less than 1, because clocks are not exact."""
 _CAUSE_LENGTH: Final = 40
 """Length of the beginning of a text that names the header and the cause, in characters."""
-STATUS_OF: Final = {-32601: 404, -32020: 400, -32021: 400, -32022: 400}
+_STATUS_OF: Final = {-32601: 404, -32020: 400, -32021: 400, -32022: 400}
 """Error code -> the HTTP status of its response in the modern era."""
 
 
@@ -254,8 +254,8 @@ def status_of_error(exchange: Exchange) -> Verdict:
         return None
     if code == INVALID_PARAMS and missing_meta(request.body) is not None:
         wanted = 400
-    elif code in STATUS_OF:
-        wanted = STATUS_OF[code]
+    elif code in _STATUS_OF:
+        wanted = _STATUS_OF[code]
     else:
         return None
     text = f"the error {code} has the status {exchange.status}, not {wanted}"
@@ -283,9 +283,8 @@ def _unanswered(exchange: Exchange) -> list[Call]:
 @legacy_rule(SHOULD, f"{_LEGACY}#sending-messages-to-the-server-11", "end", needs="mcp", since=R2025_11_25)
 def retry_before_close(exchange: Exchange) -> Verdict:
     """Before a server closes a stream, it sends retry."""
-    if exchange.last_event_id is None or exchange.retry is not None or not _unanswered(exchange):
-        return None
-    return "the server closes the stream of an unfinished request without retry"
+    is_missing = exchange.last_event_id is not None and exchange.retry is None and _unanswered(exchange)
+    return "the server closes the stream of an unfinished request without retry" if is_missing else None
 
 
 @legacy_rule(MUST, f"{_LEGACY}#sending-messages-to-the-server-12", "exchange", methods="GET", since=R2025_11_25)
