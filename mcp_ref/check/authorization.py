@@ -117,7 +117,7 @@ def scope_of_401(exchange: Exchange) -> Verdict:
     """The challenge of a 401 names the scopes of the resource."""
     challenge = _challenge(exchange)
     is_missing = exchange.status == 401 and challenge is not NO_CHALLENGE and not challenge.scopes
-    return "the challenge has no scope" if is_missing else None
+    return "the challenge of the response 401 has no scope" if is_missing else None
 
 
 @modern_rule(SHOULD, f"{_INDEX}#refresh-tokens-4", "head end")
@@ -209,10 +209,10 @@ def resource_parameter(exchange: Exchange) -> Verdict:
     if not fields:
         return None
     if "resource" not in fields:
-        return f"the request to {url_parts(exchange.target).path} has no resource"
+        return f"the request to {url_parts(exchange.target).path} has no parameter resource"
     resource = fields["resource"][0]
     is_valid = ("#" not in resource and "://" in resource) or resource == HIDDEN
-    return None if is_valid else f"the resource is {quoted(resource)}"
+    return None if is_valid else f"the parameter resource is {quoted(resource)}, not a URI without a fragment"
 
 
 @rule(SHOULD, f"{_SECURITY}#open-redirection-3", "exchange", since=R2025_06_18)

@@ -252,14 +252,11 @@ def status_of_error(exchange: Exchange) -> Verdict:
     code, request = exchange.response_messages[0].code, exchange.requests[0]
     if code is None or request.method == "initialize":
         return None
-    if code == INVALID_PARAMS and missing_meta(request.body) is not None:
-        wanted = 400
-    elif code in _STATUS_OF:
-        wanted = _STATUS_OF[code]
-    else:
+    lacks_meta = code == INVALID_PARAMS and missing_meta(request.body) is not None
+    wanted = 400 if lacks_meta else _STATUS_OF.get(code)
+    if wanted is None or exchange.status == wanted:
         return None
-    text = f"the error {code} has the status {exchange.status}, not {wanted}"
-    return None if exchange.status == wanted else Fault(text, key=str(code))
+    return Fault(f"the error {code} has the status {exchange.status}, not {wanted}", key=str(code))
 
 
 @rule(SHOULD, f"{_LEGACY}#sending-messages-to-the-server-13", "end", needs="mcp", since=R2025_03_26)

@@ -64,7 +64,9 @@ def only_requested(message: Message) -> Verdict:
         return None
     member = _FILTERS[message.method]
     if member != "resourceSubscriptions":
-        return None if wanted.get(member) else Fault(f"{message.method} comes without {member}", (call.event,))
+        return (
+            None if wanted.get(member) else Fault(f"{message.method} comes without the filter {member}", (call.event,))
+        )
     return _unwanted_update(message, wanted.get(member), call.event)
 
 

@@ -84,7 +84,7 @@ def task_is_declared(message: Message) -> Verdict:
     """A request becomes a task only if its receiver declared that."""
     path = f"tasks.requests.{message.method.replace('/', '.')}"
     is_wrong = "task" in message.body and message.receiver.lacks(path)
-    return f"{message.method} has task, but its receiver did not declare {path}" if is_wrong else None
+    return f"{message.method} has the param task, but its receiver did not declare {path}" if is_wrong else None
 
 
 def _called_tool(message: Message) -> Tool | None:
@@ -107,7 +107,7 @@ def tool_allows_task(message: Message) -> Verdict:
     tool = _called_tool(message)
     if tool is None or not _excludes(tool, message.body):
         return None
-    how = "as a task" if "task" in message.body else "without task"
+    how = "as a task" if "task" in message.body else "not as a task"
     return Fault(f"the tool is called {how}, but its taskSupport is {_support(tool)}", (tool.event,))
 
 

@@ -28,8 +28,7 @@ def supported_is_listed(message: Message) -> Verdict:
     """The error -32022 lists the revisions that the server supports."""
     if message.code != UNSUPPORTED_PROTOCOL_VERSION:
         return None
-    data = an_object(message.body.get("data"))
-    supported = data.get("supported")
+    supported = an_object(message.body.get("data")).get("supported")
     if not isinstance(supported, list) or not all(isinstance(name, str) for name in supported):
         return f"the data of the error -32022 is {quoted(message.body.get('data'))}"
     meta = message.call.params.get("_meta") if message.call is not None else None
