@@ -211,8 +211,9 @@ def resource_parameter(exchange: Exchange) -> Verdict:
     if "resource" not in fields:
         return f"the request to {url_parts(exchange.target).path} has no parameter resource"
     resource = fields["resource"][0]
-    is_valid = ("#" not in resource and "://" in resource) or resource == HIDDEN
-    return None if is_valid else f"the parameter resource is {quoted(resource)}, not a URI without a fragment"
+    if ("#" not in resource and "://" in resource) or resource == HIDDEN:
+        return None
+    return f"the parameter resource is {quoted(resource)}, not an absolute URI without a fragment"
 
 
 @rule(SHOULD, f"{_SECURITY}#open-redirection-3", "exchange", since=R2025_06_18)

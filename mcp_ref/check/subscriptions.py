@@ -63,11 +63,10 @@ def only_requested(message: Message) -> Verdict:
                 return Fault(f"the server acknowledges {name[:80]}, which the client did not ask for", (call.event,))
         return None
     member = _FILTERS[message.method]
-    if member != "resourceSubscriptions":
-        return (
-            None if wanted.get(member) else Fault(f"{message.method} comes without the filter {member}", (call.event,))
-        )
-    return _unwanted_update(message, wanted.get(member), call.event)
+    if member == "resourceSubscriptions":
+        return _unwanted_update(message, wanted.get(member), call.event)
+    text = f"{message.method} comes, but the client did not ask for {member}"
+    return None if wanted.get(member) else Fault(text, (call.event,))
 
 
 def _unwanted_update(message: Message, uris: object, event: int) -> Verdict:
