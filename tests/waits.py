@@ -426,9 +426,9 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It is a file of this program.",
     ("recorder/drive.py", "_expect_refusal", "request"):
         "It has the time limit `DriveOptions.timeout`.",
-    ("recorder/drive.py", "_status", "asyncio.open_connection(origin.host, origin.port)"):
+    ("recorder/drive.py", "_post", "asyncio.open_connection(origin.host, origin.port)"):
         "It has the time limit `DriveOptions.timeout`.",
-    ("recorder/drive.py", "_status", "reader.readline()"):
+    ("recorder/drive.py", "_post", "reader.readline()"):
         "It has the time limit `DriveOptions.timeout`.",
     ("recorder/drive.py", "_try", "request"):
         "It has the time limit `DriveOptions.timeout`.",

@@ -94,10 +94,10 @@ def converted(wire: Object, cls: type, source: Revision, target: Revision, losse
 @functools.cache
 def lost_fields(cls: type, source: Revision, target: Revision) -> dict[str, str]:
     """Return the fields that the source has and the target lacks, with their fates, also in nested dataclasses."""
-    return _lost_fields(cls, source, target, set())
+    return _fields_lost_in(cls, source, target, set())
 
 
-def _lost_fields(cls: type, source: Revision, target: Revision, seen: set[type]) -> dict[str, str]:
+def _fields_lost_in(cls: type, source: Revision, target: Revision, seen: set[type]) -> dict[str, str]:
     availability: Availability = getattr(cls, "availability", Availability())
     if cls in seen or not availability.covers(source):
         return {}
@@ -113,7 +113,7 @@ def _lost_fields(cls: type, source: Revision, target: Revision, seen: set[type])
             lost[f"{cls.__name__}.{member.name}"] = f"{source} -> {target}: {fate}"
             continue
         for nested in _dataclasses_in(member.hint):
-            lost |= _lost_fields(nested, source, target, seen)
+            lost |= _fields_lost_in(nested, source, target, seen)
     return lost
 
 

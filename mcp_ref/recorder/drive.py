@@ -349,7 +349,7 @@ async def _send_wrong_headers(visit: Visit, url: str, is_local: bool, has_header
         """Return the status of a request with changed headers. None leaves a header out."""
         headers = {name: value for name, value in {**usual, **changed}.items() if value is not None}
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-        return await _status(url, headers, body, options.timeout)
+        return await _post(url, headers, body, options.timeout)
 
     if await status({}) not in _SUCCESS:
         return  # the server needs a token, for example, or speaks HTTP+SSE
@@ -375,7 +375,7 @@ def _note_status(visit: Visit, what: str, status: int, accepted: list[str]) -> N
         visit.notes.append(f"{what}: status {status}")
 
 
-async def _status(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> int:
+async def _post(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> int:
     """Send a POST. Return the status, or 0 without a response. `HttpClient` is of no use: it sends its own Host."""
     parts, origin = parse_url(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")

@@ -30,12 +30,10 @@ from typing import Final, NoReturn
 from ..check.recording import Head, Side
 from ..lib.text import show_text
 from ..transports.recorded import now, open_recording
-from ..transports.system import SYSTEM
+from ..transports.system import PIECE, SYSTEM
 from .streams import LineStream, Stream
 from .tape import Tape, TapeOptions
 
-PIECE: Final = 64 * 1024
-"""Maximum size of one read, in bytes: as much as a pipe of Linux holds."""
 EXIT_CANNOT_START: Final = 127
 """Exit code if the server's program cannot be started. A shell uses the same code."""
 
@@ -150,7 +148,7 @@ def _forward(flow: _Flow, tape: Tape) -> None:
     poll.register(flow.sink, 0)  # reports only that nobody reads any more
     with contextlib.suppress(OSError):
         while not any(number == flow.sink for number, _ in poll.poll()):
-            data = os.read(flow.source, PIECE)
+            data = os.read(flow.source, PIECE)  # as much as a pipe of Linux holds
             if not data:
                 break
             # before the write, or else the response to these bytes could be recorded before them

@@ -31,7 +31,7 @@ from .streams import Stream
 
 QUEUE_BYTES: Final = 32 * 1024 * 1024
 """Maximum size of the bytes that wait to be written, in bytes."""
-PIECE_BYTES: Final = 256
+OVERHEAD_BYTES: Final = 256
 """Memory that each piece takes besides its bytes, in bytes. It counts too, or else many pieces of one byte each would
 fill the memory while the disk hangs."""
 BATCH_BYTES: Final = 256 * 1024
@@ -98,15 +98,15 @@ class Tape:
         self._thread.start()
 
     def put(self, stream: Stream, side: Side, data: bytes) -> None:
-        """Record bytes that `side` has sent, or with empty bytes the end of its stream. Never waits."""
+        """Record bytes that `side` has sent, or the end of its stream if they are empty, without waiting."""
         at, key = time.monotonic() - self._started, (id(stream), side)
         with self._lock:
-            if data and self._waiting + len(data) + PIECE_BYTES > QUEUE_BYTES:
+            if data and self._waiting + len(data) + OVERHEAD_BYTES > QUEUE_BYTES:
                 lost = self._lost.setdefault(key, [0, 0])
                 lost[0] += data.count(b"\n")
                 lost[1] += len(data)
                 return
-            self._waiting += len(data) + PIECE_BYTES
+            self._waiting += len(data) + OVERHEAD_BYTES
             lines, size = self._lost.pop(key, (0, 0))
         self._queue.put(_Piece(at, stream, side, data, lines, size))
 
@@ -143,7 +143,7 @@ class Tape:
             time.sleep(BATCH_SECONDS)
         while piece is not None:
             with self._lock:
-                self._waiting -= len(piece.data) + PIECE_BYTES
+                self._waiting -= len(piece.data) + OVERHEAD_BYTES
             for event in self._events(piece):
                 lines.append(format_event(event if self._options.with_secrets else mask(event)))
                 size += len(lines[-1])

@@ -173,7 +173,7 @@ async def test_drive_sends_wrong_headers_also_without_a_path_and_with_a_query(
 ) -> None:
     async with scripted() as site:
         url = site.url.removesuffix("/mcp") + target
-        assert await drive._status(url, {"Host": "a"}, b'{"id": 1, "method": "ping"}', 10.0) == 200
+        assert await drive._post(url, {"Host": "a"}, b'{"id": 1, "method": "ping"}', 10.0) == 200
     assert [(request.path, request.query) for _, request in site.asked] == [(path, query)]
 
 

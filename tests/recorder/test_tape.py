@@ -37,7 +37,7 @@ def open_tape(path: Path) -> Tape:
 def test_tape_with_a_full_queue_drops_bytes_and_goes_on_at_the_next_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tape_module, "QUEUE_BYTES", 20 + tape_module.PIECE_BYTES)
+    monkeypatch.setattr(tape_module, "QUEUE_BYTES", 20 + tape_module.OVERHEAD_BYTES)
     path, stream = tmp_path / "a.jsonl", SlowStream()
     tape = open_tape(path)
     for data in (b"first\nstart of", b" a line\nlost\nthe start", b"x" * 21):  # the second and the third do not fit
