@@ -15,7 +15,7 @@ on the stream of its call, but the lease holds there as well, because the server
 
 Callers with different keys share no client, because a shared session would send the messages of one user to others.
 Every key belongs to one principal, and the credentials for the server come from the bridge's own configuration, never
-from the caller. In a handshake, a session's client gives the name of the client in front; others give the bridge's.
+from the caller. In its handshake, the client of a session names the client in front, and other clients name the bridge.
 
 Threats:
     bridge-shared-session: the messages of another user; a client; uses the same ids and tokens; each principal has its

@@ -67,7 +67,7 @@ class Watch:
         while True:
             try:
                 client = await self._server.shared(self._caller)
-                # not `async with`, which would raise a failed unsubscription in place of the cancellation
+                # not `async with`, which would raise the error of an unsubscription in place of the cancellation
                 updates = await client.subscribe(self._uri).__aenter__()
                 pause = 0.0
                 await self._pass_on(client, updates)

@@ -31,7 +31,7 @@ MAX_IN_FLIGHT: Final = 1000
 MAX_UNKNOWN: Final = 100
 """Maximum number of requests that were not recorded and of which `Cassette.unknown` keeps a line."""
 MAX_COMPARED: Final = 1000
-"""Maximum number of recorded requests with which one that was not recorded is compared, to name the nearest one."""
+"""Maximum number of recorded requests that are compared with one that was not recorded, to name the nearest."""
 SHOWN_CHARACTERS: Final = 160
 """Maximum length of a request in a report, in characters."""
 
@@ -119,10 +119,8 @@ def _owner(in_flight: deque[RecordedRequest], sent: Sent) -> RecordedRequest | N
     """Return the request in flight to which a notification or request of the server belongs; None if it names none."""
     token = member(sent.value, "params", "progressToken")
     if token is None:
-        fitting = [each for each in in_flight if each.request.number == sent.number]
-    else:
-        fitting = [each for each in in_flight if each.progress_token == token]
-    return fitting[-1] if fitting else None
+        return next((each for each in reversed(in_flight) if each.request.number == sent.number), None)
+    return next((each for each in reversed(in_flight) if each.progress_token == token), None)
 
 
 def signature(request: Object) -> str:

@@ -162,7 +162,8 @@ def _without_recorder(text: str, program: _Span, arguments: _Span | None, comman
     if arguments is None or not after_dashes:
         raise InstallationError("the recorder's arguments are not where they are expected")
     own, start = after_dashes[0], arguments[0] + 1
-    if text[program[1] : start] == _NEW_ARGUMENTS and text[own.end() : arguments[1]] == "]":  # they were added
+    if text[program[1] : start] == _NEW_ARGUMENTS and text[own.end() : arguments[1]] == "]":
+        # the server had no `args` before
         return _replaced(text, {(program[0], arguments[1]): own[0]})
     end = own.end() + len(", ") if text.startswith(", ", own.end()) else own.end()
     return _replaced(text, {program: own[0], (start, end): ""})
