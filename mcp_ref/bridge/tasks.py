@@ -75,20 +75,31 @@ class FrontTasks(Tasks):
         return list(ids)  # `BridgeTasks.updates` has checked them, as it knows the server's tasks too
 
 
-@dataclass(eq=False)
 class _TaskUpdates(ListenRequest):
-    """A subscription to tasks of the server."""
+    """A subscription to tasks of the server, whose notifications the client in front gets too."""
 
-    pass_on: Callable[[Object], None] = lambda params: None
-    is_acknowledged: bool = False
-    """True if the client in front has got its acknowledgement."""
+    def __init__(self, client: BackClient, ids: list[str], channel: StatelessRequest, context: Context) -> None:
+        super().__init__(client, SubscriptionFilter(task_ids=ids), lambda method, uri: None, self._log_end)
+        self._back_client, self._ids, self._context = client, ids, context
+        self._call = SessionCall(context, client.back.losses)
+        self._is_acknowledged = False  # True if the client in front has got its acknowledgement
+        self._send = channel.send_notification
+        channel.send_notification = self._send_to_client
+
+    def _send_to_client(self, method: str, params: Object) -> None:
+        self._send(method, params)
+        self._is_acknowledged = True  # because the first notification is the acknowledgement
 
     def receive(self, method: str, params: object) -> None:
         if not isinstance(params, RelayedObject):
             super().receive(method, params)
-        elif self.is_acknowledged:
+        elif self._is_acknowledged:
             # [2026-07-28 basic/patterns/subscriptions#acknowledgment] the acknowledgement MUST be the first message
-            self.pass_on(params.members)
+            meta = extended_meta(without_hop_meta(params.members), {SUBSCRIPTION_ID: self._context.request_id})
+            self._call.notify("notifications/tasks", params.members, self._back_client.revision, {"_meta": meta})
+
+    def _log_end(self, error: Exception | None) -> None:
+        log.warning("%s no longer reports changes of %d tasks", self._back_client.back.name, len(self._ids))
 
 
 class BridgeTasks:
@@ -210,7 +221,7 @@ class BridgeTasks:
                     client_ids[str(self._server_id(id, server, caller.principal))] = id
             wanted.task_ids = []
             client = await server.shared(caller)
-            updates = _updates(client, list(client_ids), channel, cast(Context, context))
+            updates = _TaskUpdates(client, list(client_ids), channel, cast(Context, context))
             try:
                 with contextlib.suppress(McpError):
                     accepted = await updates.open(client.timeout)
@@ -218,26 +229,6 @@ class BridgeTasks:
                 yield
             finally:
                 await updates.close()
-
-
-def _updates(client: BackClient, ids: list[str], channel: StatelessRequest, context: Context) -> _TaskUpdates:
-    """Return a subscription to tasks of the server, whose notifications the client in front gets too."""
-    call, send = SessionCall(context, client.back.losses), channel.send_notification
-
-    def pass_on(params: Object) -> None:
-        meta = extended_meta(without_hop_meta(params), {SUBSCRIPTION_ID: context.request_id})
-        call.notify("notifications/tasks", params, client.revision, {"_meta": meta})
-
-    def send_noting(method: str, params: Object) -> None:  # the first notification is the acknowledgement
-        send(method, params)
-        updates.is_acknowledged = True
-
-    def log_end(error: Exception | None) -> None:
-        log.warning("%s no longer reports changes of %d tasks", client.back.name, len(ids))
-
-    updates = _TaskUpdates(client, SubscriptionFilter(task_ids=ids), lambda method, uri: None, log_end, pass_on=pass_on)
-    channel.send_notification = send_noting
-    return updates
 
 
 def _decoded(cls: type[T], params: Object, revision: Revision) -> T:
