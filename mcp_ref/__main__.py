@@ -40,8 +40,8 @@ Name a server by its URL, or by the command that starts it. Write the command af
   {PROGRAM} list -- python3 server.py
   {PROGRAM} call add a=1 b=2 -- npx -y some-server --its-option
 
-FILE is a configuration file of servers, as Claude, Cursor, VS Code, Codex and other hosts have it. In front of the name
-of a tool, resource or prompt, write the name of its server and a dot. A file with one server does not need this name:
+--config FILE uses the servers of a configuration file of Claude, Cursor, VS Code, Codex or another host. Write the name
+of the server and a dot before the name of a tool, resource or prompt, unless the file has only one server:
 
   {PROGRAM} list --config mcp.json
   {PROGRAM} call weather.forecast city=Ghent --config mcp.json
@@ -105,7 +105,7 @@ def build_parsers() -> tuple[Parser, dict[str, Parser]]:
         if needs_server:
             made.epilog = (ACCOUNT_EPILOG if name in ACCOUNT_COMMANDS else EPILOG) + EXIT_CODES
         if needs_server and name not in ("logout", "whoami"):
-            add_connection_options(made, name == "login")
+            add_connection_options(made, name)
         return made
 
     made = command("demo", "", "watch a client and a server use every feature, message by message")
@@ -113,7 +113,7 @@ def build_parsers() -> tuple[Parser, dict[str, Parser]]:
 
     made = command("run", "FILE[:NAME]", "serve a Server object over standard input and output, or over HTTP")
     made.add_argument("target", metavar="FILE[:NAME]", help="a Python file, or a module's dotted name")
-    made.add_argument("--revision", metavar="R", help="speak only this revision")
+    made.add_argument("--revision", metavar="R", help="speak only this revision, such as 2025-11-25")
     made.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
     add_http_options(made)
 
@@ -123,12 +123,17 @@ def build_parsers() -> tuple[Parser, dict[str, Parser]]:
         "--explain", action="store_true", help="print what is kept, converted and lost, and serve nothing"
     )
     made.add_argument("--replay", metavar="TOOL", action="append", default=[],
-                      help="a tool that can run again from its start after a question to the user")  # fmt: skip
-    made.add_argument("--no-hold", action="store_true", help="refuse questions of an old server to a new client")
+                      help="a tool to run again from its start after the user's reply, instead of "
+                           "holding the call")  # fmt: skip
+    made.add_argument("--no-hold", action="store_true",
+                      help="refuse what a legacy server asks the user of a modern client, instead of holding the "
+                           "call for the reply")  # fmt: skip
     made.add_argument("--clients", metavar="N", type=positive_integer, default=4,
-                      help="connections to an old server for the new clients of one user (default: 4)")  # fmt: skip
-    made.add_argument(
-        "--prefix", action="store_true", help="put the server's name before names, as for several servers"
+                      help="connections to a legacy server for one user's modern clients (default: 4)")  # fmt: skip
+    made.add_argument("--prefix", action="store_true",
+                      help="put the server's name before the names of tools, also for one server")  # fmt: skip
+    made.epilog = (
+        f"A legacy server or client speaks a revision up to 2025-11-25, a modern one a later revision.\n\n{made.epilog}"
     )
     add_http_options(made)
 
@@ -139,23 +144,24 @@ def build_parsers() -> tuple[Parser, dict[str, Parser]]:
     )
 
     made = command("call", "TOOL [NAME=VALUE ...]", "call a tool", needs_server=True)
-    made.add_argument("target", metavar="TOOL")
-    made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[])
+    made.add_argument("target", metavar="TOOL", help="the name of a tool, as the command list prints it")
+    made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[],
+                      help="an argument of the tool; NAME:=JSON always reads the value as JSON")  # fmt: skip
     add_save_option(made)
 
-    made = command(
-        "read", "URI", "print the contents of a resource (as exact bytes to a file or pipe)", needs_server=True
-    )
-    made.add_argument("target", metavar="URI")
+    made = command("read", "URI", "print the contents of a resource (to a file or pipe, its exact bytes)",
+                   needs_server=True)  # fmt: skip
+    made.add_argument("target", metavar="URI", help="the URI of a resource, as the command list prints it")
     add_save_option(made)
 
-    made = command("watch", "URI", "print a line for each change of a resource, or below it", needs_server=True)
-    made.add_argument("target", metavar="URI")
+    made = command("watch", "URI", "print the URI of a resource at each change of it, or of one below it",
+                   needs_server=True)  # fmt: skip
+    made.add_argument("target", metavar="URI", help="the URI of a resource, as the command list prints it")
     made.add_argument("--count", metavar="N", type=positive_integer, help="stop after N changes (default: at Ctrl-C)")
 
     made = command("prompt", "NAME [NAME=VALUE ...]", "get a prompt's messages", needs_server=True)
-    made.add_argument("target", metavar="NAME")
-    made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[])
+    made.add_argument("target", metavar="NAME", help="the name of a prompt, as the command list prints it")
+    made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[], help="an argument of the prompt")
 
     made = command("complete", "PROMPT|TEMPLATE ARGUMENT[=VALUE] [NAME=VALUE ...]",
                    "suggest values for an argument of a prompt or resource template", needs_server=True)  # fmt: skip
@@ -180,7 +186,7 @@ def build_parsers() -> tuple[Parser, dict[str, Parser]]:
 
     made = command("revisions", "[REVISION]",
                    "compare the revisions of the protocol, or list the changes of one revision")  # fmt: skip
-    made.add_argument("revision", metavar="REVISION", nargs="?")
+    made.add_argument("revision", metavar="REVISION", nargs="?", help="a revision, such as 2025-11-25")
 
     made = command("toc", "[PAGE[#HEADING]] [REVISION]",
                    "list the pages of the specification with their modules, or the lines that cite a page")  # fmt: skip
@@ -204,7 +210,7 @@ def add_recording_commands(command: Callable[[str, str, str], Parser]) -> None:
     add_address_options(made)
     made.add_argument("--with-secrets", action="store_true", help="write passwords and tokens down, too")
     made.add_argument("--max-mb", metavar="N", type=positive_integer, default=256,
-                      help="the size after which events are only counted (default: 256)")  # fmt: skip
+                      help="the size in MB after which events are only counted (default: 256)")  # fmt: skip
     made.add_argument("--install", metavar=("CONFIG", "SERVER"), nargs=2,
                       help="put the recorder in front of a server in a host's configuration file")  # fmt: skip
     made.add_argument("--uninstall", metavar=("CONFIG", "SERVER"), nargs=2, help="take it away again")
@@ -222,7 +228,7 @@ def add_recording_commands(command: Callable[[str, str, str], Parser]) -> None:
     made.add_argument("--revision", metavar="R", help="speak this revision, whatever the recorded server spoke")
 
     made = command("check", "(FILE | -- COMMAND ... | URL | --as-test FILE | --rules)",
-                   "judge a recording, or a server that is used gently, by the specification")  # fmt: skip
+                   "judge by the specification a recording, or a server, which is used gently")  # fmt: skip
     made.set_defaults(takes_command=True)
     made.epilog = ("An error breaks a MUST of the specification, a warning a SHOULD. Event 1 is line 2 of the file.\n\n"
                    "exit codes: 0 no error; 1 an error; 2 the command line is wrong; 3 no server was "
@@ -232,7 +238,7 @@ def add_recording_commands(command: Callable[[str, str, str], Parser]) -> None:
     made.add_argument("--as-test", action="store_true", help="print a recording as a pytest module")
     made.add_argument("--call", metavar="NAME=JSON", action="append", default=[],
                       help="a tool to call once, with its arguments (default: tools that change nothing)")  # fmt: skip
-    made.add_argument("--advice", action="store_true", help="show advice, too")
+    made.add_argument("--advice", action="store_true", help="show advice too, which no MUST or SHOULD requires")
     made.add_argument("--revision", metavar="R", help="use only this revision")
     made.add_argument("--timeout", metavar="S", type=positive_seconds, help="seconds per request (default: 10)")
     made.add_argument("--header", metavar="'NAME: VALUE'", action="append", default=[],
@@ -309,11 +315,14 @@ def port_number(text: str) -> int:
     return int(text)
 
 
-def add_connection_options(parser: argparse.ArgumentParser, is_login: bool) -> None:
+def add_connection_options(parser: argparse.ArgumentParser, command: str) -> None:
+    is_login, is_bridge = command == "login", command == "bridge"
     group = parser.add_argument_group("the connection")
-    group.add_argument("--revision", metavar="R", help="speak only this revision")
-    group.add_argument("--timeout", metavar="S", type=positive_seconds,
-                       help="seconds per request (default: 60; 600 for a call that can ask you)")  # fmt: skip
+    clients = " with the clients" if is_bridge else ""
+    group.add_argument("--revision", metavar="R", help=f"speak only this revision{clients}, such as 2025-11-25")
+    if not is_bridge:
+        group.add_argument("--timeout", metavar="S", type=positive_seconds,
+                           help="seconds per request (default: 60; 600 for a call that can ask you)")  # fmt: skip
     group.add_argument("--header", metavar="'NAME: VALUE'", action="append", default=[],
                        help="a header for every HTTP request, such as 'Authorization: Bearer ...'")  # fmt: skip
     if is_login:
@@ -326,9 +335,12 @@ def add_connection_options(parser: argparse.ArgumentParser, is_login: bool) -> N
         tokens = group.add_mutually_exclusive_group()
         tokens.add_argument("--token-env", metavar="NAME", help="send the access token in this environment variable")
         tokens.add_argument("--token-file", metavar="PATH", help="send the access token in this file, or - for stdin")
-        group.add_argument("--root", metavar="PATH", action="append", help="a directory to offer to the server as root")
-        group.add_argument("--log", metavar="LEVEL", help="receive log messages of this level and above")
         group.add_argument("--stderr", action="store_true", help="show the server's standard error")
+    if is_bridge:
+        parser.set_defaults(root=None)  # the roots, log messages and timeouts of a bridge are those of its clients
+    elif not is_login:
+        group.add_argument("--root", metavar="PATH", action="append", help="a directory to offer to the server as root")
+        group.add_argument("--log", metavar="LEVEL", help="receive log messages of this level (such as info) and above")
         group.add_argument("--json", action="store_true", help="print JSON, for programs")
     group.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
     if not is_login:

@@ -93,7 +93,7 @@ def make_client(options: argparse.Namespace, authorizer: Authorizer | None = Non
         raise UsageError("--env works only with the command of a server, not with a URL")
     for root in options.root or ():
         if "://" not in root and not os.path.isdir(root):
-            raise UsageError(f"--root {root}: there is no such directory")
+            raise UsageError(f"--root {root} is not a directory")
     with usage_errors():  # an unknown revision, or an invalid root
         return Client(
             server, headers=parse_headers(options.header), authorization=authorizer, revision=options.revision,

@@ -72,6 +72,7 @@ def test_bridge_explains_a_foreign_file_without_a_start_that_nobody_allowed(
         (["bridge", "--config", "x.json", "--", "x"], "the server's command or URL does not work with --config"),
         (["bridge", "--config", "x.json", "--token-env", "TOKEN"], "--token-env does not work with --config"),
         (["bridge", "--clients", "0", "--", "x"], "at least 1"),
+        (["bridge", "--timeout", "5", "--", "x"], "unrecognized arguments: --timeout 5"),
     ],
 )
 def test_bridge_says_the_fault_of_a_wrong_command_line(

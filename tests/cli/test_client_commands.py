@@ -240,7 +240,7 @@ def test_the_servers_standard_error_is_shown_on_request(capsys: Captured) -> Non
         ("call add a", DEMO, 2, "call: "),
         ("call add =1", DEMO, 2, "call: "),
         ("call add a:=x", DEMO, 2, "call: "),
-        ("list --root no-such-folder", DEMO, 2, "list: --root no-such-folder: there is no such directory\n"),
+        ("list --root no-such-folder", DEMO, 2, "list: --root no-such-folder is not a directory\n"),
         ("call count to=1 --log inf", DEMO, 2, "unknown log level 'inf'; did you mean 'info'?"),
     ],
 )
