@@ -239,9 +239,9 @@ READING_ORDER = (
     "__init__.py",
     "demo/__init__.py", "demo/server.py", "demo/screen.py", "demo/host.py", "demo/plain_http.py",
     "demo/connections.py", "demo/legacy.py", "demo/authorization.py", "demo/tour.py",
-    "cli/__init__.py", "cli/values.py", "cli/show.py", "cli/save.py", "cli/person.py", "cli/authorization.py",
-    "cli/client_commands.py", "cli/host_commands.py", "cli/accounts.py", "cli/serve.py", "cli/bridge.py",
-    "cli/recorder.py", "cli/installation.py", "cli/replay.py", "cli/check.py", "cli/drive.py",
+    "cli/__init__.py", "cli/options.py", "cli/values.py", "cli/show.py", "cli/save.py", "cli/person.py",
+    "cli/authorization.py", "cli/client_commands.py", "cli/host_commands.py", "cli/accounts.py", "cli/serve.py",
+    "cli/bridge.py", "cli/recorder.py", "cli/installation.py", "cli/replay.py", "cli/check.py", "cli/drive.py",
     "cli/revisions.py", "cli/citations.py", "cli/toc.py", "cli/limits.py",
     "__main__.py",
 )  # fmt: skip

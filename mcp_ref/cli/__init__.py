@@ -1,8 +1,9 @@
-"""Commands behind `python3 -m mcp_ref`: a module is imported only if its command runs, so that `--help` is fast.
+"""Commands behind `python3 -m mcp_ref`: a command's module is imported only if it runs, so that `--help` is fast.
 
 A command prints its result to standard output, and everything else to standard error, so that other programs can read
 the result. It ends with an exit code that says which side failed.
 
+- `options.py` has the commands with their options, and the text of `--help`.
 - `values.py` parses arguments, `show.py` prints results, `save.py` writes the images of a result to files, and
   `person.py` asks the user at the terminal.
 - `client_commands.py` has the commands that connect to a server: list, call, read, watch, prompt and complete.

@@ -58,11 +58,14 @@ _HTTP_OPTIONS = ("host", "port", "path", "json_responses", "allow_host", "allow_
 
 
 def check_http_options(options: argparse.Namespace) -> None:
-    """Raise UsageError for an option that needs `--http`."""
+    """Raise UsageError for an option that needs `--http`, or for an origin that no browser sends."""
     http_values = {option: getattr(options, option) for option in _HTTP_OPTIONS}
     given = [option for option, value in http_values.items() if value is not None and value is not False]
     if given and not options.http:
         raise UsageError(f"--{given[0].replace('_', '-')} needs --http")
+    for origin in options.allow_origin or ():
+        if origin not in ("*", "null") and re.fullmatch(r"[^:/]+://[^/?#]+", origin) is None:
+            raise UsageError(f"--allow-origin {origin}: write a scheme and a host, such as https://app.example")
 
 
 def serve_http(server: Server, options: argparse.Namespace) -> int:
@@ -75,9 +78,6 @@ def serve_http(server: Server, options: argparse.Namespace) -> int:
     if options.allow_host:
         http_options["allowed_hosts"] = options.allow_host
     if options.allow_origin:
-        for origin in options.allow_origin:  # another text, such as one with a path, would never match
-            if origin not in ("*", "null") and re.fullmatch(r"[^:/]+://[^/?#]+", origin) is None:
-                raise UsageError(f"--allow-origin {origin}: write a scheme and a host, such as https://app.example")
         http_options["allowed_origins"] = options.allow_origin
     if options.trust_proxy:
         http_options["trusted_proxies"] = options.trust_proxy

@@ -389,7 +389,7 @@ def test_help_loads_no_page_of_the_protocol() -> None:
     source = "import sys, mcp_ref.__main__ as m\ntry: m.main(['--help'])\nexcept SystemExit: pass\nprint(*sys.modules)"
     done = subprocess.run(python(source), capture_output=True, text=True, timeout=20, check=True)
     loaded = {name for name in done.stdout.split() if name.startswith("mcp_ref.")}
-    assert loaded == {"mcp_ref.__main__", "mcp_ref.cli", "mcp_ref.version"}
+    assert loaded == {"mcp_ref.__main__", "mcp_ref.cli", "mcp_ref.cli.options", "mcp_ref.version"}
     assert "asyncio" not in done.stdout.split()
 
 

@@ -1,0 +1,350 @@
+"""The commands of the command line with their options, as parsers of `argparse`.
+
+Each command has a parser of its own, so that `COMMAND --help` shows only the options that this command has. The parsers
+do not split the server from the other words; `__main__.py` does that before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from . import did_you_mean
+
+PACKAGE = __package__.rpartition(".")[0]
+
+PROGRAM = f"python3 -m {PACKAGE}"
+
+EPILOG = f"""\
+Name a server by its URL, or by the command that starts it. Write the command after two dashes:
+
+  {PROGRAM} list http://127.0.0.1:8000/mcp
+  {PROGRAM} list -- python3 server.py
+  {PROGRAM} call add a=1 b=2 -- npx -y some-server --its-option
+
+--config FILE uses the servers of a configuration file of Claude, Cursor, VS Code, Codex or another host. Write the name
+of the server and a dot before the name of a tool, resource or prompt, unless the file has only one server:
+
+  {PROGRAM} list --config mcp.json
+  {PROGRAM} call weather.forecast city=Ghent --config mcp.json
+
+Write an argument as NAME=VALUE. VALUE is a string if the tool's input schema requires a string; otherwise it is JSON.
+In NAME:=JSON, the value is always JSON.
+
+In a folder that you do not trust, use python3 -P -m {PACKAGE}: without -P, Python can import files of this folder.
+"""
+
+ACCOUNT_COMMANDS = "login", "logout", "whoami"
+
+URL_OPTIONS = "--issuer", "--client-metadata-url", "--resource", "--jwks", "--allow-origin"
+"""The options whose value is a URL, but not the URL of a server."""
+
+ACCOUNT_EPILOG = f"""\
+URL is the address of an MCP server. After `login`, the other commands use the tokens:
+
+  {PROGRAM} login https://mcp.example/mcp
+  {PROGRAM} list https://mcp.example/mcp
+"""
+
+EXIT_CODES = """
+exit codes: 0 success; 1 the server or the tool returned an error; 2 the command line is wrong; 3 the connection failed
+or was lost, a request timed out, or no user allowed the server; 4 a user must sign in; 130 the user pressed Ctrl-C
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors quote words without hidden characters, because another program can have chosen them."""
+
+    def error(self, message: str) -> NoReturn:
+        escape = importlib.import_module(f"{PACKAGE}.lib.text").escape_hidden  # here, because only errors need it
+        super().error(escape(message) if sys.stderr.isatty() else message)
+
+    def refuse_surplus(self, surplus: list[str]) -> NoReturn:
+        """Report words that the parser did not understand. Suggest similar options for a misspelled one."""
+        misspelled = [word.partition("=")[0] for word in surplus if word.startswith("-")]
+        hint = did_you_mean(misspelled[0], self._option_string_actions) if misspelled else ""
+        self.error(f"unrecognized arguments: {' '.join(surplus)}{hint}")
+
+
+def build_parsers() -> tuple[Parser, dict[str, Parser]]:
+    """Return the parser of the whole command line, and a dict: command name -> parser of that command."""
+    raw = argparse.RawDescriptionHelpFormatter
+    main_parser = Parser(
+        prog=PROGRAM,
+        description="Watch the Model Context Protocol (MCP), run a server, and use any server. Begin with: demo",
+        epilog=EPILOG + EXIT_CODES,
+        formatter_class=raw,
+    )
+    main_parser.add_argument("--version", action="store_true", help="print the version")
+    commands = main_parser.add_subparsers(title="commands", metavar="COMMAND", dest="name")
+
+    def command(name: str, positionals: str, help: str, *, needs_server: bool = False) -> Parser:
+        made = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.", formatter_class=raw)
+        made.set_defaults(needs_server=needs_server, takes_command=False, command=[])
+        several = "(URL | -- COMMAND ... | --config FILE)" if needs_server else ""
+        server = "URL" if name in ACCOUNT_COMMANDS else several
+        made.usage = " ".join(filter(None, (PROGRAM, name, "[options]", positionals, server)))
+        if needs_server:
+            made.epilog = (ACCOUNT_EPILOG if name in ACCOUNT_COMMANDS else EPILOG) + EXIT_CODES
+        if needs_server and name not in ("logout", "whoami"):
+            add_connection_options(made, name)
+        return made
+
+    made = command("demo", "", "watch a client and a server use every feature, message by message")
+    made.add_argument("--http", action="store_true", help="use Streamable HTTP, and show the HTTP heads")
+    add_server_commands(command)
+    add_client_commands(command)
+    add_account_commands(command)
+    add_recording_commands(command)
+    add_commands_about_the_package(command)
+    return main_parser, commands.choices
+
+
+AddCommand = Callable[..., Parser]
+"""The function `command` above: it adds a command by its name, its positional arguments, and its help."""
+
+
+def add_server_commands(command: AddCommand) -> None:
+    made = command("run", "FILE[:NAME]", "serve a Server object over standard input and output, or over HTTP")
+    made.add_argument("target", metavar="FILE[:NAME]", help="a Python file, or a module's dotted name")
+    made.add_argument("--revision", metavar="R", help="speak only this revision, such as 2025-11-25")
+    made.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
+    add_http_options(made)
+
+    made = command("bridge", "", "serve a server of any revision to clients of any revision", needs_server=True)
+    made.add_argument("--back-revision", metavar="R", help="speak only this revision with the server")
+    made.add_argument(
+        "--explain", action="store_true", help="print what is kept, converted and lost, and serve nothing"
+    )
+    made.add_argument("--replay", metavar="TOOL", action="append", default=[],
+                      help="a tool to run again from its start after the user's reply, instead of "
+                           "holding the call")  # fmt: skip
+    made.add_argument("--no-hold", action="store_true",
+                      help="refuse what a legacy server asks the user of a modern client, instead of holding the "
+                           "call for the reply")  # fmt: skip
+    made.add_argument("--clients", metavar="N", type=positive_integer, default=4,
+                      help="connections to a legacy server for one user's modern clients (default: 4)")  # fmt: skip
+    made.add_argument("--prefix", action="store_true",
+                      help="put the server's name before the names of tools, also for one server")  # fmt: skip
+    made.epilog = (
+        f"A legacy server or client speaks a revision up to 2025-11-25, a modern one a later revision.\n\n{made.epilog}"
+    )
+    add_http_options(made)
+
+
+def add_client_commands(command: AddCommand) -> None:
+    made = command("list", "", "list the tools, resources and prompts of a server", needs_server=True)
+    made.set_defaults(target="")
+    made.add_argument(
+        "--find", action="store_true", help="list the configuration files of known hosts, and start nothing"
+    )
+
+    made = command("call", "TOOL [NAME=VALUE ...]", "call a tool", needs_server=True)
+    made.add_argument("target", metavar="TOOL", help="the name of a tool, as the command list prints it")
+    made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[],
+                      help="an argument of the tool; NAME:=JSON always reads the value as JSON")  # fmt: skip
+    add_save_option(made)
+
+    made = command("read", "URI", "print the contents of a resource (to a file or pipe, its exact bytes)",
+                   needs_server=True)  # fmt: skip
+    made.add_argument("target", metavar="URI", help="the URI of a resource, as the command list prints it")
+    add_save_option(made)
+
+    made = command("watch", "URI", "print the URI of a resource at each change of it, or of one below it",
+                   needs_server=True)  # fmt: skip
+    made.add_argument("target", metavar="URI", help="the URI of a resource, as the command list prints it")
+    made.add_argument("--count", metavar="N", type=positive_integer, help="stop after N changes (default: at Ctrl-C)")
+
+    made = command("prompt", "NAME [NAME=VALUE ...]", "get a prompt's messages", needs_server=True)
+    made.add_argument("target", metavar="NAME", help="the name of a prompt, as the command list prints it")
+    made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[], help="an argument of the prompt")
+
+    made = command("complete", "PROMPT|TEMPLATE ARGUMENT[=VALUE] [NAME=VALUE ...]",
+                   "suggest values for an argument of a prompt or resource template", needs_server=True)  # fmt: skip
+    made.add_argument("target", metavar="PROMPT|TEMPLATE", help="a prompt's name, or a template such as users://{id}")
+    made.add_argument("argument", metavar="ARGUMENT[=VALUE]", help="the argument, and the text typed so far")
+    made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[],
+                      help="other arguments that are already known")  # fmt: skip
+
+
+def add_account_commands(command: AddCommand) -> None:
+    made = command("login", "", "sign in with a browser, and keep the tokens for other commands", needs_server=True)
+    made.add_argument("--scope", metavar="S", action="append", default=[], help="a further right, such as notes:write")
+    made.add_argument("--client-id", metavar="ID", help="a client id that the authorization server has given you")
+    made.add_argument("--issuer", metavar="URL", help="the only authorization server to use")
+    made.add_argument("--client-metadata-url", metavar="URL", help="an https URL with the metadata of this client")
+    made.set_defaults(token_env=None, token_file=None)
+    made.add_argument("--client-secret-env", metavar="NAME",
+                      help="sign in as a program: the environment variable with the secret of --client-id")  # fmt: skip
+
+    command("logout", "", "revoke and forget the tokens for a server", needs_server=True)
+    command("whoami", "", "print who issued your tokens, for which scopes, and until when", needs_server=True)
+
+
+def add_commands_about_the_package(command: AddCommand) -> None:
+    revisions = command("revisions", "[REVISION]",
+                        "compare the revisions of the protocol, or list the changes of one revision")  # fmt: skip
+    revisions.add_argument("revision", metavar="REVISION", nargs="?", help="a revision, such as 2025-11-25")
+
+    toc = command("toc", "[PAGE[#HEADING]] [REVISION]",
+                  "list the pages of the specification with their modules, or the lines that cite a page")  # fmt: skip
+    toc.add_argument("words", metavar="PAGE", nargs="*", help="a page such as server/tools, a revision, or both")
+    toc.add_argument("--search", metavar="WORD", help="list the citations and cited sentences that contain this word")
+
+    limits = command("limits", "", "list the limits of the package with their defaults")
+    for made in (revisions, toc, limits):
+        made.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def add_recording_commands(command: AddCommand) -> None:
+    made = command("record", "FILE (-- COMMAND ... | --http URL)",
+                   "write down what a host and a server say to each other, without either noticing it")  # fmt: skip
+    made.set_defaults(takes_command=True)
+    made.epilog = "To judge the conversation: python3 -m mcp_ref check FILE"
+    made.add_argument("file", metavar="FILE", nargs="?",
+                      help="the new recording, such as talk.jsonl; if it exists, talk-2.jsonl, and so on")  # fmt: skip
+    made.add_argument("--http", metavar="URL", help="record in front of this server, as a reverse proxy")
+    add_address_options(made)
+    made.add_argument("--with-secrets", action="store_true", help="write passwords and tokens down, too")
+    made.add_argument("--max-mb", metavar="N", type=positive_integer, default=256,
+                      help="the size in MB after which events are only counted (default: 256)")  # fmt: skip
+    made.add_argument("--install", metavar=("CONFIG", "SERVER"), nargs=2,
+                      help="put the recorder in front of a server in a host's configuration file")  # fmt: skip
+    made.add_argument("--uninstall", metavar=("CONFIG", "SERVER"), nargs=2, help="take it away again")
+    made.add_argument("--yes", action="store_true", help="write the configuration file without asking you")
+
+    made = command("replay", "FILE [--revision R] [--http] | --client FILE (URL | -- COMMAND ...)",
+                   "be the server of a recording, or send its requests to a server and print what differs")  # fmt: skip
+    made.set_defaults(takes_command=True)
+    made.add_argument("file", metavar="FILE", help="a recording")
+    made.add_argument("--client", action="store_true", help="send the recorded requests to a server")
+    made.add_argument("--http", action="store_true", help="serve over Streamable HTTP instead of standard input")
+    add_address_options(made)
+    made.add_argument("--speed", metavar="N", type=positive_seconds, default=0.0,
+                      help="keep the recorded pauses, N times as fast (default: no pauses)")  # fmt: skip
+    made.add_argument("--revision", metavar="R", help="speak this revision, whatever the recorded server spoke")
+
+    made = command("check", "(FILE | -- COMMAND ... | URL | --as-test FILE | --rules)",
+                   "judge by the specification a recording, or a server, which is used gently")  # fmt: skip
+    made.set_defaults(takes_command=True)
+    made.epilog = ("An error breaks a MUST of the specification, a warning a SHOULD. Event 1 is line 2 of the file.\n\n"
+                   "exit codes: 0 no error; 1 an error; 2 the command line is wrong; 3 no server was "
+                   "reached")  # fmt: skip
+    made.add_argument("file", metavar="FILE|URL", nargs="?", help="a recording, or the URL of a server")
+    made.add_argument("--rules", action="store_true", help="list the rules, and the sentences that nobody can observe")
+    made.add_argument("--as-test", action="store_true", help="print a recording as a pytest module")
+    made.add_argument("--call", metavar="NAME=JSON", action="append", default=[],
+                      help="a tool to call once, with its arguments (default: tools that change nothing)")  # fmt: skip
+    made.add_argument("--advice", action="store_true", help="show advice too, which no MUST or SHOULD requires")
+    made.add_argument("--revision", metavar="R", help="use only this revision")
+    made.add_argument("--timeout", metavar="S", type=positive_seconds, help="seconds per request (default: 10)")
+    made.add_argument("--header", metavar="'NAME: VALUE'", action="append", default=[],
+                      help="a header for every HTTP request")  # fmt: skip
+    made.add_argument("--junit", metavar="FILE", help="write the results to this file, for CI servers")
+    made.add_argument("--sarif", metavar="FILE", help="write the findings in a recording to this file, as SARIF 2.1.0")
+    made.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def add_address_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", metavar="H", default="127.0.0.1", help="listen on this address (default: 127.0.0.1)")
+    parser.add_argument(
+        "--port", metavar="P", type=port_number, default=0, help="listen on this port (default: a free port)"
+    )
+
+
+def add_save_option(parser: argparse.ArgumentParser) -> None:
+    text = "write images, audio and blobs to new files in this directory, and print their names"
+    parser.add_argument("--save", metavar="DIR", help=text)
+
+
+def add_http_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("over HTTP")
+    group.add_argument("--http", action="store_true", help="serve Streamable HTTP and HTTP+SSE")
+    group.add_argument("--host", metavar="H", help="the address to listen on (default: 127.0.0.1)")
+    group.add_argument("--port", metavar="P", type=port_number, help="the port; 0 chooses a free port (default: 8000)")
+    group.add_argument("--path", metavar="/P", help="the path of the endpoint (default: /mcp)")
+    group.add_argument("--json-responses", action="store_true", help="respond with JSON only, without streams")
+    group.add_argument("--allow-host", metavar="NAME", action="append",
+                       help="a Host header to accept; * accepts any (default: the names of this machine)")  # fmt: skip
+    group.add_argument("--allow-origin", metavar="URL", action="append",
+                       help="a web origin to accept; * accepts any (default: origins on this machine)")  # fmt: skip
+    group.add_argument(
+        "--trust-proxy",
+        metavar="NETWORK",
+        action="append",
+        help="the address or network of a proxy that names its clients, such as 10.0.0.0/8",
+    )
+    group.add_argument("--health", action="store_true", help="serve /livez, /readyz and /metrics too")
+    group.add_argument("--drain", metavar="SECONDS", type=drain_seconds,
+                       help="time for requests in flight to finish after SIGTERM (default: 10; 0: none)")  # fmt: skip
+    group.add_argument("--issuer", metavar="URL", action="append",
+                       help="require access tokens of this authorization server; needs --resource")  # fmt: skip
+    group.add_argument("--resource", metavar="URL", help="the URL of this server, for which tokens must be issued")
+    group.add_argument("--require-scope", metavar="S", action="append", help="a scope that every request needs")
+    group.add_argument("--jwks", metavar="URL", help="the keys of the tokens (default: in the issuer's metadata)")
+    group.add_argument("--store", metavar="FILE", help="keep sessions and events in this SQLite file across restarts")
+
+
+def positive_seconds(text: str) -> float:
+    """Return a time limit in seconds. Refuse 0, negative numbers and `nan`, because no request could succeed."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got {text!r}")
+    return value
+
+
+def drain_seconds(text: str) -> float:
+    return 0.0 if text == "0" else positive_seconds(text)
+
+
+def positive_integer(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
+def port_number(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, got {text!r}")
+    return int(text)
+
+
+def add_connection_options(parser: argparse.ArgumentParser, command: str) -> None:
+    is_login, is_bridge = command == "login", command == "bridge"
+    group = parser.add_argument_group("the connection")
+    clients = " with the clients" if is_bridge else ""
+    group.add_argument("--revision", metavar="R", help=f"speak only this revision{clients}, such as 2025-11-25")
+    if not is_bridge:
+        group.add_argument("--timeout", metavar="S", type=positive_seconds,
+                           help="seconds per request (default: 60; 600 for a call that can ask you)")  # fmt: skip
+    group.add_argument("--header", metavar="'NAME: VALUE'", action="append", default=[],
+                       help="a header for every HTTP request, such as 'Authorization: Bearer ...'")  # fmt: skip
+    if is_login:
+        group.add_argument("--no-browser", action="store_true", help="print the URL of the sign-in, and do not open it")
+        parser.set_defaults(env=[], root=None, log=None, stderr=False)
+    else:
+        group.add_argument("--env", metavar="NAME[=VALUE]", action="append", default=[],
+                           help="an environment variable for the server, which inherits few others")  # fmt: skip
+        group.add_argument("--no-browser", action="store_true", help="end with exit code 4 if a user must sign in")
+        tokens = group.add_mutually_exclusive_group()
+        tokens.add_argument("--token-env", metavar="NAME", help="send the access token in this environment variable")
+        tokens.add_argument("--token-file", metavar="PATH", help="send the access token in this file, or - for stdin")
+        group.add_argument("--stderr", action="store_true", help="show the server's standard error")
+    if is_bridge:
+        parser.set_defaults(root=None)  # the roots, log messages and timeouts of a bridge are those of its clients
+    elif not is_login:
+        group.add_argument("--root", metavar="PATH", action="append", help="a directory to offer to the server as root")
+        group.add_argument("--log", metavar="LEVEL", help="receive log messages of this level (such as info) and above")
+        group.add_argument("--json", action="store_true", help="print JSON, for programs")
+    group.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
+    if not is_login:
+        group = parser.add_argument_group("several servers")
+        group.add_argument("--config", metavar="FILE", help="use the servers of this configuration file")
+        group.add_argument("--yes", action="store_true", help="start the servers of the file without asking you")
+        parser.set_defaults(find=False)
