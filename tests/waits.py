@@ -465,7 +465,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has a time limit.",
     ("jsonrpc/bounded_waits.py", "run_handler", "handler"):
         "The program's handler ends it, or the end of the connection cancels its task.",
-    ("jsonrpc/dispatcher.py", "Dispatcher._run", "entry.slot"):
+    ("jsonrpc/dispatcher.py", "Dispatcher._run", "entry.got_slot"):
         "The queue ends it with a slot or after `Limits.patience`, and `stop` cancels the task.",
     ("jsonrpc/dispatcher.py", "Dispatcher._run", "turn"):
         "`Turns._wait_in` schedules the passing-on of the turn.",

@@ -68,7 +68,7 @@ DEFAULT_LIMITS: Final = Limits()
 
 @dataclass(slots=True)
 class _ActiveRequest:
-    slot: asyncio.Future[bool] | None  # the result of `RequestQueue.add`; None if a slot was free at once
+    got_slot: asyncio.Future[bool] | None  # the result of `RequestQueue.add`; None if a slot was free at once
     task: asyncio.Task[None] | None = None
     running: bool = False
     cancelled: bool = False
@@ -196,8 +196,8 @@ class Dispatcher(Requester):
             batch.unfinished += 1
         if request.method in self.blocking_methods:
             self._held = []
-        slot = self._queue.add(request.id) if must_wait else None
-        entry = self.serving[request.id] = _ActiveRequest(slot)
+        got_slot = self._queue.add(request.id) if must_wait else None
+        entry = self.serving[request.id] = _ActiveRequest(got_slot)
         # Not an eager task, because handlers that were cancelled earlier must notice that first.
         entry.task = asyncio.Task(self._run(request, entry, batch), name=request.method)
         self._use_slot(entry.task)
@@ -208,7 +208,7 @@ class Dispatcher(Requester):
         entry.running = True
         if not entry.cancelled:
             try:
-                if entry.slot is None or await entry.slot:
+                if entry.got_slot is None or await entry.got_slot:
                     result = await self._serve(request)
                     if (turn := turn_for(result)) is not None:  # large messages take turns
                         await turn
@@ -218,7 +218,7 @@ class Dispatcher(Requester):
             except BaseException as error:  # including SystemExit, because a handler must not end the server
                 response = error_response(request, error, entry.cancelled or self._closed)
         del self.serving[request.id]
-        if entry.slot is not None:
+        if entry.got_slot is not None:
             self._queue.remove(request.id)
         if entry.cancelled or self._closed:
             response = None

@@ -40,10 +40,10 @@ class RequestQueue:
 
     def add(self, id: RequestId) -> asyncio.Future[bool]:
         """Let a request wait. Return a future: True when the request has a slot, False if it is refused."""
-        slot = self._waiting[id] = asyncio.get_running_loop().create_future()
+        got_slot = self._waiting[id] = asyncio.get_running_loop().create_future()
         if len(self._waiting) == 1:
             self._restart_timer()
-        return slot
+        return got_slot
 
     def remove(self, id: RequestId) -> None:
         """Forget a request. Do nothing if it does not wait."""
@@ -72,9 +72,9 @@ class RequestQueue:
             self._timer.cancel()
 
     def _end_wait(self, id: RequestId, has_slot: bool) -> None:
-        slot = self._waiting.pop(id)
-        if not slot.done():  # it is done if the request was cancelled and its task has not yet called `remove`
-            slot.set_result(has_slot)
+        got_slot = self._waiting.pop(id)
+        if not got_slot.done():  # it is done if the request was cancelled and its task has not yet called `remove`
+            got_slot.set_result(has_slot)
 
     def _restart_timer(self) -> None:
         if self._timer is not None:
