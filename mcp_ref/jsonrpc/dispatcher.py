@@ -304,13 +304,13 @@ class Dispatcher(Requester):
         if not task.done():  # an eager task may be done already
             self._tasks.add(task)
         if len(self._tasks) >= self._limits.max_in_flight:
-            self._queue.note_new_task()
+            self._queue.pause_if_full()
 
     def _free_slot(self, task: asyncio.Task[None] | None) -> None:
         all_used = len(self._tasks) >= self._limits.max_in_flight
         self._tasks.discard(task)
         if all_used:
-            self._queue.note_ended_task()
+            self._queue.give_free_slots()
 
     def cancel(self, id: JSON) -> bool:
         """Stop serving the peer's request `id`, and send no response. Return False if it is not being served."""

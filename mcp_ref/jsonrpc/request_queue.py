@@ -49,14 +49,14 @@ class RequestQueue:
         """Forget a request. Do nothing if it does not wait."""
         self._waiting.pop(id, None)
 
-    def note_new_task(self) -> None:
-        """Pause reading if no further request can wait."""
+    def pause_if_full(self) -> None:
+        """Stop reading, now that a task has begun, if no further request can wait."""
         if not self._is_paused and self.is_full:
             self._is_paused = True
             self._transport.pause_reading()
 
-    def note_ended_task(self) -> None:
-        """Give free slots to waiting requests. Resume reading if further requests can wait."""
+    def give_free_slots(self) -> None:
+        """Give waiting requests the slots that a task has freed, and read again if further requests can wait."""
         while self._waiting and len(self._tasks) - len(self._waiting) < self._slots:
             self._end_wait(next(iter(self._waiting)), True)
             self._restart_timer()
