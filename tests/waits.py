@@ -215,7 +215,7 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("client/negotiation.py", "_probe", "asyncio.wait([probe])"):
         "It has the time limit `probe_seconds`; without one, the request's own time limit or the end of the "
         "session ends it.",
-    ("client/negotiation.py", "_probe", "handshake or _initialize(session, client)"):
+    ("client/negotiation.py", "_probe", "handshake or _initialize(session, offer)"):
         "The response, the time limit in `_negotiate_once` or the end of the session ends it.",
     ("client/negotiation.py", "_probe", "probe"):
         "The response, the time limit in `_negotiate_once` or the end of the session ends it.",

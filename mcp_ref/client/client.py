@@ -27,7 +27,7 @@ from ..revisions import REVISIONS, Revision, sorted_revisions
 from ..session import DEFAULT_TIMEOUT
 from ..version import __version__
 from .connector import ConnectionState, Connector
-from .negotiation import NegotiatingClient
+from .negotiation import ClientOffer
 from .options import ClientOptions
 from .requests import ClientRequests
 from .session import ClientSession
@@ -124,8 +124,8 @@ class Client(ClientRequests):
         if self.connector.state is not ConnectionState.NEW:
             raise RuntimeError("a Client can connect only once: create a new Client for a new connection")
         try:
-            client = NegotiatingClient(self.revisions, self._info, self.capabilities(), self.timeout)
-            await self.connector.connect(client)
+            offer = ClientOffer(self.revisions, self._info, self.capabilities(), self.timeout)
+            await self.connector.connect(offer)
             await self._notifications.listen(self)
         except BaseException:
             await self.close()

@@ -19,7 +19,7 @@ from ..jsonrpc.errors import ConnectionClosed, RemoteError
 from ..lib.time_limits import TimeLimits
 from ..revisions import Era
 from ..transports.base import Transport, finish
-from .negotiation import NegotiatingClient, negotiate
+from .negotiation import ClientOffer, negotiate
 from .session import ClientSession, OnSessionEnd
 from .target import Target
 
@@ -82,20 +82,20 @@ class Connector:
         """The transport, even during the negotiation; None before the client connects."""
         return self._session.transport if self._session is not None else None
 
-    async def connect(self, client: NegotiatingClient) -> None:
+    async def connect(self, offer: ClientOffer) -> None:
         """Open a transport to the server, and negotiate a revision. Raises the same exceptions as `Client.connect`."""
         self._change_state(ConnectionState.CONNECTING)
         key = self.target.era_key
         known_era = self._eras.get(key) if key is not None else None
         try:
-            await negotiate(self._open_session, client, known_era, self.target.is_process)
+            await negotiate(self._open_session, offer, known_era, self.target.is_process)
         except (ConnectionClosed, RemoteError):
             if self.state is not ConnectionState.CLOSED and self._server_task is not None and self._server_task.done():
                 self._server_task.result()  # raises the error of a server in this program, such as a wrong setting
             raise
         self._change_state(ConnectionState.CONNECTED)
         self.usable = self.session
-        if key is not None and client.revisions_of("modern"):  # otherwise the client did not look for the era
+        if key is not None and offer.revisions_of("modern"):  # otherwise the client did not look for the era
             self._eras[key] = self.session.revision.era
 
     async def _open_session(self) -> ClientSession:

@@ -43,8 +43,8 @@ After it, the client sends `initialize` too."""
 
 
 @dataclass(frozen=True, slots=True)
-class NegotiatingClient:
-    """A client with the revisions that it speaks, oldest first, and its time limit for each attempt, in seconds."""
+class ClientOffer:
+    """A client's side of the negotiation. The oldest revision is first. `timeout` limits each attempt, in seconds."""
 
     revisions: Sequence[Revision]
     info: Implementation
@@ -64,7 +64,7 @@ class NegotiatingClient:
 
 
 async def negotiate(
-    open_session: Callable[[], Awaitable[ClientSession]], client: NegotiatingClient, known_era: Era | None,
+    open_session: Callable[[], Awaitable[ClientSession]], offer: ClientOffer, known_era: Era | None,
     is_process: bool,
 ) -> None:  # fmt: skip
     """Open a session, make it use a common revision, and store the server's name and instructions in it.
@@ -77,13 +77,13 @@ async def negotiate(
     session = await open_session()
     retry_era: Era | None = None
     try:
-        return await _negotiate_once(session, client, known_era)
+        return await _negotiate_once(session, offer, known_era)
     except (ConnectionClosed, RemoteError) as error:
         if known_era == "legacy":
-            if not client.revisions_of("modern"):
+            if not offer.revisions_of("modern"):
                 raise
             # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] we probe again
-        elif is_process and session.ended.done() and client.revisions_of("legacy"):
+        elif is_process and session.ended.done() and offer.revisions_of("legacy"):
             retry_era = "legacy"  # some legacy servers end when they get `server/discover`
         else:
             raise
@@ -91,43 +91,43 @@ async def negotiate(
     if session.ended.done():  # outside the `except` block, so that a second error does not quote the first
         await session.close()
         session = await open_session()
-    await _negotiate_once(session, client, retry_era)
+    await _negotiate_once(session, offer, retry_era)
 
 
-async def _negotiate_once(session: ClientSession, client: NegotiatingClient, known_era: Era | None) -> None:
-    if not client.revisions_of("modern") or (known_era == "legacy" and client.revisions_of("legacy")):
+async def _negotiate_once(session: ClientSession, offer: ClientOffer, known_era: Era | None) -> None:
+    if not offer.revisions_of("modern") or (known_era == "legacy" and offer.revisions_of("legacy")):
         try:
-            return await _initialize(session, client)
+            return await _initialize(session, offer)
         except RemoteError as error:
             if error.code != UNSUPPORTED_PROTOCOL_VERSION:
                 raise
-            if not client.revisions_of("modern"):  # otherwise probe below: only modern servers send this error
-                raise client.no_common_revision_error(_supported_in(error)) from None
-    if not client.revisions_of("legacy"):
-        return await _probe(session, client, None)
-    probe_seconds = PROBE_SECONDS if client.timeout is None else min(PROBE_SECONDS, client.timeout / 2)
+            if not offer.revisions_of("modern"):  # otherwise probe below: only modern servers send this error
+                raise offer.no_common_revision_error(_supported_in(error)) from None
+    if not offer.revisions_of("legacy"):
+        return await _probe(session, offer, None)
+    probe_seconds = PROBE_SECONDS if offer.timeout is None else min(PROBE_SECONDS, offer.timeout / 2)
     try:
-        with session.dispatcher.time_limits.timeout(client.timeout):
-            return await _probe(session, client, probe_seconds)
+        with session.dispatcher.time_limits.timeout(offer.timeout):
+            return await _probe(session, offer, probe_seconds)
     except TimeoutError:
-        raise RequestTimeout(f"server/discover and initialize: no response within {client.timeout} seconds") from None
+        raise RequestTimeout(f"server/discover and initialize: no response within {offer.timeout} seconds") from None
 
 
-async def _probe(session: ClientSession, client: NegotiatingClient, probe_seconds: float | None) -> None:
-    probe = asyncio.create_task(_discover(session, client))
+async def _probe(session: ClientSession, offer: ClientOffer, probe_seconds: float | None) -> None:
+    probe = asyncio.create_task(_discover(session, offer))
     handshake: asyncio.Task[None] | None = None
     try:
         with contextlib.suppress(TimeoutError), session.dispatcher.time_limits.timeout(probe_seconds):
             await asyncio.wait([probe])
         if not probe.done():
-            handshake = asyncio.create_task(_initialize(session, client))
+            handshake = asyncio.create_task(_initialize(session, offer))
             await asyncio.wait([probe, handshake], return_when=asyncio.FIRST_COMPLETED)
         if not probe.done() and handshake is not None and handshake.exception() is None:
             return  # the handshake has succeeded before the probe had a response
         discovered = await probe
         if discovered is not None:
-            return _use_modern_revision(session, client, *discovered)
-        return await (handshake or _initialize(session, client))
+            return _use_modern_revision(session, offer, *discovered)
+        return await (handshake or _initialize(session, offer))
     finally:
         tasks = [task for task in (probe, handshake) if task is not None]
         for task in tasks:
@@ -135,26 +135,26 @@ async def _probe(session: ClientSession, client: NegotiatingClient, probe_second
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _discover(session: ClientSession, client: NegotiatingClient) -> tuple[Revision, DiscoverResult, JSON] | None:
+async def _discover(session: ClientSession, offer: ClientOffer) -> tuple[Revision, DiscoverResult, JSON] | None:
     """Send `server/discover`. Return revision, result and the server's info, or None if a handshake must follow."""
-    revision, refused = client.revisions_of("modern")[-1], list[Revision]()
+    revision, refused = offer.revisions_of("modern")[-1], list[Revision]()
     while True:
         codec = codec_for(revision)
-        params = with_request_meta({}, revision, codec.encode(client.capabilities), codec.encode(client.info))
+        params = with_request_meta({}, revision, codec.encode(offer.capabilities), codec.encode(offer.info))
         try:
-            wire = await session.dispatcher.request("server/discover", params, timeout=client.timeout)
+            wire = await session.dispatcher.request("server/discover", params, timeout=offer.timeout)
             result = codec.decode(DiscoverResult, wire)
-            chosen = _choose_revision(result.supported_versions, client, refused)
+            chosen = _choose_revision(result.supported_versions, offer, refused)
             if chosen.era == "modern":
                 # The server's info is in `_meta`, but in drafts of 2026-07-28 it was in the result itself.
                 return chosen, result, (result.meta or {}).get(SERVER_INFO, wire.get("serverInfo"))
         except (RemoteError, UnrecognizedReply, InvalidMessage, ShapeError, RequestTimeout) as error:
             if not isinstance(error, RemoteError) or error.code != UNSUPPORTED_PROTOCOL_VERSION:
-                _check_legacy_fallback(client, error)
+                _check_legacy_fallback(offer, error)
                 return None
             # [2026-07-28 basic/transports/stdio#backward-compatibility] only a modern server sends this error
             refused.append(revision)
-            chosen = _choose_revision(_supported_in(error), client, refused)
+            chosen = _choose_revision(_supported_in(error), offer, refused)
         if chosen.era == "legacy":
             return None  # all common revisions are legacy, and need a handshake
         revision = chosen
@@ -165,35 +165,35 @@ def _supported_in(error: RemoteError) -> list[JSON]:
     return listed if isinstance(listed, list) else []
 
 
-def _choose_revision(names: Sequence[JSON], client: NegotiatingClient, refused: Sequence[Revision]) -> Revision:
+def _choose_revision(names: Sequence[JSON], offer: ClientOffer, refused: Sequence[Revision]) -> Revision:
     theirs = {find_revision(name) for name in names}
     # Try twice, because during an update, a server's old processes may refuse a revision that its new ones list.
-    common = [revision for revision in client.revisions if revision in theirs and refused.count(revision) < 2]
+    common = [revision for revision in offer.revisions if revision in theirs and refused.count(revision) < 2]
     if not common:
-        raise client.no_common_revision_error(names)
+        raise offer.no_common_revision_error(names)
     return common[-1]
 
 
-def _check_legacy_fallback(client: NegotiatingClient, error: Exception) -> None:
+def _check_legacy_fallback(offer: ClientOffer, error: Exception) -> None:
     """Raise `error` if it comes from a modern server. Raise UnsupportedRevision if the client is modern only."""
     if isinstance(error, RemoteError) and error.code in MODERN_ERROR_CODES:
         raise error
     log.debug("the server speaks no modern revision: %s", error)
-    if not client.revisions_of("legacy"):
+    if not offer.revisions_of("legacy"):
         # [2026-07-28 basic/versioning#compatibility-matrix] the user needs an error that says what to do
         raise UnsupportedRevision(
-            f"the server does not speak {client.revision_names}: server/discover failed with {str(error)[:200]!r}. "
+            f"the server does not speak {offer.revision_names}: server/discover failed with {str(error)[:200]!r}. "
             "If the server speaks an earlier revision, leave `revision` out, or name that revision"
         )
 
 
 def _use_modern_revision(
-    session: ClientSession, client: NegotiatingClient, revision: Revision, result: DiscoverResult, info: JSON
+    session: ClientSession, offer: ClientOffer, revision: Revision, result: DiscoverResult, info: JSON
 ) -> None:
     session.use_revision(revision)
     codec = session.codec
-    session.capabilities = codec.encode(client.capabilities)
-    meta = with_request_meta({}, revision, session.capabilities, codec.encode(client.info))["_meta"]
+    session.capabilities = codec.encode(offer.capabilities)
+    meta = with_request_meta({}, revision, session.capabilities, codec.encode(offer.info))["_meta"]
     session.request_meta = cast(Object, meta)
     session.peer_capabilities = codec.encode(result.capabilities)
     try:
@@ -203,14 +203,14 @@ def _use_modern_revision(
     session.instructions = result.instructions
 
 
-async def _initialize(session: ClientSession, client: NegotiatingClient) -> None:
-    offered = client.revisions_of("legacy")[-1]
-    session.use_revision(offered)
-    session.capabilities = session.codec.encode(client.capabilities)
-    params = lifecycle.InitializeRequestParams(offered.name, client.capabilities, client.info)
-    result = await session.request("initialize", params, lifecycle.InitializeResult, timeout=client.timeout)
-    session.use_revision(lifecycle.accept_revision(result.protocol_version, client.revisions_of("legacy")))
-    session.capabilities = session.codec.encode(client.capabilities)  # again, in the revision that the server chose
+async def _initialize(session: ClientSession, offer: ClientOffer) -> None:
+    latest = offer.revisions_of("legacy")[-1]
+    session.use_revision(latest)
+    session.capabilities = session.codec.encode(offer.capabilities)
+    params = lifecycle.InitializeRequestParams(latest.name, offer.capabilities, offer.info)
+    result = await session.request("initialize", params, lifecycle.InitializeResult, timeout=offer.timeout)
+    session.use_revision(lifecycle.accept_revision(result.protocol_version, offer.revisions_of("legacy")))
+    session.capabilities = session.codec.encode(offer.capabilities)  # again, in the revision that the server chose
     session.peer_capabilities = session.codec.encode(result.capabilities)
     session.peer_info = result.server_info
     session.instructions = result.instructions
