@@ -47,7 +47,7 @@ STATE_SECONDS: Final = 900
 """Time for which a state is valid, in seconds, which is the time that a person has to respond."""
 MAX_STATE_LENGTH: Final = 1024 * 1024
 """Maximum length of a state, in characters (1 Mi)."""
-INPUT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+MULTI_ROUND_TRIP_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Methods whose result can be `input_required`. The server MUST NOT return it for any others.
 [2026-07-28 basic/patterns/mrtr#supported-requests]"""
 _INPUT_REQUEST_NAMES: Final = ("elicitation/create", "sampling/createMessage", "roots/list")

@@ -24,7 +24,7 @@ from typing import Any, Final, cast
 from ..basic.channel import RequestContext
 from ..basic.headers import parameter_headers
 from ..basic.lifecycle import OPERATING, ClientCapabilities, declares
-from ..basic.mrtr import INPUT_METHODS, INPUT_REQUESTS
+from ..basic.mrtr import INPUT_REQUESTS, MULTI_ROUND_TRIP_METHODS
 from ..basic.progress import progress_token
 from ..basic.versioning import CLIENT_CAPABILITIES, LOG_LEVEL, SUBSCRIPTION_ID
 from ..client.client import Client
@@ -205,7 +205,8 @@ class BackClient(Client):
         if is_modern:
             params = {**params, "_meta": self._meta_for(call, _meta_of(params))}
         # Only these can get input requests. Any other call would keep `_call_of` from finding the right one.
-        can_ask = is_modern or self.caller.session is not None or method in INPUT_METHODS or method == "tasks/result"
+        may_need_input = method in MULTI_ROUND_TRIP_METHODS or method == "tasks/result"
+        can_ask = is_modern or self.caller.session is not None or may_need_input
         if method == "tasks/result":
             call.task_id = params.get("taskId")
         if can_ask:

@@ -69,7 +69,7 @@ async def _send(client: BackClient, method: str, wire: Object, call: Call, timeo
     back, tool, task_support = client.revision, str(wire.get("name")), client.back.task_support
     # of several legacy servers, clients cannot use the tasks, so the bridge itself awaits them
     is_relayed = call.revision is back and (client.back.is_only_server or back.era == "modern")
-    if is_relayed or method not in mrtr.INPUT_METHODS:
+    if is_relayed or method not in mrtr.MULTI_ROUND_TRIP_METHODS:
         return await client.send(method, wire, call, timeout)
     if method == "tools/call" and task_support.get(tool) == "required":
         call.allows_task = True

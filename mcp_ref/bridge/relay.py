@@ -82,7 +82,7 @@ class Relay:
             raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
         if method in LISTS:
             return self.tasks.with_support(await self.lists.serve(method, params, context), context.revision)
-        if method in mrtr.INPUT_METHODS:
+        if method in mrtr.MULTI_ROUND_TRIP_METHODS:
             return await self._call(method, params, context)
         if method == "logging/setLevel":
             return await self._set_level(params, context)

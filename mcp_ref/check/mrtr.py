@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..basic.mrtr import INPUT_METHODS, INPUT_REQUESTS, request_digest
+from ..basic.mrtr import INPUT_REQUESTS, MULTI_ROUND_TRIP_METHODS, request_digest
 from ..codec import ShapeError
 from ..jsonrpc.messages import Object
 from ..revisions import load_type
@@ -27,7 +27,7 @@ def asks_for_input(message: Message) -> bool:
 @modern_rule(MUST, f"{_PAGE}#supported-requests-1", "result", by="server")
 def input_of_method(message: Message) -> Verdict:
     """Only tools/call, prompts/get and resources/read ask for input."""
-    is_wrong = asks_for_input(message) and message.method not in INPUT_METHODS and message.method != ""
+    is_wrong = asks_for_input(message) and message.method not in MULTI_ROUND_TRIP_METHODS and message.method != ""
     return f"the {message.label} is input_required" if is_wrong else None
 
 

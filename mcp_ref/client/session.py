@@ -228,7 +228,7 @@ def _is_final(method: str, result: Object) -> bool:
     """Return True unless the result asks for input. Raise InvalidMessage for an unknown `resultType`."""
     # [2026-07-28 basic/index#result-responses] a result without `resultType` is "complete"
     kind = result.get("resultType", "complete")
-    if kind == "input_required" and method in mrtr.INPUT_METHODS:
+    if kind == "input_required" and method in mrtr.MULTI_ROUND_TRIP_METHODS:
         return False
     if kind == "complete" or (kind == "task" and method in TASK_METHODS):
         return True

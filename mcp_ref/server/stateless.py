@@ -167,7 +167,7 @@ class StatelessRequest(Channel):
             params = self.codec.decode(params_type, request.params)
         except ShapeError as error:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
-        self.may_need_input = request.method in mrtr.INPUT_METHODS
+        self.may_need_input = request.method in mrtr.MULTI_ROUND_TRIP_METHODS
         is_retry = "inputResponses" in request.params or "requestState" in request.params
         if self.may_need_input and is_retry and request.method not in self.catalog.custom_methods:
             self.rounds.read(request, self.catalog.state_key, self.principal)  # a bridge reads its states itself
