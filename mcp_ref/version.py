@@ -130,7 +130,7 @@ CHANGES
   `examples/many_machines/` has all three, with nginx, HAProxy, Redis, PostgreSQL and Kubernetes.
 - An option of `Server` of the wrong type is a TypeError, such as `page_size="5"` or an unknown `cache_scope`.
 - `Client(eras=...)` remembers the era of a command for its folder and environment only. Earlier entries are not used.
-- A transport of your own that does not derive from `Transport` needs the attribute `in_flight` (None is enough).
+- A transport of your own that does not derive from `Transport` needs an attribute `shares_and_caller` (it may be None).
 - The command line marks the rows of a server's texts, and shows none while it waits for the user's reply.
 - The package is under the MIT license.
 

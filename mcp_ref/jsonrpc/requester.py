@@ -50,7 +50,7 @@ class MessageTransport(Protocol):
     `related` is the id of the peer's request to which a message belongs: over HTTP, the message goes on its stream.
     """
 
-    in_flight: tuple[Shares, str] | None = None
+    shares_and_caller: tuple[Shares, str] | None = None
     """The shares that count the memory of the peer's requests, and their caller; None if each session has its own."""
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:

@@ -66,8 +66,8 @@ class ServerSession(Session, Announcer):
         self.initialized: asyncio.Future[None] = self.loop.create_future()  # done at `notifications/initialized`
         self.logging_level = "debug"
         self.shares = catalog.announcers.queued
-        if transport.in_flight is not None:
-            self.caller = transport.in_flight[1]
+        if transport.shares_and_caller is not None:
+            self.caller = transport.shares_and_caller[1]
         self._serves_stateless, self._serves_sessions = serves_stateless, bool(catalog.legacy_revisions)
         self._handshake: RequestId | None = None  # the id of `initialize`
 

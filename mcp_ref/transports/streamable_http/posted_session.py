@@ -69,9 +69,9 @@ def check_initialize(frame: bytes, limits: EndpointLimits) -> None:
 class SessionTransport(Transport):
     """The server's transport of a session whose client sends each message by POST."""
 
-    def __init__(self, access: Access, trace: Trace | None, in_flight: Shares) -> None:
+    def __init__(self, access: Access, trace: Trace | None, shares: Shares) -> None:
         self.principal, self.caller = access.id, access.caller
-        self.in_flight = (in_flight, access.caller)
+        self.shares_and_caller = (shares, access.caller)
         self._trace = trace
         self._receive: Receive | None = None
         self._end = EndReport()
