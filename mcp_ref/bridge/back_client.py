@@ -200,7 +200,7 @@ class BackClient(Client):
 
         Raise ProtocolError for an error of the server, and for a lost connection.
         """
-        session = self.connector.usable or await self.connector.ready()
+        session = self.connector.ready_session or await self.connector.ready()
         is_modern = session.revision.era == "modern"
         if is_modern:
             params = {**params, "_meta": self._meta_for(call, _meta_of(params))}

@@ -105,7 +105,7 @@ class Client(ClientRequests):
         self._closing: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
-        session = self.connector.usable  # without the server's command, URL and headers, which can contain secrets
+        session = self.connector.ready_session  # without the server's command, URL and headers: they may be secret
         return f"<Client {self.connector.state.name}{'' if session is None else f': {session!r}'}>"
 
     async def __aenter__(self) -> Client:

@@ -55,7 +55,7 @@ class Connector:
     ) -> None:  # fmt: skip
         self.target = target
         self.state = ConnectionState.NEW
-        self.usable: ClientSession | None = None  # the session, even a lost one; None until it (re)connects
+        self.ready_session: ClientSession | None = None  # that of `ready`, even if lost; None until it (re)connects
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
         """The tool arguments to copy to HTTP headers: tool name -> header name -> path. The transports read it too."""
         self.max_restarts = MAX_RESTARTS  # without a response; a `Host`, which restarts servers itself, changes it
@@ -94,7 +94,7 @@ class Connector:
                 self._server_task.result()  # raises the error of a server in this program, such as a wrong setting
             raise
         self._change_state(ConnectionState.CONNECTED)
-        self.usable = self.session
+        self.ready_session = self.session
         if key is not None and offer.revisions_of("modern"):  # otherwise the client did not look for the era
             self._eras[key] = self.session.revision.era
 
@@ -141,7 +141,7 @@ class Connector:
         if self.can_reconnect() and self.target.is_process and self._restarts < self.max_restarts:
             # [2026-07-28 basic/transports/stdio#unexpected-termination] a client SHOULD restart the process
             self._change_state(ConnectionState.RESTARTING)
-            self.usable = None
+            self.ready_session = None
             self._restart_task = asyncio.get_running_loop().create_task(self._restart(session))
         else:
             self._change_state(ConnectionState.LOST)
@@ -159,7 +159,7 @@ class Connector:
             except ConnectionClosed as error:
                 session.transport_ended(error)
         self._change_state(ConnectionState.LOST if session.ended.done() else ConnectionState.CONNECTED)
-        self.usable = session  # also a lost one, whose requests raise ConnectionClosed
+        self.ready_session = session  # also a lost one, whose requests raise ConnectionClosed
 
     def can_reconnect(self) -> bool:
         """Return True if the connection is open, and the server is modern and has a command or a URL."""

@@ -100,7 +100,7 @@ class ClientRequests:
         By default, `timeout` is that of the client. `Session.request` documents the other arguments and the exceptions.
         """
         seconds = timeout if timeout is not None else self.timeout
-        session = self.connector.usable or await self.connector.ready()
+        session = self.connector.ready_session or await self.connector.ready()
         send = partial(
             session.request, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress, before_send=before_send
         )
@@ -174,7 +174,7 @@ class ClientRequests:
         Each of the `calls` is a coroutine of this client that sends one request. Return their results in the same
         order, with the exceptions of failed ones. Raise CapabilityError if the revision has no batches.
         """
-        session = self.connector.usable
+        session = self.connector.ready_session
         if session is None or not session.revision.batch:
             for call in calls:
                 call.close()
@@ -188,7 +188,7 @@ class ClientRequests:
         """
         from ..features import custom_methods  # lazy: few clients send custom notifications
 
-        session = self.connector.usable or await self.connector.ready()
+        session = self.connector.ready_session or await self.connector.ready()
         custom_methods.extension_of(method, None)
         if session.revision.era == "modern":
             why = "servers ignore custom notifications, because a notification declares no extension: send a request"

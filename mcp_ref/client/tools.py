@@ -160,7 +160,7 @@ class ToolCalls:
         """Send `tools/call`, and repeat it once if `_update_for_retry` has removed the cause of an error."""
         if params.task is None and self._task_support:
             self._add_required_task(params)
-        session = self._client.connector.usable or await self._client.connector.ready()
+        session = self._client.connector.ready_session or await self._client.connector.ready()
         tokens: list[RequestId] = []  # a request's id is its progress token; a retry with input has a new one
         for may_retry in (True, False):
             try:
