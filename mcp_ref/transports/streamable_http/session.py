@@ -67,8 +67,8 @@ class Stream:
             v  ^ begin_replay           |
         DETACHED -----------------------+
 
-    In UNDECIDED, `end` leads to ENDED too, and the cancellation of the POST to DETACHED. The listening stream begins in
-    DETACHED, so that the store keeps its events for the first GET.
+    In UNDECIDED, `end` leads to ENDED too, and `forget_post` to DETACHED. The listening stream begins in DETACHED, so
+    that the store keeps its events for the first GET.
     """
 
     def __init__(self, session: HttpSession, name: str, ids: tuple[RequestId, ...] = ()) -> None:
@@ -87,10 +87,10 @@ class Stream:
         """Respond to this POST with the stream's events, or with its JSON response, or with the refusal in `access`."""
         self.accepts_json, self.accepts_sse = checked.accepts_json, checked.accepts_sse and not json_only
         self._exchange, self.headers, self._access = exchange, checked.cors, access
-        exchange.respond_later(self.cancel)
+        exchange.respond_later(self.forget_post)
 
-    def cancel(self) -> None:
-        """Note that the POST gets no response. The stream continues."""
+    def forget_post(self) -> None:
+        """Forget the POST, whose request the HTTP server has given up. The stream continues."""
         self._exchange = None
         if self.state is UNDECIDED:
             self.state = DETACHED
