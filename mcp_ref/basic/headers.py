@@ -141,9 +141,9 @@ def argument_at(arguments: JSON, path: ArgumentPath) -> JSON:
     return arguments
 
 
-def parameter_values(arguments: JSON, headers: dict[str, ArgumentPath]) -> list[tuple[str, str]]:
+def parameter_values(arguments: JSON, paths: dict[str, ArgumentPath]) -> list[tuple[str, str]]:
     """Return the Mcp-Param headers of a call as (name, value). Skip absent and null arguments."""
-    values = ((name, argument_at(arguments, path)) for name, path in headers.items())
+    values = ((name, argument_at(arguments, path)) for name, path in paths.items())
     return [(f"{PARAM_PREFIX}{name}", encode_value(value)) for name, value in values if value is not None]
 
 
@@ -190,9 +190,9 @@ def check_headers(headers: Headers, fields: tuple[str, str, str | None]) -> None
         _check(headers, NAME_HEADER, name)
 
 
-def check_parameters(headers: Headers, arguments: JSON, wanted: dict[str, ArgumentPath]) -> None:
-    """Raise ProtocolError if the Mcp-Param headers differ from the arguments of a call."""
-    for name, path in wanted.items():
+def check_parameters(headers: Headers, arguments: JSON, paths: dict[str, ArgumentPath]) -> None:
+    """Raise ProtocolError if the Mcp-Param headers differ from the arguments at the `paths` of `parameter_headers`."""
+    for name, path in paths.items():
         value = argument_at(arguments, path)
         if value is not None:
             _check(headers, f"{PARAM_PREFIX}{name}", value)

@@ -108,8 +108,8 @@ def _header_fault(exchange: Exchange) -> str | None:
     try:
         check_headers(exchange.headers, mirrored_fields(Request(message.id or 0, message.method, message.body)))
         if tool is not None and not exchange.masked:
-            wanted = parameter_headers(tool.definition.get("inputSchema"))
-            check_parameters(exchange.headers, message.body.get("arguments"), wanted)
+            paths = parameter_headers(tool.definition.get("inputSchema"))
+            check_parameters(exchange.headers, message.body.get("arguments"), paths)
     except ProtocolError as error:
         return error.message.removeprefix("Header mismatch: ")
     except ValueError:

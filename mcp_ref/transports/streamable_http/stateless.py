@@ -59,8 +59,8 @@ def check_request(request: Request, checked: CheckedRequest, headers: Headers, p
         check_headers(headers, mirrored)
         checked.compared_fields = mirrored
     _, method, name = mirrored
-    if method == "tools/call" and name is not None and (wanted := parameters(name)):
-        check_parameters(headers, request.params.get("arguments"), wanted)
+    if method == "tools/call" and name is not None and (paths := parameters(name)):
+        check_parameters(headers, request.params.get("arguments"), paths)
 
 
 class InFlight(dict["StatelessExchange", str]):
