@@ -113,8 +113,8 @@ class DemoAuthorizationServer:
                     return 400, "", {"error": "invalid_request"}
                 code = secrets.token_urlsafe(16)
                 self._codes[code] = parameters
-                answer = urlencode({"code": code, "state": parameters["state"], "iss": self.issuer})
-                return 302, f"{parameters['redirect_uri']}?{answer}", {}
+                query = urlencode({"code": code, "state": parameters["state"], "iss": self.issuer})
+                return 302, f"{parameters['redirect_uri']}?{query}", {}
             case "/token":
                 form = dict(parse_qsl(request.body.decode()))
                 parameters = self._codes.pop(form["code"])  # a code works once

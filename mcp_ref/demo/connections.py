@@ -75,9 +75,9 @@ class StdioConnections(Connections):
 
     def show_end(self, screen: Screen) -> None:
         screen.say("There is no closing message: the client closes the server's stdin, and the server exits.")
-        if os.name != "nt":  # Windows would send Ctrl-C
+        if os.name != "nt":  # where signal 0 is Ctrl-C, while elsewhere it only checks that the process exists
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid, 0)  # signal 0 only checks that the process exists
+                os.kill(self._pid, 0)
                 raise AssertionError("the server's process still runs")
         screen.claim("the server's process has ended", True)
 
@@ -117,7 +117,7 @@ class HttpConnections(Connections):
         if sse:
             url = url.replace("/mcp", "/sse")
             screen.say("Revision 2025-03-26 introduced Streamable HTTP. HTTP+SSE is the older transport.")
-            screen.say("The server refuses the client's first POST. Then the client opens a stream for responses.")
+            screen.say("The client tries a POST first, which this server refuses, and then opens a stream with a GET.")
         async with Client(url, trace=screen, **client_options) as connected:
             yield connected
 

@@ -21,8 +21,8 @@ async def handshake(screen: Screen, connections: Connections) -> None:
     """Show the handshake that begins every session, and a negotiation that fails."""
     screen.chapter("The legacy era: a handshake", "basic/lifecycle")
     screen.say(f"Up to {LEGACY[-1]} a session begins with a handshake. The same server still supports older clients.")
-    screen.say("The client offers a revision, and the server agrees. Both send their names and capabilities, and")
-    screen.say("remember the result of the handshake until the session ends.")
+    screen.say("The client offers a revision, and the server agrees. Both send their names and capabilities.")
+    screen.say("They remember the result of this handshake until the session ends.")
     async with connections.connect(screen, revision=LEGACY[-1]) as client:
         claim_server_info(screen, client, LEGACY[-1])
         await client.ping()
@@ -66,7 +66,7 @@ async def session(screen: Screen, connections: Connections) -> None:
         await tasks(screen, client)
     screen.chapter("The end of a session", "basic/lifecycle#shutdown")
     screen.say("Over stdio the client closes the server's stdin. Over HTTP the client sends a DELETE.")
-    screen.claim("the session has ended", True)
+    screen.claim("the session has ended", client.session.ended.done())
 
 
 async def server_requests(screen: Screen, client: Client, completed: list[str]) -> None:

@@ -206,7 +206,7 @@ async def input_requests(screen: Screen, client: Client) -> None:
     screen.say("So the result is `input_required`, and the client repeats the call with the input and `requestState`.")
     screen.say("The tool runs again from its first line, because the server keeps nothing between the two calls.")
     screen.say(
-        "The command `bridge` turns such results into requests for old clients, and an old server's into results."
+        "The command `bridge` turns it into requests for a legacy client, and a legacy server's requests into it."
     )
     before = screen.sent_counts["tools/call"]
     result = await client.call_tool("summarize", {"text": "Buy bread, milk and eggs."})
