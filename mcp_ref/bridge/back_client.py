@@ -379,7 +379,7 @@ class BackClient(Client):
             call = self._call_of(params)
         if call is not None:
             return await call.ask(method, self.back.seal(params, self.caller.principal), self.revision)
-        if method == "roots/list":
+        if method == "roots/list" and "roots" in self.caller.capabilities:
             return {"roots": []}
         raise ProtocolError(METHOD_NOT_FOUND, f"{method} came outside of a call, so no client can respond")
 

@@ -9,11 +9,13 @@ from typing import Any, cast
 import pytest
 
 from mcp_ref import Client, Context, Implementation, RemoteError, Server, TextContent
+from mcp_ref.bridge.backs import MAX_COUNTED_KEYS
 from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.jsonrpc.messages import Object
 from tests.bridge.back import make_back
 from tests.bridge.links import linked, send
-from tests.bridge.test_held import ALL, NAME, SCHEMA, retry_of, text_of
+from tests.bridge.test_faults import dying_at
+from tests.bridge.test_held import ALL, CALL, NAME, SCHEMA, retry_of, text_of
 from tests.settings import eventually
 
 LATEST = "2026-07-28"
@@ -66,9 +68,9 @@ def _slow_start(server: Server) -> tuple[asyncio.Event, asyncio.Event]:
     return reached, go_on
 
 
-async def _leave_in_the_handshake(bridge: Bridge, reached: asyncio.Event) -> None:
-    """Begin a session, and leave while the server behind the bridge serves `initialize`."""
-    client = Client(bridge, revision="2025-11-25")
+async def _leave_in_the_handshake(bridge: Bridge, reached: asyncio.Event, revision: str = "2025-11-25") -> None:
+    """Connect a client, and leave while the server behind the bridge serves `initialize`."""
+    client = Client(bridge, revision=revision)
     connecting = asyncio.create_task(client.connect())
     await reached.wait()
     connecting.cancel()
@@ -85,12 +87,13 @@ async def _finish_the_handshake(go_on: asyncio.Event) -> None:
 
 
 @pytest.mark.usefixtures("short_finish")
-async def test_bridge_closes_a_client_that_connects_after_the_end_of_the_bridge() -> None:
+@pytest.mark.parametrize("front", ["2025-11-25", LATEST])
+async def test_bridge_closes_a_client_that_connects_after_the_end_of_the_bridge(front: str) -> None:
     server = make_back("2025-11-25")
     reached, go_on = _slow_start(server)
     bridge = Bridge(servers={"back": server})
     async with asyncio.timeout(10):
-        await _leave_in_the_handshake(bridge, reached)
+        await _leave_in_the_handshake(bridge, reached, front)
         await bridge.close()
         await _finish_the_handshake(go_on)
         assert bridge.backs["back"].clients == []
@@ -162,10 +165,11 @@ async def test_bridge_leaves_clients_for_other_principals(monkeypatch: pytest.Mo
     options: Any = {"authenticate": lambda request: request.headers.get("authorization")}
     bridge = Bridge(servers={"back": make_back("2025-11-25")})
     async with bridge.server.serve_http(**options) as url, AsyncExitStack() as stack:
+        anns = [Client(url, revision="2025-11-25", headers={"Authorization": "Bearer ann"}) for _ in range(3)]
+        for ann in anns[:2]:
+            await stack.enter_async_context(ann)
         with pytest.raises(RemoteError, match="try again later"):
-            for _ in range(4):
-                ann = Client(url, revision="2025-11-25", headers={"Authorization": "Bearer ann"})
-                await stack.enter_async_context(ann)
+            await stack.enter_async_context(anns[2])
         async with Client(url, revision="2025-11-25", headers={"Authorization": "Bearer bob"}) as bob:
             assert (await bob.call_tool("echo", {"text": "x"})).text == "x"
 
@@ -228,3 +232,46 @@ async def test_bridge_passes_a_method_of_an_extension_on_after_many_unknown_meth
             "found"
         ] == 1
         assert len(bridge.server.catalog.routes) < 100
+
+
+@pytest.mark.attack("bridge-restart-loop")
+@pytest.mark.parametrize(
+    ("short_lives", "last"), [([10.0, 10.0], "is tried again in 1 s"), ([10.0, 0.0, 10.0], "not known whether")]
+)
+async def test_bridge_waits_before_the_start_of_a_server_that_has_died_early_twice_in_a_row(
+    monkeypatch: pytest.MonkeyPatch, short_lives: list[float], last: str
+) -> None:
+    async with linked({"back": dying_at("tools/call")}, "2025-11-25") as (client, bridge):
+        for short_life in short_lives:
+            monkeypatch.setattr("mcp_ref.bridge.backs.SHORT_LIFE", short_life)
+            with pytest.raises(RemoteError, match="not known whether"):
+                await client.call_tool("t")
+            await eventually(lambda: not bridge.backs["back"].clients)
+        with pytest.raises(RemoteError, match=last):
+            await client.call_tool("t")
+
+
+async def test_bridge_counts_the_failures_of_a_limited_number_of_keys() -> None:
+    back = Bridge(servers={"back": make_back("2025-11-25")}).backs["back"]
+    for key in range(MAX_COUNTED_KEYS):
+        back._count_failure(key, 0)
+    assert len(back._failures) == MAX_COUNTED_KEYS
+    back._count_failure("another", 0)
+    assert [each.number for each in back._failures.values()] == [1]
+
+
+async def test_bridge_refuses_a_call_if_its_pool_stays_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_ref.bridge.backs.POOL_SECONDS", 0.05)
+    async with linked(make_back("2025-11-25"), bridge_options={"clients": 1}) as (client, _):
+        first = await send(client, "tools/call", CALL, ALL)  # with one client, a held call keeps it
+        with pytest.raises(RemoteError, match="all clients are in use") as refused:
+            await send(client, "tools/call", CALL, ALL)
+        assert refused.value.code == -32603
+        assert text_of(await send(client, "tools/call", retry_of(CALL, first, {"1": NAME}), ALL)) == "accept Ann"
+        assert (await send(client, "tools/call", CALL, ALL))["resultType"] == "input_required"
+
+
+async def test_bridge_names_a_server_whose_configuration_is_unusable() -> None:
+    with pytest.raises(RemoteError, match="back could not be started: ConfigurationError"):
+        async with linked({"back": {"command": "x", "env": {"A": "${MCP_REF_NOT_SET}"}}}, "2025-11-25"):
+            pass

@@ -10,12 +10,13 @@ import pytest
 
 from mcp_ref import Client, Context, RemoteError, Server, TextContent
 from mcp_ref.bridge.bridge import Bridge
-from mcp_ref.bridge.held import MAX_HELD_PER_PRINCIPAL
-from mcp_ref.jsonrpc.messages import Object
+from mcp_ref.bridge.held import MAX_HELD_PER_PRINCIPAL, MAX_KEPT_LOGS
+from mcp_ref.jsonrpc.messages import JSON, Object
 from tests import settings
 from tests.bridge.back import make_back
 from tests.bridge.links import linked, send
-from tests.messages import Received
+from tests.messages import Received, error_of, result_of, stateless_request
+from tests.raw_peers import raw_client
 from tests.settings import eventually
 
 ALL: Object = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
@@ -95,8 +96,46 @@ async def test_held_call_ignores_a_malformed_response_and_stays_held() -> None:
         assert text_of(await send(client, "tools/call", retry_of(CALL, first, {"1": NAME}), ALL)) == "accept Ann"
 
 
+@pytest.mark.parametrize("responses", [[], {"1": 5}])
+async def test_held_call_refuses_input_responses_that_are_no_objects_and_stays_held(responses: JSON) -> None:
+    async with raw_client(Bridge(servers={"back": make_back("2025-11-25")}).server) as wire:
+        first = result_of(await wire.ask_stateless("tools/call", CALL, capabilities=ALL))
+        wrong = await wire.ask_stateless("tools/call", retry_of(CALL, first, responses), capabilities=ALL)
+        error_of(wrong, -32602)
+        retry = await wire.ask_stateless("tools/call", retry_of(CALL, first, {"1": NAME}), capabilities=ALL)
+        assert text_of(result_of(retry)) == "accept Ann"
+
+
+async def test_held_call_keeps_log_messages_and_the_latest_progress_for_the_retry() -> None:
+    server, is_held = Server("back", revisions=["2025-11-25"]), asyncio.Event()
+
+    @server.tool()
+    async def ask(context: Context) -> TextContent:
+        asking = asyncio.create_task(context.elicit("Go on?", bool))
+        await is_held.wait()
+        for number in range(MAX_KEPT_LOGS + 1):
+            await context.log("error", number)
+        for number in (1, 2):
+            await context.report_progress(number)
+        return TextContent((await asking).action)
+
+    bridge = Bridge(servers={"back": server})
+    meta: Any = {"progressToken": "p", "logLevel": "error", "capabilities": ALL}
+    async with raw_client(bridge.server) as wire:
+        first = result_of(await wire.ask_stateless("tools/call", ASK, **meta))
+        is_held.set()
+        [held] = bridge.relay.held.calls.values()
+        await eventually(lambda: held._kept[-1:] and held._kept[-1][1].get("progress") == 2)
+        await wire.send(stateless_request("tools/call", retry_of(ASK, first, {"1": YES}), 2, **meta))
+        kept = [(await wire.receive())["params"] for _ in range(MAX_KEPT_LOGS + 1)]
+        assert [each["data"] for each in kept[:-1]] == list(range(MAX_KEPT_LOGS))
+        assert kept[-1] == {"progressToken": "p", "progress": 2}
+        assert text_of(result_of(await wire.receive())) == "accept"
+
+
 @pytest.mark.attack("bridge-abandoned-calls")
-async def test_held_call_expires_and_the_server_gets_a_response_and_a_cancellation() -> None:
+@pytest.mark.parametrize(("tool", "response"), [("ask", "cancel"), ("sample", "the user did not respond in time")])
+async def test_held_call_expires_and_the_server_gets_a_response_and_a_cancellation(tool: str, response: str) -> None:
     seen: asyncio.Queue[str] = asyncio.Queue()
     server = Server("back", revisions=["2025-11-25"])
 
@@ -110,13 +149,24 @@ async def test_held_call_expires_and_the_server_gets_a_response_and_a_cancellati
             raise
         return "done"
 
+    @server.tool()
+    async def sample(context: Context) -> str:
+        try:
+            await context.sample("Go on?", max_tokens=1)
+        except RemoteError as error:
+            seen.put_nowait(error.message)
+        await asyncio.Event().wait()
+        return "done"
+
+    params: Object = {"name": tool, "arguments": {}}
     async with linked(server) as (client, bridge):
         bridge.relay.held.seconds = 0.05
-        first = await send(client, "tools/call", ASK, ALL)
-        assert [await seen.get(), await seen.get()] == ["cancel", "cancelled"]
+        first = await send(client, "tools/call", params, ALL)
+        assert await seen.get() == response
+        assert tool == "sample" or await seen.get() == "cancelled"
         assert not bridge.relay.held.calls
         with pytest.raises(RemoteError, match="may have run in part"):
-            await send(client, "tools/call", retry_of(ASK, first, {"1": NAME}), ALL)
+            await send(client, "tools/call", retry_of(params, first, {"1": NAME}), ALL)
 
 
 async def test_held_calls_are_limited_and_the_server_gets_an_error() -> None:
@@ -145,13 +195,21 @@ def waiting_server() -> tuple[Server, asyncio.Event, asyncio.Event]:
     return server, resumed, go_on
 
 
-async def test_held_call_ends_if_the_client_cancels_its_retry() -> None:
+@pytest.mark.parametrize("by", ["client", "bridge"])
+async def test_held_call_ends_if_the_client_cancels_its_retry_or_the_bridge_ends(by: str) -> None:
     server, resumed, cancelled = waiting_server()
     async with linked(server) as (client, bridge), asyncio.timeout(10):
         first = await send(client, "tools/call", ASK, ALL)
         retry = asyncio.create_task(send(client, "tools/call", retry_of(ASK, first, {"1": YES}), ALL))
         await resumed.wait()
-        retry.cancel()
+        if by == "client":
+            retry.cancel()
+        else:
+            [held] = bridge.relay.held.calls.values()
+            await bridge.relay.held.close()
+            assert held._task.done()
+            with pytest.raises(RemoteError, match="the bridge has ended this call"):
+                await retry
         await cancelled.wait()
         assert not bridge.relay.held.calls
 
@@ -258,7 +316,7 @@ async def test_held_call_refuses_a_second_retry_while_the_first_is_served_and_do
         retry = asyncio.create_task(send(client, "tools/call", retry_of(ASK, first, {"1": YES}), ALL))
         await resumed.wait()
         second = asyncio.create_task(send(client, "tools/call", retry_of(ASK, first, {"1": YES}), ALL))
-        await asyncio.wait([second], timeout=0.5)
+        await asyncio.wait([second, retry], timeout=0.2)  # `retry` waits, although the time of the held call is over
         go_on.set()
         with pytest.raises(RemoteError, match="used before"):
             await second

@@ -26,7 +26,7 @@ class Back:
     """A server whose tools run as tasks."""
 
     def __init__(self, revision: str) -> None:
-        self.server = server = Server("back", revisions=[revision])
+        self.server = server = Server("back", revisions=[revision], page_size=1)
         server.tasks.poll_interval = 20
         self.began, self.half_done, self.go_on, self.stopped = (asyncio.Event() for _ in range(4))
 
