@@ -161,7 +161,7 @@ async def register(
     if not metadata.registration_endpoint:
         raise RegistrationFailed(issuer, "it does not let clients register themselves")
     # "none", or the first listed method, because some servers list client_secret_basic last, and refuse it here.
-    offered = metadata.token_endpoint_auth_methods_supported or ("none",)
+    offered = metadata.token_endpoint_auth_methods_supported
     wanted = "none" if "none" in offered else next((one for one in offered if one in AUTH_METHODS), "none")
     scope = " ".join(scopes)
     document = ClientMetadata(client_name, (redirect_uri,), scope, token_endpoint_auth_method=wanted)

@@ -36,6 +36,8 @@ class KeyServer:
         """The paths of the requests, in order."""
         self.heads: list[dict[str, str]] = []
         self.introspected: dict[str, Object] = {}
+        self.introspections: list[str] = []
+        """The bodies of the requests for introspection."""
 
     def token(
         self, claims: Object | None = None, *, kid: str | None = "1", sign_with: str = "1", header: Object | None = None
@@ -66,7 +68,8 @@ class KeyServer:
         if path == "/jwks":
             return await send(exchange, self.jwks())
         if path == "/introspect":
-            token = parse_qs(exchange.request.body.decode())["token"][0]
+            self.introspections.append(exchange.request.body.decode())
+            token = parse_qs(self.introspections[-1])["token"][0]
             return await send(exchange, self.introspected.get(token, {"active": False}))
         await send(exchange, {}, 404)
 

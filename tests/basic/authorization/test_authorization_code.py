@@ -181,6 +181,7 @@ def test_read_response_with_an_error_marks_and_cuts_the_words_of_the_server() ->
     with pytest.raises(SignInRefused, match="the authorization server's words") as caught:
         read_response(sign_in, f"{HTML}&state={sign_in.state}&{ISS}")
     assert str(caught.value).isprintable() and "evil.example" not in str(caught.value)
+    assert '"marker?[2J"' in str(caught.value)
     with pytest.raises(SignInRefused, match="access was denied") as caught:
         read_response(sign_in, f"error=access_denied&state={sign_in.state}&code=k1")
     assert caught.value.error == "access_denied"

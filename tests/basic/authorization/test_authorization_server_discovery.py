@@ -32,10 +32,11 @@ async def _peers(world: World, at_origin: bool = False) -> AsyncIterator[PeerReq
 
 
 async def _discover(
-    world: World, named: str = "", *, at_origin: bool = False, known: str = "", for_user: bool = True
-) -> tuple[ResourceMetadata, ServerMetadata]:
+    world: World, named: str = "", configured: str | None = None, *, at_origin: bool = False, known: str = "",
+    for_user: bool = True,
+) -> tuple[ResourceMetadata, ServerMetadata]:  # fmt: skip
     async with _peers(world, at_origin) as peers:
-        return await discover(peers, named, known=known, for_user=for_user)
+        return await discover(peers, named, configured, known, for_user=for_user)
 
 
 @pytest.mark.spec(
@@ -143,6 +144,18 @@ async def test_next_authorization_server_is_tried_if_one_is_out_of_order() -> No
         assert (await _discover(world))[1].issuer == world.auth.base
         _, preferred = await _discover(world, known=world.auth.base)
         assert preferred.issuer == world.auth.base and len(other.seen) == 2
+
+
+async def test_configured_issuer_may_differ_by_a_slash_at_the_end_only() -> None:
+    async with protected() as world:
+        issuer = f"{world.auth.base}/"
+        world.auth.metadata["issuer"] = issuer
+        assert (await _discover(world, "", issuer))[1].issuer == issuer
+        with pytest.raises(DiscoveryFailed, match="is another issuer"):
+            await _discover(world, "", f"{issuer}x")
+        world.auth.metadata["issuer"] = world.auth.base
+        world.mcp.metadata = {**(world.mcp.metadata or {}), "authorization_servers": [issuer]}
+        assert (await _discover(world, "", world.auth.base))[1].issuer == world.auth.base
 
 
 @pytest.mark.parametrize(
@@ -261,6 +274,7 @@ async def test_server_on_the_internet_leads_to_no_byte_on_this_machine(server: s
     async with await asyncio.start_server(listen, "127.0.0.1") as listener, HttpClient() as http:
         port = listener.sockets[0].getsockname()[1]
         peers = PeerRequests(http, "https://mcp.example/mcp")
+        assert not (peers._private_networks or peers.at_origin)
         peers.address = server
         with pytest.raises(Exception, match="." if allowed else "not allowed") as caught:
             await peers.send("GET", f"https://localhost:{port}/", {})

@@ -378,6 +378,20 @@ async def test_failed_refresh_forgets_nothing(failure: object) -> None:
         assert len(world.opened) == 1
 
 
+@pytest.mark.parametrize(("left", "is_served"), [(5.0, True), (-5.0, False)])
+async def test_token_is_used_to_its_end_if_the_refresh_before_it_fails(left: float, is_served: bool) -> None:
+    async with protected() as world:
+        login = world.login()
+        async with Client(world.url, revision=MODERN, authorization=login) as client:
+            grant = login.server(world.url).grant
+            assert grant is not None
+            login.server(world.url).grant = replace(grant, expires_at=time.monotonic() + left, lifetime=3600)
+            world.auth.instead("/token", status(500))
+            with contextlib.nullcontext() if is_served else pytest.raises(TokenRefused):
+                await client.call_tool("read")
+        assert len(world.auth.requests("/token")) == 2
+
+
 @pytest.mark.attack("A9")
 @pytest.mark.parametrize(("error", "registrations"), [("invalid_grant", 1), ("invalid_client", 2)])
 async def test_refused_refresh_token_leads_to_a_sign_in_of_a_known_client(error: str, registrations: int) -> None:
@@ -794,7 +808,8 @@ async def test_sign_out_revokes_and_forgets_the_tokens() -> None:
         grant = await login.stored(world.url)
         assert grant is not None and grant.issuer == world.auth.base and grant.scopes == ("read",)
         assert await login.sign_out(world.url, http)
-        assert [seen.values["token"] for seen in world.auth.requests("/revoke")] == ["refresh-3", "access-3"]
+        revoked = [(seen.values["token"], seen.values["token_type_hint"]) for seen in world.auth.requests("/revoke")]
+        assert revoked == [("refresh-3", "refresh_token"), ("access-3", "access_token")]
         assert await login.stored(world.url) is None and not await login.sign_out(world.url, http)
         await call(world, login)
         assert len(world.opened) == 2
@@ -844,6 +859,11 @@ async def test_bearer_function_is_called_for_each_request() -> None:
         await call(world, Bearer(token))
         tokens = [seen.token for seen in world.mcp.requests("/mcp")]
         assert len(set(tokens)) == len(tokens) > 1
+
+
+def test_bearer_refuses_a_token_that_is_not_set() -> None:
+    with pytest.raises(TypeError, match="not an object of NoneType"):
+        Bearer(None)  # type: ignore[arg-type]
 
 
 async def test_refused_bearer_token_is_an_error() -> None:

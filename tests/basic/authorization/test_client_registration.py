@@ -104,6 +104,7 @@ async def test_failed_registration_shows_no_body(step: Step) -> None:
         (("client_secret_post", "client_secret_basic"), True, "", "client_secret_basic"),
         (("client_secret_post",), True, "", "client_secret_post"),
         (("none",), True, "", "none"),
+        (("private_key_jwt",), True, "", "none"),
         (("client_secret_basic",), True, "client_secret_post", "client_secret_post"),
         (("client_secret_basic",), True, "none", "none"),
     ],
@@ -157,3 +158,19 @@ async def test_stored_client_that_is_incomplete_is_ignored(change: dict[str, JSO
     await clients.store.put("client|https://auth.example", {**stored.to_json(), **change})
     assert await clients.find("https://auth.example", "c1", "none") is None
     assert await clients.find("https://other.example", "c1", "none") is None
+
+
+@pytest.mark.parametrize(
+    ("configured", "metadata_url", "asked", "found"),
+    [
+        ("c1", None, "c1", OAuthClient("c1", "s", "client_secret_post")),
+        ("c1", None, "c2", None),
+        (None, "https://c.example/c", "https://c.example/c", OAuthClient("https://c.example/c")),
+        (None, "https://c.example/c", "https://c.example/other", None),
+    ],
+)
+async def test_refresh_token_of_another_client_id_finds_no_client(
+    configured: str | None, metadata_url: str | None, asked: str, found: OAuthClient | None
+) -> None:
+    clients = Clients(MemoryStore(), configured, "s" if configured else "", metadata_url, "a client", URI)
+    assert await clients.find("https://auth.example", asked, "client_secret_post") == found

@@ -515,6 +515,7 @@ async def test_introspection_asks_once_for_a_token_and_authenticates_with_encode
         assert issuer.asked == [METADATA, "/introspect"]
         encoded = issuer.heads[1]["authorization"].removeprefix("Basic ")
         assert base64.b64decode(encoded) == b"my%3Aid:s%25cret"
+        assert issuer.introspections == ["token=opaque&token_type_hint=access_token"]
 
 
 @pytest.mark.parametrize(
@@ -564,6 +565,9 @@ async def test_introspection_out_of_reach_is_503(misbehave: Misbehave, monkeypat
     async with key_server() as issuer:
         issuer.documents["/introspect"] = misbehave
         with pytest.raises(VerificationUnavailable):
+            await introspection(issuer)("opaque")
+        issuer.metadata = {"introspection_endpoint": ""}
+        with pytest.raises(VerificationUnavailable, match="are out of reach"):
             await introspection(issuer)("opaque")
         assert "/elsewhere" not in issuer.asked
 
