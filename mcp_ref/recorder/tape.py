@@ -125,12 +125,11 @@ class Tape:
 
     def _run(self) -> None:
         self._write(format_head(self._head) + b"\n", 0)
-        while True:
+        is_last = False
+        while not is_last:
             lines, count, is_last = self._next_lines()
             if lines:
                 self._write(lines, count)
-            if is_last:
-                break
         if self._gap.events:
             self._write(b"", 0)
         os.close(self._descriptor)
