@@ -366,6 +366,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "See `HostedServer.close`: the calls in flight get `CLOSE_SECONDS`.",
     ("host/host.py", "Host.reload", "hosted.attempted.wait()"):
         "`Supervisor._run` sets it at its end, or `HostedServer.close` with the state STOPPED.",
+    ("host/host.py", "Host.watch", "asyncio.sleep(pause)"):
+        "It has a time limit. The end of the server (`ServerUnavailable`) or the program's `aclose` ends the loop.",
     ("host/host.py", "Host.watch", "updates"):
         "A change, the end of the connection, or the program's `aclose` ends it.",
     ("host/hosted.py", "HostedServer._for_model", "request"):

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from ..client.client import Client
+from ..client.subscriptions import MAX_RETRY_PAUSE, MIN_RETRY_PAUSE
 from ..client.sync import Synchronous, blocking
 from ..client.tools import CallOptions, ToolCalls
 from ..features.prompts import GetPromptResult, Prompt
@@ -280,23 +281,24 @@ class Host(HostOptions):
         )  # fmt: skip
 
     async def watch(self, server: str, uri: str) -> AsyncIterator[ResourceChange]:
-        """Yield the updates of a resource. If the server restarts, subscribe again, and yield one update.
+        """Yield the updates of a resource. Whenever the subscription ends, subscribe again, and yield one update.
 
         Args:
             uri: URI of the resource. The updates include resources whose URI is below this one.
         """
-        hosted, wait = self._server(server), 0.0
+        hosted, pause = self._server(server), 0.0
         while True:
-            client = await hosted.ready_client(wait)
-            try:
+            client = await hosted.ready_client(RESUBSCRIBE_SECONDS if pause else 0.0)
+            with contextlib.suppress(ConnectionClosed):
                 async with client.subscribe(uri) as updates:
-                    if wait:
+                    if pause:
                         yield ResourceChange(server, uri)  # because a change may have been missed
                     async for changed in updates:
+                        pause = 0.0
                         yield ResourceChange(server, changed)
-                return
-            except ConnectionClosed:
-                wait = RESUBSCRIBE_SECONDS
+            # A server over HTTP is ready even while it cannot be reached, so the pauses grow.
+            pause = min(max(2 * pause, MIN_RETRY_PAUSE), MAX_RETRY_PAUSE)
+            await asyncio.sleep(pause)
 
     def _server(self, name: str) -> HostedServer:
         if name not in self._hosted:

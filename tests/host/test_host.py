@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -105,6 +107,37 @@ async def test_watch_yields_the_updates_of_one_server(revision: str) -> None:
         change_seen = await first
         assert (change_seen.server, change_seen.uri) == ("s", "note://a")
         await watching.aclose()  # type: ignore[attr-defined]
+
+
+async def test_watch_subscribes_again_after_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    script: list[list[str] | ConnectionClosed] = [ConnectionClosed("refused"), [], ["note://a"], ["note://a/b"]]
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    @contextlib.asynccontextmanager
+    async def subscribe(uri: str) -> AsyncIterator[AsyncIterator[str]]:
+        async def updates(uris: list[str]) -> AsyncIterator[str]:
+            for each in uris:
+                yield each
+
+        found = script.pop(0)
+        if isinstance(found, ConnectionClosed):
+            raise found
+        yield updates(found)
+
+    async def ready_client(wait: float) -> object:
+        return SimpleNamespace(subscribe=subscribe)
+
+    async with opened(Host({"notes": Server("notes")})) as host:
+        monkeypatch.setattr(host._server("notes"), "ready_client", ready_client)
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+        watching = host.watch("notes", "note://a")
+        uris = [(await anext(watching)).uri for _ in range(5)]
+        monkeypatch.undo()
+    assert uris == [*["note://a"] * 4, "note://a/b"]  # three of them because a change may have been missed
+    assert pauses == [0.1, 0.2, 0.1]  # short again after an update
 
 
 @pytest.mark.acceptance("A5")
