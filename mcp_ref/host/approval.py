@@ -111,7 +111,7 @@ class Approval:
     trusted: bool = False
     """True if the program trusts the annotations of this server."""
     after: frozenset[str] = frozenset()
-    """The servers whose results the model can have seen since the user's last message."""
+    """The servers whose results or errors the model can have seen since the user's last message."""
     content: object = None
     """The params of an elicitation or a sampling request, the message of the model, or the directories."""
     warnings: tuple[str, ...] = ()

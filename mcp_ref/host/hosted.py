@@ -312,9 +312,7 @@ class HostedServer(Supervisor):
         client = self.check_ready()
         if (self._digest, self.tools.get(name)) != (digest, tool):
             raise Refused(f"{quoted(full)} has changed while it waited for consent; call it again")
-        result = await self._for_model(self._call(client, name, arguments, options), origin, cut_result)
-        self._policy.after.add(self.config.name)
-        return result
+        return await self._for_model(self._call(client, name, arguments, options), origin, cut_result)
 
     def admit_relayed(self, name: str, arguments: object) -> None:
         """Count a tool call that a bridge passes on, and write it to the audit log. Raise Refused if either fails.
@@ -337,6 +335,8 @@ class HostedServer(Supervisor):
             if origin == "model":
                 raise cut_error(error, limit) from None
             raise
+        finally:
+            self._policy.after.add(self.config.name)  # after an error too, whose text can be the server's
         return cut(result, limit) if origin == "model" else result
 
     async def _approved_arguments(
@@ -417,9 +417,7 @@ class HostedServer(Supervisor):
                     raise Refused(f"the edited params of {quoted(shown)} are invalid: {edited!r:.100}")
                 arguments = edited
         with self.masking():
-            result = await self._for_model(request(self.check_ready(), name, arguments), origin, cut)
-        self._policy.after.add(self.config.name)
-        return result
+            return await self._for_model(request(self.check_ready(), name, arguments), origin, cut)
 
     async def _sample(self, params: CreateMessageRequestParams) -> CreateMessageResult:
         """Return a message of the program's model after two approvals. The server never learns why one was refused."""

@@ -148,7 +148,7 @@ class Policy:
     def __init__(self, options: HostOptions) -> None:
         self.options, self.approvals = options, options.approvals
         self.after: set[str] = set()
-        """The servers whose results the model can have seen since the user's last message."""
+        """The servers whose results or errors the model can have seen since the user's last message."""
         self._run: set[str] = set()  # the keys of the decisions with "run"
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # by server: one approval at a time
         self._waiting: defaultdict[str, int] = defaultdict(int)  # number of approvals that wait, by server

@@ -41,7 +41,7 @@ from mcp_ref.host import hosted, policy, supervisor
 from mcp_ref.host.dangers import command_warnings, url_warnings
 from mcp_ref.host.names import UnknownName
 from mcp_ref.host.policy import Account, HostOptions, Policy, definition_hash
-from mcp_ref.jsonrpc.errors import ProtocolError
+from mcp_ref.jsonrpc.errors import ProtocolError, RemoteError
 from mcp_ref.jsonrpc.messages import JSON, Notification, Object, Request
 from mcp_ref.server.middleware import Proceed, ServedRequest
 from mcp_ref.transports import system
@@ -812,9 +812,14 @@ async def test_model_cannot_call_without_approve() -> None:
 @pytest.mark.acceptance("A7")
 async def test_after_names_the_servers_whose_results_the_model_has_seen() -> None:
     person = Person()
-    server = calculator()
+    server, web = calculator(), calculator()
     server.resource("note://a")(lambda: "text")
-    async with opened(Host({"mail": server, "web": calculator()}, approve=person)) as host:
+
+    @web.tool()
+    def refuse() -> None:
+        raise ProtocolError(1, "for example, an instruction to the model")
+
+    async with opened(Host({"mail": server, "web": web}, approve=person)) as host:
         await host.call_tool("mail.add", ADD)
         await host.call_tool("web.add", ADD)
         assert [request.after for request in person.asked] == [frozenset(), {"mail"}]
@@ -825,6 +830,11 @@ async def test_after_names_the_servers_whose_results_the_model_has_seen() -> Non
         assert person.asked[-1].kind == "read" and person.asked[-1].after == {"web"}
         await host.call_tool("web.add", ADD)
         assert person.asked[-1].after == {"mail", "web"}
+        host.begin_turn()
+        with pytest.raises(RemoteError):
+            await host.call_tool("web.refuse")
+        await host.call_tool("mail.add", ADD)
+        assert person.asked[-1].after == {"web"}
 
 
 @pytest.mark.spec("2026-07-28/server/tools#tool-2")
