@@ -105,9 +105,9 @@ class ServerNotifications:
         await finish(self._restoring, cancel=True)
 
     def _restore_soon(self, client: ClientRequests) -> None:
-        if self._restoring is not None:
-            self._restoring.cancel()
-        self._restoring = asyncio.get_running_loop().create_task(self._restore(client))
+        # Not while it runs, or a server that ends the session at each request would keep it running forever.
+        if self._restoring is None or self._restoring.done():
+            self._restoring = asyncio.get_running_loop().create_task(self._restore(client))
 
     async def _restore(self, client: ClientRequests) -> None:
         """Tell a new session of a legacy server all that the client has told the previous one."""
@@ -208,7 +208,7 @@ class Subscription:
 
     async def restore(self) -> None:
         """Subscribe again in a new session of a legacy server, and report an update, because one may be lost."""
-        if self._lists:
+        if self._lists or self._ended:
             return
         try:
             await self._client.request_by_name("resources/subscribe", None, uri=self.uri)

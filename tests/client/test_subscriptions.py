@@ -591,6 +591,19 @@ async def test_new_session_gets_the_subscriptions_and_the_log_level_of_the_one_t
                     await following(updates)
 
 
+async def test_subscription_ends_if_the_server_ends_each_session_that_gets_it() -> None:
+    async with scripted() as site:
+        site.on("initialize", *[opens_session(f"s{number}") for number in range(100)])
+        async with Client(site.url, revision=LEGACY, timeout=PATIENCE) as client:
+            async with client.subscribe("test://a") as updates:
+                site.on("ping", status(404))
+                site.on("resources/subscribe", *[status(404)] * 100)
+                await client.ping()
+                with pytest.raises(ConnectionClosed, match="404"):
+                    await following(updates)
+            assert site.keys.count("initialize") == 3  # at first, for the ping, and for the subscription
+
+
 async def test_a_stream_that_ends_in_good_order_is_not_asked_for_again(no_pauses: None) -> None:
     async with scripted() as site:
         site.on("subscriptions/listen", listens("test://a", then="end"))
