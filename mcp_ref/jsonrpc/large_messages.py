@@ -72,3 +72,8 @@ def is_response(frame: bytes, waits_for: WaitsFor) -> bool:
     """Return True if a message seems to be the response to a waiting request, without parsing its JSON."""
     keys, id = search_ends(frame)
     return is_request_id(id) and "method" not in keys and (waits_for is None or waits_for(id))
+
+
+def is_only(id: RequestId) -> Callable[[RequestId], bool]:
+    """Return the `waits_for` function of one request. Some peers send the id `"1"` in response to `1`."""
+    return lambda other: str(other) == str(id)

@@ -23,7 +23,7 @@ SEARCHED_BYTES: Final = 1024
 STRING: Final = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
 """A pattern for a JSON string."""
 _TOKEN: Final = STRING + r'|[\[\]{},:]|[^\s"\[\]{},:]++'
-_MEMBER: Final = rb'\s*+"\w++"\s*+:\s*+(?:"[^"\\]*+"|-?+\d++)\s*+'
+_MEMBER: Final = rb'\s*+"\w++"\s*+:\s*+(?:"[^"\\]*+"|-?+\d++(?:\.0++)?+)\s*+'
 # Not compiled here: re compiles and caches them at their first use, and most peers never send a large message.
 _FIRST_MEMBERS: Final = rb"\s*+(?:\[\s*+)?+\{((?:" + _MEMBER + rb",)*+)"
 _LAST_MEMBERS: Final = rb"((?:," + _MEMBER + rb")++)\}\s*+(?:\]\s*+)?+\Z"
@@ -92,4 +92,4 @@ def search_ends(frame: bytes) -> tuple[set[str], object]:
             continue
         keys |= members.keys()
         id = members.get("id") if id is None else id
-    return keys, id
+    return keys, int(id) if isinstance(id, float) and id.is_integer() else id  # some peers write 1 as 1.0

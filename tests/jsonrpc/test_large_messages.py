@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import itertools
 import json
+import math
 import random
 
 import pytest
@@ -51,10 +52,10 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-@pytest.mark.parametrize("id", [1, "1"])
+@pytest.mark.parametrize("id", [1, "1", 1.0])
 @pytest.mark.parametrize("outcome", [{"result": RESULT}, {"error": {"code": 1, "message": "m", "data": LARGE}}])
 def test_large_response_to_a_waiting_request_is_decoded_in_every_order_of_its_keys(
-    outcome: Object, id: int | str, indent: int | None
+    outcome: Object, id: float | str, indent: int | None
 ) -> None:
     members: Object = {"jsonrpc": "2.0", "id": id, **outcome}
     for order in itertools.permutations(members.items()):
@@ -107,6 +108,7 @@ def test_refusal_of_a_large_request_names_the_limit_and_its_id() -> None:
 def test_search_ends_finds_the_members_in_front_the_next_key_and_the_members_behind() -> None:
     assert search_ends(b'{"id":9, "result": {"x":1}, "a":"b"}') == ({"id", "result", "a"}, 9)
     assert search_ends(b'[{"jsonrpc":"2.0","params":[]}]') == ({"jsonrpc", "params"}, None)
+    assert search_ends(b'{"id":%b.0,"result":{}}' % (b"9" * 400)) == ({"id", "result"}, math.inf)
 
 
 # --------------------------------------------------------------------------------------------- on each transport

@@ -357,8 +357,13 @@ async def breaking(answered: int) -> AsyncIterator[tuple[str, list[JSON]]]:
         await listening.wait_closed()
 
 
+@pytest.mark.parametrize("large", [1024 * 1024, 0])
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-async def test_response_whose_id_is_a_string_ends_its_call_before_its_stream_ends(revision: str) -> None:
+async def test_response_whose_id_is_a_string_ends_its_call_before_its_stream_ends(
+    revision: str, large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stateless_client, "MAX_UNREQUESTED", large)
+
     async def step(exchange: Exchange, message: Object) -> None:
         stream = exchange.stream(200, SSE)
         response = answer(message, {"resultType": "complete", **discovered()})
