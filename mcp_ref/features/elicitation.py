@@ -156,6 +156,26 @@ FORMATS = ("email", "uri", "date", "date-time")
 """The formats of a text field. [2025-11-25 client/elicitation#requested-schema]"""
 
 
+def form_of(schema: Object) -> Object:
+    """Return the schema of a class for a form, in which the user can leave out a field such as `str | None = None`."""
+    fields, required = (
+        cast("dict[str, Object]", schema.get("properties", {})),
+        cast(list[str], schema.get("required", [])),
+    )
+    optional = {name: _without_null(field) for name, field in fields.items() if name not in required}
+    return {**schema, "properties": {**fields, **optional}}
+
+
+def _without_null(field: Object) -> Object:
+    kinds, choices = field.get("type"), field.get("enum")
+    if not isinstance(kinds, list) or "null" not in kinds or len(kinds) != 2:
+        return field
+    field = {**field, "type": next(kind for kind in kinds if kind != "null")}
+    if isinstance(choices, list):
+        field["enum"] = [choice for choice in choices if choice is not None]
+    return field
+
+
 def schema_fault(schema: Object, revision: Revision) -> str | None:
     """Return the reason why a schema is not allowed for a form, or None if the schema is allowed."""
     # [2025-11-25 client/elicitation#requested-schema] no nested schemas, so that every client can show the form

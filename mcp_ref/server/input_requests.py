@@ -79,8 +79,9 @@ class InputRequests(RequestContext):
 
         Args:
             message: The text above the form.
-            schema: A flat JSON Schema object, or a dataclass of str, int, float, bool, Literal and Enum fields. Also
-                one of these types, such as `bool`, for a form with the single field `value`.
+            schema: A flat JSON Schema object, or a dataclass of str, int, float, bool, Literal and Enum fields, or of
+                fields such as `str | None = None`, which the user can leave empty. Also one of these types, such as
+                `bool`, for a form with the single field `value`.
             timeout: Seconds to wait, 600 by default; None for no limit.
             key: A name for the user's response, by which the function finds it in 2026-07-28, when it runs again from
                 its first line. Without a key, the response is valid only if the form has not changed, because a user
@@ -106,6 +107,8 @@ class InputRequests(RequestContext):
         is_value = not isinstance(schema, Mapping) and requested.get("type") != "object"
         if is_value:
             requested = {"type": "object", "properties": {"value": requested}, "required": ["value"]}
+        elif not isinstance(schema, Mapping):
+            requested = elicitation.form_of(requested)
         fault = elicitation.schema_fault(requested, self.revision)
         if fault is not None:
             raise ValueError(f"no form can show this schema: {fault}")

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import date
-from typing import Annotated, Any, Literal, assert_type
+from typing import Annotated, Any, Literal, Optional, assert_type
 
 import pytest
 
@@ -227,6 +227,35 @@ async def test_elicit_refuses_content_that_the_class_refuses(revision: str) -> N
     async with connected("memory", revision, elicitation=answering(ElicitResult("accept", {"row": 13}))) as client:
         refused = await client.call_tool("ask")
         assert refused.text == "the content of the form is not valid: value: row 13 does not exist"
+
+
+@dataclass
+class Wishes:
+    """Fields that the user can leave empty."""
+
+    seats: int | None = None
+    side: Literal["window", "aisle"] | None = None
+    name: Optional[str] = None  # noqa: UP045 - as many programs write it
+
+
+@ELICITING
+async def test_elicit_of_a_class_leaves_null_out_of_the_form_but_reads_none(revision: str) -> None:
+    forms: list[Object] = []
+    server = Server("s")
+
+    @server.tool()
+    async def ask(context: Context) -> str:
+        return repr((await context.elicit("What do you like?", Wishes)).data)
+
+    async def accept(form: Any) -> ElicitResult:
+        forms.append(form.requested_schema)
+        return ElicitResult("accept", {"seats": 2})
+
+    async with Client(server, revision=revision, elicitation=accept) as client:
+        assert (await client.call_tool("ask")).text == "Wishes(seats=2, side=None, name=None)"
+    sides: Object = {"type": "string", "enum": ["window", "aisle"]}
+    fields: Object = {"seats": {"type": "integer"}, "side": sides, "name": {"type": "string"}}
+    assert forms == [{"type": "object", "properties": fields}]
 
 
 @pytest.mark.parametrize("action", ["accept", "decline"])
