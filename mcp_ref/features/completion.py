@@ -21,9 +21,9 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "completion/complete", "params": {"
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, TypeAlias, cast
+from typing import Annotated, Literal, TypeAlias
 
 from ..basic.channel import RequestContext
 from ..jsonrpc.errors import ProtocolError
@@ -164,8 +164,14 @@ class Completions:
         names = [parameter.name for parameter in signature.parameters]
         arguments: dict[str, object] = dict(zip(names, (params.argument.value, others), strict=False))
         value = await call(function, signature, arguments, context)
-        completion = value if isinstance(value, Completion) else Completion([str(v) for v in cast(list[object], value)])
+        completion = value if isinstance(value, Completion) else Completion(_values_of(value, signature.name))
         if len(completion.values) > MAX_VALUES:
             total = completion.total if completion.total is not None else len(completion.values)
             completion = Completion(completion.values[:MAX_VALUES], total, True)
         return CompleteResult(completion)
+
+
+def _values_of(value: object, name: str) -> list[str]:
+    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
+        raise TypeError(f"the completer {name} must return a list of str or a Completion, not {type(value).__name__}")
+    return [str(each) for each in value]

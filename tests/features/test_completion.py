@@ -217,6 +217,20 @@ async def test_completion_complete_failing_completer_is_internal_error_without_d
         assert await suggestions(wire, completing(PROMPT)) == {"values": ["python", "pytorch", "pyside"]}
 
 
+@pytest.mark.parametrize(("value", "kind"), [("python", "str"), ({"python": 1}, "dict"), (None, "NoneType")])
+async def test_completion_complete_without_a_list_tells_the_author_what_to_return(
+    value: object, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def style(text: str) -> object:
+        return value
+
+    server = completing_server()
+    server.completions.add("review", "style", style)
+    async with connected_client(server) as wire:
+        assert (await error_of(wire, completing(PROMPT, "style")))["code"] == INTERNAL_ERROR
+    assert f"the completer style must return a list of str or a Completion, not {kind}" in caplog.text
+
+
 @pytest.mark.parametrize("function", [lambda: [], lambda value, arguments, more: []], ids=["none", "three"])
 def test_completions_add_takes_a_function_of_value_and_optional_arguments(function: Callable[..., list[str]]) -> None:
     with pytest.raises(TypeError, match=r"\(value\) or \(value, arguments\)"):
