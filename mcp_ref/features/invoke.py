@@ -13,6 +13,7 @@ from inspect import isawaitable
 from ..basic.channel import RequestContext
 from ..basic.mrtr import HandlerNeedsInput, collect_input_requests
 from ..codec import codec_for
+from ..jsonrpc.messages import Response, encode
 from ..lib.typed import Signature, signature_of
 from ..revisions import REVISIONS
 
@@ -51,9 +52,9 @@ def _first_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def check_description(description: object, options: Mapping[str, object]) -> None:
-    """Raise TypeError for a wrong type inside an option, for which clients would refuse the whole list."""
+    """Raise TypeError or ValueError for a wrong value inside an option, for which the whole list would fail."""
     if options:
-        codec_for(REVISIONS[-1]).encode(description)
+        encode(Response(0, codec_for(REVISIONS[-1]).encode(description)))
 
 
 def handler_signature(
