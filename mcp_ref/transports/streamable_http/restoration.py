@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from functools import partial
 from typing import Final, Protocol, cast
 
@@ -39,6 +40,8 @@ from .checks import HttpRefusal
 from .event_store import Event
 from .kept_requests import KEPT_METHODS, KeptRequests, request_of, stored_requests
 from .session import HttpSession
+
+log = logging.getLogger(__name__)
 
 LOST: Final = "the process that served the request has ended; send the request again"
 """The message of the error for a request that was in flight."""
@@ -63,7 +66,7 @@ def note_kept(session: HttpSession, message: Incoming) -> None:
 async def repeat_requests(
     session: HttpSession, initialize: Request, kept: bytes, access: Access, scopes: ScopeTable | None
 ) -> bool:
-    """Handle the stored requests of a session again, without the client. Return False if `initialize` failed.
+    """Handle the stored requests of a session again, without the client. Return False if that fails.
 
     Args:
         session: The session.
@@ -72,6 +75,16 @@ async def repeat_requests(
         access: The rights of the caller whose request has restored the session.
         scopes: The scopes that requests need.
     """
+    try:
+        return await _repeat_all(session, initialize, kept, access, scopes)
+    except Exception:  # for example because another version of this package has stored the kept requests
+        log.exception("a stored session could not be restored, so it has ended")
+        return False
+
+
+async def _repeat_all(
+    session: HttpSession, initialize: Request, kept: bytes, access: Access, scopes: ScopeTable | None
+) -> bool:
     await _repeat(session, initialize)
     if not await asyncio.shield(session.initialized):
         return False

@@ -413,3 +413,14 @@ async def test_session_whose_restoration_is_refused_for_now_is_404_and_stays_in_
         await store.flush(5.0)
         assert list(store.table) == ["earlier"] and not web.site._endpoint.sessions
         assert (await Talk(web, "earlier").post(request("ping"))).status == 200
+
+
+@pytest.mark.parametrize("kept", [b"\xff", b"5", b'[["logging/setLevel"]]', b"[[[], {}]]", b"[" * 100_000])
+async def test_session_whose_kept_requests_are_unreadable_ends(kept: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    store = Storage()
+    store.table["earlier"] = StoredSession(json.dumps(initialize()).encode(), None, kept=kept)
+    async with served_over_http(Held().server, store=store) as web:
+        for _ in range(2):
+            assert (await Talk(web, "earlier").post(request("ping"))).status == 404
+        assert not web.site._endpoint.sessions and not store._sessions
+    assert caplog.text.count("a stored session could not be restored, so it has ended") == 1
