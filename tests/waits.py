@@ -30,9 +30,26 @@ BLOCKING = {"acquire", "wait", "result", "communicate", "readline", "recv", "rec
 BLOCKING_WITHOUT_ARGUMENTS = {"join", "get"}
 BLOCKING_FUNCTIONS = {"asyncio.run", "time.sleep", "subprocess.run", "input", "fcntl.flock", "os.waitpid", "os.read"}
 
+# Reasons that several waits have.
+DONE = "The future or task is done, so its result does not block."
+CONTEXT_OF_REQUEST = "See `HttpClient.request`, of which this is the context manager."
+STORE_WRITES = "The store ends it: those of the package write memory or a small file, and others are the program's."
+STORE_READS = "The store ends it: those of the package read memory or a small file, and others are the program's."
+HAS_LIMIT = "It has a time limit."
+TEN_SECONDS = "It has a time limit of 10 seconds."
+SECONDS = "It has the time limit `seconds`."
+DRIVE_TIMEOUT = "It has the time limit `DriveOptions.timeout`."
+HTTP_HANDLER = "The handler ends it, or the HTTP server cancels its task."
+TASK_RESPONSE = (
+    "The response, the time limit in `RunningTask.result` or of the request, or the end of the connection ends it."
+)
+PROGRAMS_HANDLER = "The program's handler ends it, or the end of the connection cancels its task."
+AUTHORS_HANDLER = "The author's handler ends it, or the cancellation of the request."
+PIECES = "The pieces of the response, their time limit in `HttpResponse`, or the end of the connection end it."
+HANDSHAKE = "The response to `initialize` or the end of the session ends it."
+
 WAITS: dict[tuple[str, str, str], str] = {
-    ("basic/authorization/client.py", "AuthorizedRequests.request", "sending"):
-        "See `HttpClient.request`, of which this is the context manager.",
+    ("basic/authorization/client.py", "AuthorizedRequests.request", "sending"): CONTEXT_OF_REQUEST,
     ("basic/authorization/client.py", "Bearer.current", "self._token()"):
         "The program's function ends it, or `RENEWAL_SECONDS` in `ServerGrant.prepare`.",
     ("basic/authorization/client.py", "ServerGrant._run", "work()"):
@@ -40,10 +57,9 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("basic/authorization/client.py", "ServerGrant._wait", "asyncio.shield(flow.task)"):
         "The flow ends it; the request that waits can be cancelled without the flow.",
     ("basic/authorization/client_registration.py", "Clients._registered", "self.store.get(f'client|{issuer}')"):
-        "The store ends it: those of the package read memory or a small file, and others are the program's.",
+        STORE_READS,
     ("basic/authorization/client_registration.py", "Clients.begin",
-     "self.store.put(f'client|{metadata.issuer}', client.to_json())"):
-        "The store ends it: those of the package write memory or a small file, and others are the program's.",
+     "self.store.put(f'client|{metadata.issuer}', client.to_json())"): STORE_WRITES,
     ("basic/authorization/client_registration.py", "Clients.begin",
      "stack.enter_async_context(receive(self.redirect_uri))"):
         "See `loopback.receive`; the sign-in has the time limit `timeout`.",
@@ -58,11 +74,10 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("basic/authorization/sign_in.py", "AuthorizationCode._sign_in", "receiver.query"):
         "The browser's request ends it, or the time limit `timeout` of the sign-in.",
     ("basic/authorization/sign_in.py", "AuthorizationCode._keep", "self.store.put(grant_key(url), grant.to_json())"):
-        "The store ends it: those of the package write memory or a small file, and others are the program's.",
+        STORE_WRITES,
     ("basic/authorization/sign_in.py", "AuthorizationCode.obtain", "self._sign_ins"):
         "The sign-in before it ends it, which has the time limit `timeout`.",
-    ("basic/authorization/sign_in.py", "AuthorizationCode.stored", "self.store.get(grant_key(url))"):
-        "The store ends it: those of the package read memory or a small file, and others are the program's.",
+    ("basic/authorization/sign_in.py", "AuthorizationCode.stored", "self.store.get(grant_key(url))"): STORE_READS,
     ("basic/authorization/store.py", "FileStore._file_lock", "asyncio.sleep(_POLL_SECONDS)"):
         "The loop has the time limit `LOCK_SECONDS`.",
     ("basic/authorization/store.py", "MemoryStore.lock", "self._locks.setdefault(key, asyncio.Lock())"):
@@ -140,16 +155,12 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("bridge/relay.py", "Relay.connect",
      "asyncio.gather(*(server.shared(caller) for server in self.servers.values()), return_exceptions=True)"):
         "See `BackServer.shared`.",
-    ("cli/accounts.py", "NewSignIn.get", "self._store.get(key)"):
-        "The store ends it: those of the package read memory or a small file, and others are the program's.",
-    ("cli/accounts.py", "NewSignIn.write", "self._store.put(key, value)"):
-        "The store ends it: those of the package write memory or a small file, and others are the program's.",
+    ("cli/accounts.py", "NewSignIn.get", "self._store.get(key)"): STORE_READS,
+    ("cli/accounts.py", "NewSignIn.write", "self._store.put(key, value)"): STORE_WRITES,
     ("cli/accounts.py", "login", "make_client(options, authorizer)"):
         "See `Client.__aenter__` and `Client.close`, whose requests have the option `--timeout`.",
-    ("cli/accounts.py", "login", "store.put(f'client|{grant.issuer}', known.to_json())"):
-        "The store ends it: those of the package write memory or a small file, and others are the program's.",
-    ("cli/accounts.py", "login", "store.put(grant_key(url), grant.to_json())"):
-        "The store ends it: those of the package write memory or a small file, and others are the program's.",
+    ("cli/accounts.py", "login", "store.put(f'client|{grant.issuer}', known.to_json())"): STORE_WRITES,
+    ("cli/accounts.py", "login", "store.put(grant_key(url), grant.to_json())"): STORE_WRITES,
     ("cli/authorization.py", "read_token", "sys.stdin.readline(MAX_TOKEN + 2)"):
         "The user ends it with a line, the end of the input or Ctrl-C.",
     ("bridge/tasks.py", "BridgeTasks.create.run", "work(cast(Context, task))"):
@@ -177,10 +188,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "Entering it has the time limit `startup_wait`, and leaving it the limits of `HostedServer.close`.",
     ("cli/host_commands.py", "check_tool", "consent.changed_tool"):
         "The host asks for each unapproved tool, and `Consent._approve_definition` sets it in each case.",
-    ("cli/host_commands.py", "kept_approvals", "store.get('approvals')"):
-        "The store ends it: those of the package read memory or a small file, and others are the program's.",
-    ("cli/host_commands.py", "kept_approvals", "store.put('approvals', {**meanwhile, **approvals})"):
-        "The store ends it: those of the package write memory or a small file, and others are the program's.",
+    ("cli/host_commands.py", "kept_approvals", "store.get('approvals')"): STORE_READS,
+    ("cli/host_commands.py", "kept_approvals", "store.put('approvals', {**meanwhile, **approvals})"): STORE_WRITES,
     ("cli/person.py", "ask_line", "ready.wait()"):
         "The user ends it with a line, the end of the input or Ctrl-C.",
     ("cli/person.py", "ask_line", "sys.stdin.readline()"):
@@ -189,10 +198,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The person's response to the elicitation before ends it, or the cancellation of its request.",
     ("client/client.py", "Client.close", "asyncio.shield(self._closing)"):
         "The task `_close` ends it, whose waits have their own entries.",
-    ("client/connector.py", "Connector.close", "task.result()"):
-        "The future or task is done, so its result does not block.",
-    ("client/connector.py", "Connector.connect", "self._server_task.result()"):
-        "The future or task is done, so its result does not block.",
+    ("client/connector.py", "Connector.close", "task.result()"): DONE,
+    ("client/connector.py", "Connector.connect", "self._server_task.result()"): DONE,
     ("client/connector.py", "Connector.ready", "asyncio.wait([self._restart_task])"):
         "The task ends after `max_restarts` restarts, or `stop_reconnecting` cancels it.",
     ("client/connector.py", "Connector.stop_reconnecting", "asyncio.wait([self._restart_task])"):
@@ -202,12 +209,9 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("client/handlers.py", "ClientHandlers.elicit",
      "self._run(params.request.task, partial(self._elicit, params, context.revision), context)"):
         "See `ClientHandlers._run`.",
-    ("client/handlers.py", "ClientHandlers._run", "work()"):
-        "The program's handler ends it, or the end of the connection cancels its task.",
-    ("client/handlers.py", "ClientHandlers.list_roots", "found"):
-        "The program's handler ends it, or the end of the connection cancels its task.",
-    ("client/handlers.py", "_result", "returned"):
-        "The program's handler ends it, or the end of the connection cancels its task.",
+    ("client/handlers.py", "ClientHandlers._run", "work()"): PROGRAMS_HANDLER,
+    ("client/handlers.py", "ClientHandlers.list_roots", "found"): PROGRAMS_HANDLER,
+    ("client/handlers.py", "_result", "returned"): PROGRAMS_HANDLER,
     ("client/negotiation.py", "_probe", "asyncio.gather(*tasks, return_exceptions=True)"):
         "Both tasks are cancelled, and all their waits end when they are cancelled.",
     ("client/negotiation.py", "_probe", "asyncio.wait([probe, handshake], return_when=asyncio.FIRST_COMPLETED)"):
@@ -223,10 +227,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "See `ClientSession.open`, which it calls.",
     ("client/session.py", "ClientSession._handle_all", "task"):
         "The program's handler ends it, or the cancellation of the request.",
-    ("client/session.py", "ClientSession._handle_all", "task.result()"):
-        "The future or task is done, so its result does not block.",
-    ("client/subscriptions.py", "ListenRequest._wait_to_retry", "self._client.connector.closed.wait()"):
-        "It has the time limit `seconds`.",
+    ("client/session.py", "ClientSession._handle_all", "task.result()"): DONE,
+    ("client/subscriptions.py", "ListenRequest._wait_to_retry", "self._client.connector.closed.wait()"): SECONDS,
     ("client/subscriptions.py", "ListenRequest.close", "asyncio.wait([self._task])"):
         "The task is cancelled, and all its waits end when they are cancelled.",
     ("client/subscriptions.py", "ListenRequest.open", "asyncio.shield(self._acknowledged)"):
@@ -236,15 +238,12 @@ WAITS: dict[tuple[str, str, str], str] = {
         "the program waits.",
     ("client/sync.py", "Synchronous.__exit__", "self._thread.join()"):
         "The loop has been stopped, and its tasks have 10 seconds to end.",
-    ("client/sync.py", "Synchronous._run_loop", "asyncio.wait({*ending, closing}, timeout=10.0)"):
-        "It has a time limit of 10 seconds.",
+    ("client/sync.py", "Synchronous._run_loop", "asyncio.wait({*ending, closing}, timeout=10.0)"): TEN_SECONDS,
     ("client/sync.py", "Synchronous._run_loop",
-     "loop.run_until_complete(asyncio.wait({*ending, closing}, timeout=10.0))"):
-        "It has a time limit of 10 seconds.",
-    ("client/sync.py", "Synchronous._run_loop", "asyncio.wait([generators], timeout=10.0)"):
-        "It has a time limit of 10 seconds.",
+     "loop.run_until_complete(asyncio.wait({*ending, closing}, timeout=10.0))"): TEN_SECONDS,
+    ("client/sync.py", "Synchronous._run_loop", "asyncio.wait([generators], timeout=10.0)"): TEN_SECONDS,
     ("client/sync.py", "Synchronous._run_loop", "loop.run_until_complete(asyncio.wait([generators], timeout=10.0))"):
-        "It has a time limit of 10 seconds.",
+        TEN_SECONDS,
     ("client/sync.py", "Synchronous.run", "future.result()"):
         "The end of the call ends it; the end of the loop cancels every call, also one that reaches the loop "
         "too late.",
@@ -252,8 +251,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "Entering it does not wait, and leaving it has the time limits of `HttpServer.close`.",
     ("demo/authorization.py", "authorization", "await start_server(serve_mcp)"):
         "Entering it does not wait, and leaving it has the time limits of `HttpServer.close`.",
-    ("demo/authorization.py", "authorization.serve_mcp", "rest"):
-        "The handler ends it, or the HTTP server cancels its task.",
+    ("demo/authorization.py", "authorization.serve_mcp", "rest"): HTTP_HANDLER,
     ("demo/connections.py", "HttpConnections._url",
      "asyncio.create_subprocess_exec(*server_command('--http', '--port', '0', *options), "
      "env={**os.environ, **ENVIRONMENT}, stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE)"):
@@ -268,8 +266,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The demo's own server reports progress.",
     ("demo/legacy.py", "session", "anext(updates)"):
         "The demo's own server reports the change of the note.",
-    ("demo/plain_http.py", "PlainHttp.events", "response"):
-        "The pieces of the response, their time limit in `HttpResponse`, or the end of the connection end it.",
+    ("demo/plain_http.py", "PlainHttp.events", "response"): PIECES,
     ("demo/screen.py", "Screen.claim_error", "request"):
         "It is a request of a `Client`, which has a time limit.",
     ("demo/tour.py", "changing_lists", "changed.get()"):
@@ -283,9 +280,8 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("extensions/auth/headless.py", "EnterpriseManaged.form", "self.id_token()"):
         "The program's function ends it, or `RENEWAL_SECONDS` in `ServerGrant.prepare`.",
     ("extensions/auth/headless.py", "Headless._first_issuer", "self.store.get(f'issuer|{self.client_id}')"):
-        "The store ends it: those of the package read memory or a small file, and others are the program's.",
-    ("extensions/auth/headless.py", "Headless.obtain", "self.store.put(key, {'issuer': server.issuer})"):
-        "The store ends it: those of the package write memory or a small file, and others are the program's.",
+        STORE_READS,
+    ("extensions/auth/headless.py", "Headless.obtain", "self.store.put(key, {'issuer': server.issuer})"): STORE_WRITES,
     ("extensions/auth/headless.py", "WorkloadIdentity.form", "self.assertion()"):
         "The program's function ends it, or `RENEWAL_SECONDS` in `ServerGrant.prepare`.",
     ("extensions/tasks/shared_tasks.py", "SharedTasks._bounded", "call"):
@@ -296,16 +292,14 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The caller's `_bounded` gives it a time limit.",
     ("extensions/tasks/shared_tasks.py", "SharedTasks._put_final", "self._database.put(final)"):
         "The caller's `_bounded` gives it a time limit.",
-    ("extensions/tasks/shared_tasks.py", "SharedTasks._save_all", "asyncio.sleep(RETRY_SECONDS)"):
-        "It has a time limit.",
+    ("extensions/tasks/shared_tasks.py", "SharedTasks._save_all", "asyncio.sleep(RETRY_SECONDS)"): HAS_LIMIT,
     ("extensions/tasks/shared_tasks.py", "SharedTasks._save_one", "self._database.put(stored)"):
         "`_save_all` gives it the time limit `CALL_SECONDS`.",
-    ("extensions/tasks/shared_tasks.py", "SharedTasks._watch", "asyncio.sleep(RETRY_SECONDS)"):
-        "It has a time limit.",
+    ("extensions/tasks/shared_tasks.py", "SharedTasks._watch", "asyncio.sleep(RETRY_SECONDS)"): HAS_LIMIT,
     ("extensions/tasks/shared_tasks.py", "SharedTasks._watch", "self._wake.wait()"):
         "The next renewal ends it, a third of a lease later.",
     ("extensions/tasks/shared_tasks.py", "SharedTasks.wait_change", "asyncio.wait([changed], timeout=seconds)"):
-        "It has a time limit.",
+        HAS_LIMIT,
     ("extensions/tasks/live_task.py", "LiveTask.request_input", "response"):
         "The requestor's response, the time limit of the request, or the end of the task ends it.",
     ("extensions/tasks/live_task.py", "LiveTask.run", "work"):
@@ -314,16 +308,13 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The next `tasks/result` request ends it, or the time limit of the request in `request_input`.",
     ("extensions/tasks/live_task.py", "_ResultRequests.wait_until_ended", "asyncio.shield(self.ended)"):
         "The end of the task ends it, or the cancellation of the `tasks/result` request.",
-    ("extensions/tasks/receiver.py", "Tasks.call_tool", "work(context)"):
-        "The author's handler ends it, or the cancellation of the request.",
+    ("extensions/tasks/receiver.py", "Tasks.call_tool", "work(context)"): AUTHORS_HANDLER,
     ("extensions/tasks/receiver.py", "Tasks.result", "asyncio.sleep(self.poll_interval / 1000)"):
         "The end or the expiry of the task in the store ends the loop, or the cancellation of the request.",
     ("extensions/tasks/receiver.py", "Tasks.start", "asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)"):
-        "The author's handler ends it, or the cancellation of the request.",
-    ("extensions/tasks/receiver.py", "Tasks.start", "live.begun.result()"):
-        "The future or task is done, so its result does not block.",
-    ("extensions/tasks/receiver.py", "Tasks.start", "running.result()"):
-        "The future or task is done, so its result does not block.",
+        AUTHORS_HANDLER,
+    ("extensions/tasks/receiver.py", "Tasks.start", "live.begun.result()"): DONE,
+    ("extensions/tasks/receiver.py", "Tasks.start", "running.result()"): DONE,
     ("extensions/tasks/requestor.py", "RunningTask._core_result", "asyncio.sleep(_interval(task))"):
         "It has the time limit in `RunningTask.result`.",
     ("extensions/tasks/requestor.py", "RunningTask._core_result",
@@ -348,8 +339,7 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("extensions/tasks/requestor.py", "RunningTask.cancel", "self._send_request('tasks/cancel', params, Task)"):
         "The response, the time limit in `RunningTask.result` or of the request, or the end of the "
         "connection ends it.",
-    ("extensions/tasks/requestor.py", "RunningTask.result", "follow(task)"):
-        "It has the time limit `seconds`.",
+    ("extensions/tasks/requestor.py", "RunningTask.result", "follow(task)"): SECONDS,
     ("extensions/tasks/requestor.py", "RunningTask.status",
      "self._send_request('tasks/get', TaskRequestParams(self.task.task_id), Task)"):
         "The response, the time limit in `RunningTask.result` or of the request, or the end of the "
@@ -388,12 +378,10 @@ WAITS: dict[tuple[str, str, str], str] = {
         "Each start holds it for at most `startup_timeout_sec` seconds.",
     ("host/supervisor.py", "Supervisor._serve", "asyncio.wait([ended], timeout=SUSPEND_SECONDS)"):
         "It has the time limit `SUSPEND_SECONDS`.",
-    ("host/supervisor.py", "Supervisor._serve", "ended.result()"):
-        "The future is done, so its result does not block.",
+    ("host/supervisor.py", "Supervisor._serve", "ended.result()"): DONE,
     ("host/supervisor.py", "Supervisor._serve", "self._wake.wait()"):
         "The end of the session, a changed list or lost calls end it; it is the idle state of a ready server.",
-    ("host/supervisor.py", "Supervisor._session_ended", "ended.result()"):
-        "The future is done, so its result does not block.",
+    ("host/supervisor.py", "Supervisor._session_ended", "ended.result()"): DONE,
     ("host/supervisor.py", "Supervisor.ready_client", "self._changed.wait()"):
         "It has the time limit `wait`.",
     ("host/supervisor.py", "Supervisor.ready_client", "self.attempted.wait()"):
@@ -426,14 +414,10 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The client closes the input, or Ctrl-C or SIGTERM ends it.",
     ("recorder/drive.py", "_drive_url", "file.readline()"):
         "It is a file of this program.",
-    ("recorder/drive.py", "_expect_refusal", "request"):
-        "It has the time limit `DriveOptions.timeout`.",
-    ("recorder/drive.py", "_post", "asyncio.open_connection(origin.host, origin.port)"):
-        "It has the time limit `DriveOptions.timeout`.",
-    ("recorder/drive.py", "_post", "reader.readline()"):
-        "It has the time limit `DriveOptions.timeout`.",
-    ("recorder/drive.py", "_try", "request"):
-        "It has the time limit `DriveOptions.timeout`.",
+    ("recorder/drive.py", "_expect_refusal", "request"): DRIVE_TIMEOUT,
+    ("recorder/drive.py", "_post", "asyncio.open_connection(origin.host, origin.port)"): DRIVE_TIMEOUT,
+    ("recorder/drive.py", "_post", "reader.readline()"): DRIVE_TIMEOUT,
+    ("recorder/drive.py", "_try", "request"): DRIVE_TIMEOUT,
     ("recorder/pipes.py", "_forward", "os.read(flow.source, PIECE)"):
         "The poll before it has reported bytes or the end.",
     ("recorder/pipes.py", "_pump", "thread.join()"):
@@ -463,10 +447,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The client sends a line or closes the input; it is the idle state of a server.",
     ("recorder/tape.py", "Tape._next_lines", "self._queue.get()"):
         "The next bytes or `close` end it; it is the idle state of the thread.",
-    ("recorder/tape.py", "Tape._next_lines", "time.sleep(BATCH_SECONDS)"):
-        "It has a time limit.",
-    ("jsonrpc/bounded_waits.py", "run_handler", "handler"):
-        "The program's handler ends it, or the end of the connection cancels its task.",
+    ("recorder/tape.py", "Tape._next_lines", "time.sleep(BATCH_SECONDS)"): HAS_LIMIT,
+    ("jsonrpc/bounded_waits.py", "run_handler", "handler"): PROGRAMS_HANDLER,
     ("jsonrpc/dispatcher.py", "Dispatcher._run", "entry.got_slot"):
         "The queue ends it with a slot or after `Limits.patience`, and `stop` cancels the task.",
     ("jsonrpc/dispatcher.py", "Dispatcher._run", "turn"):
@@ -519,8 +501,7 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("lib/http/client.py", "HttpClient.close",
      "asyncio.gather(*(self._discard(connection) for connection in tuple(self._all)))"):
         "Each connection has 1 second to close, see `ClientConnection.close`.",
-    ("lib/http/client.py", "fetch", "sending"):
-        "See `HttpClient.request`, of which this is the context manager.",
+    ("lib/http/client.py", "fetch", "sending"): CONTEXT_OF_REQUEST,
     ("lib/http/connection.py", "HttpConnection._serve", "rest"):
         "The author's handler ends it, or `abort` cancels the task.",
     ("lib/http/connection.py", "HttpConnection._wait_and_handle", "rest"):
@@ -531,8 +512,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The body was refused before, so the wait ends at once.",
     ("lib/http/connection.py", "HttpConnection.read_body", "body"):
         "The end of the body, `HttpLimits.body_time` or the end of the connection ends it.",
-    ("lib/http/connections.py", "Connections.wait_closed", "self._all_closed.wait()"):
-        "It has a time limit.",
+    ("lib/http/connections.py", "Connections.wait_closed", "self._all_closed.wait()"): HAS_LIMIT,
     ("lib/http/response.py", "ClientConnection.read_head", "self.arrival()"):
         "Bytes or the end of the connection end it, or the time limit `head_time` or `idle` of its caller.",
     ("lib/http/response.py", "HttpResponse._read_piece", "self.connection.arrival()"):
@@ -571,8 +551,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The context's own method ends it, or the cancellation of the request.",
     ("server/broadcast.py", "Broadcaster._deliver", "self._received.get()"):
         "A received change ends it; `Broadcaster.stop` cancels its task.",
-    ("server/broadcast.py", "Broadcaster._publish", "asyncio.sleep(COALESCE_SECONDS)"):
-        "It has a time limit.",
+    ("server/broadcast.py", "Broadcaster._publish", "asyncio.sleep(COALESCE_SECONDS)"): HAS_LIMIT,
     ("server/broadcast.py", "Broadcaster._publish", "self._filled.wait()"):
         "A change ends it; `Broadcaster.stop` cancels its task.",
     ("server/broadcast.py", "Broadcaster._reload", "self._run_in_worker(function)"):
@@ -583,8 +562,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It reads a context variable, and does not wait.",
     ("server/broadcast.py", "Broadcaster.stop", "self._published.wait()"):
         "It has the time limit `STOP_SECONDS`.",
-    ("server/http.py", "HttpApp._start_and_handle", "rest"):
-        "The handler ends it, or the HTTP server cancels its task.",
+    ("server/http.py", "HttpApp._start_and_handle", "rest"): HTTP_HANDLER,
     ("server/http.py", "HttpApp.finish_requests",
      "asyncio.gather(self._endpoint.wait_served(seconds), asyncio.sleep(notice))"):
         "Both have the time limit `seconds`.",
@@ -596,8 +574,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "Each request has its own time limit, or ends with the connection.",
     ("server/input_requests.py", "call_on_loop", "concurrent.futures.wait([future], timeout=1.0)"):
         "It has a time limit of 1 second, and its loop ends with the event loop.",
-    ("server/input_requests.py", "call_on_loop", "future.result()"):
-        "The future is done, so its result does not block.",
+    ("server/input_requests.py", "call_on_loop", "future.result()"): DONE,
     ("server/lifespan.py", "Lifespan._run", "ending.wait()"):
         "`leave` sets it; it is the idle state of a server that serves.",
     ("server/lifespan.py", "Lifespan._run", "self._end_serving()"):
@@ -628,8 +605,7 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("server/service.py", "Service.run_in_worker",
      "asyncio.get_running_loop().run_in_executor(self.executor, run, function)"):
         "The author's function ends it; a cancellation ends the wait, but not the thread.",
-    ("server/service.py", "Service.drain", "asyncio.sleep(DRAIN_INTERVAL)"):
-        "It has a time limit.",
+    ("server/service.py", "Service.drain", "asyncio.sleep(DRAIN_INTERVAL)"): HAS_LIMIT,
     ("server/service.py", "Service.drain",
      "asyncio.gather(*(member.finish_requests(left) for member in tuple(self.members)))"):
         "Each member has the time limit `seconds`.",
@@ -643,26 +619,21 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The end of the transport ends it; it is the idle state of a session.",
     ("server/session.py", "begin", "catalog.service.add(session)"):
         "See `Service.add`, which is a coroutine function.",
-    ("server/stateless.py", "serve_request", "route.handler(params, context)"):
-        "The author's handler ends it, or the cancellation of the request.",
+    ("server/stateless.py", "serve_request", "route.handler(params, context)"): AUTHORS_HANDLER,
     ("server/subscriptions.py", "OpenSubscription.drain_changes", "self._drain()"):
         "See `StreamingResponse.drain`: the client reads, or is disconnected after `write_time`.",
     ("server/subscriptions.py", "OpenSubscription.wait_ended", "self._ended"):
         "`close`, the time limit of the token or the cancellation of the request ends it; it is the idle "
         "state of a subscription.",
-    ("session.py", "Session._serve", "route.handler(params, self.context(request, params))"):
-        "The author's handler ends it, or the cancellation of the request.",
+    ("session.py", "Session._serve", "route.handler(params, self.context(request, params))"): AUTHORS_HANDLER,
     ("session.py", "Session.request",
      "send_once(encoded) if stateless is None else stateless(method, encoded, send_once)"):
         "See `Requester.request`: the response, the time limit, or the end of the connection ends it.",
     ("transports/base.py", "finish", "asyncio.wait(pending, timeout=timeout)"):
         "It has the time limit of its caller.",
-    ("transports/http_sse/client.py", "SseClientTransport._post", "posting"):
-        "See `HttpClient.request`, of which this is the context manager.",
-    ("transports/http_sse/client.py", "SseClientTransport._post", "self._endpoint.result()"):
-        "The future or task is done, so its result does not block.",
-    ("transports/http_sse/client.py", "SseClientTransport._read", "response"):
-        "The pieces of the response, their time limit in `HttpResponse`, or the end of the connection end it.",
+    ("transports/http_sse/client.py", "SseClientTransport._post", "posting"): CONTEXT_OF_REQUEST,
+    ("transports/http_sse/client.py", "SseClientTransport._post", "self._endpoint.result()"): DONE,
+    ("transports/http_sse/client.py", "SseClientTransport._read", "response"): PIECES,
     ("transports/http_sse/client.py", "SseClientTransport._read", "self.readable.wait()"):
         "`resume_reading` sets it when the dispatcher has room again, and `close` cancels the task.",
     ("transports/http_sse/client.py", "SseClientTransport.start", "asyncio.wait([self._endpoint])"):
@@ -696,10 +667,8 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("transports/stdio/server.py", "StdioServerTransport.start",
      "loop.connect_write_pipe(lambda: _OutputProtocol(self), sink)"):
         "The event loop registers the descriptor at once.",
-    ("transports/streamable_http/checks.py", "_authorize", "rest"):
-        "The handler ends it, or the HTTP server cancels its task.",
-    ("transports/streamable_http/checks.py", "_finish", "rest"):
-        "The handler ends it, or the HTTP server cancels its task.",
+    ("transports/streamable_http/checks.py", "_authorize", "rest"): HTTP_HANDLER,
+    ("transports/streamable_http/checks.py", "_finish", "rest"): HTTP_HANDLER,
     ("transports/streamable_http/client.py", "StreamableHttpClientTransport._close", "deleting"):
         "It has the time limit `DELETE_SECONDS`.",
     ("transports/streamable_http/client.py", "StreamableHttpClientTransport._deliver_frame",
@@ -707,8 +676,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "`resume_reading` sets it when the dispatcher has room again, and `close` cancels the task.",
     ("transports/streamable_http/client.py", "StreamableHttpClientTransport._read", "self._stateless.readable.wait()"):
         "See `_deliver_frame`.",
-    ("transports/streamable_http/client.py", "StreamableHttpClientTransport._post", "posting"):
-        "See `HttpClient.request`, of which this is the context manager.",
+    ("transports/streamable_http/client.py", "StreamableHttpClientTransport._post", "posting"): CONTEXT_OF_REQUEST,
     ("transports/streamable_http/client.py", "StreamableHttpClientTransport._renew_session",
      "asyncio.shield(self._renewal)"):
         "It has the time limit `RENEWAL_SECONDS` in `_repeat_handshake`.",
@@ -725,8 +693,7 @@ WAITS: dict[tuple[str, str, str], str] = {
      "self._thread.run(partial(self.release, saved))"):
         "The author's store ends it in a thread, or `flush` cancels the task.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore.flush",
-     "self._thread.run(partial(self.release, self.leases.end_all()), is_urgent=True)"):
-        "It has the time limit `seconds`.",
+     "self._thread.run(partial(self.release, self.leases.end_all()), is_urgent=True)"): SECONDS,
     ("transports/streamable_http/durable_store.py", "DurableEventStore._save_changes",
      "asyncio.sleep(RETRY_SECONDS)"):
         "It is the loop of the store's own task, which `flush` cancels.",
@@ -739,57 +706,44 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("transports/streamable_http/durable_store.py", "DurableEventStore.flush", "asyncio.wait([task])"):
         "The task is cancelled, and its waits end when they are cancelled.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore.flush",
-     "asyncio.wait([task], timeout=seconds)"):
-        "It has the time limit `seconds`.",
+     "asyncio.wait([task], timeout=seconds)"): SECONDS,
     ("transports/streamable_http/durable_store.py", "_DaemonThread.run", "future"):
         "The thread ends it after the function; `LOAD_SECONDS` or the cancellation in `flush` ends the wait "
         "for a function that hangs.",
     ("transports/streamable_http/posted_session.py", "SessionTransport.wait_resumed", "self._resumed.wait()"):
         "`resume_reading` sets it when the dispatcher has room again, and `close` calls that.",
-    ("transports/streamable_http/resumption.py", "_read_events", "response"):
-        "The pieces of the response, their time limit in `HttpResponse`, or the end of the connection end it.",
+    ("transports/streamable_http/resumption.py", "_read_events", "response"): PIECES,
     ("transports/streamable_http/resumption.py", "listen", "asyncio.sleep(retry_seconds(parser, attempts, idle))"):
         "Each sleep has at most `MAX_RETRY` seconds, and `close` cancels the task.",
-    ("transports/streamable_http/resumption.py", "listen", "get(resume_header(parser))"):
-        "See `HttpClient.request`, of which this is the context manager.",
+    ("transports/streamable_http/resumption.py", "listen", "get(resume_header(parser))"): CONTEXT_OF_REQUEST,
     ("transports/streamable_http/resumption.py", "read_and_resume",
      "asyncio.sleep(retry_seconds(parser, attempts, idle))"):
         "The loop has at most `MAX_RECONNECTIONS` attempts without a message.",
-    ("transports/streamable_http/resumption.py", "read_and_resume", "get(resume_header(parser))"):
-        "See `HttpClient.request`, of which this is the context manager.",
+    ("transports/streamable_http/resumption.py", "read_and_resume", "get(resume_header(parser))"): CONTEXT_OF_REQUEST,
     ("transports/streamable_http/leases.py", "Leases._renew_all", "asyncio.sleep(self._seconds / 3)"):
         "It has a time limit; `end_all` cancels the task.",
     ("transports/streamable_http/server.py", "StreamableHttpEndpoint._initialize",
-     "asyncio.shield(session.initialized)"):
-        "The response to `initialize` or the end of the session ends it.",
+     "asyncio.shield(session.initialized)"): HANDSHAKE,
     ("transports/streamable_http/server.py", "StreamableHttpEndpoint._initialize", "session.initialized.result()"):
-        "The response to `initialize` or the end of the session ends it.",
-    ("transports/streamable_http/server.py", "StreamableHttpEndpoint._wait_and_post", "rest"):
-        "The handler ends it, or the HTTP server cancels its task.",
-    ("transports/streamable_http/session.py", "HttpSession.admit", "self.initialized.result()"):
-        "The future or task is done, so its result does not block.",
-    ("transports/streamable_http/session.py", "HttpSession._put_first", "self.initialized.result()"):
-        "The future or task is done, so its result does not block.",
-    ("transports/streamable_http/session_table.py", "SessionTable._remove", "session.initialized.result()"):
-        "The future or task is done, so its result does not block.",
-    ("transports/streamable_http/session_table.py", "SessionTable._end_soon", "session.initialized.result()"):
-        "The future or task is done, so its result does not block.",
+        HANDSHAKE,
+    ("transports/streamable_http/server.py", "StreamableHttpEndpoint._wait_and_post", "rest"): HTTP_HANDLER,
+    ("transports/streamable_http/session.py", "HttpSession.admit", "self.initialized.result()"): DONE,
+    ("transports/streamable_http/session.py", "HttpSession._put_first", "self.initialized.result()"): DONE,
+    ("transports/streamable_http/session_table.py", "SessionTable._remove", "session.initialized.result()"): DONE,
+    ("transports/streamable_http/session_table.py", "SessionTable._end_soon", "session.initialized.result()"): DONE,
     ("transports/streamable_http/session_table.py", "SessionTable._open", "self._begin_serving(session)"):
         "The author's lifespan ends it; `SessionTable.close` cancels it after `CLOSE_SECONDS`.",
     ("transports/streamable_http/handover.py", "Handover.refuse", "given_back.wait()"):
         "It has the time limit `REFUSE_SECONDS`.",
     ("transports/streamable_http/session_table.py", "SessionTable.find", "asyncio.wait([session.restoration])"):
         "See `repeat_requests`.",
-    ("transports/streamable_http/restoration.py", "repeat_requests", "asyncio.shield(session.initialized)"):
-        "The response to `initialize` or the end of the session ends it.",
+    ("transports/streamable_http/restoration.py", "repeat_requests", "asyncio.shield(session.initialized)"): HANDSHAKE,
     ("transports/streamable_http/session_table.py", "SessionTable.find", "asyncio.shield(session.initialized)"):
-        "The response to `initialize` or the end of the session ends it.",
+        HANDSHAKE,
     ("transports/streamable_http/stateless.py", "StatelessExchange.serve", "turn"):
         "`Turns._wait_in` schedules the passing-on of the turn.",
-    ("transports/streamable_http/stateless_client.py", "StatelessRequests._post", "posting"):
-        "See `HttpClient.request`, of which this is the context manager.",
-    ("transports/streamable_http/stateless_client.py", "StatelessRequests._read_events", "response"):
-        "The pieces of the response, their time limit in `HttpResponse`, or the end of the connection end it.",
+    ("transports/streamable_http/stateless_client.py", "StatelessRequests._post", "posting"): CONTEXT_OF_REQUEST,
+    ("transports/streamable_http/stateless_client.py", "StatelessRequests._read_events", "response"): PIECES,
     ("transports/streamable_http/stateless_client.py", "StatelessRequests._read_events", "self.readable.wait()"):
         "`resume_reading` sets it when the dispatcher has room again, and `close` cancels the task.",
     ("transports/system.py", "ThreadWriter._run", "self._queue.get()"):
