@@ -36,7 +36,7 @@ CONTEXT_OF_REQUEST = "See `HttpClient.request`, of which this is the context man
 STORE_WRITES = "The store ends it: those of the package write memory or a small file, and others are the program's."
 STORE_READS = "The store ends it: those of the package read memory or a small file, and others are the program's."
 HAS_LIMIT = "It has a time limit."
-TEN_SECONDS = "It has a time limit of 10 seconds."
+HAS_LIMIT_OF_10_S = "It has a time limit of 10 seconds."
 SECONDS = "It has the time limit `seconds`."
 DRIVE_TIMEOUT = "It has the time limit `DriveOptions.timeout`."
 HTTP_HANDLER = "The handler ends it, or the HTTP server cancels its task."
@@ -238,12 +238,12 @@ WAITS: dict[tuple[str, str, str], str] = {
         "the program waits.",
     ("client/sync.py", "Synchronous.__exit__", "self._thread.join()"):
         "The loop has been stopped, and its tasks have 10 seconds to end.",
-    ("client/sync.py", "Synchronous._run_loop", "asyncio.wait({*ending, closing}, timeout=10.0)"): TEN_SECONDS,
+    ("client/sync.py", "Synchronous._run_loop", "asyncio.wait({*ending, closing}, timeout=10.0)"): HAS_LIMIT_OF_10_S,
     ("client/sync.py", "Synchronous._run_loop",
-     "loop.run_until_complete(asyncio.wait({*ending, closing}, timeout=10.0))"): TEN_SECONDS,
-    ("client/sync.py", "Synchronous._run_loop", "asyncio.wait([generators], timeout=10.0)"): TEN_SECONDS,
+     "loop.run_until_complete(asyncio.wait({*ending, closing}, timeout=10.0))"): HAS_LIMIT_OF_10_S,
+    ("client/sync.py", "Synchronous._run_loop", "asyncio.wait([generators], timeout=10.0)"): HAS_LIMIT_OF_10_S,
     ("client/sync.py", "Synchronous._run_loop", "loop.run_until_complete(asyncio.wait([generators], timeout=10.0))"):
-        TEN_SECONDS,
+        HAS_LIMIT_OF_10_S,
     ("client/sync.py", "Synchronous.run", "future.result()"):
         "The end of the call ends it; the end of the loop cancels every call, also one that reaches the loop "
         "too late.",
