@@ -307,31 +307,25 @@ async def test_client_offers_its_latest_revision_and_accepts_any_that_it_knows(a
     "2024-11-05..2025-11-25/basic/lifecycle#error-handling-1",
 )
 @pytest.mark.parametrize(
-    ("only", "answered"), [(None, "2026-07-28"), (None, "1.0"), ("2024-11-05", "2025-11-25"), ("2025-06-18", "")]
+    ("only", "answered"),
+    [(None, "2026-07-28"), (None, "1.0"), ("2024-11-05", "2025-11-25"), ("2025-06-18", ""), (None, None)],
 )
-async def test_client_disconnects_from_a_server_of_an_unknown_revision(only: str | None, answered: str) -> None:
+async def test_client_disconnects_from_a_server_of_an_unknown_revision_or_that_answers_with_an_error(
+    only: str | None, answered: str | None
+) -> None:
+    error: Object = {"code": -32602, "message": "Unsupported protocol version", "data": {"supported": ["x"]}}
+    theirs: Object = {"name": "raw", "version": "1"}
+    result: Object = {"protocolVersion": answered, "capabilities": {}, "serverInfo": theirs}
     async with raw_server(lambda t: Client(t, revision=only)) as (client, wire):
         connecting = asyncio.create_task(client.connect())
         asked = await legacy_initialize(wire)
-        theirs: Object = {"name": "raw", "version": "1"}
-        result: Object = {"protocolVersion": answered, "capabilities": {}, "serverInfo": theirs}
-        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
-        with pytest.raises(UnsupportedRevision, match="this client speaks"):
+        outcome: Object = {"error": error} if answered is None else {"result": result}
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], **outcome})
+        expected = (RemoteError, "^Unsupported") if answered is None else (UnsupportedRevision, "this client speaks")
+        with pytest.raises(expected[0], match=expected[1]):
             await connecting
         await asyncio.wait_for(wire.closed.wait(), PATIENCE)
         assert wire.frames.empty()  # no initialized, no cancellation
-
-
-@pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#error-handling-1")
-async def test_client_raises_error_response_to_initialize_and_disconnects() -> None:
-    async with raw_server(Client) as (client, wire):
-        connecting = asyncio.create_task(client.connect())
-        asked = await legacy_initialize(wire)
-        error: Object = {"code": -32602, "message": "Unsupported protocol version", "data": {"supported": ["x"]}}
-        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
-        with pytest.raises(RemoteError, match="Unsupported protocol version"):
-            await connecting
-        await asyncio.wait_for(wire.closed.wait(), PATIENCE)
 
 
 # ------------------------------------------------------------------------------------------------ operation

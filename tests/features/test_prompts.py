@@ -201,25 +201,6 @@ async def test_prompts_get_embedded_resource_has_uri_mime_type_and_text_or_base6
         assert await contents(wire) == sent
 
 
-@pytest.mark.spec("2024-11-05..2026-07-28/server/prompts#embedded-resources-1,3")
-@KINDS
-@EVERY
-@pytest.mark.parametrize(
-    "resource",
-    [
-        TextResourceContents("", "text"),
-        TextResourceContents("example.txt", "text"),
-        TextResourceContents("file:///my file.txt", "text"),
-        BlobResourceContents("resource://example", "no base64"),
-    ],
-)
-async def test_prompts_get_embedded_resource_with_invalid_uri_or_base64_is_not_sent(
-    kind: str, revision: str, resource: TextResourceContents | BlobResourceContents
-) -> None:
-    async with connected_client(giving(EmbeddedResource(resource)), kind, revision) as wire:
-        assert (await error_of(wire, {"name": "p"}))["code"] == INTERNAL_ERROR
-
-
 # ------------------------------------------------------------------------------------------------ arguments
 
 
@@ -285,13 +266,20 @@ async def test_prompts_get_unknown_name_or_invalid_arguments_are_invalid_params(
 
 
 @pytest.mark.spec(
-    "2024-11-05..2026-07-28/server/prompts#security-1", "2024-11-05..2026-07-28/server/prompts#error-handling-3"
+    "2024-11-05..2026-07-28/server/prompts#security-1",
+    "2024-11-05..2026-07-28/server/prompts#error-handling-3",
+    "2024-11-05..2026-07-28/server/prompts#embedded-resources-1,3",
 )
 @KINDS
 @EVERY
 @pytest.mark.parametrize(
     "value",
-    [None, 3, {"role": "user"}, [3], object(), PromptMessage("system", TextContent("x")), TextContent(3), "\ud800"],  # type: ignore[arg-type]
+    [
+        *(None, 3, {"role": "user"}, [3], object(), "\ud800", PromptMessage("system", TextContent("x"))),  # type: ignore[arg-type]
+        TextContent(3),  # type: ignore[arg-type]
+        *(EmbeddedResource(TextResourceContents(uri, "x")) for uri in ("", "example.txt", "file:///my file.txt")),
+        EmbeddedResource(BlobResourceContents("resource://example", "no base64")),
+    ],
     ids=repr,
 )
 async def test_prompts_get_invalid_message_is_not_sent(kind: str, revision: str, value: object) -> None:
