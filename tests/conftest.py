@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import gc
 import hashlib
+import importlib
 import inspect
 import itertools
 import json
@@ -200,8 +201,10 @@ def same_environment() -> Iterator[None]:
 @pytest.fixture
 def short_finish(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the time that open requests have to finish at the end of their session or server."""
-    for module in ("server.session", "server.http", "server.listening", "bridge.front"):
-        monkeypatch.setattr(f"mcp_ref.{module}.FINISH_SECONDS", 0.01)
+    names = ("server.session", "server.http", "server.listening", "bridge.front")
+    # Import all of them first: some take the value from others, and would keep the short one.
+    for module in [importlib.import_module(f"mcp_ref.{name}") for name in names]:
+        monkeypatch.setattr(module, "FINISH_SECONDS", 0.01)
 
 
 @pytest.fixture(autouse=True)
