@@ -190,6 +190,7 @@ async def test_delete_lets_requests_in_flight_finish_and_keeps_no_events(caplog:
 
 @pytest.mark.parametrize("task_factory", TASK_FACTORIES)
 @pytest.mark.parametrize("how", ["the client ends it", "the server stops", "it cannot begin"])
+@pytest.mark.usefixtures("short_finish")
 async def test_post_that_waits_when_its_session_ends_is_refused(
     how: str, task_factory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,7 +199,6 @@ async def test_post_that_waits_when_its_session_ends_is_refused(
     async def fail(transport: object) -> ServedSession:
         raise OSError("no memory")
 
-    monkeypatch.setattr("mcp_ref.server.session.FINISH_SECONDS", 0.01)
     held, expected = Held(), (500, "the server stopped serving the request, which may have had effects already")
     async with http_session(held.server) as talk:
         if how == "it cannot begin":
