@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..features.elicitation import URL_ELICITATION_REQUIRED, content_errors, supported_modes
+from ..features.elicitation import FORMATS, URL_ELICITATION_REQUIRED, content_errors, supported_modes
 from ..jsonrpc.messages import INVALID_PARAMS, Object
 from ..lib.jsonschema import SchemaError
 from ..lib.uri import check_uri
@@ -58,10 +58,16 @@ def _schema_fault(schema: Object, has_arrays: bool) -> str | None:
     properties = schema.get("properties")
     if schema.get("type") != "object" or not isinstance(properties, dict):
         return "it is not an object with properties"
-    for name, field in properties.items():
-        kind = an_object(field).get("type")
+    for name, value in properties.items():
+        field = an_object(value)
+        kind, format = field.get("type"), field.get("format")
         if kind not in allowed:
             return f"the type of {quoted(name)} is {quoted(kind)}"
+        if kind == "array" and an_object(field.get("items")).keys().isdisjoint(("enum", "anyOf")):
+            return f"the items of {quoted(name)} list no choices"
+        # by the schema, a list of choices can have any further member
+        if kind == "string" and format not in (None, *FORMATS) and field.keys().isdisjoint(("enum", "oneOf")):
+            return f"the format of {quoted(name)} is {quoted(format)}"
     return illegal_schema_fault(schema)
 
 

@@ -727,6 +727,10 @@ FURTHER: list[tuple[str, tuple[Sequence[Event], Head | None]]] = [
     ("flat_schema", _session(s(1, "elicitation/create", form({"type": "array"})), c(1, result={"action": "decline"}))),
     ("flat_schema", _session(s(1, "elicitation/create", form({"type": "object", "properties": {"n": {"type": "text"}}})), c(1, result={"action": "accept", "content": {"n": "x"}}))),
     ("flat_schema", _session(s(1, "elicitation/create", form({"type": "object", "properties": {"n": {"type": "string", "minLength": "5"}}})), c(1, result={"action": "accept", "content": {"n": "x"}}))),
+    *(("flat_schema", _session(s(1, "elicitation/create", form({"type": "object", "properties": {"n": field}})), c(1, result={"action": "cancel"})))
+      for field in ({"type": "array"}, {"type": "array", "items": {"type": "string"}}, {"type": "string", "format": "uuid"})),
+    *(("", _session(s(1, "elicitation/create", form({"type": "object", "properties": {"n": field}})), c(1, result={"action": "cancel"})))
+      for field in ({"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}}, {"type": "string", "format": "uri"}, {"type": "number", "format": "double"})),
     ("result_fits", _session(s(1, "elicitation/create", form(FLAT)), c(1, result={"action": "accept", "content": {"data": {}, "n": 1}}))),
     ("capability_of_receiver", _session(s(1, "elicitation/create", form(FLAT)), c(1, **error(-32601)), client={})),
     ("params_fit", _session(*asks({"messages": 5, "maxTokens": 9}))),
