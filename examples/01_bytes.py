@@ -24,9 +24,9 @@ def serve(chatty: bool) -> None:
         if chatty:
             print("got a message!")
         text = json.loads(line)
-        answer = {"text": text.upper(), "characters": len(text)}
+        reply = {"text": text.upper(), "characters": len(text)}
         # Without the flush, the reply would stay in a buffer of this process, and both sides would wait without end.
-        print(json.dumps(answer), flush=True)
+        print(json.dumps(reply), flush=True)
 
 
 def ask(server: "subprocess.Popen[bytes]", text: str) -> object:
@@ -50,9 +50,9 @@ def main() -> None:
     # The end of the `with` closes the server's input. Then the server knows that no more values come, and ends.
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         for text in ("hello", "two\nlines", "naïve — ☕"):
-            answer = ask(server, text)
-            print(f"{text!r:14} -> {answer}")
-            assert answer == {"text": text.upper(), "characters": len(text)}
+            reply = ask(server, text)
+            print(f"{text!r:14} -> {reply}")
+            assert reply == {"text": text.upper(), "characters": len(text)}
     assert server.returncode == 0
     print("Three values sent, three received, and the other process has ended.")
 

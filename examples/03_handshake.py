@@ -74,10 +74,10 @@ async def connect(offer: str, hasty: bool, trace: bool) -> None:
     try:
         if not hasty:
             params: Object = {"protocolVersion": offer, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
-            answer = await dispatcher.request("initialize", params, timeout=5)
-            print(f"offered {offer}, the server chose {answer['protocolVersion']}: {answer['serverInfo']}")
-            if answer["protocolVersion"] != offer:
-                raise SystemExit(f"the server speaks {answer['protocolVersion']}, the client {offer}: disconnecting")
+            result = await dispatcher.request("initialize", params, timeout=5)
+            print(f"offered {offer}, the server chose {result['protocolVersion']}: {result['serverInfo']}")
+            if result["protocolVersion"] != offer:
+                raise SystemExit(f"the server speaks {result['protocolVersion']}, the client {offer}: disconnecting")
             dispatcher.notify("notifications/initialized", {})
             await dispatcher.request("ping", {}, timeout=5)
             print("It responds to ping. Which tools does it have?")

@@ -42,7 +42,7 @@ def call_tool(params: Object) -> Object:
     return {"content": [{"type": "text", "text": str(len(text.split()))}]}
 
 
-async def answer(request: Request) -> Object:
+async def handle(request: Request) -> Object:
     """Serve one request. (Unlike 03_handshake.py, this server also serves requests before the handshake.)"""
     match request.method:
         case "initialize":
@@ -66,7 +66,7 @@ async def serve() -> None:
     ended = asyncio.Event()
     with claimed_stdio() as (source, sink):
         transport = StdioServerTransport(source, sink)
-        dispatcher = Dispatcher(transport, answer, lambda notification: None, on_abandoned=lambda id, reason: None)
+        dispatcher = Dispatcher(transport, handle, lambda notification: None, on_abandoned=lambda id, reason: None)
         await transport.start(dispatcher.receive, lambda error: ended.set())
         await ended.wait()
         await dispatcher.close()

@@ -47,12 +47,12 @@ async def book_table(day: date, context: Context, guests: Annotated[int | None, 
     if guests is None:
         if not context.client_can("elicitation"):
             raise ToolError("How many guests? Ask the user, and call again with `guests`.")
-        answer = await context.elicit(f"A table on {day:%A, %d %B %Y}.", Wishes)
-        if answer.action == "decline":
+        result = await context.elicit(f"A table on {day:%A, %d %B %Y}.", Wishes)
+        if result.action == "decline":
             return "The user does not want a table after all. Nothing was booked."
-        if answer.action == "cancel" or answer.content is None:
+        if result.action == "cancel" or result.content is None:
             return "The user closed the form without deciding. Nothing was booked; ask what they would like to do."
-        wishes = Wishes(**answer.content)  # type: ignore[arg-type]  # checked against the schema of Wishes
+        wishes = Wishes(**result.content)  # type: ignore[arg-type]  # checked against the schema of Wishes
         guests, time = wishes.guests, wishes.time
     # Count the seats only now, because another guest could have booked while the user filled in the form.
     if booked.get(day, 0) + guests > SEATS:

@@ -39,17 +39,22 @@ async def ask(question: Question) -> ElicitResult:
         if typed == "n":
             return ElicitResult("decline")
         if typed:  # leave out an empty field, so that the client fills in the default
-            kind = field["type"]
-            content[name] = int(typed) if kind == "integer" else typed in ("y", "yes") if kind == "boolean" else typed
+            match field["type"]:
+                case "integer":
+                    content[name] = int(typed)
+                case "boolean":
+                    content[name] = typed in ("y", "yes")
+                case _:
+                    content[name] = typed
     return ElicitResult("accept", content)
 
 
-async def call(answer: ElicitResult) -> str:
+async def call(reply: ElicitResult) -> str:
     """Book a table. The user always gives the same reply."""
 
     async def handler(question: Question) -> ElicitResult:
-        print(f"  asked: {question.message} answered: {answer.action} {answer.content or ''}")
-        return answer
+        print(f"  asked: {question.message} answered: {reply.action} {reply.content or ''}")
+        return reply
 
     async with Client(SERVER, elicitation=handler) as client:
         result = await client.call_tool("book_table", {"day": "2030-01-01"})

@@ -50,16 +50,16 @@ def serve(key: str, processes: ExitStack) -> str:
 
 def post(url: str, id: int, params: dict[str, Any]) -> dict[str, Any]:
     """Send one stateless request and return its result."""
-    message = {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {**params, "_meta": META}}
+    request = {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {**params, "_meta": META}}
     try:
-        with urlopen(Request(url, json.dumps(message).encode(), HEADERS), timeout=10) as response:
-            answer = json.load(response)
+        with urlopen(Request(url, json.dumps(request).encode(), HEADERS), timeout=10) as response:
+            message = json.load(response)
     except HTTPError as error:
         with error:
-            answer = json.load(error)
-    if "error" in answer:
-        sys.exit(f"process {url} refused: {answer['error']['message']}")
-    return dict(answer["result"])
+            message = json.load(error)
+    if "error" in message:
+        sys.exit(f"process {url} refused: {message['error']['message']}")
+    return dict(message["result"])
 
 
 def main() -> None:
@@ -69,11 +69,11 @@ def main() -> None:
         urls = [serve(key, processes), serve(other if "--other-key" in sys.argv else key, processes)]
         result, rounds = post(urls[0], 1, CALL), 1
         while result["resultType"] == "input_required":
-            answers = {}
+            responses = {}
             for name, asked in result["inputRequests"].items():
                 print(f"{urls[(rounds - 1) % 2]} asks: {asked['params']['message']}")
-                answers[name] = {"action": "accept", "content": USER[name]}
-            again = {**CALL, "inputResponses": answers, "requestState": result["requestState"]}
+                responses[name] = {"action": "accept", "content": USER[name]}
+            again = {**CALL, "inputResponses": responses, "requestState": result["requestState"]}
             result, rounds = post(urls[rounds % 2], rounds + 1, again), rounds + 1
         text = result["content"][0]["text"]
         print(text)

@@ -62,10 +62,10 @@ def serve() -> None:
             print(json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}), flush=True)
             continue
         result = result_of(message["method"])
-        answer = (
+        outcome = (
             {"result": result} if result is not None else {"error": {"code": -32601, "message": "Method not found"}}
         )
-        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}), flush=True)
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **outcome}), flush=True)
 
 
 def main() -> None:

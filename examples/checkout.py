@@ -82,13 +82,13 @@ async def check_out(basket_id: str, context: Context) -> str:
     """Let the user pay for a basket. The basket is deleted after that."""
     total = find(basket_id).total()
     # The key contains the sum. So if the basket has changed, an earlier reply is not used, and the user is asked again.
-    answer = await context.elicit(f"Pay {total} euros?", Payment, key=f"pay {total}")
-    if answer.action != "accept" or answer.content is None:
+    result = await context.elicit(f"Pay {total} euros?", Payment, key=f"pay {total}")
+    if result.action != "accept" or result.content is None:
         return "Not paid. The basket still exists."
     if find(basket_id).total() != total:  # before 2026-07-28 the function waits here, and the basket can change
         raise ToolError("The basket changed before the user replied. Check out again.")
     del baskets[basket_id]  # so that a second call cannot pay again
-    return f"Paid {total} euros by {answer.content['by']}."
+    return f"Paid {total} euros by {result.content['by']}."
 
 
 if __name__ == "__main__":

@@ -170,8 +170,8 @@ async def slow(seconds: float, context: Context) -> TextContent:
 @server.tool()
 async def test_sampling(prompt: str, context: Context) -> TextContent:
     """Ask the client's language model."""
-    answer = await context.sample(prompt, max_tokens=100)
-    return TextContent(f"LLM response: {answer.text}")
+    result = await context.sample(prompt, max_tokens=100)
+    return TextContent(f"LLM response: {result.text}")
 
 
 @server.tool()
@@ -185,8 +185,8 @@ async def test_elicitation(message: str, context: Context) -> TextContent:
     """Ask the user. The user can accept, decline, or close the form."""
     response = {"type": "string", "description": "User's response"}
     form = {"type": "object", "properties": {"response": response}, "required": ["response"]}
-    answer = await context.elicit(message, form)
-    return TextContent(f"User response: action={answer.action}, content={json.dumps(answer.content or {})}")
+    result = await context.elicit(message, form)
+    return TextContent(f"User response: action={result.action}, content={json.dumps(result.content or {})}")
 
 
 @server.tool()
@@ -208,8 +208,8 @@ async def test_elicitation_sep1034_defaults(context: Context) -> TextContent:
         },
         "required": [],
     }
-    answer = await context.elicit("Please review and update the form fields with defaults", form)
-    return TextContent(f"Elicitation completed: action={answer.action}, content={json.dumps(answer.content or {})}")
+    result = await context.elicit("Please review and update the form fields with defaults", form)
+    return TextContent(f"Elicitation completed: action={result.action}, content={json.dumps(result.content or {})}")
 
 
 @server.tool()
@@ -236,8 +236,8 @@ async def test_elicitation_sep1330_enums(context: Context) -> TextContent:
         },
         "required": [],
     }
-    answer = await context.elicit("Please select options from the enum fields", form)
-    return TextContent(f"Elicitation completed: action={answer.action}, content={json.dumps(answer.content or {})}")
+    result = await context.elicit("Please select options from the enum fields", form)
+    return TextContent(f"Elicitation completed: action={result.action}, content={json.dumps(result.content or {})}")
 
 
 # ------------------------------------------------------------------------------------ asking, in several requests
@@ -269,15 +269,15 @@ class Confirmation:
 @server.tool()
 async def test_input_required_result_elicitation(context: Context) -> TextContent:
     """Ask the user for a name."""
-    answer = await context.elicit("What is your name?", Name, key="user_name")
-    return TextContent(f"Hello, {(answer.content or {}).get('name', 'whoever you are')}!")
+    result = await context.elicit("What is your name?", Name, key="user_name")
+    return TextContent(f"Hello, {(result.content or {}).get('name', 'whoever you are')}!")
 
 
 @server.tool()
 async def test_input_required_result_sampling(context: Context) -> TextContent:
     """Ask the model a question."""
-    answer = await context.sample("What is the capital of France?", max_tokens=100)
-    return TextContent(str(answer.content))
+    result = await context.sample("What is the capital of France?", max_tokens=100)
+    return TextContent(str(result.content))
 
 
 @server.tool()
@@ -289,26 +289,26 @@ async def test_input_required_result_list_roots(context: Context) -> TextContent
 @server.tool()
 async def test_input_required_result_request_state(context: Context) -> TextContent:
     """Ask the user for a confirmation. The client returns the signed state with the reply."""
-    answer = await context.elicit("Please confirm", Confirmation)
-    return TextContent(f"state-ok: {answer.action}")
+    result = await context.elicit("Please confirm", Confirmation)
+    return TextContent(f"state-ok: {result.action}")
 
 
 @server.tool()
 async def test_input_required_result_tampered_state(context: Context) -> TextContent:
     """Ask the user for a confirmation. The server refuses a changed state before it calls this function."""
-    answer = await context.elicit("Please confirm", Confirmation)
-    return TextContent(f"confirmed: {answer.action}")
+    result = await context.elicit("Please confirm", Confirmation)
+    return TextContent(f"confirmed: {result.action}")
 
 
 @server.tool()
 async def test_input_required_result_multiple_inputs(context: Context) -> TextContent:
     """Ask for a name, a model's text and the roots in one result."""
-    answers = await context.gather_inputs(
+    results = await context.gather_inputs(
         context.elicit("What is your name?", Name),
         context.sample("Generate a greeting", max_tokens=50),
         context.list_roots(),
     )
-    return TextContent(f"{len(answers)} answers")
+    return TextContent(f"{len(results)} answers")
 
 
 @server.tool()
@@ -333,8 +333,8 @@ async def test_input_required_result_capabilities(context: Context) -> TextConte
 @server.prompt()
 async def test_input_required_result_prompt(context: Context) -> str:
     """A prompt that asks the user for its context."""
-    answer = await context.elicit("What context should the prompt use?", About)
-    return f"In the context of {answer.content}, go on."
+    result = await context.elicit("What context should the prompt use?", About)
+    return f"In the context of {result.content}, go on."
 
 
 @server.tool()
@@ -347,8 +347,8 @@ async def test_missing_capability(context: Context) -> TextContent:
 async def test_streaming_elicitation(context: Context) -> TextContent:
     """Report progress, and then ask the user."""
     await context.report_progress(1, 2)
-    answer = await context.elicit("Go on?", Confirmation)
-    return TextContent(f"went on: {answer.action}")
+    result = await context.elicit("Go on?", Confirmation)
+    return TextContent(f"went on: {result.action}")
 
 
 @server.tool()
@@ -400,24 +400,24 @@ async def protocol_error_job() -> TextContent:
 @server.tool(task="optional")
 async def confirm_delete(filename: str, context: Context) -> TextContent:
     """Ask the user before a file is deleted. The task waits for the reply."""
-    answer = await context.elicit(f"Delete {filename}?", Consent)
-    done = answer.action == "accept" and answer.content == {"confirm": True}
+    result = await context.elicit(f"Delete {filename}?", Consent)
+    done = result.action == "accept" and result.content == {"confirm": True}
     return TextContent(f"{filename} {'deleted' if done else 'kept'}")
 
 
 @server.tool(task="optional")
 async def multi_input(context: Context) -> TextContent:
     """Ask the user twice at the same time. The replies can come in any order."""
-    answers = await context.gather_inputs(context.elicit("Name?", Name), context.elicit("Sure?", Consent))
-    return TextContent(f"{len(answers)} answers")
+    results = await context.gather_inputs(context.elicit("Name?", Name), context.elicit("Sure?", Consent))
+    return TextContent(f"{len(results)} answers")
 
 
 @server.tool(task="required", asks_first=True)
 async def test_tool_with_task(context: Context) -> TextContent:
     """Ask the user before the task begins."""
-    answer = await context.elicit("What is your name?", Name, key="user_name")
+    result = await context.elicit("What is your name?", Name, key="user_name")
     await context.begin_task()
-    return TextContent(f"Hello, {(answer.content or {}).get('name')}!")
+    return TextContent(f"Hello, {(result.content or {}).get('name')}!")
 
 
 # ------------------------------------------------------------------------------------------- lists that change, headers

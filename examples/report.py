@@ -47,10 +47,10 @@ async def write_report(year: Annotated[int, {"minimum": 2000, "maximum": 2100}],
         total += sales_of(year, month)
         await context.set_status(f"{month} of 12 months added up")
         await context.report_progress(month, 12)
-    answer = await context.elicit("In which currency?", Currency)
-    if answer.action != "accept" or answer.content is None:
+    result = await context.elicit("In which currency?", Currency)
+    if result.action != "accept" or result.content is None:
         raise ToolError("A report needs a currency.")
-    currency = str(answer.content["currency"])
+    currency = str(result.content["currency"])
     return f"Sales of {year}: {total * FOR_ONE_EURO[currency]:,.0f} {currency}"
 
 

@@ -37,14 +37,14 @@ class Page(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Show the form."""
         if self.has_secret_path():
-            self.answer(FORM)
+            self.send_page(FORM)
 
     def do_POST(self) -> None:
         """Store the typed key."""
         length = self.headers.get("Content-Length", "")
         if self.has_secret_path() and length.isdecimal():
             keys[:] = parse_qs(self.rfile.read(min(int(length), 10_000)).decode("latin-1")).get("key", [])
-            self.answer("Thank you. You can close this page.")
+            self.send_page("Thank you. You can close this page.")
 
     def has_secret_path(self) -> bool:
         """Return True if the request has the secret path. Otherwise send a 404."""
@@ -53,7 +53,7 @@ class Page(BaseHTTPRequestHandler):
             self.send_error(404)
         return known
 
-    def answer(self, html: str) -> None:
+    def send_page(self, html: str) -> None:
         """Send a page that other sites cannot show in a frame. The browser does not send its URL to other sites."""
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
@@ -81,9 +81,9 @@ def sign_in(context: Context) -> str:
     # In 2026-07-28 the function ends here and runs again with the reply. Both runs must use the same page.
     sites[:] = sites or [Site()]
     # If the browser connects before the client replies, the operating system queues the connection.
-    answer = context.run(context.elicit_url("Please sign in with your API key.", sites[0].url, sites[0].name))
+    result = context.run(context.elicit_url("Please sign in with your API key.", sites[0].url, sites[0].name))
     with sites.pop() as site:
-        if answer.action != "accept":
+        if result.action != "accept":
             raise ToolError("The user did not agree to sign in.")
         keys.clear()
         deadline, site.timeout = time.monotonic() + PATIENCE, 1.0

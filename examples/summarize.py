@@ -41,10 +41,10 @@ def parts_of(text: str) -> list[str]:
 async def ask_model(text: str, sentences: int, context: Context) -> str:
     """Return a summary of one part."""
     question = f"Summarize in at most {sentences} sentences.\n<text>\n{text.replace('</text>', '< /text>')}\n</text>"
-    answer = await context.sample(question, max_tokens=60 * sentences, system_prompt=RULES, temperature=0.0)
-    if not answer.text.strip():
-        raise ToolError(f"The client's model {answer.model} returned an empty text.")
-    return answer.text.strip()[: PART // 2]  # shorter than a part, so that the loop in `summarize` ends
+    reply = await context.sample(question, max_tokens=60 * sentences, system_prompt=RULES, temperature=0.0)
+    if not reply.text.strip():
+        raise ToolError(f"The client's model {reply.model} returned an empty text.")
+    return reply.text.strip()[: PART // 2]  # shorter than a part, so that the loop in `summarize` ends
 
 
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))

@@ -58,8 +58,8 @@ def fetch(url: str) -> dict[str, Any]:
         raise ToolError(f"The weather service named a URL of another server: {url[:100]}")
     headers = {"User-Agent": "mcp_ref example weather server", "Accept": "application/geo+json"}
     try:
-        with urlopen(Request(url, headers=headers), timeout=10) as answer:
-            return dict(json.loads(answer.read(5_000_000)))
+        with urlopen(Request(url, headers=headers), timeout=10) as response:
+            return dict(json.loads(response.read(5_000_000)))
     except (OSError, ValueError) as error:
         raise ToolError(f"The weather service did not respond: {error}") from error
 
