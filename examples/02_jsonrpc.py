@@ -89,6 +89,8 @@ async def main(method: str | None = None, **params: str) -> None:
 
 
 if __name__ == "__main__":
+    if not all("=" in pair for pair in sys.argv[2:]):
+        sys.exit("write METHOD NAME=VALUE ..., such as: upper text=hello")
     try:
         asyncio.run(main(*sys.argv[1:2], **dict(pair.split("=", 1) for pair in sys.argv[2:])))
     except ProtocolError as error:

@@ -75,6 +75,8 @@ async def serve() -> None:
 
 async def main(trace: bool, name: str = "count_words", *pairs: str) -> None:
     """Run the client."""
+    if not all("=" in pair for pair in pairs):
+        sys.exit("write TOOL NAME=VALUE ..., such as: count_words text=hello")
     arguments: Object = {**dict(pair.split("=", 1) for pair in pairs or ["text=to be or not to be"])}
     async with Client([sys.executable, __file__, "--serve"], trace=tracer() if trace else None) as client:
         tools = await client.list_tools()

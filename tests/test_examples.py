@@ -204,6 +204,13 @@ def check_command(command: str, done: subprocess.CompletedProcess[str]) -> None:
         assert (done.returncode == 0) is tool_failed, done
 
 
+@pytest.mark.parametrize("command", ["02_jsonrpc.py shout hello", "04_tools.py count_words hello"])
+def test_an_example_with_an_argument_without_a_name_says_what_to_write(command: str) -> None:
+    name, *words = command.split()
+    done = subprocess.run(forked(str(EXAMPLES / name), *words), capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 1 and done.stderr.startswith("write ") and "Traceback" not in done.stderr
+
+
 def test_an_example_runs_from_any_directory(tmp_path: Path) -> None:
     done = typed(f"python3 {EXAMPLES / '04_tools.py'}", tmp_path, cwd=tmp_path)
     assert done.returncode == 0, done
