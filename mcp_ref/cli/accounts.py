@@ -1,8 +1,8 @@
 """`login`, `logout` and `whoami`: the commands about the user's accounts at servers.
 
-python3 -m mcp_ref login https://mcp.example/notes     a browser opens; the tokens are stored, and replace older ones
-python3 -m mcp_ref whoami https://mcp.example/notes    issuer, scopes and end; never a token
-python3 -m mcp_ref logout https://mcp.example/notes    the tokens are revoked and forgotten
+login https://mcp.example/notes     open a browser, and store the tokens, which replace older ones
+whoami https://mcp.example/notes    print issuer, scopes and expiry, but never a token
+logout https://mcp.example/notes    revoke and forget the tokens
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def run_account_command(options: argparse.Namespace) -> int:
             check_fetchable(url, url)
             return run_and_report({"login": login, "logout": logout, "whoami": whoami}[options.name](options, url))
     except (OSError, RuntimeError, HttpError) as error:
-        return report_failure(1, error)  # of the store, of the network, or a user without home directory
+        return report_failure(1, error)  # the store or the network failed, or the user has no home directory
 
 
 class NewSignIn(MemoryStore):
@@ -96,14 +96,14 @@ def authorizer_of_login(options: argparse.Namespace, store: MemoryStore) -> Auth
 
 
 async def login(options: argparse.Namespace, url: str) -> int:
-    """Sign in, also if the user is signed in already, and print the new sign-in.
+    """Sign in, even if the user is signed in already, and print the new sign-in.
 
     A failure leaves the old sign-in as it is. Nor does a success revoke the old tokens, because some authorization
-    servers would revoke the new ones with them: all tokens of this user and this client.
+    servers then revoke all tokens that this user has for this client, including the new ones.
     """
     file = FileStore()
     accounts = AuthorizationCode(store=file)
-    # without an old sign-in, the file keeps the changes of a failure too: perhaps the client must register again
+    # without an old sign-in, the file gets each change at once, so that a second attempt need not register again
     replacement = None if await accounts.stored(url) is None else NewSignIn(file, url)
     store = replacement or file
     authorizer = authorizer_of_login(options, store)

@@ -69,7 +69,7 @@ def servers_of(options: argparse.Namespace) -> Configuration:
 
 
 async def _allow(request: Approval) -> Allow | Deny:
-    if request.kind == "variable":  # a file from elsewhere sets a dangerous one, such as PATH
+    if request.kind == "variable":  # a file that is not the user's own sets a dangerous variable, such as PATH
         return Deny(f"--yes does not allow it: {'; '.join(request.warnings)}")
     return Allow()
 

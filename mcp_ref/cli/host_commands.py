@@ -2,8 +2,8 @@
 
 `list` starts all servers, while the other commands start only the server of the given name: `call weather.forecast`.
 Since a file that was downloaded can name any program, a server starts only if the user allows it, or with `--yes`. The
-decisions are stored in `mcp_ref/approvals.json` in the user's folder for state. If the start of a server (launch.py) or
-the definition of a tool has changed since then, the user must allow the change.
+decisions are stored in `mcp_ref/approvals.json` in the user's folder for state. If the start of a server, as
+host/launch.py describes it, or the definition of a tool has changed since then, the user must allow the change.
 
 Spec:  architecture/index; 2026-07-28 index#key-principles
 """

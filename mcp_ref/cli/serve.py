@@ -139,7 +139,7 @@ def load(path: str) -> ModuleType:
             raise UsageError(f"{path!r} is a folder; name a Python file in it")
         others = sorted(p.name for p in file.parent.glob("*.py")) if file.parent.is_dir() else []
         raise UsageError(f"no file named {path!r}{did_you_mean(file.name, others)}")
-    sys.path[:0] = [str(file.parent), os.getcwd()]  # the user trusts both: the file is run
+    sys.path[:0] = [str(file.parent), os.getcwd()]  # the user trusts both folders, because the file is run anyway
     name = f"mcp_run_{file.stem}"  # not `file.stem`: that name could replace a loaded module, such as argparse
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
@@ -158,6 +158,7 @@ def find_server(module: ModuleType, path: str, name: str | None) -> Server:
         return servers[name]
     if not servers:
         for key, value in vars(module).items():
+            # the class `Server` of another copy is another class, in a module with the same end
             package = type(value).__module__.removesuffix(".server.server")
             if type(value).__name__ == "Server" and package != type(value).__module__:
                 this = __package__.rpartition(".")[0]
