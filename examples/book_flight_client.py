@@ -67,14 +67,17 @@ def main() -> None:
     key, other = secrets.token_hex(32), secrets.token_hex(32)
     with ExitStack() as processes:
         urls = [serve(key, processes), serve(other if "--other-key" in sys.argv else key, processes)]
-        result, rounds = post(urls[0], 1, CALL), 1
+        url, rounds = urls[0], 1
+        result = post(url, rounds, CALL)
         while result["resultType"] == "input_required":
             responses = {}
             for name, asked in result["inputRequests"].items():
-                print(f"{urls[(rounds - 1) % 2]} asks: {asked['params']['message']}")
+                print(f"{url} asks: {asked['params']['message']}")
                 responses[name] = {"action": "accept", "content": USER[name]}
             again = {**CALL, "inputResponses": responses, "requestState": result["requestState"]}
-            result, rounds = post(urls[rounds % 2], rounds + 1, again), rounds + 1
+            url = urls[rounds % 2]  # the other process
+            rounds += 1
+            result = post(url, rounds, again)
         text = result["content"][0]["text"]
         print(text)
         assert rounds == 3 and "Ada Lovelace, economy, 120 euros" in text
