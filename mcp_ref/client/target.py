@@ -79,7 +79,7 @@ class Target:
     def cache_key(self) -> CacheKey:
         """The server and the user, as keys in a shared cache. Secrets are hashed."""
         if not self.is_process and not self.is_url:  # the object itself, because a later object can have the same id()
-            return cast("Hashable", self.server) if isinstance(self.server, InProcessServer) else self, None
+            return (cast("Hashable", self.server) if isinstance(self.server, InProcessServer) else self), None
         # Another directory, variable, header (for a gateway) or `HttpClient` (with its proxy) may mean another server.
         options, authorization = self.options, self.options.get("authorization")
         headers = options.get("headers") or {}

@@ -31,7 +31,6 @@ log = logging.getLogger(__name__)
 WORKER_END_SECONDS: Final = 0.2
 """Time for the worker threads to end after the last session or HTTP application, in seconds."""
 
-
 _NODE: Final = re.compile(r"[A-Za-z0-9-]{1,32}")
 
 DRAIN_INTERVAL: Final = 0.01

@@ -73,8 +73,8 @@ def begin_sign_in(
 ) -> SignIn:
     """Return a new sign-in, with the URL to open. Raise ValueError for an endpoint that must not be opened.
 
-    If `resource` is "", the parameter is left out, which breaks a MUST. Without scopes, the authorization server
-    chooses.
+    If `resource` is "", the parameter is left out, which breaks a MUST, but some authorization servers refuse it.
+    Without scopes, the authorization server chooses them.
     """
     state, verifier, scope = secrets.token_urlsafe(RANDOM_BYTES), secrets.token_urlsafe(RANDOM_BYTES), " ".join(scopes)
     parameters = {

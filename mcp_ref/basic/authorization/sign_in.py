@@ -1,4 +1,4 @@
-"""Sign-in: a user grants this client access, in a browser: steps 2 to 7 of the package's docstring.
+"""Sign-in: a user grants this client access in a browser. These are steps 2 to 7 of the package's docstring.
 
     discover                   which authorization server, and which endpoints    authorization_server_discovery.py
     a stored refresh token?    then a new token, without the user                 token_endpoint.py

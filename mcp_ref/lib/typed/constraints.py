@@ -75,7 +75,8 @@ def _attributes(extra: Any) -> Iterator[tuple[str, Any]]:
         for item in extra.metadata if is_field else extra:
             yield from _attributes(item)
     slots = [name for cls in type(extra).__mro__ for name in getattr(cls, "__slots__", ())]
-    attributes = _FIELD if is_field else dict.fromkeys((*getattr(extra, "__dict__", ()), *slots))
+    own = dict.fromkeys((*getattr(extra, "__dict__", ()), *slots))  # each name once
+    attributes = _FIELD if is_field else own
     names = [name for name in attributes if not name.startswith("_")]
     for name in names:
         value = getattr(extra, name, None)
@@ -98,6 +99,9 @@ def _constraint(name: str, value: Any, schema: Schema) -> Schema:
             value = value.pattern
         if not isinstance(value, str):
             raise ValueError(f"has {value!r:.100}, which JSON Schema cannot express: write the pattern without flags")
-    elif type(value) is not int and (type(value) is not float or not isfinite(value) or name.endswith("_length")):
+        return dict.fromkeys(keywords, value)
+    is_integer = type(value) is int
+    is_number = is_integer or (type(value) is float and isfinite(value))
+    if not (is_integer if name.endswith("_length") else is_number):
         raise ValueError(f"has {name}={value!r:.100}, but {name} must be a number that JSON can hold, such as an int")
     return dict.fromkeys(keywords, value)

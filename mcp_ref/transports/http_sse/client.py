@@ -79,6 +79,7 @@ class SseClientTransport(Transport):
         why, failure = "the server ended the stream", None
         try:
             headers = {**self._headers, "Accept": SSE_TYPE}
+            # extra: outside the limit of connections, because the responses of running requests come on this stream
             async with self._http.request("GET", self.url, headers, extra=True) as response:
                 if response.status != 200 or response.headers.media_type != SSE_TYPE:
                     raise HttpError(f"the server answered a GET with HTTP {response.status}, not with an event stream")

@@ -227,7 +227,8 @@ class MemoryEventStore:
             greedy = [each for each in self._by_caller.values() if each.size > share]
             for each in sorted(greedy, key=lambda each: each.size, reverse=True):
                 while self._size > self._max_bytes and each.size > share:
-                    self._drop_oldest(*next(iter(each.by_age.items())))
+                    least_recent, its_events = next(iter(each.by_age.items()))
+                    self._drop_oldest(least_recent, its_events)
 
     def _drop_oldest(self, session: str, stored: SessionEvents) -> None:
         _, stream, number, data = stored.events.pop(0)

@@ -121,7 +121,8 @@ class SqliteEventStore(DurableEventStore):
             run("DELETE FROM sessions WHERE time < ?", (now - self._max_session_age,))
             newest = "SELECT session FROM sessions ORDER BY time DESC LIMIT ?"
             run(f"DELETE FROM sessions WHERE session NOT IN ({newest})", (MAX_STORED_SESSIONS,))
-            run("DELETE FROM events WHERE time < ?", (math.inf if lacks_events else now - self._max_age,))
+            oldest = math.inf if lacks_events else now - self._max_age  # infinity deletes all events
+            run("DELETE FROM events WHERE time < ?", (oldest,))
             run("DELETE FROM events WHERE session NOT IN (SELECT session FROM sessions)")
             # Keep the newest events, up to `max_bytes` in all.
             sums = f"SELECT number, SUM(LENGTH(data) + {EVENT_COST}) OVER (ORDER BY number DESC) AS size FROM events"
