@@ -195,13 +195,11 @@ class BridgeTasks:
             return task
 
         changed = cast(Object, with_sealed_id(message))
-        meta, tasks = changed.get("_meta"), changed.get("tasks")
+        meta = changed.get("_meta")
         if isinstance(meta, dict) and RELATED_TASK in meta:
             changed = {**changed, "_meta": {**meta, RELATED_TASK: with_sealed_id(meta[RELATED_TASK])}}
         if isinstance(changed.get("task"), dict):
             changed = {**changed, "task": with_sealed_id(changed["task"])}
-        if isinstance(tasks, list):
-            changed = {**changed, "tasks": [with_sealed_id(task) for task in tasks]}
         return changed
 
     @contextlib.asynccontextmanager

@@ -24,12 +24,14 @@ from mcp_ref import (
 )
 from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.features.elicitation import url_required
+from mcp_ref.features.task_augmentation import EXTENSION
 from mcp_ref.jsonrpc.messages import Object
 from tests.bridge.back import make_back
 from tests.bridge.links import linked, send
 from tests.bridge.test_held import ALL, CALL, NAME, retry_of
 from tests.forked_python import forked
 from tests.messages import initialize
+from tests.raw_peers import connected_client
 from tests.settings import ROOT, eventually
 
 LATEST = "2026-07-28"
@@ -98,6 +100,32 @@ async def test_bridge_translates_the_code_of_an_unknown_resource(front: str, cod
         with pytest.raises(RemoteError) as refused:
             await client.read_resource("nothing://x")
         assert refused.value.code == code
+
+
+TASKS: Object = {"extensions": {EXTENSION: {}}}
+
+
+@pytest.mark.parametrize(
+    ("front", "back", "method", "params", "capabilities", "code"),
+    [
+        ("2025-06-18", "2025-11-25", "tasks/get", {"taskId": "x"}, {}, -32601),
+        ("2025-11-25", "2025-06-18", "tasks/get", {"taskId": "x"}, {}, -32601),
+        ("2025-11-25", LATEST, "logging/setLevel", {"level": "loud"}, {}, -32602),
+        (LATEST, "2025-11-25", "logging/setLevel", {"level": "info"}, {}, -32601),
+        (LATEST, "2025-11-25", "resources/subscribe", {"uri": "note://1"}, {}, -32601),
+        (LATEST, "2025-11-25", "tasks/get", {"taskId": "x"}, {}, -32021),
+        (LATEST, "2025-11-25", "tasks/get", {"taskId": 5}, TASKS, -32602),
+        (LATEST, "2025-11-25", "com.example/odd", {}, {}, -32601),
+        (LATEST, LATEST, "com.example/odd", {}, {}, -32601),
+    ],
+)
+async def test_bridge_refuses_a_request_with_the_code_of_its_fault(
+    front: str, back: str, method: str, params: Object, capabilities: Object, code: int
+) -> None:
+    async with connected_client(
+        Bridge(servers={"back": make_back(back)}).server, "memory", front, capabilities
+    ) as wire:
+        assert (await wire.ask(method, params))["error"]["code"] == code
 
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -331,6 +359,7 @@ async def test_bridge_of_several_servers_serves_the_others_if_one_cannot_start()
         assert (await client.list_tools())[0].name.startswith("one__")
         with pytest.raises(RemoteError, match="gone"):
             await client.call_tool("gone__x")
+        assert bridge.server.catalog.tools.parameter_headers("unknown__x") == {}
         assert bridge.status()[0].last_error
 
 

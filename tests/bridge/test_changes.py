@@ -15,6 +15,7 @@ from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.jsonrpc.messages import Object, Response
 from tests.bridge.back import make_back
 from tests.bridge.links import linked
+from tests.settings import eventually
 
 LATEST = "2026-07-28"
 
@@ -44,6 +45,19 @@ async def test_subscription_is_opened_again_after_the_server_has_ended_it(
         assert await anext(updates) == "note://1"  # an update can have been missed
         server.resource_updated("note://1")
         assert await anext(updates) == "note://1"
+
+
+async def test_subscription_that_stays_lost_is_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("mcp_ref.bridge.changes.MAX_PAUSE", -1.0)  # so that the first failure is the last
+    async with linked(make_back("2025-11-25"), "2025-11-25") as (client, bridge):
+        async with client.subscribe("note://2"):
+            pass
+        async with client.subscribe("note://1"):
+            await cast(Any, bridge.backs["back"].clients[0].transport).close()
+            await eventually(lambda: "the subscription to 'note://1' was lost" in caplog.text)
+    assert "note://2" not in caplog.text
 
 
 async def test_two_subscriptions_to_one_resource_at_once_become_one() -> None:

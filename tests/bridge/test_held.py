@@ -31,7 +31,7 @@ def text_of(result: Received) -> str:
     return str(result["content"][0]["text"])
 
 
-def retry_of(params: Object, result: Object, responses: Object) -> Object:
+def retry_of(params: Object, result: Object, responses: JSON) -> Object:
     return {**params, "requestState": result["requestState"], "inputResponses": responses}
 
 

@@ -27,7 +27,7 @@ def _failing(server: Server, faults: list[int]) -> Server:
     return server
 
 
-async def test_bridge_lists_the_last_page_of_a_server_that_is_away_only_once() -> None:
+async def test_bridge_lists_the_last_page_of_a_server_that_is_away_only_once(caplog: pytest.LogCaptureFixture) -> None:
     away, faults = Server("away", revisions=["2025-11-25"], page_size=1), list[int]()
     for number in range(3):
         away.tools.add(lambda: "x", f"tool{number}")
@@ -42,6 +42,22 @@ async def test_bridge_lists_the_last_page_of_a_server_that_is_away_only_once() -
             params = {"cursor": page["nextCursor"]}
         else:
             pytest.fail("the list has no end")
+    assert "away is not in the list: away" in caplog.text
+
+
+async def test_bridge_asks_a_server_for_the_lists_that_it_declares_only() -> None:
+    bare, seen = Server("bare", revisions=["2025-11-25"]), list[str]()
+    bare.tools.add(lambda: "x", "tool")
+
+    @bare.middleware
+    async def note(request: Any, context: Any, proceed: Any) -> object:
+        seen.append(request.method)
+        return await proceed(request)
+
+    async with linked({"bare": bare, "one": make_back(LATEST)}, LATEST) as (client, _):
+        assert [each.name for each in await client.list_prompts()] == ["one__greet"]
+        assert "bare__tool" in [each.name for each in await client.list_tools()]
+    assert "tools/list" in seen and "prompts/list" not in seen
 
 
 async def test_bridge_keeps_the_last_page_for_clients_of_the_same_revision_only() -> None:

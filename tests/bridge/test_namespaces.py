@@ -33,6 +33,7 @@ def test_names_of_a_list_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_uri_belongs_to_the_only_server_or_to_the_one_that_it_names() -> None:
     assert Namespace(["a"], True).split_uri("note://1") == ("a", "note://1")
+    assert Namespace(["a"], True).split_name("t") == ("a", "t")
     names = Namespace(["a", "b"], False)
     for uri in ("note://1", "ui://w"):
         assert names.split_uri(names.uri_for_client("b", uri)) == ("b", uri)

@@ -238,6 +238,7 @@ async def test_bridge_of_several_servers_offers_no_tasks(front: str, back: str) 
 
 
 @pytest.mark.attack("bridge-foreign-task")
+@pytest.mark.breaks("capability_of_receiver")
 @ALL
 async def test_bridge_binds_tasks_to_the_principal(front: str, back: str) -> None:
     behind = Back(back)
@@ -251,6 +252,9 @@ async def test_bridge_binds_tasks_to_the_principal(front: str, back: str) -> Non
             assert ann.server_can("tasks.list") == (back == LATEST)  # a server lists those of all principals
             if back == LATEST:
                 assert await bob.list_tasks() == []
+            else:
+                with pytest.raises(RemoteError, match="keep the ids of your tasks"):
+                    await ann.session.dispatcher.request("tasks/list", {}, timeout=5.0)
 
 
 @pytest.mark.parametrize("back", [CORE, LATEST])
