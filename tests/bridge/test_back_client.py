@@ -7,9 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from mcp_ref import ElicitResult, RemoteError, TextContent
+from mcp_ref import ElicitResult
 from mcp_ref.bridge.bridge import Bridge
-from mcp_ref.features.sampling import CreateMessageResult
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.transports.memory import MemoryTransport
 from tests.bridge.links import linked
@@ -146,52 +145,3 @@ async def test_back_client_leaves_out_a_tool_without_name_or_with_invalid_header
         await answer(wire, "tools/list", {"tools": [{**cast(Object, tools[1]), "name": "good"}]})
         assert cast(Any, await listing)["tools"] == []
     assert "left out the tool 'bad' of back" in caplog.text
-
-
-async def test_back_client_limits_the_time_of_a_list_but_not_that_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_ref.bridge.exchange.LIST_SECONDS", 0.01)
-    back = RawServer(tools={})
-    async with linked(back, CORE) as (client, _), asyncio.timeout(10):
-        wire = await back.wires.get()
-        calling = asyncio.create_task(client.call_tool("t"))
-        called = await wire.receive_object()
-        with pytest.raises(RemoteError, match="back: ") as refused:
-            await client.list_tools()
-        assert refused.value.code == -32603
-        await wire.send({"jsonrpc": "2.0", "id": called["id"], "result": DONE})
-        assert (await calling).text == "done"
-
-
-@pytest.mark.parametrize(
-    ("method", "params", "outcome"),
-    [
-        (
-            "elicitation/create",
-            {"message": "?", "requestedSchema": SCHEMA},
-            "elicitation/create does not exist in 2025-03-26",
-        ),
-        ("roots/list", {}, "the client did not declare the capability for roots/list"),
-        ("sampling/createMessage", {"messages": [], "maxTokens": 1, "includeContext": "allServers"}, "none"),
-        ("sampling/createMessage", {"messages": [], "maxTokens": 1}, "None"),
-    ],
-)
-async def test_back_client_passes_on_the_input_requests_that_the_client_in_front_accepts(
-    method: str, params: Object, outcome: str
-) -> None:
-    back = RawServer(tools={})
-
-    async def sample(request: Any) -> CreateMessageResult:
-        return CreateMessageResult("assistant", TextContent(str(request.include_context)), "m")
-
-    options: Any = {"bridge_options": {"prefix": True}, "sampling": sample}
-    async with linked(back, "2025-03-26", **options) as (client, _), asyncio.timeout(10):
-        wire = await back.wires.get()
-        calling = asyncio.create_task(client.call_tool("back__t"))
-        called = await wire.receive_object()
-        response = await wire.ask(method, params)
-        if "error" in response:
-            assert response["error"]["code"] == -32601 and response["error"]["message"].startswith(outcome)
-        else:
-            assert response["result"]["content"]["text"] == outcome
-        await wire.send({"jsonrpc": "2.0", "id": called["id"], "result": DONE})
-        await calling

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, cast
 
 import pytest
 
+from mcp_ref import TextContent
 from mcp_ref.basic.lifecycle import CapabilityError
 from mcp_ref.basic.mrtr import MAX_ROUNDS
 from mcp_ref.bridge.calls import complete_call, refusal, with_prefix
+from mcp_ref.features.sampling import CreateMessageResult
 from mcp_ref.jsonrpc.errors import ConnectionClosed, ProtocolError, RemoteError
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import revision_named
+from tests.bridge.links import linked
+from tests.bridge.test_back_client import DONE, SCHEMA, RawServer
 
 MODERN = revision_named("2026-07-28")
 
@@ -77,3 +82,38 @@ def test_prefix_names_the_server_in_a_message_to_the_user() -> None:
     assert with_prefix({"message": "Name?", "x": 1}, "[a] ") == {"message": "[a] Name?", "x": 1}
     assert with_prefix({"message": "Name?"}, "") == {"message": "Name?"}
     assert with_prefix({"messages": []}, "[a] ") == {"messages": []}
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "outcome"),
+    [
+        (
+            "elicitation/create",
+            {"message": "?", "requestedSchema": SCHEMA},
+            "elicitation/create does not exist in 2025-03-26",
+        ),
+        ("roots/list", {}, "the client did not declare the capability for roots/list"),
+        ("sampling/createMessage", {"messages": [], "maxTokens": 1, "includeContext": "allServers"}, "none"),
+        ("sampling/createMessage", {"messages": [], "maxTokens": 1}, "None"),
+    ],
+)
+async def test_call_passes_on_the_input_requests_that_the_client_in_front_accepts(
+    method: str, params: Object, outcome: str
+) -> None:
+    back = RawServer(tools={})
+
+    async def sample(request: Any) -> CreateMessageResult:
+        return CreateMessageResult("assistant", TextContent(str(request.include_context)), "m")
+
+    options: Any = {"bridge_options": {"prefix": True}, "sampling": sample}
+    async with linked(back, "2025-03-26", **options) as (client, _), asyncio.timeout(10):
+        wire = await back.wires.get()
+        calling = asyncio.create_task(client.call_tool("back__t"))
+        called = await wire.receive_object()
+        response = await wire.ask(method, params)
+        if "error" in response:
+            assert response["error"]["code"] == -32601 and response["error"]["message"].startswith(outcome)
+        else:
+            assert response["result"]["content"]["text"] == outcome
+        await wire.send({"jsonrpc": "2.0", "id": called["id"], "result": DONE})
+        await calling

@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from mcp_ref.bridge.conversion import Losses, convert_error, convert_params, convert_result
+from mcp_ref.bridge.conversion import Losses, convert_error, convert_params, convert_result, lost_fields
+from mcp_ref.features.sampling import CreateMessageRequestParams
+from mcp_ref.features.tools import CallToolResult, Tool
 from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import revision_named
@@ -27,9 +29,11 @@ Convert = Callable[..., Object]
         (convert_result, "tools/list", {"tools": [TOOL]}, "2024-11-05", LATEST,
          {"tools": [TOOL], "ttlMs": 0, "cacheScope": "private"}, {}),
         (convert_result, "tools/call",
-         {"content": [{"type": "hologram"}], "_meta": {"io.modelcontextprotocol/related-task": {}, "a.b/c": 1}},
+         {"content": [{"type": "hologram"}, {"type": "text", "text": "ok"}],
+          "_meta": {"io.modelcontextprotocol/related-task": {}, "a.b/c": 1}},
          "2025-06-18", "2025-11-25",
-         {"content": [{"type": "text", "text": '[hologram {"type": "hologram"}]'}], "_meta": {"a.b/c": 1}}, {}),
+         {"content": [{"type": "text", "text": '[hologram {"type": "hologram"}]'}, {"type": "text", "text": "ok"}],
+          "_meta": {"a.b/c": 1}}, {}),
         (convert_result, "tools/call", {"content": [{"type": "audio", "data": "", "mimeType": "audio/wav"}]},
          "2025-03-26", "2024-11-05",
          {"content": [{"type": "text", "text": "[audio, audio/wav: this protocol revision cannot carry it]"}]},
@@ -46,6 +50,29 @@ def test_message_for_another_revision_has_what_that_revision_has(
     lost = Losses("back")
     assert convert(method, wire, revision_named(source), revision_named(target), lost) == converted
     assert lost.counts == losses
+
+
+def test_losses_are_counted_and_the_first_of_each_kind_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    lost = Losses("back")
+    for kind in ("a", "b", "a"):
+        lost.add(kind)
+    assert lost.counts == {"a": 2, "b": 1} and [each.args for each in caplog.records] == [("back", "a"), ("back", "b")]
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "source", "target", "fate"),
+    [
+        (Tool, "Tool.icons", LATEST, "2024-11-05", "left out"),
+        (CallToolResult, "AudioContent", "2025-03-26", "2024-11-05", "as text"),
+        (CreateMessageRequestParams, "ToolUseContent", "2025-11-25", "2025-06-18", "refused"),
+        (CreateMessageRequestParams, "CreateMessageRequestParams.tools", "2025-11-25", "2025-06-18", "refused"),
+    ],
+)
+def test_lost_field_has_the_fate_that_its_availability_names(
+    cls: type, name: str, source: str, target: str, fate: str
+) -> None:
+    assert lost_fields(cls, revision_named(source), revision_named(target))[name] == f"{source} -> {target}: {fate}"
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,17 @@ def test_uri_belongs_to_the_only_server_or_to_the_one_that_it_names() -> None:
     names = Namespace(["a", "b"], False)
     for uri in ("note://1", "ui://w"):
         assert names.split_uri(names.uri_for_client("b", uri)) == ("b", uri)
+    assert names.uri_for_client("b", "ui://w") == "ui://b/w"
+
+
+def test_result_has_the_names_that_clients_see_but_its_texts_and_data_are_unchanged() -> None:
+    names, contents = Namespace(["a", "b"], False), [{"uri": "n:1", "_meta": {"uri": "n:2"}, "blob": {"uri": "n:3"}}]
+    result: Any = {"contents": contents, "prompts": [{"name": "p", "title": "P"}, {"title": "no name"}, 5]}
+    assert names.result_for_client("a", result) == {
+        "contents": [{"uri": "mcp://a/n:1", "_meta": {"uri": "mcp://a/n:2"}, "blob": {"uri": "n:3"}}],
+        "prompts": [{"name": "a__p", "title": "P (a)"}],
+    }
+    assert (names.prefix("a"), Namespace(["a"], True).prefix("a")) == ("[a] ", "")
 
 
 @pytest.mark.parametrize(
@@ -45,6 +56,7 @@ def test_uri_belongs_to_the_only_server_or_to_the_one_that_it_names() -> None:
         ("tools/call", {"name": "b__t"}, {"name": "t"}),
         ("tools/call", {"name": "b__t", "arguments": {"l": ["mcp://b/a:b", 5, "mcp://a/a:b"], "u": "ui://b/w"}},
                        {"name": "t", "arguments": {"l": ["a:b", 5, "mcp://a/a:b"], "u": "ui://w"}}),
+        ("prompts/get", {"name": "b__p"}, {"name": "p"}),
         ("completion/complete", {"ref": {"name": "b__p", "x": 1}}, {"ref": {"name": "p", "x": 1}}),
         ("completion/complete", {"ref": {"uri": "mcp://b/a:b"}}, {"ref": {"uri": "a:b"}}),
         ("resources/read", {"uri": "ui://b/w"}, {"uri": "ui://w"}),
@@ -62,8 +74,9 @@ def test_route_names_the_server_and_unwraps_its_names_and_uris(
     if routed is not None:
         assert names.route(method, params) == ("b", routed)
     else:
-        with pytest.raises(ProtocolError, match="Invalid params"):
+        with pytest.raises(ProtocolError, match="Invalid params") as refused:
             names.route(method, params)
+        assert refused.value.data == (params if params == {"uri": "a:b"} else None)
 
 
 def test_names_of_one_list_differ_although_one_tool_has_the_changed_name_of_another() -> None:

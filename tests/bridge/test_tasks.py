@@ -192,6 +192,27 @@ async def test_bridge_awaits_the_task_of_a_tool_that_requires_one(front: str, ba
             assert (await client.call_tool("build")).text == "built"
 
 
+@pytest.mark.spec("2025-11-25/basic/utilities/progress#behavior-requirements-3,4")
+async def test_bridge_reports_the_progress_of_a_task_that_it_awaits() -> None:
+    server, is_awaited, reports = Server("back", revisions=[CORE]), asyncio.Event(), list[object]()
+
+    @server.tool(task="required")
+    async def work(context: Context) -> str:
+        await is_awaited.wait()
+        await context.report_progress(1, 2, "half done")
+        return "done"
+
+    @server.middleware
+    async def note(request: Any, context: Any, proceed: Any) -> object:
+        if request.method == "tasks/result":
+            is_awaited.set()
+        return await proceed(request)
+
+    async with linked(server, "2025-06-18") as (client, _), asyncio.timeout(10):
+        await client.call_tool("work", on_progress=lambda *report: reports.append(report))
+    assert reports == [(1, 2, "half done")]
+
+
 async def test_bridge_awaits_a_task_of_the_server_only_while_its_client_waits() -> None:
     behind = Back(CORE)
     behind.server.tools.remove("wait")

@@ -160,17 +160,10 @@ async def test_stored_client_that_is_incomplete_is_ignored(change: dict[str, JSO
     assert await clients.find("https://other.example", "c1", "none") is None
 
 
-@pytest.mark.parametrize(
-    ("configured", "metadata_url", "asked", "found"),
-    [
-        ("c1", None, "c1", OAuthClient("c1", "s", "client_secret_post")),
-        ("c1", None, "c2", None),
-        (None, "https://c.example/c", "https://c.example/c", OAuthClient("https://c.example/c")),
-        (None, "https://c.example/c", "https://c.example/other", None),
-    ],
-)
-async def test_refresh_token_of_another_client_id_finds_no_client(
-    configured: str | None, metadata_url: str | None, asked: str, found: OAuthClient | None
-) -> None:
-    clients = Clients(MemoryStore(), configured, "s" if configured else "", metadata_url, "a client", URI)
-    assert await clients.find("https://auth.example", asked, "client_secret_post") == found
+async def test_token_is_refreshed_only_by_the_client_id_that_got_it() -> None:
+    store, issuer, url = MemoryStore(), "https://auth.example", "https://c.example/c"
+    configured = Clients(store, "c1", "s", None, "a client", URI)
+    published = Clients(store, None, "", url, "a client", URI)
+    assert await configured.find(issuer, "c1", "client_secret_post") == OAuthClient("c1", "s", "client_secret_post")
+    assert await published.find(issuer, url, "") == OAuthClient(url)
+    assert [await each.find(issuer, "other", "") for each in (configured, published)] == [None, None]
