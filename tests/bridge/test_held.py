@@ -97,7 +97,7 @@ async def test_held_call_ignores_a_malformed_response_and_stays_held() -> None:
 
 
 @pytest.mark.parametrize("responses", [[], {"1": 5}])
-async def test_held_call_refuses_input_responses_that_are_no_objects_and_stays_held(responses: JSON) -> None:
+async def test_held_call_refuses_malformed_input_responses_and_stays_held(responses: JSON) -> None:
     async with raw_client(Bridge(servers={"back": make_back("2025-11-25")}).server) as wire:
         first = result_of(await wire.ask_stateless("tools/call", CALL, capabilities=ALL))
         wrong = await wire.ask_stateless("tools/call", retry_of(CALL, first, responses), capabilities=ALL)
