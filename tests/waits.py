@@ -737,7 +737,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has the time limit `REFUSE_SECONDS`.",
     ("transports/streamable_http/session_table.py", "SessionTable.find", "asyncio.wait([session.restoration])"):
         "See `repeat_requests`.",
-    ("transports/streamable_http/restoration.py", "repeat_requests", "asyncio.shield(session.initialized)"): HANDSHAKE,
+    ("transports/streamable_http/restoration.py", "_repeat_all", "asyncio.shield(session.initialized)"): HANDSHAKE,
     ("transports/streamable_http/session_table.py", "SessionTable.find", "asyncio.shield(session.initialized)"):
         HANDSHAKE,
     ("transports/streamable_http/stateless.py", "StatelessExchange.serve", "turn"):
