@@ -293,19 +293,19 @@ class StreamableHttpClientTransport(Transport):
     async def _listen(self, before: asyncio.Task[None] | None = None) -> None:
         await finish(before)
         read = partial(self._deliver_frame, set(), self._receive)
-        await listen(self._get, read, lambda: self._session, self._renew_session)
+        await listen(self._get, read, lambda: self._session, partial(self._renew_session, wakes_listener=False))
 
-    async def _renew_session(self, ended: str | None) -> None:
+    async def _renew_session(self, ended: str | None, wakes_listener: bool = True) -> None:
         """Begin a new session after the one with the id `ended`. Concurrent callers share it."""
         if self._renewal is None or self._renewal.done():
             if self._session != ended:
                 return
-            self._renewal = asyncio.create_task(self._repeat_handshake())
+            self._renewal = asyncio.create_task(self._repeat_handshake(wakes_listener))
         why = await asyncio.shield(self._renewal)
         if why is not None:
             raise ConnectionClosed(f"the server has ended the session, and no new session could begin: {why}")
 
-    async def _repeat_handshake(self) -> str | None:
+    async def _repeat_handshake(self, wakes_listener: bool) -> str | None:
         """Repeat the handshake. If it fails, restore the old session id and return the reason."""
         initialize, session, revision = self._initialize, self._session, self._revision
         assert initialize is not None
@@ -326,7 +326,8 @@ class StreamableHttpClientTransport(Transport):
             why = str(error)
         if why is not None:
             self._use_session(session, revision)
-        elif self._listener is not None and self._listener.done():
+        elif self._listener is not None and (wakes_listener or self._listener.done()):
+            self._listener.cancel()  # perhaps it waits to reconnect to the old session
             self._listener = asyncio.create_task(self._listen())
         if why is None and self.on_new_session is not None:
             self.on_new_session()

@@ -114,9 +114,8 @@ async def listen(
                     idle = 0 if had_message else idle + 1
                 elif response.status == 404 and session is not None and listened_session == session:
                     session_has_ended = True
-                elif 400 <= response.status < 500 and (last_id or session_id() != session):
-                    # The missed events are lost, or a request has begun a new session: listen without an event id.
-                    parser = EventParser(MAX_RESPONSE)
+                elif 400 <= response.status < 500 and last_id:
+                    parser = EventParser(MAX_RESPONSE)  # the missed events are lost: listen without an event id
                 elif response.status < 500:
                     # [2025-11-25 basic/transports#listening-for-messages-from-the-server] 405: no stream is offered
                     return
