@@ -7,7 +7,7 @@ The listening stream is the response to a GET without `Last-Event-ID`, for messa
 server has ended the session, the client repeats `initialize`.
 
     stream breaks -> wait for `retry`, longer after each failure -> GET with Last-Event-ID
-        -> 200: the stream continues; 500 to 599: the client tries again; another status: the requests fail
+        -> 200: the stream continues; 408, 429, 500 to 599: the client tries again; another status: the requests fail
 
 Spec:  basic/transports#resumability-and-redelivery, #listening-for-messages-from-the-server (2025-03-26 to 2025-11-25)
 Used by: client.py. The server's side: session.py, event_store.py
@@ -68,7 +68,7 @@ async def read_and_resume(response: HttpResponse, unanswered: set[RequestId], re
                 if _is_stream(resumed):
                     had_message = await _read_events(resumed, parser, read, unanswered)
                     idle = 0 if had_message else idle + 1
-                elif resumed.status < 500:
+                elif _refuses(resumed):
                     return  # the server cannot resume the stream
         except (HttpError, McpError) as error:
             log.debug("a stream was not resumed: %s", error)
@@ -114,9 +114,9 @@ async def listen(
                     idle = 0 if had_message else idle + 1
                 elif response.status == 404 and session is not None and listened_session == session:
                     session_has_ended = True
-                elif 400 <= response.status < 500 and last_id:
+                elif _refuses(response) and last_id:
                     parser = EventParser(MAX_RESPONSE)  # the missed events are lost: listen without an event id
-                elif response.status < 500:
+                elif _refuses(response):
                     # [2025-11-25 basic/transports#listening-for-messages-from-the-server] 405: no stream is offered
                     return
             if session_has_ended:
@@ -156,6 +156,11 @@ def _can_pass(error: Exception) -> bool:
 
 def _is_stream(response: HttpResponse) -> bool:
     return response.status == 200 and response.headers.media_type == SSE_TYPE
+
+
+def _refuses(response: HttpResponse) -> bool:
+    """Return True if a later GET of the stream would fail too, unlike after an overload of the server or a proxy."""
+    return response.status < 500 and response.status not in (408, 429)
 
 
 def resume_header(parser: EventParser) -> dict[str, str]:

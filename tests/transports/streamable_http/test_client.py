@@ -708,7 +708,7 @@ async def test_stream_without_events_is_resumed_five_times_after_longer_pauses(p
         await eventually(lambda: "GET" in site.keys)
         pauses.clear()
         site.on("ping", events(b"id: a\nretry: 100\ndata:\n\n"))
-        site.on("GET", events(), status(500), status(503), events(b": nothing\n\n"), events())
+        site.on("GET", events(), status(500), status(429), events(b": nothing\n\n"), events())
         assert "without the JSON-RPC response" in await client.fails()
         assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6]
 
@@ -755,6 +755,7 @@ async def test_the_listening_stream_is_taken_up_again_where_it_broke_for_as_long
             "GET",
             events(encode_event(note("1"), id="a")),
             status(502),
+            status(429),
             events(encode_event(note("2"), id="b")),
             status(400),  # the later events were dropped: listen from now on
             events(encode_event(note("3"), id="\x01")),
@@ -764,8 +765,8 @@ async def test_the_listening_stream_is_taken_up_again_where_it_broke_for_as_long
             found = [await client.next() for _ in range(4)]
             assert [m.params["data"] for m in found if isinstance(m, Notification)] == ["1", "2", "3", "4"]
             lasts = [h.get("last-event-id") for h in site.headers("GET")]
-            assert lasts == [None, "a", "a", "b", None, None]
-            assert pauses == [1.0, 2.0, 1.0, 1.0, 1.0]  # longer after each failure
+            assert lasts == [None, "a", "a", "a", "b", None, None]
+            assert pauses == [1.0, 2.0, 4.0, 1.0, 1.0, 1.0]  # longer after each failure
 
 
 @pytest.mark.parametrize("step", [status(405), status(404), status(401), status(200, b"{}")])
