@@ -58,6 +58,7 @@ class Connector:
         self.ready_session: ClientSession | None = None  # that of `ready`, even if lost; None until it (re)connects
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
         """The tool arguments to copy to HTTP headers: tool name -> header name -> path. The transports read it too."""
+        self.time_limits = TimeLimits()
         self.max_restarts = MAX_RESTARTS  # without a response; a `Host`, which restarts servers itself, changes it
         self.starts = 0  # number of opened transports; to find the era, a negotiation may open a second one
         self.make_session, self._eras, self._on_disconnect = make_session, eras, on_disconnect
@@ -107,10 +108,9 @@ class Connector:
 
     def _new_session(self) -> ClientSession:
         self.starts += 1
-        limits = TimeLimits()
-        transport, self._server_task = self.target.open(self.parameter_headers, limits)
+        transport, self._server_task = self.target.open(self.parameter_headers, self.time_limits)
         session = self.make_session(self._disconnected, transport)
-        session.dispatcher.time_limits = limits  # the transport shares them, so all limits stop during a sign-in
+        session.dispatcher.time_limits = self.time_limits  # as in the transport, so all limits stop during a sign-in
         return session
 
     async def stop_reconnecting(self) -> None:

@@ -312,9 +312,10 @@ class Supervisor:
         seconds = self.config.entry.get("startup_timeout_sec", STARTUP_SECONDS)
         error: Exception
         try:
-            async with self._starting, asyncio.timeout(seconds):
-                await client.connect()
-                await self._refresh(client)
+            async with self._starting:
+                with client.connector.time_limits.timeout(seconds):  # which stops while a user signs in
+                    await client.connect()
+                    await self._refresh(client)
             ready_at = time.monotonic()
             error = await self._serve(client)
         except TimeoutError:

@@ -101,13 +101,13 @@ class TimeLimits:
         """Call `_check` at this time, unless it is called earlier anyway."""
         if end >= self.next_check:
             return
-        self.close()
+        self._stop_timer()
         self.next_check = end
         self._timer = asyncio.get_running_loop().call_at(end, self._check)
 
     def _check(self) -> None:
         """End the limits whose time is over, and watch the others."""
-        self.close()
+        self._stop_timer()
         if self.stops:
             return
         now, following = asyncio.get_running_loop().time(), math.inf
@@ -144,7 +144,12 @@ class TimeLimits:
         self.watch(now)
 
     def close(self) -> None:
-        """Stop the timer. Later limits start it again."""
+        """Stop the timer, except for limits that are still running when those who wait for a response have left."""
+        self._stop_timer()
+        if self.running:
+            self.watch(asyncio.get_running_loop().time())
+
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer, self.next_check = None, math.inf

@@ -11,7 +11,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from mcp_ref import ConnectionClosed, Host, RequestTimeout, Server, ServerStatus, ServerUnavailable, TokenRefused
+from mcp_ref import (
+    Client,
+    ConnectionClosed,
+    Host,
+    RequestTimeout,
+    Server,
+    ServerStatus,
+    ServerUnavailable,
+    TokenRefused,
+)
 from mcp_ref.client.target import InProcessServer
 from mcp_ref.host import host as host_module
 from mcp_ref.host import supervisor
@@ -456,3 +465,17 @@ async def test_http_server_that_refuses_the_client_is_not_tried_again() -> None:
 )
 def test_server_is_started_again_after_a_failure_that_can_pass(failure: Exception) -> None:
     assert not supervisor._is_permanent(failure)
+
+
+async def test_time_to_start_is_a_limit_of_the_client_which_stops_while_a_user_signs_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    running: list[float | None] = []
+
+    async def connect(client: Client) -> None:
+        running.extend(limit.seconds for limit in client.connector.time_limits.running)
+        raise ConnectionClosed("no server")
+
+    monkeypatch.setattr(Client, "connect", connect)
+    async with opened(Host({"s": {"command": "server", "startup_timeout_sec": 7}})):
+        assert running[0] == 7.0

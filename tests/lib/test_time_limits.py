@@ -161,3 +161,17 @@ async def test_limits_of_blocks_that_end_during_a_stop_are_forgotten() -> None:
         await asyncio.sleep(0)  # the event loop forgets the task too
         gc.collect()
         assert known() is None
+
+
+async def test_limit_that_runs_on_after_a_close_ends_after_its_time() -> None:
+    limits = TimeLimits()
+
+    async def wait() -> None:
+        with limits.timeout(0.01):
+            await asyncio.Event().wait()
+
+    waiting = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    limits.close()
+    await asyncio.wait([waiting], timeout=PATIENCE)
+    assert waiting.done() and isinstance(waiting.exception(), TimeoutError)
