@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -34,6 +35,7 @@ from ..basic.subscriptions import (
 from ..basic.versioning import LOG_LEVEL
 from ..jsonrpc.errors import ConnectionClosed, McpError, RequestTimeout
 from ..jsonrpc.messages import RequestId
+from ..lib.time_limits import TimeLimit
 from ..lib.uri import MAX_URI_LENGTH, canonical_uri, includes_uri, respelled
 from ..transports.base import finish
 from .options import ClientOptions
@@ -53,10 +55,8 @@ ACKNOWLEDGE_SECONDS = 5.0
 
 MAX_ATTEMPTS = 5
 """Maximum number of new requests for a lost subscription if the server acknowledges none of them."""
-
 MIN_RETRY_PAUSE = 0.1
 """Pause before the first new attempt, in seconds. Each later one is twice as long."""
-
 MAX_RETRY_PAUSE = 30.0
 """Maximum pause between two attempts, in seconds."""
 
@@ -285,7 +285,7 @@ class ListenRequest:
     _state: ListenState = ListenState.OPENING
     _acknowledged: asyncio.Future[SubscriptionFilter] = field(default_factory=asyncio.Future)
     _timeout: float | None = None  # time limit for the acknowledgement, in seconds
-    _timer: asyncio.Timeout | None = None  # measures the time until the acknowledgement
+    _timer: TimeLimit | None = None  # measures the time until the acknowledgement
     _attempts: int = 0  # number of attempts since the last acknowledgement
     _pause: float = MIN_RETRY_PAUSE
     _task: asyncio.Task[None] | None = None
@@ -321,8 +321,8 @@ class ListenRequest:
             uri = cast("ResourceUpdatedNotificationParams", params).uri if method == RESOURCE_UPDATED else None
             return self._report(method, uri)
         self._attempts = 0
-        if self._timer is not None and not self._timer.expired():
-            self._timer.reschedule(None)
+        if self._timer is not None:
+            self._timer.postpone(math.inf)
         if not self._acknowledged.done():
             self._acknowledged.set_result(params.notifications)
         if self._state is ListenState.RECONNECTING:  # the client may have missed a change
@@ -376,7 +376,7 @@ class ListenRequest:
 
         try:
             params = SubscriptionsListenRequestParams(self._wanted)
-            async with asyncio.timeout(self._timeout) as self._timer:
+            with session.dispatcher.time_limits.timeout(self._timeout) as self._timer:
                 await session.request("subscriptions/listen", params, EmptyResult, timeout=None, before_send=register)
         except TimeoutError:
             raise RequestTimeout(f"the server did not acknowledge the subscription within {self._timeout} s") from None

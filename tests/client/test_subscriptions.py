@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -24,6 +25,9 @@ from mcp_ref import (
     Server,
     TokenRefused,
 )
+from mcp_ref.basic.authorization.authorization_server_discovery import PeerRequests
+from mcp_ref.basic.authorization.client import Authorizer, Need
+from mcp_ref.basic.authorization.token_endpoint import Grant
 from mcp_ref.client import subscriptions
 from mcp_ref.client.connector import MAX_RESTARTS
 from mcp_ref.client.requests import ClientRequests
@@ -266,7 +270,7 @@ async def test_a_subscription_yields_nothing_but_updates_of_what_is_watched() ->
     async with raw_session(of(), MODERN, WATCHED) as (client, wire):
         updates, asked = await entered(client, wire, "test://a")
         assert updates._request is not None and updates._request._timer is not None
-        assert updates._request._timer.when() is None  # the time limit was that of the acknowledgement
+        assert updates._request._timer.end == math.inf  # the time limit was that of the acknowledgement
         await wire.send(told(asked["id"], "notifications/tools/list_changed"))
         await wire.send(told(asked["id"], "notifications/message", level="info", data="x"))
         await wire.send(told(asked["id"], uri="test://b"))
@@ -514,6 +518,24 @@ async def test_a_function_that_fails_keeps_no_change_from_the_others(
         async with met(site, on_tools_changed=fail, on_resources_changed=lambda: heard.append("resources")):
             await eventually(lambda: sorted(heard) == ["resources", "tools"])
     assert "the function's own fault" in caplog.text
+
+
+async def test_time_to_acknowledge_a_subscription_is_a_limit_that_stops_while_the_user_signs_in() -> None:
+    running: list[float | None] = []
+
+    class SignIn(Authorizer):
+        async def current(self, peers: PeerRequests, grant: Grant | None) -> Grant | None:
+            return grant
+
+        async def obtain(self, need: Need) -> Grant:
+            assert client.connector.time_limits.stops == 1
+            running.extend(limit.seconds for limit in client.connector.time_limits.running)
+            return Grant("t")
+
+    async with scripted() as site:
+        site.on("subscriptions/listen", status(401), listens(then="hold"))
+        async with met(site, authorization=SignIn()) as client, client.subscribe("test://a"):
+            assert client.timeout in running
 
 
 async def test_a_stream_that_is_not_acknowledged_when_it_is_asked_for_again_ends_with_that_reason(
