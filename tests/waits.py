@@ -685,7 +685,7 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("transports/streamable_http/durable_store.py", "DurableEventStore.find_session", "asyncio.sleep(HANDOVER_PAUSE)"):
         "The loop has the time limit `HANDOVER_SECONDS`, and each load has `LOAD_SECONDS`.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore._renew_leases",
-     "self._thread.run(partial(self.renew, sessions), is_urgent=True)"):
+     "self._thread.run(partial(self._renew_checked, sessions), is_urgent=True)"):
         "The author's storage ends it. Meanwhile the leases end, so the process serves none of these sessions.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore.wait_stored", "ended.wait()"):
         "It has the time limit `OPENING_SECONDS`.",

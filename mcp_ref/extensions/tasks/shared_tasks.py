@@ -271,7 +271,9 @@ class SharedTasks(TaskStore):
                     await self._renew()
                 while self._to_read:
                     await self._read(next(iter(self._to_read)))
-            except ProtocolError:  # the database is away
+            except Exception as error:
+                if not isinstance(error, ProtocolError):  # a method of the author's store has returned a wrong value
+                    self._note_failure(error)
                 await asyncio.sleep(RETRY_SECONDS)
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, next_renewal - time.monotonic())):

@@ -189,10 +189,16 @@ class DurableEventStore(MemoryEventStore):
 
     async def _renew_leases(self, sessions: Sequence[str]) -> Collection[str] | None:
         try:
-            return await self._thread.run(partial(self.renew, sessions), is_urgent=True)
+            return await self._thread.run(partial(self._renew_checked, sessions), is_urgent=True)
         except StoreFailed as failure:
             self._note_failure(failure)
             return None
+
+    def _renew_checked(self, sessions: Sequence[str]) -> Collection[str]:
+        lost: object = self.renew(sessions)
+        if isinstance(lost, Collection):
+            return lost
+        raise TypeError(f"renew returned {lost!r:.100}; it must return the lost sessions, such as ()")
 
     def _lose(self, session: str) -> None:
         log.warning("another process has taken over a session of this process, which ends its copy")

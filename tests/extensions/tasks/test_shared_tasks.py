@@ -225,6 +225,25 @@ async def test_database_that_is_away_refuses_new_tasks_and_running_ones_are_stor
     assert sum("the store of tasks works again" in each for each in said) == 2
 
 
+async def test_store_whose_renew_returns_nothing_has_failed_and_its_process_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(shared_tasks, "RETRY_SECONDS", 0.001)
+    calls = 0
+
+    async def renew(ids: Sequence[str]) -> None:  # whose author has forgotten `return`
+        nonlocal calls
+        calls += 1
+
+    async with pair() as both:
+        monkeypatch.setattr(both.store, "renew", renew)
+        id = (await both.first.start("wait"))["taskId"]
+        await eventually(lambda: calls >= 3)
+        both.work.go.set()
+        assert text_in((await both.second.until(id, "completed"))["result"]) == "done"
+    assert "the store of tasks has failed (TypeError: " in caplog.text
+
+
 async def test_task_that_the_database_refuses_is_an_error_and_stops() -> None:
     async with pair() as both:
         both.database.max_tasks = 0

@@ -309,6 +309,15 @@ async def test_process_that_lost_the_storage_serves_no_session_until_it_has_rene
         assert await status_of(owner, id) == 200
 
 
+async def test_store_whose_renew_returns_nothing_has_failed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with node("a", {}) as owner:
+        monkeypatch.setattr(owner.store, "renew", lambda sessions: None)
+        await begun(owner)
+        await eventually(lambda: "renew returned None; it must return the lost sessions, such as ()" in caplog.text)
+
+
 async def test_process_whose_session_was_taken_over_ends_its_copy_and_changes_nothing() -> None:
     rows: dict[str, Row] = {}
     async with node("a", rows) as paused, node("b", rows) as other:
