@@ -48,6 +48,24 @@ class CheckedFields:
                 raise wrong_type(cls, name, given)
 
 
+class CheckedTimes(CheckedFields):
+    """The base class of limits whose times, which are the fields with a float as default, must be above 0.
+
+    Raises:
+        ValueError: A time is 0, which an author may have meant as "no limit", or negative, or not a number.
+    """
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        cls: type = type(self)
+        for name, default in _defaults_of(cls):
+            given = getattr(self, name)
+            if isinstance(default, float) and not given > 0:
+                raise ValueError(f"{cls.__name__}.{name} must be above 0, or math.inf for no limit, not {given}")
+
+
 @functools.cache
 def _defaults_of(cls: type) -> list[tuple[str, object]]:
     return [(each.name, each.default) for each in dataclasses.fields(cls)]

@@ -16,6 +16,7 @@ from mcp_ref import (
     Bearer,
     CallToolResult,
     EndpointLimits,
+    HttpLimits,
     Icon,
     MemoryEventStore,
     RouteResponse,
@@ -114,6 +115,17 @@ def test_option_of_the_wrong_type_is_a_type_error(known: type) -> None:
 def wrong(value: object) -> Any:
     """Return a value, so that mypy does not see its type."""
     return value
+
+
+@pytest.mark.parametrize("limits", [EndpointLimits, HttpLimits])
+@pytest.mark.parametrize("seconds", [0, 0.0, -1.0, math.nan])
+def test_limits_refuse_a_time_of_0_which_a_server_would_wait_again_and_again(limits: Any, seconds: float) -> None:
+    for field in dataclasses.fields(limits):
+        if field.type == "float":
+            why = rf"{limits.__name__}.{field.name} must be above 0, or math.inf for no limit, not {seconds}"
+            with pytest.raises(ValueError, match=why):
+                limits(**{field.name: seconds})
+            limits(**{field.name: math.inf})
 
 
 @pytest.mark.parametrize(

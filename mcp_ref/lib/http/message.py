@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from socket import AF_INET6, inet_pton
 from typing import Final, Protocol, TypeAlias
 
-from ..fields import CheckedFields
+from ..fields import CheckedTimes
 
 HeaderList: TypeAlias = list[tuple[str, str]]
 """Headers to send, as (name, value) pairs, in order."""
@@ -105,7 +105,7 @@ class HttpRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class HttpLimits(CheckedFields):
+class HttpLimits(CheckedTimes):
     """Limits on the memory and the time that clients can cost a server. Sizes are in bytes, times in seconds."""
 
     connections: int = 10_000

@@ -14,14 +14,14 @@ from typing import Final
 from ...basic.access import Access
 from ...jsonrpc.errors import ConnectionClosed, McpError
 from ...jsonrpc.messages import Incoming
-from ...lib.fields import CheckedFields
+from ...lib.fields import CheckedTimes
 from ...lib.shares import Shares
 from ..base import EndReport, OnEnd, Receive, Trace, Transport
 from .checks import HttpRefusal
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointLimits(CheckedFields):
+class EndpointLimits(CheckedTimes):
     """The limits of one HTTP endpoint."""
 
     sessions: int = 10_000
