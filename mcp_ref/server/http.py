@@ -26,7 +26,6 @@ from typing import Final, Unpack
 
 from ..basic.access import Access
 from ..jsonrpc.dispatcher import Limits
-from ..lib.fields import check_options
 from ..lib.http.asgi import application as application
 from ..lib.http.message import Exchange, Rest
 from ..lib.http.proxies import TrustedProxies
@@ -41,7 +40,7 @@ from .announcements import OpenSubscriptions
 from .catalog import Catalog
 from .health import NOTICE_SECONDS, add_numbers, health_routes
 from .http_options import HttpOptions as HttpOptions
-from .http_options import authorization_of
+from .http_options import authorization_of, check_http_options
 from .routes import METHODS, call_route, check_routes
 from .service import Membership, ServerStats
 from .session import begin
@@ -57,7 +56,7 @@ class HttpApp:
         self, catalog: Catalog, session_limits: Limits | None = None, trace: Trace | None = None,
         **options: Unpack[HttpOptions],
     ) -> None:  # fmt: skip
-        check_options(options, HttpOptions)  # a misspelled `authorization` must not leave the server open
+        check_http_options(options)
         catalog.check()
         self._catalog = catalog
         self.path = options.get("path", "/mcp")

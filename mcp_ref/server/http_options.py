@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import inspect
 import logging
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from ..basic.access import Access, AccessRefused
 from ..basic.principal import Principal
+from ..lib.fields import check_options
 from ..lib.http.message import HttpRequest
 from ..transports.streamable_http.checks import Authorize
 from ..transports.streamable_http.posted_session import EndpointLimits
-from .routes import RouteHandler
+from .routes import RouteHandler, is_path
 
 if TYPE_CHECKING:
     from ..basic.authorization.server import Protection
@@ -59,6 +61,25 @@ class HttpOptions(TypedDict, total=False):
     limits of a caller, is then the one in their `Forwarded` or `X-Forwarded-For` (lib/http/proxies.py). [none]"""
     limits: EndpointLimits
     """Limits on sessions, streams and times. [`EndpointLimits()`]"""
+
+
+_HOST: Final = re.compile(r"\*|[^\s/*@]+")
+_ORIGIN: Final = re.compile(r"\*|null|(?!https://.*:443$|http://.*:80$)[a-z][a-z0-9+.-]*://[^\s/?#*@]+", re.IGNORECASE)
+"""What a browser sends as `Origin`: without a path, and without the default port."""
+
+
+def check_http_options(options: HttpOptions) -> None:
+    """Raise TypeError for a wrong name or type, and ValueError for a path, host or origin that no request can have."""
+    check_options(options, HttpOptions)  # a misspelled `authorization` must not leave the server open
+    if not is_path(options.get("path", "/")):
+        raise ValueError(f"path must be like '/mcp', percent-encoded, not {options['path'][:100]!r}")
+    for host in options.get("allowed_hosts", ()):
+        if not _HOST.fullmatch(host):
+            raise ValueError(f"an allowed host must be like 'app.example' or 'app.example:8000', not {host[:100]!r}")
+    for origin in options.get("allowed_origins", ()):
+        if not _ORIGIN.fullmatch(origin):
+            why = "without a path and a default port"
+            raise ValueError(f"an allowed origin must be like 'https://app.example', {why}, not {origin[:100]!r}")
 
 
 def authorization_of(options: HttpOptions, needs_scopes: bool) -> tuple[Protection | None, Authorize | None]:

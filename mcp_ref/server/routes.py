@@ -49,10 +49,15 @@ RouteHandler: TypeAlias = Callable[[HttpRequest], Awaitable[RouteResult] | Route
 """
 
 
+def is_path(path: str) -> bool:
+    """Return True if a request can have this path."""
+    return path.startswith("/") and path.isascii() and path.isprintable() and not set(path) & set("?# ")
+
+
 def check_routes(routes: Mapping[str, RouteHandler], taken: Collection[str]) -> None:
     """Raise ValueError for a path that cannot be requested, or that is one of the `taken` paths of the server."""
     for path in routes:
-        if not path.startswith("/") or not path.isascii() or not path.isprintable() or set(path) & set("?# "):
+        if not is_path(path):
             raise ValueError(f"the path of a route must be like '/health', percent-encoded, not {path[:100]!r}")
         if path in taken:
             raise ValueError(f"the server itself uses the path {path}: choose another path for the route")

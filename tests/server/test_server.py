@@ -575,6 +575,32 @@ async def test_server_over_http_refuses_a_misspelled_option() -> None:
             await asyncio.to_thread(serving)
 
 
+@pytest.mark.parametrize(
+    ("name", "wrong", "right"),
+    [
+        ("path", ["mcp", "", "/m cp", "/\u00e9", "/a?b"], ["/", "/mcp", "/m%20cp/"]),
+        ("allowed_hosts", ["", "http://a", "*.a", "a b"], ["*", "a", "a:80", "[::1]", "A.example", "a_b"]),
+        (
+            "allowed_origins",
+            ["", "a.example", "https://a/", "https://a:443", "http://a:80", "https://*.a"],
+            ["*", "null", "https://a", "https://a:444", "http://[::1]:8000", "https://a:80", "vscode-webview://1"],
+        ),
+    ],
+)
+def test_server_over_http_refuses_a_path_host_or_origin_that_no_request_can_have(
+    name: str, wrong: list[str], right: list[str]
+) -> None:
+    def serve(value: str) -> None:
+        options: dict[str, Any] = {name: value if name == "path" else [value]}
+        Server("s").asgi(**options)
+
+    for each in wrong:
+        with pytest.raises(ValueError, match=rf"must be like .*, not {re.escape(repr(each))}$"):
+            serve(each)
+    for each in right:
+        serve(each)
+
+
 @pytest.mark.parametrize("wrong", [{"ssl": True}, {"http_limits": 5}, {"host": ["127.0.0.1"]}])
 async def test_serve_http_refuses_an_argument_of_the_wrong_type(wrong: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match=f"the option {next(iter(wrong))} must have the type "):
