@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -40,10 +41,15 @@ def test_imports_have_no_faults_but_the_known_ones(kind: str) -> None:
     assert not wrong, "\n".join(["", *wrong])
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
 def test_modules_import_only_the_standard_library_and_relative_names_and_say_what_they_are_about() -> None:
     wrong = []
     for path in MODULES:
-        tree = ast.parse(path.read_text("utf-8"))
+        tree = tree_of(path)
         wrong += [f"{path} imports {name}" for name in _absolute_imports(tree) - sys.stdlib_module_names]
         if len(ast.get_docstring(tree) or "") <= 40:
             wrong.append(f"{path} does not say what it is about")
@@ -77,8 +83,7 @@ def test_the_part_for_first_readers_does_not_grow() -> None:
 def test_only_revisions_py_knows_dates() -> None:
     """Compare no dates outside revisions.py: code reads a named feature of a Revision."""
     for path in MODULES:
-        tree = ast.parse(path.read_text("utf-8"))
-        for node in ast.walk(tree):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Compare):
                 text = ast.unparse(node)
                 assert not re.search(r"R20\d\d_|20\d\d-\d\d-\d\d", text), f"{path}:{node.lineno}: {text}"
@@ -96,7 +101,7 @@ MANY_BRANCHES = 15
 def _dense_passages() -> Iterator[tuple[str, str]]:
     for path in MODULES:
         name = path.relative_to(ROOT)
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(tree_of(path)):
             place = f"{name}:{getattr(node, 'lineno', 0)}"
             if isinstance(node, ast.IfExp) and _contains(node, ast.IfExp):
                 yield "conditional in a conditional", place

@@ -18,8 +18,27 @@ def data_of(*chunks: bytes) -> list[str]:
     return [event.data.decode("utf-8", "replace") for event in parse(*chunks)]
 
 
-def test_data_lines_are_joined_by_line_feeds() -> None:
-    assert data_of(b"data: YHOO\ndata: +2\ndata: 10\n\n") == ["YHOO\n+2\n10"]
+MARK = "\ufeff".encode()
+
+
+@pytest.mark.parametrize(
+    ("stream", "data"),
+    [
+        pytest.param(b"data: YHOO\ndata: +2\ndata: 10\n\n", ["YHOO\n+2\n10"], id="lines are joined by line feeds"),
+        pytest.param(b"data\n\ndata\ndata\n\ndata:", ["", "\n"], id="empty data is an event"),
+        pytest.param(b"event: x\n\n", [], id="missing data is no event"),
+        pytest.param(b"data:test\n\ndata: test\n\ndata:  test\n\n", ["test", "test", " test"], id="after one space"),
+        pytest.param(b"data: 1\r\ndata: 2\rdata: 3\n\r\ndata: 4\r\r", ["1\n2\n3", "4"], id="mixed line ends"),
+        pytest.param(MARK + b"data: 1\n\n", ["1"], id="a byte order mark at the start is skipped"),
+        pytest.param(MARK + MARK + b"data: 1\n\ndata: 2\n\n", ["2"], id="a second byte order mark is not"),
+        pytest.param(b"data: 1\n\n" + MARK + b"data: 2\n\n", ["1"], id="a later byte order mark is not"),
+        pytest.param(b"data: 1\n\ndata: 2\n", ["1"], id="an unfinished event is not given"),
+        pytest.param(b"Data: 1\n data: 2\nfoo: 3\ndata: 4\n\n", ["4"], id="unknown fields are skipped"),
+        pytest.param(encode_event(b"a\rb\r\nc"), ["a\nb\nc"], id="carriage returns become line feeds"),
+    ],
+)
+def test_event_parser_gives_the_data(stream: bytes, data: list[str]) -> None:
+    assert data_of(stream) == data
 
 
 def test_ids_and_comments_follow_the_example_of_the_standard() -> None:
@@ -27,21 +46,9 @@ def test_ids_and_comments_follow_the_example_of_the_standard() -> None:
     assert parse(stream) == [Event(b"first event", id="1"), Event(b"second event"), Event(b" third event")]
 
 
-def test_empty_data_is_an_event_and_missing_data_is_not() -> None:
-    assert data_of(b"data\n\ndata\ndata\n\ndata:") == ["", "\n"]
-    assert data_of(b"event: x\n\n") == []
-
-
-def test_data_begins_after_one_space() -> None:
-    assert data_of(b"data:test\n\ndata: test\n\ndata:  test\n\n") == ["test", "test", " test"]
-
-
 def test_event_type_is_not_inherited_by_the_next_event() -> None:
-    assert [e.event for e in parse(b"event: add\ndata: 1\n\ndata: 2\n\nevent:\ndata: 3\n\n")] == [
-        "add",
-        "message",
-        "message",
-    ]
+    events = parse(b"event: add\ndata: 1\n\ndata: 2\n\nevent:\ndata: 3\n\n")
+    assert [each.event for each in events] == ["add", "message", "message"]
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
@@ -51,10 +58,6 @@ def test_event_parser_gives_the_same_events_for_every_line_end_and_cut(end: byte
     for cut in range(len(stream) + 1):
         assert parse(stream[:cut], stream[cut:]) == expected, cut
     assert parse(*(stream[at : at + 1] for at in range(len(stream)))) == expected
-
-
-def test_line_ends_may_be_mixed() -> None:
-    assert data_of(b"data: 1\r\ndata: 2\rdata: 3\n\r\ndata: 4\r\r") == ["1\n2\n3", "4"]
 
 
 def test_event_that_ends_in_a_carriage_return_is_given_at_once() -> None:
@@ -69,17 +72,6 @@ def test_unicode_line_separators_are_data(character: str) -> None:
     text = f"a{character}b"
     assert data_of(f"data: {text}\n\n".encode()) == [text]
     assert data_of(encode_event(text.encode())) == [text]
-
-
-def test_byte_order_mark_is_skipped_once_at_the_start() -> None:
-    mark = "\ufeff".encode()
-    assert data_of(mark + b"data: 1\n\n") == ["1"]
-    assert data_of(mark + mark + b"data: 1\n\ndata: 2\n\n") == ["2"]
-    assert data_of(b"data: 1\n\n" + mark + b"data: 2\n\n") == ["1"]
-
-
-def test_unfinished_event_is_not_given() -> None:
-    assert data_of(b"data: 1\n\ndata: 2\n") == ["1"]
 
 
 def test_event_id_stays_until_the_next_id_and_an_id_with_nul_is_ignored() -> None:
@@ -106,10 +98,6 @@ def test_retry_accepts_digits_only(value: str, retry: int | None) -> None:
     parser = EventParser()
     parser.feed(f"retry: {value}\n".encode())
     assert parser.retry == retry
-
-
-def test_unknown_fields_are_skipped() -> None:
-    assert data_of(b"Data: 1\n data: 2\nfoo: 3\ndata: 4\n\n") == ["4"]
 
 
 def test_invalid_utf8_is_replaced_at_every_cut() -> None:
@@ -152,10 +140,6 @@ def test_encode_event_writes_the_given_fields() -> None:
 @pytest.mark.parametrize("data", ["", "a", "a\nb", "\n", " a", ": a", "data: a", "ä\n\nö", "id: 3\n\n"])
 def test_encoded_event_is_parsed_back(data: str) -> None:
     assert parse(encode_event(data.encode(), id="5", event="e")) == [Event(data.encode(), "e", "5")]
-
-
-def test_carriage_returns_in_data_become_line_feeds() -> None:
-    assert data_of(encode_event(b"a\rb\r\nc")) == ["a\nb\nc"]
 
 
 @pytest.mark.parametrize("value", ["1\n", "1\r", "1\ndata: forged", "\0"])
