@@ -54,7 +54,9 @@ def input_requests(message: Message) -> Verdict:
 
 def input_requests_of(message: Message) -> list[tuple[str, Object]]:
     """Return the keys and the requests for input in a result, without the requests that are hidden."""
-    requests = an_object(message.body.get("inputRequests")) if asks_for_input(message) else {}
+    if not asks_for_input(message):
+        return []
+    requests = an_object(message.body.get("inputRequests"))
     return [(key, an_object(value)) for key, value in requests.items() if value != HIDDEN]
 
 

@@ -169,9 +169,10 @@ def arguments_fit(message: Message) -> Verdict:
 @rule(SHOULD, f"{_PAGE}#embedded-resources-1", "result", methods="tools/call", since=R2025_06_18)
 def embedded_resources(message: Message) -> Verdict:
     """A server whose tools embed resources declares resources."""
+    if not message.sender.lacks("resources"):
+        return None
     embeds_one = any(block.get("type") == "resource" for block in objects(message.body.get("content")))
-    is_wrong = embeds_one and message.sender.lacks("resources")
-    return "a tool embeds a resource, but the server did not declare resources" if is_wrong else None
+    return "a tool embeds a resource, but the server did not declare resources" if embeds_one else None
 
 
 @rule(MUST, f"{_PAGE}#capabilities-2", "error", methods="tools/list prompts/list resources/list", needs="unshared")
