@@ -54,7 +54,10 @@ class TrustedProxies:
     def __init__(self, networks: Collection[str]) -> None:
         if isinstance(networks, str):
             raise TypeError(f"trusted_proxies must be a list of addresses, such as [{networks!r}], not one text")
-        self._networks = [ip_network(each) for each in networks]
+        try:
+            self._networks = [ip_network(each) for each in networks]
+        except ValueError as error:
+            raise ValueError(f"a trusted proxy is an IP address, or a network such as 10.0.0.0/8: {error}") from None
 
     def set_client(self, request: HttpRequest) -> None:
         """Set `request.client` to the client that the trusted proxies name. Without a trusted proxy, do nothing."""
