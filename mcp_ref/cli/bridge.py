@@ -46,7 +46,12 @@ def run_bridge(options: argparse.Namespace) -> int:
             trace=tracer() if options.trace else None,
         )  # fmt: skip
     if options.explain:
-        return _show_fates(front or REVISIONS[-1], asyncio.run(_revision_of_server(bridge)))
+        try:
+            return _show_fates(front or REVISIONS[-1], asyncio.run(_revision_of_server(bridge)))
+        except McpError:  # the log has the reason
+            name = next(iter(bridge.backs))
+            show.note(f"the revision of {name} is unknown: name it with --back-revision, which needs no server")
+            return 3
     if options.http:
         return serve_http(bridge.server, options)
     bridge.server.run()
@@ -88,8 +93,6 @@ async def _revision_of_server(bridge: Bridge) -> Revision:
     try:
         server = next(iter(bridge.backs.values()))
         return (await server.shared(Caller(REVISIONS[-1], None, {}))).revision
-    except McpError as error:
-        raise UsageError(f"{error}; or give --back-revision") from None
     finally:
         await bridge.close()
 

@@ -24,7 +24,7 @@ from .show import note, out
 
 
 def replay(options: argparse.Namespace) -> int:
-    """Play one side of a recording. Return 1 if a request was not recorded, or if a response differs."""
+    """Play one side of a recording. Return 1 if a request was not recorded, or a response differs; 3 for no server."""
     _, events = read_recording(options.file)
     if options.client and options.revision:
         raise UsageError("only the recorded server can speak another revision, so --client takes no --revision")
@@ -74,7 +74,8 @@ def _replay_client(events: list[Event], options: argparse.Namespace) -> int:
     try:
         differences = asyncio.run(rerun(messages, url or options.command))
     except McpError as error:
-        raise UsageError(str(error)) from None
+        note(str(error))
+        return 3
     for difference in differences:
         out(difference.request)
         for line in difference.lines:

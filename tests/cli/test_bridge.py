@@ -53,14 +53,18 @@ async def test_bridge_starts_no_server_of_a_foreign_file_without_consent(tmp_pat
 
 
 def test_bridge_explains_a_foreign_file_without_a_start_that_nobody_allowed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)  # so the file is not the user's own
     marker, file = tmp_path / "started", tmp_path / "mcp.json"
     words = ["-c", f"open({str(marker)!r}, 'w')"]
     file.write_text(json.dumps({"mcpServers": {"hostile": {"command": sys.executable, "args": words}}}))
-    assert main(["bridge", "--explain", "--config", str(file)]) == 2
-    assert "hostile" in capsys.readouterr().err and not marker.exists()
+    assert main(["bridge", "--explain", "--config", str(file)]) == 3
+    assert capsys.readouterr().err.startswith("the revision of hostile is unknown: name it with --back-revision")
+    assert "nobody can be asked here" in caplog.text and not marker.exists()
 
 
 @pytest.mark.parametrize(
