@@ -132,6 +132,8 @@ CHANGES
 - `Client(eras=...)` remembers the era of a command for its folder and environment only. Earlier entries are not used.
 - A transport of your own that does not derive from `Transport` needs an attribute `shares_and_caller` (it may be None).
 - The command line marks the rows of a server's texts, and shows none while it waits for the user's reply.
+- `run` refuses a port, path, host or origin that no request could match, and then ends with exit code 2.
+- `call` refuses a value that JSON cannot hold, such as `NaN`, and `--root` a path that is not a directory.
 - The package is under the MIT license.
 
 0.1.0
