@@ -106,7 +106,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's class does not inherit from asyncio's
         # asyncio's own 64 KiB (512 KiB with TLS) for each of 10,000 connections would be ten times `unread_size`
-        self._transport.set_write_buffer_limits(MAX_UNCOUNTED)
+        self._transport.set_write_buffer_limits(min(MAX_UNCOUNTED, self._connections.limits.write_buffer))
         peer = transport.get_extra_info("peername")
         self._client = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) else None
         self._enter_phase(IDLE, self._connections.limits.head_time)
@@ -386,7 +386,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def write_piece(self, data: bytes) -> None:
         limit = self._connections.limits.write_buffer
-        if self._transport.get_write_buffer_size() > limit:
+        if self._slow_reader is not None and self._transport.get_write_buffer_size() > limit:
             log.info("disconnected %s, which left more than %d bytes unread", self._client, limit)
             self._transport.abort()
         else:
