@@ -200,21 +200,22 @@ class MemoryEventStore:
         stored, now = self._sessions[session], self._clock()
         self._number += 1
         stored.events.append((now, stream, self._number, data))
-        size = len(data) + EVENT_COST
-        self._count(session, stored, size).by_age.move_to_end(session)
+        self._count(session, stored, len(data) + EVENT_COST)
         self._drop_excess(session, stored, now)
         return f"{stream}.{self._number}"
 
-    def _count(self, session: str, stored: SessionEvents, size: int) -> CallerEvents:
-        """Add the size of new events to those of the session, of its caller, and of all. Return those of the caller."""
+    def _count(self, session: str, stored: SessionEvents, size: int) -> None:
+        """Add the size of new events to those of the session, of its caller, and of all."""
         of_caller = self._by_caller.get(stored.caller)
         if of_caller is None:
             of_caller = self._by_caller[stored.caller] = CallerEvents()
-        of_caller.by_age[session] = stored
+        if stored.size:
+            of_caller.by_age.move_to_end(session)
+        else:
+            of_caller.by_age[session] = stored
         stored.size += size
         of_caller.size += size
         self._size += size
-        return of_caller
 
     def _drop_excess(self, session: str, stored: SessionEvents, now: float) -> None:
         events, oldest = stored.events, now - self._max_age
@@ -240,13 +241,13 @@ class MemoryEventStore:
 
     def _uncount(self, session: str, stored: SessionEvents, size: int) -> None:
         of_caller = self._by_caller[stored.caller]
-        for each in (stored, of_caller):
-            each.size -= size
+        stored.size -= size
+        of_caller.size -= size
         self._size -= size
         if not stored.size:
             of_caller.by_age.pop(session, None)
-        if not of_caller.by_age:
-            del self._by_caller[stored.caller]
+            if not of_caller.by_age:
+                del self._by_caller[stored.caller]
 
     def events_after(self, session: str, event_id: str) -> list[Event] | None:
         """Return the events that follow an event on its stream, in order.
