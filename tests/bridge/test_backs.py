@@ -9,7 +9,6 @@ from typing import Any, cast
 import pytest
 
 from mcp_ref import Client, Context, Implementation, RemoteError, Server, TextContent
-from mcp_ref.bridge.backs import MAX_COUNTED_KEYS
 from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.jsonrpc.messages import Object
 from tests.bridge.back import make_back
@@ -249,15 +248,6 @@ async def test_bridge_waits_before_the_start_of_a_server_that_has_died_early_twi
             await eventually(lambda: not bridge.backs["back"].clients)
         with pytest.raises(RemoteError, match=last):
             await client.call_tool("t")
-
-
-async def test_bridge_counts_the_failures_of_a_limited_number_of_keys() -> None:
-    back = Bridge(servers={"back": make_back("2025-11-25")}).backs["back"]
-    for key in range(MAX_COUNTED_KEYS):
-        back._count_failure(key, 0)
-    assert len(back._failures) == MAX_COUNTED_KEYS
-    back._count_failure("another", 0)
-    assert [each.number for each in back._failures.values()] == [1]
 
 
 async def test_bridge_refuses_a_call_if_its_pool_stays_full(monkeypatch: pytest.MonkeyPatch) -> None:

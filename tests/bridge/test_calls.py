@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from mcp_ref import TextContent
 from mcp_ref.basic.lifecycle import CapabilityError
 from mcp_ref.basic.mrtr import MAX_ROUNDS
-from mcp_ref.bridge.calls import complete_call, refusal, with_prefix
-from mcp_ref.features.sampling import CreateMessageResult
-from mcp_ref.jsonrpc.errors import ConnectionClosed, ProtocolError, RemoteError
+from mcp_ref.bridge.calls import MAX_NOTIFICATIONS, Call, complete_call, refusal, with_prefix
+from mcp_ref.bridge.conversion import Losses
+from mcp_ref.jsonrpc.errors import ConnectionClosed, McpError, ProtocolError, RemoteError
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import revision_named
-from tests.bridge.links import linked
-from tests.bridge.test_back_client import DONE, SCHEMA, RawServer
 
-MODERN = revision_named("2026-07-28")
+CORE, MODERN = "2025-11-25", revision_named("2026-07-28")
 
 
 class Refusing:
@@ -84,36 +82,81 @@ def test_prefix_names_the_server_in_a_message_to_the_user() -> None:
     assert with_prefix({"messages": []}, "[a] ") == {"messages": []}
 
 
+class Sent(list[tuple[str, Object]]):
+    """The notifications that a call has sent to its client, whose request is `context`."""
+
+    def __init__(self, revision: str, **capabilities: Object) -> None:
+        channel = SimpleNamespace(
+            revision=revision_named(revision), peer_capabilities=capabilities, logging_level=None,
+            is_serving=lambda id: id == "r", notify=lambda method, params, id: self.append((method, params.members)),
+            set_status=lambda message: self.append(("status", {})),
+        )  # fmt: skip
+        meta: Object = {"progressToken": "p"}
+        self.context: Any = SimpleNamespace(revision=channel.revision, channel=channel, meta=meta, request_id="r")
+
+
 @pytest.mark.parametrize(
     ("method", "params", "outcome"),
     [
-        (
-            "elicitation/create",
-            {"message": "?", "requestedSchema": SCHEMA},
-            "elicitation/create does not exist in 2025-03-26",
-        ),
+        ("elicitation/create", {"message": "?"}, "elicitation/create does not exist in 2025-03-26"),
         ("roots/list", {}, "the client did not declare the capability for roots/list"),
-        ("sampling/createMessage", {"messages": [], "maxTokens": 1, "includeContext": "allServers"}, "none"),
-        ("sampling/createMessage", {"messages": [], "maxTokens": 1}, "None"),
+        ("com.example/odd", {}, "com.example/odd does not exist in 2025-03-26"),
+        ("sampling/createMessage", {"includeContext": "allServers"}, {"includeContext": "none"}),
+        ("sampling/createMessage", {"messages": []}, {"messages": []}),
     ],
 )
-async def test_call_passes_on_the_input_requests_that_the_client_in_front_accepts(
-    method: str, params: Object, outcome: str
+async def test_call_passes_on_the_input_requests_that_its_client_accepts(
+    method: str, params: Object, outcome: Object | str
 ) -> None:
-    back = RawServer(tools={})
+    call = Call(Sent("2025-03-26", sampling={}).context, Losses("back"), "[back] ")
+    with pytest.raises(ProtocolError, match=outcome) if isinstance(outcome, str) else nullcontext():
+        assert call.read_input_request(method, params, call.revision) == outcome
 
-    async def sample(request: Any) -> CreateMessageResult:
-        return CreateMessageResult("assistant", TextContent(str(request.include_context)), "m")
 
-    options: Any = {"bridge_options": {"prefix": True}, "sampling": sample}
-    async with linked(back, "2025-03-26", **options) as (client, _), asyncio.timeout(10):
-        wire = await back.wires.get()
-        calling = asyncio.create_task(client.call_tool("back__t"))
-        called = await wire.receive_object()
-        response = await wire.ask(method, params)
-        if "error" in response:
-            assert response["error"]["code"] == -32601 and response["error"]["message"].startswith(outcome)
-        else:
-            assert response["result"]["content"]["text"] == outcome
-        await wire.send({"jsonrpc": "2.0", "id": called["id"], "result": DONE})
-        await calling
+async def test_call_gives_the_url_of_a_modern_server_an_id_and_reports_its_end_once() -> None:
+    sent = Sent(CORE, elicitation={"url": {}})
+    call = Call(sent.context, Losses("back"))
+    url: Object = {"mode": "url", "message": "?", "url": "https://a.example/"}
+    request = "elicitation/create", url
+    wire = call.read_input_request(*request, MODERN)
+    call.end()
+    call.end()
+    assert sent == [("notifications/elicitation/complete", {"elicitationId": wire["elicitationId"]})]
+    with pytest.raises(McpError, match="url"):
+        Call(Sent(CORE, elicitation={"form": {}}).context, Losses("back")).read_input_request(*request, MODERN)
+    own: Object = {**url, "elicitationId": "own"}
+    assert call.read_input_request("elicitation/create", own, revision_named(CORE)) == own
+
+
+@pytest.mark.spec("2026-07-28/server/utilities/logging#per-request-log-level-1")
+@pytest.mark.parametrize(
+    ("front", "expected"), [(CORE, ["log debug", "log error", "half"]), ("2026-07-28", ["status", "half"])]
+)
+async def test_call_sends_the_messages_of_the_era_of_its_client_until_the_request_ends(
+    front: str, expected: list[str]
+) -> None:
+    sent = Sent(front)
+    call = Call(sent.context, Losses("back"))
+    for id in ("r", "ended"):
+        sent.context.request_id = id
+        for level in ("debug", "loud", "error"):  # the client has chosen no level
+            call.receive("notifications/message", {"level": level, "data": f"log {level}"}, MODERN)
+        if id == "r":
+            call.receive("notifications/progress", {"progressToken": "own", "progress": 1, "message": "half"}, MODERN)
+    call.context = None
+    call.set_status("nobody waits")
+    assert [params.get("data", params.get("message", method)) for method, params in sent] == expected
+
+
+@pytest.mark.spec("2025-11-25/basic/utilities/progress#implementation-notes-2")
+async def test_call_sends_a_limited_number_of_notifications_in_a_second() -> None:
+    sent, lost, now = Sent(CORE), Losses("back"), [0.0]
+    call = Call(sent.context, lost)
+    call.loop = cast(Any, SimpleNamespace(time=lambda: now[0]))
+    for second in (7.0, 7.9, 8.0):
+        now[0] = second
+        for number in range(MAX_NOTIFICATIONS // 2 + 1):
+            call.receive("notifications/progress", {"progressToken": "own", "progress": number}, MODERN)
+    assert len(sent) == MAX_NOTIFICATIONS + MAX_NOTIFICATIONS // 2 + 1
+    assert sent[-1] == ("notifications/progress", {"progressToken": "p", "progress": MAX_NOTIFICATIONS // 2})
+    assert lost.counts == {"notifications/progress came too often": 2}
