@@ -14,6 +14,7 @@ from mcp_ref.basic.authorization.metadata import (
     MAX_DOCUMENT,
     MAX_ISSUERS,
     MAX_LIFETIME,
+    MAX_TOKEN,
     ClientMetadata,
     ResourceMetadata,
     ServerMetadata,
@@ -259,6 +260,7 @@ def test_token_response_has_the_used_members() -> None:
     assert TokenResponse.parse(_bytes(TOKENS, {"scope": ["a"], "refresh_token": None})).refresh_token == ""
     exchanged = TokenResponse.parse(_bytes(TOKENS, {"issued_token_type": "urn:x", "token_type": "N_A"}))
     assert exchanged.issued_token_type == "urn:x"
+    assert TokenResponse.parse(_bytes(TOKENS, {"access_token": "x" * MAX_TOKEN})).access_token == "x" * MAX_TOKEN
 
 
 @pytest.mark.parametrize(
