@@ -113,10 +113,14 @@ async def test_back_client_declares_the_capabilities_of_the_client_in_front_unle
     assert back.declared[1:] == [{"sampling": {"x": 1}}, {}]
 
 
-async def test_back_client_passes_changed_roots_of_its_session_on_and_no_request_of_an_unknown_method() -> None:
-    back = RawServer(tools={})
+async def test_back_client_passes_the_level_and_the_roots_of_its_session_on_when_they_change() -> None:
+    back = RawServer(tools={}, logging={})
     async with linked(back, CORE, roots=[]) as (client, _), asyncio.timeout(10):
         wire = await back.wires.get()
+        setting = asyncio.create_task(client.set_logging_level("error"))
+        assert await answer(wire, "logging/setLevel", {}) == {"level": "error"}
+        await setting
+        await client.set_logging_level("error")
         await client.set_roots(["file:///work"])
         assert await wire.receive() == notification("notifications/roots/list_changed")
         assert (await wire.ask("roots/list"))["result"] == {"roots": [{"uri": "file:///work"}]}
