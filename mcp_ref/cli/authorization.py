@@ -24,6 +24,7 @@ from ..basic.authorization.metadata import MAX_TOKEN
 from ..basic.authorization.sign_in import AuthorizationCode, OpenBrowser
 from ..basic.authorization.store import FileStore, MemoryStore
 from . import UsageError
+from .options import PROGRAM
 from .person import has_terminal
 
 
@@ -93,4 +94,4 @@ def login_advice(url: str, scopes: str = "") -> str:
     """Return a line with the command that signs in."""
     words = ["login", "--scope", scopes, url] if scopes else ["login", url]
     purpose = " for more scopes" if scopes else ""
-    return f"sign in{purpose} with: python3 -m {__package__.rpartition('.')[0]} {shlex.join(words)}"
+    return f"sign in{purpose} with: {PROGRAM} {shlex.join(words)}"

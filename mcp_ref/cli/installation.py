@@ -11,6 +11,7 @@ import sys
 
 from ..recorder.installation import InstallationError, plan_installation, plan_removal
 from . import UsageError
+from .options import PROGRAM
 from .show import note, out
 
 
@@ -42,5 +43,5 @@ def edit_configuration(options: argparse.Namespace) -> int:
         raise UsageError(f"nothing is changed: {error}") from None
     note(f"{plan.path} is written; restart the host")
     if options.install:
-        note(f"after you have used the server, judge the conversation: python3 -m mcp_ref check {shlex.quote(file)}")
+        note(f"after you have used the server, judge the conversation: {PROGRAM} check {shlex.quote(file)}")
     return 0

@@ -203,7 +203,7 @@ def add_recording_commands(command: AddCommand) -> None:
     made = command("record", "FILE (-- COMMAND ... | --http URL)",
                    "write down what a host and a server say to each other, without either noticing it")  # fmt: skip
     made.set_defaults(takes_command=True)
-    made.epilog = "To judge the conversation: python3 -m mcp_ref check FILE"
+    made.epilog = f"To judge the conversation: {PROGRAM} check FILE"
     made.add_argument("file", metavar="FILE", nargs="?",
                       help="the new recording, such as talk.jsonl; if it exists, talk-2.jsonl, and so on")  # fmt: skip
     made.add_argument("--http", metavar="URL", help="record in front of this server, as a reverse proxy")

@@ -111,15 +111,15 @@ def test_citation_has_the_sentence_that_it_supports(source: str, words: str) -> 
 
 
 @pytest.mark.parametrize("place", ["zip", "app/_vendor/copied"])
-def test_toc_works_from_a_zip_file_and_vendored_under_another_name(place: str, tmp_path: Path) -> None:
+def test_toc_and_help_work_from_a_zip_file_and_vendored_under_another_name(place: str, tmp_path: Path) -> None:
     if place == "zip":
         path, name = Path(shutil.make_archive(str(tmp_path / "a"), "zip", ROOT, "mcp_ref")), "mcp_ref"
     else:
         path, name = tmp_path, place.replace("/", ".")
         shutil.copytree(ROOT / "mcp_ref", tmp_path / place, ignore=shutil.ignore_patterns("__pycache__"))
-    code = (
-        f"import sys; sys.path.insert(0, {str(path)!r}); import {name}.__main__ as m; m.main(['toc', 'server/tools'])"
-    )
+    commands = "m.main(['toc', 'server/tools']); m.main(['record', '--help'])"
+    code = f"import sys; sys.path.insert(0, {str(path)!r}); import {name}.__main__ as m; {commands}"
     command = [sys.executable, "-I", "-S", "-c", code]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
     assert "server/tools#tool-names\n  features/registered_tools.py:" in done.stdout
+    assert f"To judge the conversation: python3 -m {name} check FILE" in done.stdout
