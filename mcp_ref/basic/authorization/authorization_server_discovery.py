@@ -24,7 +24,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from ...lib.http.client import HttpSender, fetch
-from ...lib.http.response import HttpError, HttpResponse
+from ...lib.http.response import HttpError, HttpResponse, HttpTimeout
 from ...revisions import R2025_03_26
 from .addresses import (
     accepts_resource,
@@ -86,6 +86,7 @@ class _Search:
     def __init__(self, peers: PeerRequests, headers: Mapping[str, str]) -> None:
         self.attempts: list[tuple[str, str]] = []
         self.is_absent = True  # all responses so far were 4xx
+        self.is_disturbed = False  # a server was out of reach or out of order
         self._peers, self._headers = peers, headers
 
     async def first(self, urls: Iterable[str], read: Callable[[bytes, str], T]) -> T | None:
@@ -97,11 +98,19 @@ class _Search:
                 if found.status == 200:
                     return read(found.body, url)
                 is_absent, fault = 400 <= found.status < 500, f"status {found.status}"
+                self.is_disturbed = self.is_disturbed or found.status >= 500
             except (HttpError, ValueError) as error:
                 fault = peer_text(str(error))
+                is_out_of_reach = isinstance(error, HttpTimeout) or isinstance(error.__cause__, OSError)
+                self.is_disturbed = self.is_disturbed or is_out_of_reach
             self.is_absent = self.is_absent and is_absent
             self.attempts.append((url, fault))
         return None
+
+    def failure(self, subject: str) -> DiscoveryFailed:
+        failure = DiscoveryFailed(subject, self.attempts)
+        failure.is_temporary = self.is_disturbed
+        return failure
 
 
 async def discover(
@@ -130,7 +139,7 @@ async def discover(
         resource = ResourceMetadata(canonical_resource(peers.server), (authorization_base_url(peers.server),))
         headers = {"MCP-Protocol-Version": R2025_03_26.name}
     if resource is None:
-        raise DiscoveryFailed(f"protected resource metadata of {server}", search.attempts)
+        raise search.failure(f"protected resource metadata of {server}")
     search = _Search(peers, headers)
     for issuer in _in_order(resource.authorization_servers, configured, known)[:MAX_TRIED_ISSUERS]:
         try:
@@ -146,7 +155,7 @@ async def discover(
             found = default_server_metadata(authorization_base_url(peers.server))
         if found is not None:
             return resource, found
-    raise DiscoveryFailed(f"metadata of an authorization server of {server}", search.attempts)
+    raise search.failure(f"metadata of an authorization server of {server}")
 
 
 def _in_order(issuers: tuple[str, ...], configured: str | None, known: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -209,8 +210,9 @@ async def test_metadata_at_the_origin_must_not_be_out_of_order() -> None:
     async with protected() as world:
         world.mcp.metadata = None
         world.mcp.always(AS_PATH, status(503))
-        with pytest.raises(DiscoveryFailed, match="503"):
+        with pytest.raises(DiscoveryFailed, match="503") as caught:
             await _discover(world, at_origin=True)
+        assert caught.value.is_temporary
 
 
 async def test_client_without_2025_03_26_never_uses_the_origin() -> None:
@@ -236,8 +238,20 @@ async def test_slow_document_is_given_up(monkeypatch: pytest.MonkeyPatch) -> Non
 
         world.mcp.always(HERE, drip)
         world.mcp.always(PRM_PATH, silence)
-        with pytest.raises(DiscoveryFailed, match=r"within 0\.1 s"):
+        with pytest.raises(DiscoveryFailed, match=r"within 0\.1 s") as caught:
             await _discover(world)
+        assert caught.value.is_temporary
+
+
+async def test_authorization_server_out_of_reach_is_a_temporary_failure() -> None:
+    async with protected() as world:
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))  # but it does not listen
+            issuer = f"http://127.0.0.1:{closed.getsockname()[1]}"
+            world.mcp.metadata = {**(world.mcp.metadata or {}), "authorization_servers": [issuer]}
+            with pytest.raises(DiscoveryFailed, match="no program listens there") as caught:
+                await _discover(world)
+        assert caught.value.is_temporary
 
 
 @pytest.mark.parametrize(
@@ -252,6 +266,7 @@ async def test_issuer_that_must_not_be_requested_is_refused(issuer: str) -> None
         with pytest.raises(DiscoveryFailed) as caught:
             await _discover(world)
         assert "u:p" not in str(caught.value) and "x=1" not in str(caught.value)
+        assert not caught.value.is_temporary
 
 
 async def test_peer_requests_refuse_plain_http_to_another_machine_before_they_connect() -> None:
