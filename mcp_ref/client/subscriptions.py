@@ -5,9 +5,9 @@
 
 A modern server MUST NOT send notifications that the client did not request, and sends log messages only while it serves
 a request [2026-07-28 basic/patterns/subscriptions#opening-a-stream]. If a modern subscription loses its connection, the
-client requests it again. When the server has acknowledged it, the client tells the program that all subscribed
-resources and lists have changed, because it may have missed notifications. In the legacy era, the client does the same
-when the transport has replaced a session that the server had ended.
+client requests it again; the one for its callbacks also if the server ends it. After the acknowledgement, the client
+tells the program that all subscribed resources and lists have changed, because it may have missed notifications. In the
+legacy era, it does the same when the transport has replaced a session that the server had ended.
 
 Spec:  2026-07-28 basic/patterns/subscriptions; 2025-11-25 server/resources#subscriptions
 Wire:  C->S resources/subscribe, resources/unsubscribe (legacy); C->S subscriptions/listen (modern)
