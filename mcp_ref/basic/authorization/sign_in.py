@@ -27,14 +27,13 @@ from .client_registration import Clients
 from .errors import DiscoveryFailed, SignInRefused, TokenRefused
 from .loopback import open_in_browser, print_url
 from .metadata import ResourceMetadata, ServerMetadata
-from .token_endpoint import Grant, read_grant, revoke
+from .token_endpoint import Grant, read_grant, revoke, usable_after
 
 MAX_SIGN_INS: Final = 4
 """Maximum number of sign-ins of one `AuthorizationCode` at once. Further ones wait."""
 
 PERSON_TIMEOUT: Final = 600.0
 """Time that a user has to sign in, in seconds."""
-_MOVED: Final = (404, 405, 410)  # statuses of a token endpoint that is elsewhere now
 
 OpenBrowser: TypeAlias = Callable[[str], Awaitable[None]]
 """An async function that lets the user open a URL."""
@@ -83,11 +82,7 @@ class AuthorizationCode(Authorizer):
         try:
             return await self._refresh(peers, grant)
         except TokenRefused as refusal:
-            if refusal.status in _MOVED:
-                return None  # a request without a token gets a 401, which leads to the new endpoint
-            if not grant.is_fresh(margin=0):
-                raise
-            return grant  # it is good for some seconds, after which the next request tries again
+            return usable_after(refusal, grant)
 
     async def obtain(self, need: Need) -> Grant:
         old, named = need.grant or await self._load(need.peers), need.challenge.resource_metadata

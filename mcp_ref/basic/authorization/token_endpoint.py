@@ -34,6 +34,8 @@ from .metadata import MAX_LIFETIME, JsonObject, TokenResponse, parse_oauth_error
 EXPIRY_MARGIN: Final = 30.0
 """Time before its end at which an access token is renewed, in seconds; at most half of its lifetime."""
 
+_MOVED: Final = (404, 405, 410)  # statuses of a token endpoint that is elsewhere now
+
 Form: TypeAlias = dict[str, str]
 """The parameters of a token request."""
 
@@ -126,6 +128,18 @@ async def request_token(
     if "resource" in form and not is_about_grant and (error == "invalid_target" or response.status == 400):
         advice = "if that server is known to refuse `resource`, leave it out with the option `resource_parameter=False`"
     raise TokenRefused(issuer, response.status, error, description, advice)
+
+
+def usable_after(refusal: TokenRefused, grant: Grant) -> Grant | None:
+    """Return the grant that could not be renewed if its token has some seconds left. Otherwise, raise the refusal.
+
+    Return None if the token endpoint is elsewhere now: a request without a token gets a 401, which leads to it.
+    """
+    if refusal.status in _MOVED:
+        return None
+    if not grant.is_fresh(margin=0):
+        raise refusal
+    return grant
 
 
 async def revoke(

@@ -51,7 +51,7 @@ from ...basic.authorization.authorization_server_discovery import PeerRequests, 
 from ...basic.authorization.client import Authorizer, Need
 from ...basic.authorization.client_registration import OAuthClient, choose_auth_method
 from ...basic.authorization.errors import DiscoveryFailed, TokenRefused
-from ...basic.authorization.token_endpoint import ClientAuthentication, Form, Grant, request_token
+from ...basic.authorization.token_endpoint import ClientAuthentication, Form, Grant, request_token, usable_after
 from ...lib.jose.keys import JSON, parse_private_key
 from ...lib.jose.tokens import sign_jwt
 
@@ -90,7 +90,12 @@ class Headless(Authorizer):
 
     async def current(self, peers: PeerRequests, grant: Grant | None) -> Grant | None:
         """Return a grant with another token if the token ends soon. A refresh token is not needed."""
-        return grant if grant is None or grant.is_fresh() else await self._request(peers, grant)
+        if grant is None or grant.is_fresh():
+            return grant
+        try:
+            return await self._request(peers, grant)
+        except TokenRefused as refusal:
+            return usable_after(refusal, grant)
 
     async def obtain(self, need: Need) -> Grant:
         """Return a new grant: find the authorization server, and request a token."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from dataclasses import replace
 
 import pytest
 
-from mcp_ref import Client, ClientCredentials, DiscoveryFailed, MemoryStore, TokenRefused, es256_signer
+from mcp_ref import Client, ClientCredentials, DiscoveryFailed, HttpClient, MemoryStore, TokenRefused, es256_signer
+from mcp_ref.basic.authorization.authorization_server_discovery import PeerRequests
 from mcp_ref.basic.authorization.client import Authorizer
+from mcp_ref.basic.authorization.token_endpoint import Grant
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange
 from mcp_ref.lib.jose.keys import PublicKey, parse_object, parse_private_key
@@ -104,6 +107,21 @@ async def test_client_credentials_token_that_ended_is_replaced_without_discovery
         await read(world, ClientCredentials("reports", secret="s"))
         assert world.auth.paths.count(AS_PATH) == 1
         assert world.auth.paths.count("/token") > 1
+
+
+async def test_client_credentials_token_is_used_up_to_its_end_if_it_cannot_be_replaced() -> None:
+    async with protected() as world, HttpClient() as http:
+        peers = PeerRequests(http, world.url)
+        peers.address = "127.0.0.1"
+        login, end = ClientCredentials("a", secret="s"), time.monotonic() + 20
+        grant = Grant("t", world.auth.base, world.url, expires_at=end, lifetime=3600, client_id="a",
+                      auth_method="client_secret_basic", token_endpoint=f"{world.auth.base}/token")  # fmt: skip
+        world.auth.always("/token", status(503))
+        assert await login.current(peers, grant) is grant
+        with pytest.raises(TokenRefused, match="503"):
+            await login.current(peers, replace(grant, expires_at=time.monotonic() - 1))
+        world.auth.always("/token", status(404))  # the endpoint has moved: a 401 will lead to it
+        assert await login.current(peers, grant) is None
 
 
 async def test_client_credentials_step_up_asks_for_the_old_and_the_new_scopes() -> None:
