@@ -65,7 +65,7 @@ def _schema_fault(schema: Object, has_arrays: bool) -> str | None:
             return f"the type of {quoted(name)} is {quoted(kind)}"
         if kind == "array" and an_object(field.get("items")).keys().isdisjoint(("enum", "anyOf")):
             return f"the items of {quoted(name)} list no choices"
-        # by the schema, a list of choices can have any further member
+        # for a field with choices, the schema does not restrict the format
         if kind == "string" and format not in (None, *FORMATS) and field.keys().isdisjoint(("enum", "oneOf")):
             return f"the format of {quoted(name)} is {quoted(format)}"
     return illegal_schema_fault(schema)

@@ -57,7 +57,10 @@ class Exchanges:
         self._has_lost_events = False
 
     def receive(self, event: HttpRequest | HttpResponse | HttpBody | HttpEvent | HttpEnd, number: int) -> None:
-        """Judge an event, unless the request to which it belongs is unknown."""
+        """Judge a request, a head, a body or an event of a stream, and the messages in it. An end forgets the exchange.
+
+        An event whose request is unknown is ignored.
+        """
         if isinstance(event, HttpRequest):
             self._receive_request(event, number)
             return
@@ -196,7 +199,7 @@ class Exchanges:
         if opens_session(exchange.body):
             return Dialogue("http", self._named_revision, is_fully_seen=True)
         if session is None and not self._has_sessionless_clients:
-            exchange.other_session = self._latest_session  # session_header asks why this request has no session id
+            exchange.other_session = self._latest_session  # rules ask why this request has no session id
         dialogue = self._dialogue_named(session or _SESSIONLESS)
         dialogue.session_id = session
         if session is None and dialogue.initialize is None:

@@ -187,7 +187,7 @@ def _mask_field(field: bytes) -> bytes:
 
 
 def _mask_rest(line: bytes) -> bytes:
-    """Return a line with `***` after the first word that suggests a secret: nobody knows where the secret ends."""
+    """Return a line with `***` after the first word that suggests a secret, because nobody knows where it ends."""
     found = _SECRET_WORD.search(line)
     if found is None:
         return _mask_text(line.decode("latin-1")).encode("latin-1")

@@ -70,7 +70,7 @@ def malformed_request_is_refused(message: Message) -> Verdict:
     call = message.request
     fault = missing_meta(call.params) if call.method != "initialize" else None
     if fault is None or message.code not in (None, INTERNAL_ERROR):
-        return None  # any error but an internal one can be the refusal
+        return None  # any error, except an internal one, can be the refusal
     return f"the request {call.method} gets {message.outcome}, although {fault}"
 
 

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def decode(message: Message, cls: type[T], value: JSON) -> T:
-    """Return a value in a message as an instance of a dataclass. Raise ShapeError if it does not fit the revision."""
+    """Return a value in a message as an instance of a dataclass. Raise ShapeError if it does not fit the schema."""
     assert message.revision is not None
     return codec_for(message.revision).decode(cls, value)
 

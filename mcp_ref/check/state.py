@@ -182,7 +182,7 @@ class Party:
         return self.capabilities is not None and declares(self.capabilities, path)
 
     def lacks(self, path: str | None) -> bool:
-        """Return True if the side surely did not declare a capability. None is one that nobody needs to declare."""
+        """Return True if the side surely did not declare a capability. None is no capability, so no side lacks it."""
         return path is not None and self.capabilities is not None and not declares(self.capabilities, path)
 
 
@@ -408,7 +408,7 @@ class Exchange:
     """The exchange whose stream this one continues."""
     response_body: bytes | None = None
     end: str = ""
-    """The `how` of its `HttpEnd`, or "" before."""
+    """The `how` of its `HttpEnd`, or "" until it ends."""
     at: float = 0.0
     """Time of the request, in seconds."""
     ended_at: float | None = None

@@ -92,13 +92,13 @@ def _called_tool(message: Message) -> Tool | None:
     return tool_of(message) if message.dialogue.server.declares("tasks.requests.tools.call") else None
 
 
-def _support(tool: Tool) -> str:
+def _task_support(tool: Tool) -> str:
     return str(an_object(tool.definition.get("execution")).get("taskSupport", "forbidden"))
 
 
 def _excludes(tool: Tool, params: Object) -> bool:
     """Return True if the tool allows no call with these params."""
-    return _support(tool) == ("forbidden" if "task" in params else "required")
+    return _task_support(tool) == ("forbidden" if "task" in params else "required")
 
 
 @task_rule(MUST, f"{_PAGE}#tool-level-negotiation-4", "request", methods="tools/call")
@@ -108,7 +108,7 @@ def tool_allows_task(message: Message) -> Verdict:
     if tool is None or not _excludes(tool, message.body):
         return None
     how = "as a task" if "task" in message.body else "not as a task"
-    return Fault(f"the tool is called {how}, but its taskSupport is {_support(tool)}", (tool.event,))
+    return Fault(f"the tool is called {how}, but its taskSupport is {_task_support(tool)}", (tool.event,))
 
 
 @task_rule(MUST, f"{_PAGE}#tool-level-negotiation-5", "result error", methods="tools/call", needs="call")
@@ -117,7 +117,7 @@ def wrong_call_is_refused(message: Message) -> Verdict:
     tool = _called_tool(message)
     if tool is None or not _excludes(tool, message.request.params) or message.code == METHOD_NOT_FOUND:
         return None
-    return Fault(f"a call that the taskSupport {_support(tool)} excludes gets {message.outcome}", (tool.event,))
+    return Fault(f"a call that the taskSupport {_task_support(tool)} excludes gets {message.outcome}", (tool.event,))
 
 
 @task_rule(MUST, f"{_PAGE}#result-retrieval-1", "result", methods="tools/call", needs="call")
@@ -126,7 +126,7 @@ def task_is_returned(message: Message) -> Verdict:
     tool = _called_tool(message)
     if "task" not in message.request.params or "task" in message.body:
         return None
-    if tool is None or _support(tool) not in ("optional", "required"):
+    if tool is None or _task_support(tool) not in ("optional", "required"):
         return None
     return Fault("the tool allows tasks, but the call returns no task", (tool.event,))
 

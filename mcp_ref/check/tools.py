@@ -30,7 +30,7 @@ def _compile(text: str) -> Validator | str | None:
     try:
         return compile_schema(json.loads(text))
     except IllegalSchemaError as error:
-        return None if HIDDEN in text else str(error)  # it can stand for a legal value, such as a list of secrets
+        return None if HIDDEN in text else str(error)  # the hidden value can be legal, such as a list of secrets
     except SchemaError:
         return None
 
