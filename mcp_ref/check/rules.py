@@ -3,8 +3,7 @@
 A rule is a small function under the decorator `rule`, and its docstring is the demand in one line. The function gets a
 message, an HTTP exchange, an event of a stream or a whole dialogue, and returns None, or a fault: a sentence with the
 wrong values. The decorator takes the id of the sentence of the specification that the rule checks. If several revisions
-share the sentence, the id is that of the latest. An id that begins with `schema/` names a demand of
-the schema.
+share the sentence, the id is that of the latest. An id that begins with `schema/` is a demand of the schema.
 
     @modern_rule(MUST, "2026-07-28/basic/index#result-responses-3", "result", by="server")
     def result_type(message: Message) -> Verdict:

@@ -182,7 +182,7 @@ class Party:
         return self.capabilities is not None and declares(self.capabilities, path)
 
     def lacks(self, path: str | None) -> bool:
-        """Return True if the side surely did not declare a capability. None is no capability, so no side lacks it."""
+        """Return True if the side surely did not declare a capability. None (no capability) is never lacking."""
         return path is not None and self.capabilities is not None and not declares(self.capabilities, path)
 
 
