@@ -18,28 +18,10 @@ from __future__ import annotations
 from typing import Final
 
 from ..revisions import Revision, revision_named
-from . import (  # noqa: F401 - the modules of the pages register their rules
-    authorization,
-    caching,
-    cancellation,
-    content,
-    elicitation,
-    lifecycle,
-    logging,
-    messages,
-    meta,
-    mrtr,
-    pagination,
-    progress,
-    roots,
-    sampling,
-    shapes,
-    stdio,
-    streamable_http,
-    subscriptions,
-    tasks,
-    tools,
-    versioning,
+
+from . import (  # isort: skip  # noqa: F401 - the modules of the pages register their rules
+    authorization, caching, cancellation, content, elicitation, lifecycle, logging, messages, meta, mrtr, pagination,
+    progress, roots, sampling, shapes, stdio, streamable_http, subscriptions, tasks, tools, versioning,
 )  # fmt: skip
 from .exchanges import Exchanges
 from .findings import FindingTable

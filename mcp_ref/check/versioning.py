@@ -69,12 +69,10 @@ def discover_is_served(message: Message) -> Verdict:
 def probe_comes_first(message: Message) -> Verdict:
     """A client of both eras sends server/discover before any other request."""
     dialogue = message.dialogue
-    if dialogue.modern_revision is None or dialogue.discover_event is not None or is_stateless(message.body):
-        return None
-    if dialogue.first_event is None:
+    if dialogue.first_event is None or dialogue.modern_revision is None or dialogue.discover_event is not None:
         return None
     text = "the client sends stateless requests and then initialize, but never probed with server/discover"
-    return Fault(text, (dialogue.first_event,))
+    return None if is_stateless(message.body) else Fault(text, (dialogue.first_event,))
 
 
 @modern_rule(MUST, "schema/DiscoverResult", "result", methods="server/discover")
