@@ -193,7 +193,9 @@ async def test_bridge_awaits_the_task_of_a_tool_that_requires_one(front: str, ba
 
 
 @pytest.mark.spec("2025-11-25/basic/utilities/progress#behavior-requirements-3,4")
-async def test_bridge_reports_the_progress_of_a_task_that_it_awaits() -> None:
+async def test_bridge_awaits_a_task_without_a_time_limit_and_reports_its_progress(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     server, is_awaited, reports = Server("back", revisions=[CORE]), asyncio.Event(), list[object]()
 
     @server.tool(task="required")
@@ -209,6 +211,8 @@ async def test_bridge_reports_the_progress_of_a_task_that_it_awaits() -> None:
         return await proceed(request)
 
     async with linked(server, "2025-06-18") as (client, _), asyncio.timeout(10):
+        await client.list_tools()
+        monkeypatch.setattr("mcp_ref.bridge.exchange.LIST_SECONDS", 0.0)
         await client.call_tool("work", on_progress=lambda *report: reports.append(report))
     assert reports == [(1, 2, "half done")]
 
