@@ -62,7 +62,7 @@ class Transport(MessageTransport, Protocol):
     on_new_session: Callable[[], None] | None = None
     """On a client over HTTP, called when a new session has replaced the one that the server has ended."""
     can_restart: bool = False
-    """True if `initialize` can begin a new session on this transport. Over HTTP, each session has its own transport."""
+    """True if a second `initialize` begins a new session here. Over HTTP, each session has a transport of its own."""
 
     @property
     def has_room(self) -> bool:
@@ -106,12 +106,11 @@ class HeldResponse(Protocol):
 
 
 Hold = Callable[[Callable[[], object]], HeldResponse]
-"""A function that holds back a response, so that its stream stays open without a task, and calls its argument after
-the end of the stream."""
+"""A function that holds back a response, whose stream stays open without a task, and calls its argument at the end."""
 
 
 class EndReport:
-    """The report that a transport has ended, of which the session receives only the first."""
+    """The report that a transport has ended, which the session receives only once."""
 
     is_sent = False
     _error: McpError | None = None

@@ -57,6 +57,7 @@ def corrected_command(word: str) -> str:
     interpreter = {".py": "python3", ".js": "node"}.get(os.path.splitext(word)[1])
     if interpreter is not None:
         return f"{interpreter} {word}"
+    # A URL without http://: host:port, localhost or host.domain/..., perhaps after another scheme, such as ws://
     word = re.sub(r"^(?!https?:)\w+://", "", word)
     return f"http://{word}" if re.fullmatch(r"([\w.-]+:\d+|localhost|[\w.-]+\.\w+(?=/))(/\S*)?", word) else ""
 
@@ -134,7 +135,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 1:  # the server's stdout
             self._has_spoken = True
-            self._feed(data)
+            self.data_received(data)
         elif fd == 2:  # its stderr
             self.stderr_tail = (self.stderr_tail + data)[-STDERR_TAIL_BYTES:]
             if self._on_stderr is not None:
@@ -197,11 +198,11 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         if self._stdin is not None:
             self._stdin.close()
         if not await self._exits_within(self._grace if self._has_spoken else min(self._grace, SILENT_GRACE_SECONDS)):
-            await system.SYSTEM.end_processes(pid, False, False)
+            await system.SYSTEM.end_processes(pid, force=False, has_exited=False)
             if not await self._exits_within(self._grace):
-                await system.SYSTEM.end_processes(pid, True, False)
+                await system.SYSTEM.end_processes(pid, force=True, has_exited=False)
                 await self._exits_within(self._grace)
-        await system.SYSTEM.end_processes(pid, True, self._exited.is_set())  # the processes that it left running
+        await system.SYSTEM.end_processes(pid, force=True, has_exited=self._exited.is_set())  # child processes
         if self._stdin is not None and self._stdin.get_write_buffer_size():
             self._stdin.abort()  # unsent data keeps a closed pipe open while any process can read it
         process.close()

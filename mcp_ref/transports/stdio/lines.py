@@ -100,7 +100,7 @@ class LineTransport(Transport):
         self._end = EndReport()
         self._unwritten: list[bytes] | None = None  # the lines to write together; None to write each line at once
 
-    def _feed(self, data: bytes) -> None:
+    def data_received(self, data: bytes) -> None:
         if self._unwritten is None:
             self._unwritten = []
         self._lines.feed(data)  # starts asyncio tasks, whose first messages go to `_unwritten` before the call below
@@ -124,7 +124,7 @@ class LineTransport(Transport):
         if self._unwritten is None:
             return self._write(frame + b"\n")
         self._unwritten += frame, b"\n"
-        # A handler that blocks the event loop must not delay its own progress notifications.
+        # A handler that blocks the event loop must not delay its own progress notifications. (Each message is 2 items.)
         if isinstance(message, Notification) or len(self._unwritten) >= 2 * MAX_UNWRITTEN:
             self._write(b"".join(self._unwritten))
             self._unwritten.clear()

@@ -136,14 +136,11 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
         else:
             self._check_later(unread)
 
-    def data_received(self, data: bytes) -> None:
-        self._feed(data)
-
     def eof_received(self) -> bool:
         """End the session, because the client has closed our input. Return True to keep a socket open for output."""
         self._lines.feed_eof(lambda: self.report_end(None))
-        # Lines that wait because reading is paused are still served while the client reads. (-1: wait at first too.)
-        self._end_unless_read(-1)
+        # Lines that wait because reading is paused are still served while the client reads.
+        self._end_unless_read(-1)  # less than any count, so that the first call always waits
         return True
 
     def _end_unless_read(self, read_before: int) -> None:
