@@ -107,7 +107,7 @@ class Context(InputRequests, Generic[S]):
                 return
             self.progress = ProgressReporter(token)
         notification = self.progress.notification(progress, total, message)
-        # [2025-11-25 basic/utilities/progress#implementation-notes] they MUST stop when the request is complete
+        # [2025-11-25 basic/utilities/progress#implementation-notes] reports MUST stop when the request is complete
         if notification is not None and self.channel.is_serving(self.request_id):
             self.channel.notify("notifications/progress", notification, self.request_id)
             await self.channel.drain(self.request_id)
@@ -129,7 +129,7 @@ class Context(InputRequests, Generic[S]):
             await self.channel.drain(self.request_id)
 
     async def _yield_at_interval(self) -> None:
-        """Let other handlers run once in `YIELD_INTERVAL` calls, which handlers that yield at the same time share."""
+        """Let other handlers run once in `YIELD_INTERVAL` calls, or more often if others are doing the same now."""
         self.steps += 1
         if self.steps * (len(_yielding) + 1) >= YIELD_INTERVAL:
             self.steps = 0

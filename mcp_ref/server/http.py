@@ -161,7 +161,7 @@ class HttpApp:
             self._http_sse.is_draining = True
         self._endpoint.table.drain()
         await self._subscriptions.end()
-        notice = min(seconds, NOTICE_SECONDS) if self._health else 0.0
+        notice = min(seconds, NOTICE_SECONDS) if self._health else 0.0  # for load balancers (health.py)
         await asyncio.gather(self._endpoint.wait_served(seconds), asyncio.sleep(notice))
 
     @property

@@ -148,8 +148,8 @@ class Server:
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
         """Return a decorator that registers a function, which returns the contents of a resource or template.
 
-        `uri` can be a template such as `users://{id}/profile`, whose `id` arrives in lower case, as in
-        the host of every URI. For a URI that does not exist, the function raises `ResourceNotFound()`.
+        `uri` can be a template such as `users://{id}/profile`. This `id` arrives in lower case, because it is the host
+        of the URI. For a URI that does not exist, the function raises `ResourceNotFound()`.
         """
         return registering("resource", uri, lambda function: self.resources.add(uri, function, **options))
 
@@ -193,15 +193,14 @@ class Server:
         """
         from ..features.custom_methods import registrar  # lazy: few servers have custom methods
 
-        catalog = self.catalog
-        return registrar(catalog.custom_methods, catalog.extensions, Context, name, extension, notification)
+        return registrar(self.catalog.custom_methods, self.catalog.extensions, Context, name, extension, notification)
 
     def on_change(self, feature: Literal["tools", "resources", "prompts"]) -> Callable[[F], F]:
         """Return a decorator for a function without parameters that loads the list of a `feature` again.
 
         The function runs when another process has announced a change, before the clients of this process are notified.
         """
-        self._changed_method(feature)
+        self._changed_method(feature)  # raises ValueError for any other feature
         functions = self.catalog.service.reloads.setdefault(feature, [])
         return registering("on_change", feature, lambda function: functions.append(function))
 

@@ -69,7 +69,7 @@ class ServerSession(Session, Announcer):
         if transport.shares_and_caller is not None:
             self.caller = transport.shares_and_caller[1]
         self._serves_stateless, self._serves_sessions = serves_stateless, bool(catalog.legacy_revisions)
-        self._handshake: RequestId | None = None  # the id of `initialize`
+        self._initialize_id: RequestId | None = None
 
     async def finish(self) -> None:
         """Wait until the transport has ended, give open requests `FINISH_SECONDS` to finish, and end the session."""
@@ -126,7 +126,7 @@ class ServerSession(Session, Announcer):
         self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
     ) -> T:
         # [2025-11-25 basic/lifecycle#initialization] a server SHOULD send no request before `initialized`, except pings
-        if related == self._handshake and self.is_serving(related):
+        if related == self._initialize_id and self.is_serving(related):
             why = "the client sends `initialized` only after the response to `initialize`"
             raise ProtocolError(INTERNAL_ERROR, f"{method} was not sent: {why}; send it during a later request")
         try:
@@ -153,7 +153,7 @@ class ServerSession(Session, Announcer):
 
     def context(self, request: Request, params: object) -> Context:
         if request.method == "initialize":
-            self._handshake = request.id
+            self._initialize_id = request.id
         return Context(self, request.id, params.meta, self.transport.principal)  # type: ignore[attr-defined]
 
     def handler(self, method: Method) -> Handler | None:

@@ -186,10 +186,10 @@ class StatelessRequest(Channel):
             response = self.rounds.responses.get(id)
             if isinstance(response, dict) and response.get("action") != "accept":
                 return ProtocolError(INVALID_PARAMS, f"{error.message}; the user did not agree to visit the URL")
-        encode = self.codec.encode
+        method, encode = "elicitation/create", self.codec.encode
         # [2026-07-28 client/elicitation#url-mode-elicitation-requests] ask again, because `accept` proves no visit
-        again: dict[str, Object] = {id: {"method": "elicitation/create", "params": encode(visits[id])} for id in visits}
-        return mrtr.HandlerNeedsInput(again)
+        requests: dict[str, Object] = {id: {"method": method, "params": encode(visits[id])} for id in visits}
+        return mrtr.HandlerNeedsInput(requests)
 
 
 async def serve_request(
@@ -243,9 +243,9 @@ async def serve_request(
 
 
 def _check_meta(channel: StatelessRequest, method: Method) -> None:
-    extension = method.capability or ""
-    if extension.startswith("extensions.") and not declares(channel.peer_capabilities, extension):
-        raise MissingCapability(extension)  # the server has declared the extension, but the client must too
+    capability = method.capability or ""
+    if capability.startswith("extensions.") and not declares(channel.peer_capabilities, capability):
+        raise MissingCapability(capability)  # the server has declared the extension, but the client must too
     if channel.wanted_level is not None:
         from ..features.logging import LEVELS  # lazy: few clients want log messages
 
@@ -259,7 +259,7 @@ def _find_route(catalog: Catalog, name: str, revision: Revision) -> Route:
         return catalog.wrapped(name, _listen) if name == "subscriptions/listen" else catalog.handler(method)
 
     route = find_route(name, revision, "client", catalog.declares, handler_of, catalog.custom_methods.get(name))
-    if name in SPECIFIED:  # a bridge has a handler for every other method too
+    if name in SPECIFIED:  # a bridge serves all other names too, which would fill the memory
         catalog.routes[name] = route
     return route
 

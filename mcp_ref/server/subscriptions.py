@@ -167,11 +167,11 @@ async def _accept(
     if max(len(wanted.resource_subscriptions or ()), len(wanted.task_ids or ())) > MAX_RESOURCES:
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: name at most {MAX_RESOURCES} resources or tasks")
     offered = channel.catalog.capabilities()
-    tasks = uris = None
+    task_ids = uris = None
     if wanted.task_ids is not None and EXTENSION in (offered.extensions or ()):
         if not declares(channel.peer_capabilities, EXTENSION_CAPABILITY):
             raise MissingCapability(EXTENSION_CAPABILITY)
-        tasks = await channel.catalog.tasks.known(wanted.task_ids, channel.task_owner)
+        task_ids = await channel.catalog.tasks.known(wanted.task_ids, channel.task_owner)
     if wanted.resource_subscriptions is not None and offered.resources is not None:
         await _subscribe(subscriptions, wanted.resource_subscriptions, channel.catalog, access)
         uris = [each.uri for each in subscriptions.values()]
@@ -180,7 +180,7 @@ async def _accept(
         prompts_list_changed=True if wanted.prompts_list_changed and offered.prompts is not None else None,
         resources_list_changed=True if wanted.resources_list_changed and offered.resources is not None else None,
         resource_subscriptions=uris,
-        task_ids=tasks,
+        task_ids=task_ids,
     )
 
 

@@ -14,8 +14,8 @@ without an id. (In the modern era, server.py makes check 8 for a POST together w
     8  the server supports the revision                      400
 
 Reasons:
-- 1: if a header is sent twice, a proxy may use the first value and the server the second, so an attacker could show
-  each of them another session or origin.
+- 1: if a header is sent twice, a proxy may use the first value and the server the second, so an attacker could name one
+  session or origin to the proxy, and another one to the server.
 - 2 and 3 stop DNS rebinding, by which a web page attacks a server on the visitor's own machine. The page comes from
   evil.example, whose DNS server then changes its address to 127.0.0.1, so that the browser lets the page send requests
   to the server and read the responses. But each request has the header `Host: evil.example`, and each POST has the
@@ -76,7 +76,7 @@ class HttpRefusal(Exception):
         self.status, self.headers = status, headers or []
 
     def copy(self) -> HttpRefusal:
-        """Return a copy to raise, because to raise a stored exception would keep its traceback alive."""
+        """Return a copy to raise, because raising a stored exception would keep its traceback alive."""
         return HttpRefusal(self.status, str(self), self.headers)
 
 
@@ -94,7 +94,7 @@ class CheckedRequest:
     cors: HeaderList  # the headers of the response that let a web page of the request's origin read it
     session_id: str | None
     revision: str | None  # the value of the header `MCP-Protocol-Version`
-    names_modern: bool  # True if that header has another value than a legacy revision
+    names_modern: bool  # True if that header names anything but a legacy revision, even an unknown one
     session_failure: HttpRefusal | None  # the failure of check 8 for a message in a session
     last_event_id: str | None
     accepts_json: bool

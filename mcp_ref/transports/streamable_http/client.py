@@ -140,7 +140,7 @@ class StreamableHttpClientTransport(Transport):
         members = message.messages if isinstance(message, Batch) else [message]
         ids = [member.id for member in members if isinstance(member, Request)]
         if not ids and not isinstance(message, Notification) and len(self._posts) >= MAX_POSTS:
-            return  # or a server that sends requests but accepts no responses would fill our memory
+            return  # otherwise a server that sends requests but accepts no responses would fill our memory
         post = self.round_trip(message) if isinstance(message, Request) else None
         if post is None:
             post = self._post_in_order(message, encode(message), ids, self._last_one_way_post)
@@ -156,7 +156,7 @@ class StreamableHttpClientTransport(Transport):
             self._listener = asyncio.get_running_loop().create_task(self._listen(task))
 
     def _cancel_post(self, cancellation: Outgoing) -> None:
-        """Cancel the POST of a request, or of a batch after its last request. A caller that runs one ends it itself."""
+        """Cancel the POST of a request, or of a batch after its last request, unless the caller runs and ends it."""
         assert isinstance(cancellation, Notification)
         id = cast(RequestId, cancellation.params.get("requestId"))
         for post, ids in self._posts.items():
@@ -201,10 +201,10 @@ class StreamableHttpClientTransport(Transport):
         self._end.send(ConnectionClosed("the connection was closed"))
 
     async def _post_in_order(
-        self, message: Outgoing, frame: bytes, ids: list[RequestId], before: asyncio.Task[None] | None
+        self, message: Outgoing, frame: bytes, ids: list[RequestId], earlier_post: asyncio.Task[None] | None
     ) -> None:
         try:
-            await finish(before, self._renewal)
+            await finish(earlier_post, self._renewal)
             if ids:  # the session limits the time of its requests
                 await self._post(message, frame, ids, self._receive)
             else:
@@ -226,11 +226,12 @@ class StreamableHttpClientTransport(Transport):
         posting = self._http.request("POST", self.url, headers, frame, extra=not ids)
         if self._trace is not None and not repeated:
             self._trace("->", frame)
-        session, ended = None if is_initialize else self._session, False
+        session = None if is_initialize else self._session
         async with posting as response:
-            if response.status == 404 and session is not None and not repeated:
-                ended = True
-            elif response.status in (400, 404, 405) and is_initialize and deliver is self._receive:
+            has_ended = response.status == 404 and session is not None and not repeated
+            if has_ended:
+                pass  # handled below, when this response has freed its connection
+            elif response.status in (400, 404, 405) and is_initialize and deliver is self._receive:  # not repeated
                 await self._try_http_sse(response, ids)
             elif response.status >= 300:
                 self._deliver_refusal(response, await response.read(MAX_UNREQUESTED), ids, deliver)
@@ -239,9 +240,9 @@ class StreamableHttpClientTransport(Transport):
                     # [2025-11-25 basic/transports#session-management] the client MUST send it with all later requests
                     self._use_session(response.headers.get(SESSION_HEADER), self._revision)
                 await self._read(response, ids, deliver)
-        if ended:
+        if has_ended:
             await self._renew_session(session)
-            if not isinstance(message, (Response, ErrorResponse)):  # the new session does not know the request of those
+            if not isinstance(message, (Response, ErrorResponse)):  # the new session has not sent their request
                 await self._post(message, frame, ids, deliver, repeated=True)
 
     async def _read(self, response: HttpResponse, ids: list[RequestId], deliver: Receive) -> None:
@@ -290,8 +291,8 @@ class StreamableHttpClientTransport(Transport):
         self._http_sse = older
         older.send(self._initialize)
 
-    async def _listen(self, before: asyncio.Task[None] | None = None) -> None:
-        await finish(before)
+    async def _listen(self, after: asyncio.Task[None] | None = None) -> None:
+        await finish(after)
         read = partial(self._deliver_frame, set(), self._receive)
         await listen(self._get, read, lambda: self._session, partial(self._renew_session, wakes_listener=False))
 
@@ -326,12 +327,13 @@ class StreamableHttpClientTransport(Transport):
             why = str(error)
         if why is not None:
             self._use_session(session, revision)
-        elif self._listener is not None and (wakes_listener or self._listener.done()):
+            return why
+        if self._listener is not None and (wakes_listener or self._listener.done()):
             self._listener.cancel()  # perhaps it waits to reconnect to the old session
             self._listener = asyncio.create_task(self._listen())
-        if why is None and self.on_new_session is not None:
+        if self.on_new_session is not None:
             self.on_new_session()
-        return why
+        return None
 
     def _use_session(self, session: str | None, revision: Revision | None) -> None:
         self._session, self._revision = session, revision
@@ -344,13 +346,13 @@ class StreamableHttpClientTransport(Transport):
         # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST list both types in Accept
         self._post_headers = {**self._headers, "Content-Type": JSON_TYPE, "Accept": f"{JSON_TYPE}, {SSE_TYPE}"}
 
-    def _get(self, more: dict[str, str]) -> AbstractAsyncContextManager[HttpResponse]:
-        return self._http.request("GET", self.url, {**self._headers, "Accept": SSE_TYPE, **more}, extra=True)
+    def _get(self, resume_header: dict[str, str]) -> AbstractAsyncContextManager[HttpResponse]:
+        return self._http.request("GET", self.url, {**self._headers, "Accept": SSE_TYPE, **resume_header}, extra=True)
 
     async def _deliver_frame(self, unanswered: set[RequestId], deliver: Receive, frame: bytes) -> None:
-        is_last = len(unanswered) == 1
+        was_one_request = len(unanswered) == 1
         self._deliver(unanswered, deliver, frame)
-        if not (is_last and not unanswered):  # else the caller, whose task this is, has its response and continues
+        if unanswered or not was_one_request:  # otherwise the caller, whose task this is, has its response
             await self._stateless.readable.wait()
 
     def _deliver(self, unanswered: set[RequestId], deliver: Receive, frame: bytes) -> None:

@@ -37,7 +37,7 @@ class EndpointLimits(CheckedTimes):
     session_bytes: int = 256 * 1024 * 1024
     """Maximum memory of the sessions of all callers, in bytes (256 MiB)."""
     request_bytes_per_caller: int = 128 * 1024 * 1024
-    """Maximum memory of one caller's requests in flight, in bytes (128 MiB). More get 503 (in a session, an error)."""
+    """Maximum memory of one caller's requests in flight, in bytes (128 MiB). More get 503, or an error in a session."""
     request_bytes: int = 512 * 1024 * 1024
     """Maximum memory of the requests of all callers in flight, in bytes (512 MiB)."""
     streams: int = 512
@@ -83,7 +83,7 @@ class SessionTransport(Transport):
         self._end.deliver_to(on_end)
 
     def note_token(self, access: Access) -> None:
-        """Remember the rights of the newest access token, which count after the token of a subscription has expired."""
+        """Store the rights of the newest access token, for subscriptions whose own token has expired."""
         self.latest_access = access.newest(self.latest_access)
 
     @property

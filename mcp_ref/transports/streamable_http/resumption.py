@@ -123,7 +123,7 @@ async def listen(
                 parser = EventParser(MAX_RESPONSE)
                 await renew(session)
         except (HttpError, McpError, EventTooLarge) as error:
-            if not _can_pass(error):
+            if not _is_temporary(error):
                 return  # no new session began; the next request tries again
             log.debug("the listening stream broke: %s", error)
         if loop.time() > began + MAX_RETRY / 2:
@@ -150,7 +150,7 @@ class HandshakeReceiver:
             self.failure = message.error.message if isinstance(message, ErrorResponse) else None
 
 
-def _can_pass(error: Exception) -> bool:
+def _is_temporary(error: Exception) -> bool:
     return not isinstance(error, McpError) or error.is_temporary
 
 

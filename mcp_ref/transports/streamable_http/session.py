@@ -77,7 +77,7 @@ class Stream:
         self.accepts_json, self.accepts_sse = True, False  # without SSE, only the response can be sent
         self.state = UNDECIDED if ids else DETACHED
         self._exchange: Exchange | None = None  # the POST, only in UNDECIDED
-        self._access: Access | None = None  # the rights of its caller, with a handler's refusal
+        self._access: Access | None = None  # the rights of its caller, in which a handler can set `refusal`
         self.headers: HeaderList = []
         self._response: StreamingResponse | None = None  # not None in REPLAYING and CONNECTED
         self._expiry: asyncio.TimerHandle | None = None  # closes the response when the access token expires
@@ -223,7 +223,7 @@ class HttpSession(SessionTransport):
         self.served: ServedSession | None = None  # None until the session has begun
         self.restoration: asyncio.Task[None] | None = None  # not None while stored requests are handled again
         self.kept: KeptRequests | None = None  # the requests that a later process must handle again
-        self.refusal: Callable[[], HttpRefusal] = unknown_session  # of a POST that waits when the session has ended
+        self.refusal: Callable[[], HttpRefusal] = unknown_session  # of the POSTs that wait when the session ends
         self.id, self.limits, self._on_end = id, limits, on_end
         self.store: MemoryEventStore | None = store  # None after the session has ended or the store has failed
         self.revision = LATEST_LEGACY
@@ -252,19 +252,19 @@ class HttpSession(SessionTransport):
             if self.initialized.done():
                 stream.put(frame, final)
             else:
-                self._put_first(message, frame, stream, final)
+                self._put_before_initialized(message, frame, stream, final)
         elif not final:
             # [2025-11-25 basic/transports#listening-for-messages-from-the-server] a server MUST NOT send responses here
             self.listening.put(frame)
 
-    def _put_first(self, response: Outgoing, frame: bytes, stream: Stream, final: bool) -> None:
-        """Send the first response of the session, and store the outcome of `initialize`."""
-        if isinstance(response, Response):
-            self.revision = find_revision(response.result.get("protocolVersion")) or self.revision
+    def _put_before_initialized(self, message: Outgoing, frame: bytes, stream: Stream, final: bool) -> None:
+        """Send a message during `initialize`. If it is the response, store the outcome."""
+        if isinstance(message, Response):
+            self.revision = find_revision(message.result.get("protocolVersion")) or self.revision
             # [2025-11-25 basic/transports#session-management] the id is on the response with the InitializeResult
             stream.headers = [*stream.headers, (SESSION_HEADER, self.id)]
-            self.initialized.set_result(stream.state is UNDECIDED)  # otherwise no response head can have the id
-        elif isinstance(response, ErrorResponse):
+            self.initialized.set_result(stream.state is UNDECIDED)  # otherwise the head was sent without the id
+        elif isinstance(message, ErrorResponse):
             self.initialized.set_result(False)
         stream.put(frame, final)
         if self.initialized.done() and not self.initialized.result():
@@ -318,8 +318,8 @@ class HttpSession(SessionTransport):
         """Return a new stream for the requests of one POST. `ids` must not contain the id of a request in flight."""
         number = self._stream_number = self._stream_number + 1
         name, id = f"{self.stream_prefix}-{number}", ids[0]
-        is_usual = len(ids) == 1 and type(id) is int and 0 <= id < 2**63
-        name = f"{name}-{id}" if is_usual else name_with_id(name, ids)  # so another process learns the lost request
+        is_one_integer = len(ids) == 1 and type(id) is int and 0 <= id < 2**63  # usual, and faster without the call
+        name = f"{name}-{id}" if is_one_integer else name_with_id(name, ids)  # names a lost request (restoration.py)
         stream = self.streams[name] = Stream(self, name, ids)
         for id in ids:
             self.streams_by_request[id] = stream

@@ -50,7 +50,7 @@ FLUSH_SECONDS: Final = 1.0
 
 
 class SessionTable:
-    """The sessions of one endpoint, by id. An open session has no task of its own, only its begin and its end have."""
+    """The sessions of one endpoint, by id. A session has an asyncio task only while it begins or ends."""
 
     def __init__(
         self, begin: Begin, store: MemoryEventStore, limits: EndpointLimits, trace: Trace | None, in_flight: Shares,
@@ -58,8 +58,8 @@ class SessionTable:
     ) -> None:  # fmt: skip
         self.by_id: dict[str, HttpSession] = {}
         self.store = store
-        self._order = IdleOrder()
-        self._orders: dict[str, IdleOrder] = {}  # the order of each caller's sessions
+        self._idle_order = IdleOrder()
+        self._idle_order_of: dict[str, IdleOrder] = {}  # by caller
         self._begin_serving, self._limits, self._trace = begin, limits, trace
         self._in_flight, self._id_prefix, self._scopes = in_flight, id_prefix, scopes
         self._shares = Shares("sessions", limits.session_bytes_per_caller, limits.session_bytes)
@@ -82,11 +82,11 @@ class SessionTable:
         session = self.by_id[id] = HttpSession(
             id, access, self.store, self._limits, self._trace, self._in_flight, self._on_end, size
         )
-        own = self._orders.setdefault(session.caller, IdleOrder())
-        for order in (self._order, own):
+        order_of_caller = self._idle_order_of.setdefault(session.caller, IdleOrder())
+        for order in (self._idle_order, order_of_caller):
             order.size += 1
             order.add(session)
-        if own.size == CROWD and access.id is None and access.address is not None:
+        if order_of_caller.size == CROWD and access.id is None and access.address is not None:
             report_crowd(access.address[0])
         self._run(self._open(session))
         return session
@@ -154,8 +154,10 @@ class SessionTable:
             await self._handover.refuse_loaded(id, stored, access.caller)
         if id in self.by_id:
             return self.by_id[id]  # another request has restored it meanwhile
-        message = decode(stored.initialize) if stored is not None and stored.principal == access.id else None
-        if stored is None or not isinstance(message, Request):
+        if stored is None or stored.principal != access.id:
+            return None
+        message = decode(stored.initialize)
+        if not isinstance(message, Request):
             return None
         size = self._free_place(access.caller, stored.initialize)
         self.store.restore_session(id, stored, access.caller)
@@ -169,22 +171,22 @@ class SessionTable:
             self.end(session)
 
     def _free_place(self, caller: str, initialize: bytes) -> int:
-        """Return the memory of a new session, after idle ones have made room. Raise HttpRefusal if none is idle."""
+        """Reserve memory for a session, ending idle ones if needed, and return its size. Raise HttpRefusal if full."""
         if self.is_draining:
             raise shutting_down()
-        own, limits = self._orders.get(caller, IdleOrder()), self._limits
+        order_of_caller, limits = self._idle_order_of.get(caller, IdleOrder()), self._limits
         size = SESSION_COST + memory_of(initialize)
         while True:  # each round ends one idle session
-            if own.size >= limits.sessions_per_caller:
-                crowded, why = own, f"your {limits.sessions_per_caller} sessions are in use"
-            elif self._order.size >= limits.sessions:
-                crowded, why = self._order, f"all {limits.sessions} sessions are in use"
+            if order_of_caller.size >= limits.sessions_per_caller:
+                crowded, why = order_of_caller, f"your {limits.sessions_per_caller} sessions are in use"
+            elif self._idle_order.size >= limits.sessions:
+                crowded, why = self._idle_order, f"all {limits.sessions} sessions are in use"
             else:
                 try:
                     self._shares.take(caller, size)
                     return size
                 except ShareExceeded as error:
-                    crowded, why = own, str(error)
+                    crowded, why = order_of_caller, str(error)
             idle = crowded.next_idle()
             if idle is None:
                 raise HttpRefusal(503, f"{why}; try again later", RETRY_LATER)
@@ -206,14 +208,14 @@ class SessionTable:
             del self.by_id[session.id]
             session.store = None
             self._shares.give_back(session.caller, session.size)
-            for order in (self._order, self._orders[session.caller]):
+            for order in (self._idle_order, self._idle_order_of[session.caller]):
                 order.size -= 1
                 order.remove(session)
-            if not self._orders[session.caller].size:
-                del self._orders[session.caller]
+            if not self._idle_order_of[session.caller].size:
+                del self._idle_order_of[session.caller]
             try:
                 has_begun = session.initialized.done() and session.initialized.result()
-                if has_begun or session.restoration is None:  # the server can refuse a stored `initialize` only for now
+                if has_begun or session.restoration is None:  # a restoration that failed can succeed later
                     self.store.delete_session(session.id)
             except Exception:
                 log.exception("an ended session could not be deleted from the store")

@@ -1,8 +1,8 @@
 """Streamable HTTP of the modern era, on the server: each POST is one request, which needs no session.
 
 Any process behind a load balancer can serve any request, whose headers repeat parts of the body (basic/headers.py). The
-status of the response is 200, even for an error of the method, unless an error of the modern era has another
-(basic/versioning.py). If the client closes the HTTP response, the server MUST cancel the request
+status of the response is 200 even if the method fails, but 404 for an unknown method, and 400 for the errors that the
+modern era has added (basic/versioning.py). If the client closes the HTTP response, the server MUST cancel the request
 [2026-07-28 basic/transports/streamable-http#cancellation].
 
 Spec:  2026-07-28 basic/transports/streamable-http

@@ -135,8 +135,8 @@ def _error_for(request: Request, status: int, error: ErrorResponse) -> ErrorResp
     """
     if error.id is not None and error.id != request.id:
         return None
-    refused = status >= 300 and not suggests_legacy_era(status) and error.error.code not in MODERN_ERROR_CODES
-    if request.method == "server/discover" and refused:
+    is_conclusive = suggests_legacy_era(status) or error.error.code in MODERN_ERROR_CODES
+    if request.method == "server/discover" and not is_conclusive:
         return None
     return ErrorResponse(request.id, error.error)  # even without an id, it belongs to the only request of the POST
 
@@ -153,7 +153,7 @@ def http_error_text(response: HttpResponse, body: bytes) -> str:
     if found is not None:
         detail = found.error.message
     elif response.headers.media_type in (JSON_TYPE, "text/plain", ""):  # do not quote an HTML page
-        detail = body[: 4 * MAX_DETAIL].decode("utf-8", "replace")
+        detail = body[: 4 * MAX_DETAIL].decode("utf-8", "replace")  # a character has at most 4 bytes
     detail = " ".join(detail.split())[:MAX_DETAIL]
     text += f": {detail}" if detail else ""
     return f"{text}; {NOT_AN_ENDPOINT}" if found is None and response.status in (404, 405, 501) else text

@@ -307,7 +307,7 @@ async def test_caller_with_all_its_sessions_ends_only_its_own_or_is_refused_with
         assert (full.status, full.why) == (503, "your 2 sessions are in use; try again later")
         for talk in (other, mine[1], mine[2]):
             assert (await talk.delete()).status == 204
-        assert not web.site._endpoint.table._orders
+        assert not web.site._endpoint.table._idle_order_of
 
 
 async def test_search_for_an_idle_session_among_busy_sessions_costs_one_look_for_each() -> None:
