@@ -149,7 +149,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._reading_paused = True
         self._body = self._connections.loop.create_future()
         self._body.set_exception(error)
-        self._body.exception()  # marks it as read, because not every handler asks for the body
+        self._body.exception()  # or asyncio would log it as never retrieved if the handler asks for no body
 
     def _forget_buffer(self) -> None:
         if self._buffer_is_counted:
@@ -254,7 +254,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _check_client(self) -> None:
         """Notify the handler if the client has left, which the event loop does not notice while reading is paused."""
-        # Looking at the next byte is not enough, because the end may follow unread requests. Only Linux reports it.
+        # Looking at the next byte is not enough, because unread requests may precede the end. POLLRDHUP is Linux only.
         if sys.platform != "linux":
             return
         poll = select.poll()
@@ -366,6 +366,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._phase is not RESPONSE or self._transport.is_closing():
             return
         if not self.keep_alive:
+            # While the server stops, linger only if unread bytes could make TCP discard the response.
             return self._close(linger=not self._stopping or bool(self.parser.buffer))
         self._phase, self._deadline = IDLE, time.monotonic() + self._connections.limits.idle_time
         if self._reading_paused:

@@ -41,7 +41,7 @@ CROWDED_READ_SECONDS: Final = 1.0
 """Seconds in which a client must read a part of its data while all clients together have over `unread_size` unread."""
 
 CROWDED_READ_SHARE: Final = 1 / 16
-"""The part of its unread data that a client must read in this time, so that slow readers cannot keep the memory."""
+"""The part of its unread data that a client must read in this second, so that slow readers cannot keep the memory."""
 
 
 class OpenConnection(Protocol):

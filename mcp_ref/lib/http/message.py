@@ -119,8 +119,8 @@ class HttpLimits(CheckedTimes):
     body_size: int = 4 * 1024 * 1024
     """Maximum size of a body without its chunk sizes, in bytes. A larger body gets status 413."""
     bodies_size: int = 64 * 1024 * 1024
-    """Maximum total size of unfinished heads, large bodies, and requests that wait, in bytes (64 MiB), without the
-    connections that have less than 4 KiB of them. If more arrives, the largest unfinished one is refused: a body gets
+    """Maximum total size of unfinished heads, large bodies, and requests that wait, in bytes (64 MiB). Connections that
+    have less than 4 KiB of them do not count. If more arrives, the largest unfinished one is refused: a body gets
     status 503, and for anything else the connection ends."""
     head_time: float = 10.0
     """Seconds for a head to arrive, else status 408. After this time, a new connection without any byte is closed."""
@@ -181,7 +181,7 @@ class StreamingResponse(Protocol):
 
 
 class Exchange(Protocol):
-    """One request and its response. A handler calls `respond` or `stream` once, or a second call raises RuntimeError.
+    """One request and its response. A handler calls `respond` or `stream` once; a second call raises RuntimeError.
 
     The server itself writes Content-Length, Transfer-Encoding, Connection and Date, and raises ValueError if a handler
     sends one of these, or a header with a line break. If the client disconnects, the handler continues, but its
@@ -201,7 +201,7 @@ class Exchange(Protocol):
         """Set `request.body` if the whole body has arrived. Return False if `read_body` has to wait for it."""
 
     def forget_body(self) -> None:
-        """Free a large `request.body` before the handler ends, so that it counts no longer for `bodies_size`."""
+        """Free a large `request.body` before the handler ends, so that it no longer counts for `bodies_size`."""
 
     def on_disconnect(self, function: Callable[[], object]) -> None:
         """Call a function if the client disconnects before the response has begun."""

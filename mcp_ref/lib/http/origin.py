@@ -38,7 +38,7 @@ class Origin(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """True for localhost, 127.0.0.1 and ::1, which a proxy would take for itself, so that none is used."""
+        """True for localhost, 127.0.0.1 and ::1, which a proxy would take for itself. So no proxy is used for them."""
         return self.host in ("localhost", "127.0.0.1", "::1")
 
     def __str__(self) -> str:

@@ -73,7 +73,7 @@ class TrustedProxies:
             request.client = (str(client), UNKNOWN_PORT)
 
     def _first_untrusted(self, entries: Iterator[str]) -> IPv4Address | IPv6Address | None:
-        """Return the client that a list, given from its end, names, or None if an entry before is not an address."""
+        """Return the client that a list names, read from its end, or None if an entry on the way is not an address."""
         address = None
         for entry in entries:
             address = _address_in(entry)

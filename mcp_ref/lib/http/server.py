@@ -122,7 +122,7 @@ class HttpServer:
                 await asyncio.sleep(ACCEPT_RETRY_SECONDS)
                 continue
             if len(self._starting) >= MAX_STARTING:
-                await asyncio.sleep(0)  # lets them run, because `_next_accepted` does not wait while clients queue
+                await asyncio.sleep(0)  # lets `_start` run, because `_next_accepted` does not wait while clients queue
             try:
                 accepted = await self._next_accepted(listening)
             except ConnectionAbortedError:
@@ -201,8 +201,8 @@ async def start_server(
         port: The port to listen on; 0 for a free port (see `HttpServer.address`).
         ssl: A context with a certificate, for HTTPS.
         limits: Limits on memory and time. Default: `HttpLimits()`.
-        is_urgent: A function that gets a body, and returns True if the response is small. Such a request does not wait
-            when large responses wait for clients to read, as other requests on new connections do.
+        is_urgent: A function that gets a body, and returns True if the response is small. While clients have too many
+            large responses to read, such a request need not wait, unlike others on new connections.
 
     Raises:
         OSError: The port is in use, or the host is not an address of this machine.

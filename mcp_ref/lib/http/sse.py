@@ -27,7 +27,7 @@ MAX_EVENT_BYTES: Final = 64 * 1024 * 1024
 
 # Not `str.splitlines`, which also splits at characters such as U+2028 and vertical tab, which are data here.
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
-_LF, _CR = b"\n\r"  # integers, because Python looks for bytes in bytes only after it has caught a TypeError
+_LF, _CR = b"\n\r"  # integers, which Python finds in bytes faster than bytes of length 1
 _FORBIDDEN_IN_FIELD: Final = re.compile(r"[\r\n\0]")
 
 

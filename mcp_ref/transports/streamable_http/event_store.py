@@ -224,7 +224,7 @@ class MemoryEventStore:
         ):
             self._drop_oldest(session, stored)
         if self._size > self._max_bytes:
-            share = self._max_bytes / len(self._by_caller)  # at least one caller has more
+            share = self._max_bytes / len(self._by_caller)  # a caller has more, because all together exceed max_bytes
             greedy = [each for each in self._by_caller.values() if each.size > share]
             for each in sorted(greedy, key=lambda each: each.size, reverse=True):
                 while self._size > self._max_bytes and each.size > share:
