@@ -179,8 +179,8 @@ class Context(InputRequests, Generic[S]):
     def run(self, coroutine: Coroutine[object, object, T]) -> T:
         """Return the result of a `coroutine` of this context, in a plain `def` function.
 
-        Raise concurrent.futures.CancelledError if the client cancelled the request or the event loop has ended, and
-        RuntimeError if the caller runs on the event loop, as an `async def` function does.
+        Raise concurrent.futures.CancelledError if the client cancels the request meanwhile or the event loop has ended,
+        and RuntimeError if the caller runs on the event loop, as an `async def` function does.
         """
         if running_loop() is self.channel.loop:
             coroutine.close()
