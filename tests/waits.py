@@ -728,7 +728,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         HANDSHAKE,
     ("transports/streamable_http/server.py", "StreamableHttpEndpoint._wait_and_post", "rest"): HTTP_HANDLER,
     ("transports/streamable_http/session.py", "HttpSession.admit", "self.initialized.result()"): DONE,
-    ("transports/streamable_http/session.py", "HttpSession._put_before_initialized", "self.initialized.result()"): DONE,
+    ("transports/streamable_http/session.py", "HttpSession._put_during_initialize", "self.initialized.result()"): DONE,
     ("transports/streamable_http/session_table.py", "SessionTable._remove", "session.initialized.result()"): DONE,
     ("transports/streamable_http/session_table.py", "SessionTable._end_soon", "session.initialized.result()"): DONE,
     ("transports/streamable_http/session_table.py", "SessionTable._open", "self._begin_serving(session)"):

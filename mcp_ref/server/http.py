@@ -58,12 +58,12 @@ class HttpApp:
     ) -> None:  # fmt: skip
         check_http_options(options)
         catalog.check()
-        self._catalog = catalog
+        self._catalog, self._options, self._session_limits = catalog, options, session_limits
         self.path = options.get("path", "/mcp")
         self._endpoint_paths = (self.path, self.path + "/")  # users often write a slash at the end
         hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
         self._protection, self._authorize = authorization_of(options, catalog.needs_scopes)
-        self._open_endpoints = partial(self._open, session_limits, trace or trace_from_environment("server"), options)
+        self._trace = trace or trace_from_environment("server")
         self._open_endpoints()
         # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location]
         # The metadata is public, so a web page of any origin can read it.
@@ -80,19 +80,19 @@ class HttpApp:
         self._health_checks = RequestChecks(("*",), origins, ("GET", "HEAD"), has_messages=False)
         self.reopens = False  # True to serve again after the lifespan has ended by itself
 
-    def _open(self, session_limits: Limits | None, trace: Trace | None, options: HttpOptions) -> None:
-        catalog, limits = self._catalog, options.get("limits") or EndpointLimits()
+    def _open_endpoints(self) -> None:
+        catalog, options, limits = self._catalog, self._options, self._options.get("limits") or EndpointLimits()
         hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
         self._subscriptions = OpenSubscriptions()
         # [2026-07-28 basic/transports/streamable-http] modern requests use only POST
         methods = ("GET", "POST", "DELETE") if catalog.legacy_revisions else ("POST",)
         # The endpoint itself serves stateless requests, because it must compare them with their HTTP headers.
-        begin_session = partial(begin, catalog, limits=session_limits)
+        begin_session = partial(begin, catalog, limits=self._session_limits)
         self._endpoint = StreamableHttpEndpoint(
             begin_session,
             checks=RequestChecks(hosts, origins, methods, catalog.revisions),
             json_responses=options.get("json_responses", False), store=options.get("store"), limits=limits,
-            authorize=self._authorize, scopes=catalog, trace=trace,
+            authorize=self._authorize, scopes=catalog, trace=self._trace,
             stateless=partial(stateless.serve_request, catalog, self._subscriptions) if catalog.is_modern else None,
             parameters=catalog.tools.parameter_headers, id_prefix=catalog.service.id_prefix,
         )  # fmt: skip
@@ -105,7 +105,7 @@ class HttpApp:
             # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] only for legacy clients
             self._http_sse = SseEndpoint(
                 begin_session, *paths, hosts=hosts, origins=origins, limits=limits, authorize=self._authorize,
-                scopes=catalog, trace=trace, id_prefix=catalog.service.id_prefix,
+                scopes=catalog, trace=self._trace, id_prefix=catalog.service.id_prefix,
             )  # fmt: skip
 
     async def start(self) -> None:

@@ -259,7 +259,7 @@ def _find_route(catalog: Catalog, name: str, revision: Revision) -> Route:
         return catalog.wrapped(name, _listen) if name == "subscriptions/listen" else catalog.handler(method)
 
     route = find_route(name, revision, "client", catalog.declares, handler_of, catalog.custom_methods.get(name))
-    if name in SPECIFIED:  # a bridge serves all other names too, which would fill the memory
+    if name in SPECIFIED:  # a bridge serves any other name too, and storing those would fill the memory
         catalog.routes[name] = route
     return route
 

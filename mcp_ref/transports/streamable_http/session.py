@@ -244,7 +244,7 @@ class HttpSession(SessionTransport):
         note_size(len(frame))
         if self._trace is not None:
             self._trace("->", frame)
-        final = type(message) is Response or (type(message) is not Notification and _ends_stream(message))
+        final = type(message) is Response or (type(message) is not Notification and _ends_stream(message))  # for speed
         if final and self.kept is not None:
             self.kept.settle(message)
         stream = self.streams_by_request.get(related) if related is not None else None
@@ -252,12 +252,12 @@ class HttpSession(SessionTransport):
             if self.initialized.done():
                 stream.put(frame, final)
             else:
-                self._put_before_initialized(message, frame, stream, final)
+                self._put_during_initialize(message, frame, stream, final)
         elif not final:
             # [2025-11-25 basic/transports#listening-for-messages-from-the-server] a server MUST NOT send responses here
             self.listening.put(frame)
 
-    def _put_before_initialized(self, message: Outgoing, frame: bytes, stream: Stream, final: bool) -> None:
+    def _put_during_initialize(self, message: Outgoing, frame: bytes, stream: Stream, final: bool) -> None:
         """Send a message during `initialize`. If it is the response, store the outcome."""
         if isinstance(message, Response):
             self.revision = find_revision(message.result.get("protocolVersion")) or self.revision
@@ -319,7 +319,7 @@ class HttpSession(SessionTransport):
         number = self._stream_number = self._stream_number + 1
         name, id = f"{self.stream_prefix}-{number}", ids[0]
         is_one_integer = len(ids) == 1 and type(id) is int and 0 <= id < 2**63  # usual, and faster without the call
-        name = f"{name}-{id}" if is_one_integer else name_with_id(name, ids)  # names a lost request (restoration.py)
+        name = f"{name}-{id}" if is_one_integer else name_with_id(name, ids)  # tells `add_error` what was lost
         stream = self.streams[name] = Stream(self, name, ids)
         for id in ids:
             self.streams_by_request[id] = stream
