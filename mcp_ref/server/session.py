@@ -44,7 +44,7 @@ FINISH_SECONDS = 0.75
 async def begin(
     catalog: Catalog, transport: Transport, limits: Limits | None = None, *, serves_stateless: bool = False
 ) -> ServerSession:
-    """Begin to serve one client, also its stateless requests if `serves_stateless`. Then await `finish`."""
+    """Begin to serve one client, including its stateless requests if `serves_stateless`. The caller awaits `finish`."""
     session = ServerSession(catalog, transport, limits, serves_stateless and catalog.is_modern)
     try:
         await catalog.service.add(session)

@@ -91,7 +91,7 @@ class StreamableHttpEndpoint:
             raise shutting_down()
         if checked.method == "POST":
             return self._post(exchange, checked, access)
-        access.require(())
+        access.require(())  # only the scopes that every request needs
         if checked.method == "GET":
             return self._get(exchange, checked, access)
         return self._delete(exchange, checked, access)

@@ -109,11 +109,9 @@ class Stream:
         exchange, self._exchange = self._exchange, None
         self.state = ENDED
         self.session.remove_stream(self)
-        if exchange is None:
-            return
-        if self._access is not None and self._access.refusal is not None:
+        if exchange is not None and self._access is not None and self._access.refusal is not None:
             refuse(exchange, self._access.refusal, self.headers)
-        else:
+        elif exchange is not None:
             exchange.respond(200, [*JSON_HEADERS, *self.headers], frame)
 
     def _open(self) -> None:

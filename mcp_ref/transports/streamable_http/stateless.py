@@ -149,10 +149,11 @@ class StatelessExchange:
             self.task = None
             if self._client_left:
                 task.uncancel()  # the cancellation was ours, and has done its work
+                response = None  # which nobody would read
             is_held = self._on_end is not None and self._response is not None and not self._has_ended
-            if response is None or self._client_left or not is_held:
+            if response is None or not is_held:
                 self._end()
-        if response is None or self._client_left:
+        if response is None:
             return
         if access.refusal is not None and self._response is None:
             raise access.refusal
