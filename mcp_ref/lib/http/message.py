@@ -42,10 +42,10 @@ def _shared_name(name: str) -> tuple[str, str]:
 class Headers:
     """The headers of a received message, in order and immutable. Lookups ignore the case of names."""
 
-    __slots__ = ("__weakref__", "_items", "_values", "checked", "media_type")
+    __slots__ = ("__weakref__", "_items", "_values", "attachment", "media_type")
 
     def __init__(self, items: Iterable[tuple[str, str]] = ()) -> None:
-        self.checked: object = None
+        self.attachment: object = None
         """An object that a handler stores with these headers, which all requests with the same head share."""
         self._items: list[tuple[str, str]] = []
         self._values: dict[str, tuple[str, ...]] = {}

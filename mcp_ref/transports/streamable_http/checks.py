@@ -155,7 +155,7 @@ class RequestChecks:
         """Make checks 1 to 4, and store the first failure among checks 6 to 8. Raises HttpRefusal."""
         headers = request.headers
         # The outcome depends only on the head, and if a head comes again, the HTTP server reuses the Headers object.
-        known = headers.checked
+        known = headers.attachment
         if type(known) is CheckedRequest and known.checks is self and known.method == request.method:
             return known
         for name in headers.duplicates():
@@ -186,7 +186,7 @@ class RequestChecks:
             names_modern = revision not in LEGACY
             session_failure = None if revision in self.session_revisions else self.unsupported_revision(version)
         session, last = headers.get(SESSION_HEADER), headers.get("last-event-id")
-        headers.checked = checked = CheckedRequest(
+        headers.attachment = checked = CheckedRequest(
             self, request.method, cors, session, version, names_modern, session_failure, last, *accepts, fault
         )
         return checked

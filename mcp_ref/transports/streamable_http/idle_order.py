@@ -15,7 +15,7 @@ class IdleOrder:
 
     Sessions that have had no request come first, then those that were used longest ago. Using a session does not move
     it, which would cost time at every request. Only when `next_idle` comes to a session that was used in the meantime,
-    it moves it to the end.
+    that session moves to the end.
     """
 
     def __init__(self) -> None:
