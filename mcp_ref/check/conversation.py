@@ -18,11 +18,29 @@ from __future__ import annotations
 from typing import Final
 
 from ..revisions import Revision, revision_named
-
-from . import (  # isort: skip  # noqa: F401 - the modules of the pages register their rules
-    authorization, caching, cancellation, content, elicitation, lifecycle, logging, messages, meta, mrtr, pagination,
-    progress, roots, sampling, shapes, stdio, streamable_http, subscriptions, tasks, tools, versioning,
-)  # fmt: skip
+from . import (  # noqa: F401 - the modules of the pages register their rules
+    authorization,
+    caching,
+    cancellation,
+    content,
+    elicitation,
+    lifecycle,
+    logging,
+    messages,
+    meta,
+    mrtr,
+    pagination,
+    progress,
+    roots,
+    sampling,
+    shapes,
+    stdio,
+    streamable_http,
+    subscriptions,
+    tasks,
+    tools,
+    versioning,
+)
 from .exchanges import Exchanges
 from .findings import FindingTable
 from .memory import forget
