@@ -65,7 +65,7 @@ class HttpOptions(TypedDict, total=False):
 
 _HOST: Final = re.compile(r"\*|[^\s/*@]+")
 _ORIGIN: Final = re.compile(r"\*|null|(?!https://.*:443$|http://.*:80$)[a-z][a-z0-9+.-]*://[^\s/?#*@]+", re.IGNORECASE)
-"""What a browser sends as `Origin`: without a path, and without the default port."""
+"""The form of a browser's `Origin` header, which has neither a path nor the default port."""
 
 
 def check_http_options(options: HttpOptions) -> None:
