@@ -125,7 +125,8 @@ async def listen(
         except (HttpError, McpError, EventTooLarge) as error:
             if not _is_temporary(error):
                 return  # no new session began; the next request tries again
-            log.debug("the listening stream broke: %s", error)
+            level = logging.WARNING if attempts == 2 else logging.DEBUG  # once in an outage longer than a restart
+            log.log(level, "the listening stream broke, and will be opened again: %s", error)
         if loop.time() > began + MAX_RETRY / 2:
             attempts = idle = 0
         else:

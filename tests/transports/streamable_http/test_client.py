@@ -782,8 +782,8 @@ async def test_a_server_that_offers_no_listening_stream_is_not_asked_again(step:
             assert site.keys.count("GET") == 1 and pauses == []
 
 
-async def test_listening_stream_with_too_large_events_is_resumed_after_longer_and_longer_pauses(
-    pauses: list[float], monkeypatch: pytest.MonkeyPatch
+async def test_listening_stream_with_too_large_events_is_resumed_after_longer_and_longer_pauses_with_one_warning(
+    pauses: list[float], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(resumption, "MAX_RESPONSE", 1000)
     async with scripted() as site:
@@ -791,6 +791,7 @@ async def test_listening_stream_with_too_large_events_is_resumed_after_longer_an
         async with talk(site.url) as client:
             assert isinstance(await client.next(), Notification)
             assert pauses == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0, 60.0]
+    assert ["the listening stream broke" in record.message for record in caplog.records].count(True) == 1
 
 
 # ------------------------------------------------------------------------------------------------ the older transport
