@@ -386,8 +386,10 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self._slow_reader.note_written(len(data))
 
     def write_piece(self, data: bytes) -> None:
+        if self._slow_reader is None:
+            return self.write(data)
         limit = self._connections.limits.write_buffer
-        if self._slow_reader is not None and self._transport.get_write_buffer_size() > limit:
+        if self._transport.get_write_buffer_size() > limit:
             log.info("disconnected %s, which left more than %d bytes unread", self._client, limit)
             self._transport.abort()
         else:
