@@ -35,18 +35,18 @@ class LineReader:
         self._buffer = bytearray()
         self._searched = 0  # the buffer has no newline before this index
         self._skipped: bytes | None = None  # the start of the overlong line that is being skipped
-        self._ended: Callable[[], None] | None = None
+        self._on_delivered: Callable[[], None] | None = None  # not None between `feed_eof` and the last line
 
     def feed(self, data: bytes) -> None:
         """Add the next bytes of the stream. They can end in the middle of a line."""
         self._buffer += data
         self._split_buffer()
 
-    def feed_eof(self, ended: Callable[[], None]) -> None:
-        """Note the end of the stream, and call `ended` when all lines are delivered. The last needs no newline."""
+    def feed_eof(self, on_delivered: Callable[[], None]) -> None:
+        """Note the end of the stream. Call `on_delivered` after the last line, which needs no newline."""
         if self._buffer and not self._buffer.endswith(b"\n"):
             self._buffer += b"\n"
-        self._ended = ended
+        self._on_delivered = on_delivered
         self._split_buffer()
 
     def resume(self) -> None:
@@ -65,9 +65,9 @@ class LineReader:
                     self._skipped = self._skipped or bytes(self._buffer[:ID_SEARCH_BYTES])
                     self._buffer.clear()
                     self._searched = 0
-                if self._ended is not None:
-                    ended, self._ended = self._ended, None
-                    ended()
+                if self._on_delivered is not None:
+                    on_delivered, self._on_delivered = self._on_delivered, None
+                    on_delivered()
                 return
             with memoryview(self._buffer) as view:
                 line = bytes(view[:end])  # a slice of the buffer itself would be one more copy

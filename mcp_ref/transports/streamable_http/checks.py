@@ -178,16 +178,16 @@ class RequestChecks:
             why = f"this endpoint does not support {request.method}, only {', '.join(self._methods)}"
             raise HttpRefusal(405, why, [self._allow, *cors])
         accepts = accepted_types(",".join(headers.get_all("accept") or ("*/*",)))
-        fault = self._deferred_failure(request, *accepts) if self._has_messages else None
+        deferred = self._deferred_failure(request, *accepts) if self._has_messages else None
         version = headers.get(VERSION_HEADER)
         names_modern, session_failure = False, None
         if version is not None:
             revision = find_revision(version)
             names_modern = revision not in LEGACY
             session_failure = None if revision in self.session_revisions else self.unsupported_revision(version)
-        session, last = headers.get(SESSION_HEADER), headers.get("last-event-id")
+        session_id, last_id = headers.get(SESSION_HEADER), headers.get("last-event-id")
         headers.attachment = checked = CheckedRequest(
-            self, request.method, cors, session, version, names_modern, session_failure, last, *accepts, fault
+            self, request.method, cors, session_id, version, names_modern, session_failure, last_id, *accepts, deferred
         )
         return checked
 

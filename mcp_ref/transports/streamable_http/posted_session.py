@@ -25,7 +25,7 @@ class EndpointLimits(CheckedTimes):
     """The limits of one HTTP endpoint."""
 
     sessions: int = 10_000
-    """Maximum number of sessions. A further one replaces an idle session, or (always in HTTP+SSE) gets 503."""
+    """Maximum number of sessions. A further one replaces an idle session (not in HTTP+SSE), or else gets 503."""
     sessions_per_caller: int = 1000
     """Maximum number of sessions of one caller: a principal, or without one a remote address, such as a proxy's."""
     session_idle: float = 1800.0
