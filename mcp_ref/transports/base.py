@@ -62,7 +62,7 @@ class Transport(MessageTransport, Protocol):
     on_new_session: Callable[[], None] | None = None
     """On a client over HTTP, called when a new session has replaced the one that the server has ended."""
     can_restart: bool = False
-    """True if a second `initialize` begins a new session here. Over HTTP, each session has a transport of its own."""
+    """True if this transport allows a second `initialize`, for a new session. Over HTTP, that has its own transport."""
 
     @property
     def has_room(self) -> bool:
@@ -106,7 +106,7 @@ class HeldResponse(Protocol):
 
 
 Hold = Callable[[Callable[[], object]], HeldResponse]
-"""A function that holds back a response, whose stream stays open without a task, and calls its argument at the end."""
+"""A function that holds back a response, so that its stream needs no task, and calls its argument when that ends."""
 
 
 class EndReport:

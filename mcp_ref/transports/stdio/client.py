@@ -202,7 +202,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
             if not await self._exits_within(self._grace):
                 await system.SYSTEM.end_processes(pid, force=True, has_exited=False)
                 await self._exits_within(self._grace)
-        await system.SYSTEM.end_processes(pid, force=True, has_exited=self._exited.is_set())  # child processes
+        await system.SYSTEM.end_processes(pid, force=True, has_exited=self._exited.is_set())  # those it left running
         if self._stdin is not None and self._stdin.get_write_buffer_size():
             self._stdin.abort()  # unsent data keeps a closed pipe open while any process can read it
         process.close()

@@ -228,8 +228,8 @@ class StreamableHttpClientTransport(Transport):
             self._trace("->", frame)
         session = None if is_initialize else self._session
         async with posting as response:
-            has_ended = response.status == 404 and session is not None and not repeated
-            if has_ended:
+            session_has_ended = response.status == 404 and session is not None and not repeated
+            if session_has_ended:
                 pass  # handled below, when this response has freed its connection
             elif response.status in (400, 404, 405) and is_initialize and deliver is self._receive:  # not repeated
                 await self._try_http_sse(response, ids)
@@ -240,7 +240,7 @@ class StreamableHttpClientTransport(Transport):
                     # [2025-11-25 basic/transports#session-management] the client MUST send it with all later requests
                     self._use_session(response.headers.get(SESSION_HEADER), self._revision)
                 await self._read(response, ids, deliver)
-        if has_ended:
+        if session_has_ended:
             await self._renew_session(session)
             if not isinstance(message, (Response, ErrorResponse)):  # the new session has not sent their request
                 await self._post(message, frame, ids, deliver, repeated=True)
