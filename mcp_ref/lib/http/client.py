@@ -269,7 +269,7 @@ class HttpClient:
 
 
 async def _reach(host: str, port: int, connection: ClientConnection, tls: ssl.SSLContext | None) -> asyncio.Transport:
-    """Connect to the first address of a host that responds, which is the second one if, for example, IPv6 is broken."""
+    """Connect to the first address of a host that responds, for example the second one if IPv6 is broken."""
     loop = asyncio.get_running_loop()
     is_address = ":" in host or host.replace(".", "").isdigit()
     found = [] if is_address else await loop.getaddrinfo(host, port, type=SOCK_STREAM)
