@@ -58,10 +58,7 @@ def _methods(front: Revision, back: Revision) -> Iterator[Row]:
         elif in_front and in_back:
             yield Row(name, "passed on")
         elif name in INPUT_REQUESTS and "modern" in (front.era, back.era):
-            legacy = front if front.era == "legacy" else back
-            in_legacy = find_method(name, legacy, "server") is not None
-            fate = "request <-> input request of a result" if in_legacy else f"not in {legacy}: never requested"
-            yield Row(name, fate)
+            yield Row(name, "request <-> input request of a result")
         elif name in _REPLACED and front.era != back.era:
             yield Row(name, _REPLACED[name])
         else:
