@@ -342,6 +342,7 @@ async def test_protection_refuses_a_bad_proof(bad: str) -> None:
     async with checked(DpopCheck(), server=server) as web:
         reply = await ask(web, BAD[bad]())
         assert reply.status == 401 and errors(reply)["dpop"] == "invalid_dpop_proof"
+        assert "the DPoP proof is not valid here" in reply.headers["www-authenticate"]
     assert not calls
 
 
@@ -356,6 +357,7 @@ async def test_protection_refuses_the_proof_of_another_key(jkt: JSON) -> None:
     async with checked(DpopCheck(), jkt) as web:
         reply = await ask(web, proof())
         assert reply.status == 401 and errors(reply)["dpop"] == "invalid_token"
+        assert "the access token is not valid here" in reply.headers["www-authenticate"]
 
 
 @pytest.mark.parametrize("is_on", [True, False])
