@@ -20,7 +20,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from enum import Enum, auto
 
 from ...basic.access import Access
@@ -289,9 +289,9 @@ class HttpSession(SessionTransport):
     def has_room(self) -> bool:
         return self.listening.has_room
 
-    def drain(self, related: RequestId | None = None) -> Coroutine[object, object, None]:
-        stream = self.streams_by_request.get(related) if related is not None else self.listening
-        return stream.drain() if stream is not None else asyncio.sleep(0)
+    async def drain(self, related: RequestId | None = None) -> None:
+        if (stream := self.listening if related is None else self.streams_by_request.get(related)) is not None:
+            await stream.drain()
 
     async def close(self) -> None:
         if not self.initialized.done():
