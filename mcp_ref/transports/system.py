@@ -277,7 +277,8 @@ def describe_bind_error(error: OSError | OverflowError) -> str:
     number = getattr(error, "errno", None)
     if number == errno.EADDRINUSE:
         return "the port is in use; stop the other program, or choose another port"
-    if number == errno.EADDRNOTAVAIL:
+    # From Python 3.13 on, asyncio raises an error without a number if the machine has none of a host's addresses.
+    if number == errno.EADDRNOTAVAIL or str(error).startswith("could not bind on any address"):
         return "this machine does not have this address; 0.0.0.0 listens on all addresses that it has"
     return str(getattr(error, "strerror", None) or error)
 
