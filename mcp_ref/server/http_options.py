@@ -64,14 +64,14 @@ class HttpOptions(TypedDict, total=False):
 
 
 _HOST: Final = re.compile(r"\*|[^\s/*@]+")
-_ORIGIN: Final = re.compile(r"\*|null|(?!https://.*:443$|http://.*:80$)[a-z][a-z0-9+.-]*://[^\s/?#*@]+", re.IGNORECASE)
-"""The form of a browser's `Origin` header, which has neither a path nor the default port."""
+_ORIGIN: Final = re.compile(r"(?i)\*|null|file://|(?!https://.*:443$|http://.*:80$)[a-z][a-z0-9+.-]*://[^\s/?#*@]+")
+"""The form of the `Origin` header: neither a path nor the default port. Android's web views send `file://`."""
 
 
 def check_http_options(options: HttpOptions) -> None:
     """Raise TypeError for a wrong name or type, and ValueError for a path, host or origin that no request can have."""
     check_options(options, HttpOptions)  # a misspelled `authorization` must not leave the server open
-    if not is_path(options.get("path", "/")):
+    if not is_path(options.get("path") or "/"):  # a client that knows no path sends "/"
         raise ValueError(f"path must be like '/mcp', percent-encoded, not {options['path'][:100]!r}")
     for host in options.get("allowed_hosts", ()):
         if not _HOST.fullmatch(host):

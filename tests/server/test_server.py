@@ -578,12 +578,12 @@ async def test_server_over_http_refuses_a_misspelled_option() -> None:
 @pytest.mark.parametrize(
     ("name", "wrong", "right"),
     [
-        ("path", ["mcp", "", "/m cp", "/\u00e9", "/a?b"], ["/", "/mcp", "/m%20cp/"]),
+        ("path", ["mcp", "/m cp", "/\u00e9", "/a?b"], ["", "/", "/mcp", "/m%20cp/"]),
         ("allowed_hosts", ["", "http://a", "*.a", "a b"], ["*", "a", "a:80", "[::1]", "A.example", "a_b"]),
         (
             "allowed_origins",
             ["", "a.example", "https://a/", "https://a:443", "http://a:80", "https://*.a"],
-            ["*", "null", "https://a", "https://a:444", "http://[::1]:8000", "https://a:80", "vscode-webview://1"],
+            ["*", "null", "https://a", "https://a:444", "http://[::1]:8000", "https://a:80", "app://1", "file://"],
         ),
     ],
 )
