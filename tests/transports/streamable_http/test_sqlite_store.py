@@ -16,7 +16,7 @@ from mcp_ref.transports.streamable_http.durable_store import SessionChange
 from mcp_ref.transports.streamable_http.event_store import EVENT_COST, Event, StoredSession
 from mcp_ref.transports.streamable_http.sqlite_store import SqliteEventStore
 from tests.raw_http_client import Held, Talk, call, http_session
-from tests.settings import eventually
+from tests.settings import PATIENCE, eventually
 
 
 @pytest.fixture(autouse=True)
@@ -300,8 +300,10 @@ async def test_file_gets_after_a_fault_all_that_happened_meanwhile(
             await gone.handshake()
             assert (await gone.delete()).status == 204
             await eventually(lambda: reason in caplog.text)
-        await store.flush(5.0)
+        await store.flush(PATIENCE)
+        assert not store.unsaved_sessions
         id = talk.id
+    assert not (tmp_path / "events.db-unsaved").exists()
     async with opened(tmp_path) as store:
         assert id is not None and gone.id is not None
         assert await store.find_session(gone.id, None) is None
