@@ -300,7 +300,7 @@ def positive_seconds(text: str) -> float:
 
 
 def drain_seconds(text: str) -> float:
-    return 0.0 if text == "0" else positive_seconds(text)
+    return 0.0 if text in ("0", "0.0") else positive_seconds(text)
 
 
 def positive_integer(text: str) -> int:

@@ -266,7 +266,7 @@ def test_run_http_gets_the_options_of_the_command_line_or_their_defaults(monkeyp
     seen: list[object] = []
     monkeypatch.setattr(Server, "run_http", lambda self, *where, **options: seen.append((where, options)))
     given = ["--host", "::1", "--port", "0", "--path", "p", "--json-responses", "--allow-host", "a", "--health",
-             "--allow-origin", "https://b", "--trust-proxy", "10.0.0.1", "--drain", "0"]  # fmt: skip
+             "--allow-origin", "https://b", "--trust-proxy", "10.0.0.1", "--drain", "0.0"]  # fmt: skip
     for options in ([], given, ["--path", "/p"]):
         assert main(["run", DEMO, "--http", *options]) == 0
     assert seen == [
