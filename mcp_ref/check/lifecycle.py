@@ -15,7 +15,7 @@ from .rules import MUST, ORDER, SHOULD, Fault, Verdict, legacy_rule, rule
 from .state import Dialogue, Message
 
 _PAGE: Final = "2025-11-25/basic/lifecycle"
-_OPENING = ("initialize", "ping", "server/discover")
+_ALLOWED_FIRST = ("initialize", "ping", "server/discover")
 
 
 @rule(MUST, f"{_PAGE}#initialization-1", "request", needs="seen", by="client", stage=ORDER)
@@ -23,7 +23,7 @@ def initialize_first(message: Message) -> Verdict:
     """The first request of a session is initialize."""
     dialogue = message.dialogue
     is_first = dialogue.first_event is None and dialogue.initialize is None
-    is_wrong = is_first and message.method not in _OPENING and not is_stateless(message.body)
+    is_wrong = is_first and message.method not in _ALLOWED_FIRST and not is_stateless(message.body)
     return f"the first request is {message.method[:80]}" if is_wrong else None
 
 
@@ -36,15 +36,15 @@ def initialize_alone(message: Message) -> Verdict:
 @rule(SHOULD, f"{_PAGE}#initialization-7", "request", by="client")
 def client_waits_for_initialize(message: Message) -> Verdict:
     """Before the response to initialize, a client sends only pings."""
-    opening = message.dialogue.initialize
-    if opening is None or message.dialogue.client.calls.get(opening.id) is not opening:
-        return None
-    if opening.exchange is not None and opening.exchange.status:
-        return None  # HTTP has answered the request, although not with a JSON-RPC response
-    if is_stateless(message.body) or message.dialogue.negotiated_event is not None or message.method in _OPENING:
+    dialogue, initialize = message.dialogue, message.dialogue.initialize
+    if initialize is None or dialogue.client.calls.get(initialize.id) is not initialize:
+        return None  # initialize was not sent, or has its response
+    if initialize.exchange is not None and initialize.exchange.status:
+        return None  # the response is not JSON-RPC, but its HTTP status has come
+    if is_stateless(message.body) or dialogue.negotiated_event is not None or message.method in _ALLOWED_FIRST:
         return None
     text = f"the client sends {message.method[:80]} before the server has responded to initialize"
-    return Fault(text, (opening.event,), key="")
+    return Fault(text, (initialize.event,), key="")
 
 
 @legacy_rule(SHOULD, f"{_PAGE}#initialization-8", "request", needs="seen unshared", by="server")
@@ -78,9 +78,10 @@ def method_of_revision(message: Message) -> Verdict:
     """Both sides use only messages of the negotiated revision."""
     if message.method_facts is not None or message.revision is None or message.method not in SPECIFIED:
         return None
-    is_modern_request = message.side == "server" and message.kind == "request" and message.revision.era == "modern"
-    if is_modern_request or (message.revision.tasks_are_core is False and "tasks/" in message.method):
-        return None  # no_request_of_server reports it, or it belongs to the extension for tasks
+    if message.side == "server" and message.kind == "request" and message.revision.era == "modern":
+        return None  # the rule no_request_of_server reports it
+    if "tasks/" in message.method and not message.revision.tasks_are_core:
+        return None  # it belongs to the extension for tasks
     return f"the {message.side} sends {message.method}, which it cannot send in revision {message.revision}"
 
 

@@ -1,7 +1,7 @@
 """A task whose handler runs in this process.
 
 `LiveTask` runs the handler and writes the state of the task to the store. It is also the channel through which the
-handler requests input from the requestor. The row `input` of the table in types.py shows how it does so in each era.
+handler requests input from the requestor. The row `input` of the table in types.py compares the two ways to do so.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Used by: receiver.py. Uses: types.py, store.py, basic/channel.py.
@@ -121,7 +121,7 @@ class _ResultRequests:
 
 
 class _StoredTask:
-    """The state of one task, and its copy in the store until the task expires. `ttl` is in milliseconds."""
+    """The state of one task, in memory and, until the task expires, in the store. `ttl` is in milliseconds."""
 
     def __init__(self, store: TaskStore, owner: str, ttl: int) -> None:
         self.state: Task | None = None
@@ -143,7 +143,7 @@ class _StoredTask:
         return task
 
     def replace(self, task: Task) -> None:
-        """Store a new state of the task. If the store refuses even a final state without a result, remove the task."""
+        """Store a new state of the task. If the store refuses a final state that has no result, remove the task."""
         try:
             if time.time() < self._expires_at:  # an expired task must not take room from others
                 self._store.put(task, self.owner, self._expires_at)
@@ -220,15 +220,16 @@ class LiveTask(Channel):
         try:
             outcome = await work
             if self.revision.tasks_are_core:
-                self.begin_task()  # because the requestor asked for a task, even a quick result must be one
+                self.begin_task()  # the requestor asked for a task, so it gets one even if the result came at once
             if self.task is None:
                 return outcome
             self._complete(outcome)
         except BaseException as error:
             if self.task is None:
                 raise
-            if self.is_running or not isinstance(error, asyncio.CancelledError):
-                self._fail(error)  # of the handler, or of `_complete`: the result is not JSON, or the store is full
+            was_stopped = not self.is_running and isinstance(error, asyncio.CancelledError)
+            if not was_stopped:
+                self._fail(error)  # the handler failed, or its result is not JSON, or the store refused the result
         return None
 
     def _complete(self, outcome: object) -> None:
@@ -236,7 +237,7 @@ class LiveTask(Channel):
         if not self.revision.tasks_are_core:
             # [2026-07-28 basic/index#result-responses] every result MUST have `resultType`
             result = {"resultType": "complete", **result}
-        # [2025-11-25 basic/utilities/tasks#task-execution-errors] `isError` means failed; in the extension, completed
+        # [2025-11-25 basic/utilities/tasks#task-execution-errors] `isError` means `failed`, but not in the extension
         if self.revision.tasks_are_core and result.get("isError") is True:
             self._change("failed", str(getattr(outcome, "text", "")) or None, result=result)
         else:
@@ -262,7 +263,7 @@ class LiveTask(Channel):
 
     def expire(self, reason: str = "The task expired before it was completed.") -> None:
         """Stop the task, and remove it from the store."""
-        # [2025-11-25 basic/utilities/tasks#ttl-and-resource-management] receivers MAY delete it, whichever its status
+        # [2025-11-25 basic/utilities/tasks#ttl-and-resource-management] receivers MAY delete it in any status
         self._stored.expire()
         self.stop(reason)
         self._stored.remove()
@@ -336,7 +337,7 @@ class LiveTask(Channel):
             add_related_task(params, self.task.task_id)
         wire = codec_for(self.revision).encode(params)
         key, response = self.inputs.add({"method": method, "params": wire}, result, key)
-        self.update_input_status()
+        self.update_input_status()  # without the extension, this is all that the entry in `inputs` is for
         try:
             async with asyncio.timeout(timeout):
                 if self.revision.tasks_are_core:
