@@ -399,7 +399,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "Each request has the time limit `RESPONSE_SECONDS`.",
     ("cli/replay.py", "_serve_until_signal", "listening"):
         "See `HttpServer.close`.",
-    ("cli/replay.py", "_serve_until_signal", "until_signal().wait()"):
+    ("cli/replay.py", "_serve_until_signal", "stop_event().wait()"):
         "Ctrl-C or SIGTERM ends it; it is the idle state of a server.",
     ("cli/check.py", "judge_file", "file.readline()"): "It reads a file.",
     ("cli/check.py", "read_messages", "file.readline()"): "It reads a file.",

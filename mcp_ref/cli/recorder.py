@@ -23,7 +23,7 @@ from .show import note
 
 
 def record(options: argparse.Namespace) -> int:
-    """Record a conversation. Return the exit code, or never if this process becomes the server."""
+    """Record a conversation. Return the exit code, unless this process becomes the server."""
     if options.file is None:
         raise UsageError("name the file of the recording, such as talk.jsonl")
     tape = TapeOptions(options.file, options.max_mb * MEGABYTE, options.with_secrets)
@@ -42,7 +42,7 @@ def record(options: argparse.Namespace) -> int:
 
 
 async def _record_until_signal(tape: TapeOptions, url: str, host: str, port: int) -> int:
-    ended = until_signal()
+    ended = stop_event()
     with listening_errors(host, port):
         async with record_http(tape, url, host, port) as own_url:
             note(f"recording {url} to {tape.path}; clients connect to: {own_url}")
@@ -52,7 +52,7 @@ async def _record_until_signal(tape: TapeOptions, url: str, host: str, port: int
 
 @contextlib.contextmanager
 def listening_errors(host: str, port: int) -> Iterator[None]:
-    """Raise a UsageError for an OSError, whose cause is the address to listen on, or the file of the recording."""
+    """Turn an OSError into a UsageError, which names the address to listen on or the file of the recording."""
     try:
         yield
     except OSError as error:
@@ -61,7 +61,7 @@ def listening_errors(host: str, port: int) -> Iterator[None]:
         raise UsageError(f"cannot serve on {host}:{port}: {describe_bind_error(error)}") from None
 
 
-def until_signal() -> asyncio.Event:
+def stop_event() -> asyncio.Event:
     """Return an event that Ctrl-C and SIGTERM set."""
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

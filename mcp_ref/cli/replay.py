@@ -19,7 +19,7 @@ from ..recorder.exchanges import Cassette, messages_of
 from ..recorder.regression import rerun
 from ..recorder.replay import BRIDGE_METHODS, PROBES, Player, replay_http, replay_stdio
 from . import UsageError, usage_errors
-from .recorder import listening_errors, read_recording, until_signal
+from .recorder import listening_errors, read_recording, stop_event
 from .show import note, out
 
 
@@ -63,7 +63,7 @@ def _bridge_to(cassette: Cassette, options: argparse.Namespace) -> Bridge:
 async def _serve_until_signal(listening: AbstractAsyncContextManager[str]) -> None:
     async with listening as url:
         note(f"replaying: {url}")
-        await until_signal().wait()
+        await stop_event().wait()
 
 
 def _replay_client(events: list[Event], options: argparse.Namespace) -> int:
