@@ -149,7 +149,7 @@ class ServerSession(Session, Announcer):
     def phase_error(self, method: str) -> str | None:
         if self.phase is OPERATING and method != "initialize":
             return None
-        return lifecycle.phase_error(self.phase, method, self.transport.can_restart)
+        return lifecycle.phase_error(self.phase, method, self.transport.may_initialize_again)
 
     def context(self, request: Request, params: object) -> Context:
         if request.method == "initialize":

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 Direction = Literal["->", "<-"]  # sent and received
 Trace = Callable[[Direction, bytes], None]
-"""A function that logs each frame (message as bytes), and HTTP heads too if it has a method `head` (trace.py)."""
+"""A function that logs each frame (a message as bytes). A trace with a method `head` logs HTTP heads too (trace.py)."""
 Receive = Callable[[Incoming], None]
 """A function that handles one received message, normally `Dispatcher.receive`."""
 OnEnd = Callable[[McpError | None], None]
 """A function that a transport calls once, with the error that ended it, or with None after a normal end."""
 Notify = Callable[[str, Object], None]
-"""A function that sends a notification (method, params) before the response to a stateless request."""
+"""A function that sends a notification (method, params) before the response to a request that has no session."""
 Drain = Callable[[], Coroutine[object, object, None]]
 """A function that waits until the client has read most of the notifications that `Notify` has sent."""
 
@@ -56,13 +56,13 @@ class Transport(MessageTransport, Protocol):
     principal: str | None = None
     """The authenticated caller, which never changes; None if the transport authenticates no callers."""
     latest_access: Access | None = None
-    """On a server over HTTP, the rights of the newest access token of a session's caller; None without tokens."""
+    """On a server over HTTP, the rights of the caller's newest access token; None without tokens."""
     waits_for: Callable[[RequestId], bool] | None = None
-    """On a client, returns True if a request with this id waits for its response, which may then be large."""
+    """On a client, returns True if a request with this id waits for its response. Only such a message may be large."""
     on_new_session: Callable[[], None] | None = None
     """On a client over HTTP, called when a new session has replaced the one that the server has ended."""
-    can_restart: bool = False
-    """True if this transport allows a second `initialize`, for a new session. Over HTTP, that has its own transport."""
+    may_initialize_again: bool = False
+    """True if a second `initialize` on this transport begins a new session. Over HTTP, each session has its own."""
 
     @property
     def has_room(self) -> bool:
@@ -106,7 +106,7 @@ class HeldResponse(Protocol):
 
 
 Hold = Callable[[Callable[[], object]], HeldResponse]
-"""A function that holds back a response, so that its stream needs no task, and calls its argument when that ends."""
+"""A function that holds back a response without a task, and calls its argument if the client disconnects first."""
 
 
 class EndReport:

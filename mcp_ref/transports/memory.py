@@ -66,7 +66,7 @@ class Inbox:
 class MemoryTransport(Transport):
     """One of the two connected transports that `memory_pair` returns."""
 
-    can_restart = True
+    may_initialize_again = True
 
     def __init__(self, inbox: Inbox, outbox: Inbox, trace: Trace | None) -> None:
         self._inbox, self._outbox = inbox, outbox  # the outbox is the inbox of the other end

@@ -59,7 +59,7 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
     Each descriptor can be a pipe, a socket, a terminal or a plain file, and is closed by the caller.
     """
 
-    can_restart = True  # a bridge may share this process among clients, each of which sends `initialize`
+    may_initialize_again = True  # a bridge may share this process among clients, each of which sends `initialize`
 
     def __init__(self, source: int, sink: int, *, max_line: int = MAX_LINE, trace: Trace | None = None) -> None:
         super().__init__(max_line, trace)
