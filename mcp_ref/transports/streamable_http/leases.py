@@ -1,8 +1,8 @@
 """The leases of sessions, if several processes share a storage: at most one process serves a session at a time.
 
     add_session (a new session), or load -> this process has the lease -> renewed every third of its time
-        -> give_back (handover.py), or flush at the end of the process: release, and another process can load the
-           session at once
+        -> give_back (handover.py), or flush at the end of the process: the lease is released, so another process can
+           load the session at once
         -> the process is killed, paused or cut off: the lease ends, and another process can load the session
     load, while another process has the lease -> SessionOwned: after a second (`HANDOVER_SECONDS`) 503, and the
         client tries again after a second
@@ -13,11 +13,11 @@ the clock before each request. That clock runs on during a pause, and on Linux w
 other process has taken the session over, a later `renew` continues it. If one has, `save` and `renew` say so, and this
 process ends its copy.
 
-A lease counts from before the call of the storage, because nobody knows when during the call it was granted.
+A lease counts from the start of the storage's call, because it can have been granted at any moment of the call.
 
 Threats:
-    lease-of-another-caller: a user's session; another caller who knows its id; sends a request to a process that does
-        not serve it, so that its process loses it; the storage compares the principal before it moves a lease.
+    lease-of-another-caller: a user's session; another caller who knows its id; sends a request for it to another
+        process, so that the lease moves there; the storage compares the principal before it moves a lease.
 
 Used by: durable_store.py
 """
@@ -30,7 +30,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Final
 
-_CLOCK: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)  # of Linux
+_CLOCK: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)  # Linux only
 
 
 def now() -> float:
@@ -42,7 +42,7 @@ class Leases:
     """The leases of one process.
 
     Args:
-        seconds: Time for which a process has a session after a call of the storage, in seconds.
+        seconds: Duration of a lease after each `load`, `save` or `renew`, in seconds.
         renew: Renews leases in the storage. Returns the lost sessions, or None if the storage has failed.
         lose: Called with each session that another process has taken over.
     """
@@ -52,8 +52,8 @@ class Leases:
         lose: Callable[[str], None],
     ) -> None:  # fmt: skip
         self._seconds, self._renew, self._lose = seconds, renew, lose
-        self._ends: dict[str, float] = {}  # session -> end of its lease (`now`); infinite until it is saved
-        self._loaded: dict[str, float] = {}  # the same for a session that is loaded, but not in memory yet
+        self._ends: dict[str, float] = {}  # session -> time (of `now`) at which its lease ends; infinite until saved
+        self._restoring: dict[str, float] = {}  # the same for a session between `load` and `restore_session`
         self._task: asyncio.Task[None] | None = None  # renews the leases
 
     def has(self, session: str) -> bool:
@@ -61,18 +61,19 @@ class Leases:
         return self._ends.get(session, 0.0) > now()
 
     def begin(self, session: str, end: float = math.inf) -> None:
-        """Begin the lease of a session, which for a new one has no end until it is in the storage."""
+        """Begin the lease of a session. That of a new session has no `end` until the storage has the session."""
         self._ends[session] = end
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._renew_all())
 
     def note_loaded(self, session: str, began: float) -> None:
-        """Note a `load` that began at the time `began` (`now`), and that has given this process the lease."""
-        self._loaded[session] = began + self._seconds
+        """Note that a `load`, which began at the time `began`, has given this process the lease."""
+        self._restoring[session] = began + self._seconds
 
     def keep(self, session: str) -> None:
         """Keep the lease of a loaded session, because the session is in memory now."""
-        self.begin(session, self._loaded.pop(session, 0.0))
+        end = self._restoring.pop(session, 0.0)  # `_renew_all` drops the entry of a lease that has ended
+        self.begin(session, end)
 
     def end(self, session: str) -> None:
         self._ends.pop(session, None)
@@ -90,16 +91,16 @@ class Leases:
         """Stop renewing leases. Return the sessions whose leases the storage can end."""
         if self._task is not None:
             self._task.cancel()
-        sessions = [*self._ends, *self._loaded]
+        sessions = [*self._ends, *self._restoring]
         self._ends.clear()
-        self._loaded.clear()
+        self._restoring.clear()
         return sessions
 
     async def _renew_all(self) -> None:
         while self._ends:
             await asyncio.sleep(self._seconds / 3)
             began = now()
-            self._loaded = {session: end for session, end in self._loaded.items() if end > began}
+            self._restoring = {session: end for session, end in self._restoring.items() if end > began}
             sessions = [session for session, end in self._ends.items() if end != math.inf]
             lost = await self._renew(sessions) if sessions else ()
             if lost is not None:
