@@ -17,11 +17,11 @@ from .state import Message, an_object, objects
 def root_uris(message: Message) -> Verdict:
     """A root is a file:// URI without '..'."""
     if message.kind == "result":
-        holders: list[Object] = [message.body] if message.method == "roots/list" else []
-    else:
-        holders = [an_object(each) for each in an_object(message.body.get("inputResponses")).values()]
-    for holder in holders:
-        for root in objects(holder.get("roots")):
+        results: list[Object] = [message.body] if message.method == "roots/list" else []
+    else:  # since 2026-07-28, the result is in the client's next request
+        results = [an_object(each) for each in an_object(message.body.get("inputResponses")).values()]
+    for result in results:
+        for root in objects(result.get("roots")):
             try:
                 checked_root(Root(str(root.get("uri"))))
             except ValueError as error:

@@ -1,13 +1,13 @@
 """`--save DIR` of `call` and `read` writes images, audio and blobs of a result to files.
 
-Because the server chooses the data, the MIME type and the URI, but must not choose the place of the file, a name keeps
-only letters, digits, `.`, `_` and `-` of the URI's last segment, and a new file never replaces another one.
+The server chooses the data, the MIME type and the URI, but it must not choose where the file is written. So the file's
+name has only letters, digits, `.`, `_` and `-` of the URI's last segment, and no existing file is replaced.
 
     save_block(folder, "plot", ImageContent.of(png, "image/png"))  ->  DIR/plot.png, or else DIR/plot-2.png, ...
 
 Threats:
-    saved-path: the user's files; a server; sends a URI such as `file:///x/..%2F.bashrc`, or a name that a symbolic link
-        has; a name has no slash and no leading dot, and every file is created as a new one.
+    saved-path: the user's files; a server; sends a URI such as `file:///x/..%2F.bashrc`, or the name of an existing
+        symbolic link; a name has no slash and no leading dot, and nothing that exists is opened.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _SUFFIXES = {
     "audio/webm": ".weba", "image/webp": ".webp", "image/avif": ".avif", "application/octet-stream": ".bin",
     "application/gzip": ".gz", "application/yaml": ".yaml",
 }  # fmt: skip
-"""MIME type -> suffix, where Python knows none, or where it depends on the machine."""
+"""MIME type -> suffix, for types to which `mimetypes` gives another suffix, or none, on some machines."""
 
 _DEVICES = re.compile(r"(con|prn|aux|nul|(com|lpt)\d)(\..*)?", re.IGNORECASE)
-"""The names that Windows does not use for files."""
+"""The names that Windows reserves for devices, with or without a suffix."""
 
 
 def make_folder(path: str) -> None:
@@ -78,7 +78,7 @@ def save_contents(folder: str, contents: ResourceContents) -> str | None:
 
 
 def file_name(name: str, mime_type: str | None) -> str:
-    """Return a safe name of a file: one segment of a path, visible, without spaces, with the suffix of the MIME type.
+    """Return a safe name of a file: without folders, spaces or a leading dot, and with the suffix of the MIME type.
 
     `name` comes from a server. If the type is unknown, the suffix is that of `name`, or `.bin`.
     """
@@ -86,10 +86,10 @@ def file_name(name: str, mime_type: str | None) -> str:
     stem, own_suffix = os.path.splitext(safe)
     essence = (mime_type or "").partition(";")[0].strip().lower()  # without parameters, as in `image/png; q=1`
     suffix = _SUFFIXES.get(essence) or mimetypes.guess_extension(essence) or own_suffix[:16] or ".bin"
-    if own_suffix.lower() in (suffix, *mimetypes.guess_all_extensions(essence)):  # such as .jpg instead of .jpeg
-        suffix = own_suffix
+    if own_suffix.lower() in (suffix, *mimetypes.guess_all_extensions(essence)):
+        suffix = own_suffix  # it fits the type, such as .jpg instead of .jpeg
     else:
-        stem = safe
+        stem = safe  # `suffix` is added to the whole name
     stem = stem[:MAX_NAME]
     return f"_{stem}{suffix}" if _DEVICES.fullmatch(stem) else stem + suffix
 

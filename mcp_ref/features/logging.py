@@ -10,7 +10,7 @@ stderr on stdio, or OpenTelemetry [2026-07-28 changelog#deprecated].
 
     2024-10-07  `logging/setLevel` sets the minimum level of the session. Before that request, the server decides which
                 messages it sends (this package sends all). An unknown level is -32602 (SHOULD since 2024-11-05).
-    2026-07-28  `logging/setLevel` was removed, because there is not a session that could store the level. Each request
+    2026-07-28  `logging/setLevel` was removed, because no session is left that could store the level. Each request
                 has its minimum level in `_meta["io.modelcontextprotocol/logLevel"]`; without it, the server MUST NOT
                 send log messages. It MUST send them on the response stream of their request only, not on
                 `subscriptions/listen` [2026-07-28 server/utilities/logging#per-request-log-level].
