@@ -157,7 +157,7 @@ class Host(HostOptions):
 
     def begin_turn(self) -> None:
         """Note a new message of the user, which makes `Approval.after` empty again."""
-        self._policy.after.clear()
+        self._policy.seen_servers.clear()
 
     def instructions(self) -> dict[str, str]:
         """Return the untrusted instructions of the servers for the model, by server name."""

@@ -117,7 +117,7 @@ class HostedServer(Supervisor):
         only_call = self.calls[0] if len(self.calls) == 1 else ""
         return Approval(
             kind, self.config.name, origin, name or only_call, self.config.file, arguments=arguments,
-            trusted=self.config.name in self._options.trusted, after=frozenset(self._policy.after),
+            trusted=self.config.name in self._options.trusted, after=frozenset(self._policy.seen_servers),
         )  # fmt: skip
 
     async def prepare(self) -> Client:
@@ -305,7 +305,7 @@ class HostedServer(Supervisor):
         tool, digest, full = self.tools.get(name), self._digest, full_name(self.config.name, name)
         if tool is None:
             raise UnknownName("tool", full, (full_name(self.config.name, each) for each in self.tools))
-        self._account.call(is_only_call=not self.calls)
+        self._account.count_call(is_only_call=not self.calls)
         # Without `approve`, the policy's defaults decide, and the audit log gets the decision.
         if self._options.approve is not None or self._options.audit is not None or origin == "model":
             arguments = await self._approved_arguments(tool, arguments, origin)
@@ -319,7 +319,7 @@ class HostedServer(Supervisor):
 
         The user of the client in front of the bridge has decided about the call, so the bridge does not ask again.
         """
-        self._account.call(is_only_call=not self.calls)
+        self._account.count_call(is_only_call=not self.calls)
         if self._options.audit is not None:
             shown = {"arguments": arguments} if self._options.audit_arguments else {}
             self._policy.record(
@@ -336,7 +336,7 @@ class HostedServer(Supervisor):
                 raise cut_error(error, limit) from None
             raise
         finally:
-            self._policy.after.add(self.config.name)  # after an error too, whose text can be the server's
+            self._policy.seen_servers.add(self.config.name)  # after an error too, whose text can be the server's
         return cut(result, limit) if origin == "model" else result
 
     async def _approved_arguments(
@@ -425,7 +425,7 @@ class HostedServer(Supervisor):
         approval = self.approval("sample")
         try:
             # [2026-07-28 client/sampling#sampling-parameters] the client MUST respect maxTokens, so we only lower it
-            tokens = self._account.sample(params.max_tokens)
+            tokens = self._account.count_sample(params.max_tokens)
             # Include no context, because a server never gets the conversation or the data of other servers.
             context: Literal["none"] | None = None if params.include_context is None else "none"
             params = replace(params, max_tokens=tokens, include_context=context)

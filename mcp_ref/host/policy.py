@@ -1,9 +1,9 @@
 """The policy of a host: its settings, the decisions of the user, the budgets, and the audit log.
 
-All servers of a host share one policy. Only `Allow` and True allow a request, while any other value, an exception, or
-no decision in time is a refusal. Without an `approve` function, the program's own requests are allowed, because the
-program's code is the consent. But a server of a file then starts only if the file is the user's own, which means that
-it lies outside the working directory, and no other user can change or replace it.
+All servers of a host share one policy. An `approve` function allows a request if it returns `Allow` or True, and
+refuses it if it returns anything else, raises, or takes too long. Without this function, the program's own requests
+are allowed, because the program's code is the consent. But then a server in a configuration file starts only if the
+file is the user's own: outside the working directory, and safe from changes by other users.
 
 Threats:
     unasked-start: the user's account; a cloned project; lists a server in its file, and the program has no `approve`
@@ -51,7 +51,7 @@ APPROVE_SECONDS = 900.0
 """Default time limit of one decision, in seconds (15 minutes)."""
 
 MAX_WAITING = 8
-"""Maximum number of approvals of one server that wait for a decision. Further ones are refused."""
+"""Maximum number of approvals of one server that wait behind the current one. Further ones are refused."""
 
 ElicitRequest: TypeAlias = ElicitRequestFormParams | ElicitRequestURLParams
 HostSampling: TypeAlias = Callable[[str, CreateMessageRequestParams], Awaitable[CreateMessageResult]]
@@ -69,19 +69,19 @@ class Budget(CheckedFields):
     calls: int | None = None
     """Maximum number of tool calls."""
     calls_per_minute: int | None = None
-    """Maximum number of tool calls in the last 60 seconds, at any moment."""
+    """Maximum number of tool calls within any 60 seconds."""
     seconds: float | None = None
-    """Maximum time of all tool calls together, in seconds. A call gets only the time that no other one uses or can
-    still use, so simultaneous calls share it."""
+    """Maximum time of all tool calls together, in seconds. A running call reserves all the time that it may take, so a
+    simultaneous call gets only the rest."""
     samples_per_call: int = 3
     """Maximum number of sampling requests during one tool call. Simultaneous calls of one server share the number."""
     sample_tokens: int | None = None
-    """Maximum number of tokens of all messages of the model. It lowers `maxTokens`."""
+    """Maximum number of tokens of all messages of the model. The `maxTokens` of a request is lowered to the rest."""
     elicitations_per_call: int = 3
     """Maximum number of elicitations during one tool call. Simultaneous calls of one server share the number."""
     result_characters: int = 100_000
-    """Maximum length of a result, resource, prompt, error or instructions for a model, in characters. Binary data do
-    not count, and structured content has the same limit of its own."""
+    """Maximum length of a result, resource, prompt, error or instructions for a model, in characters. Binary data is
+    not counted, and structured content is counted separately."""
 
 
 @dataclass(eq=False)
@@ -95,7 +95,7 @@ class HostOptions:
     ask: Callable[[str, str, bool], Awaitable[str]] | None = None
     """Async function that asks the user for `${input:id}`. It gets id, description, and True for a password."""
     approvals: MutableMapping[str, str] = field(default_factory=dict)
-    """The decisions with "always", and the hashes of approved definitions, which last if the mapping is stored."""
+    """The user's "always" decisions, and the hashes of approved definitions. Store the mapping to keep them."""
     trusted: Collection[str] = ()
     """Names of the servers whose annotations the program trusts."""
     sampling: HostSampling | Mapping[str, HostSampling] | None = None
@@ -119,7 +119,7 @@ class HostOptions:
     """True to start each server at the first request to it, unless it is `required`. `list_tools` has only the tools of
     servers that have started."""
     startup_wait: float = 5.0
-    """Time for which opening the host waits for servers that are not `required`, in seconds."""
+    """Maximum time to wait for servers that are not `required` when the host opens, in seconds."""
     timeout: float = 60.0
     """Default time limit of a request, in seconds. The configuration of a server can change it."""
     approve_timeout: float = APPROVE_SECONDS
@@ -147,11 +147,11 @@ class Policy:
 
     def __init__(self, options: HostOptions) -> None:
         self.options, self.approvals = options, options.approvals
-        self.after: set[str] = set()
+        self.seen_servers: set[str] = set()
         """The servers whose results or errors the model can have seen since the user's last message."""
-        self._run: set[str] = set()  # the keys of the decisions with "run"
+        self._allowed_for_run: set[str] = set()  # the keys of requests that are allowed until the process ends
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # by server: one approval at a time
-        self._waiting: defaultdict[str, int] = defaultdict(int)  # number of approvals that wait, by server
+        self._undecided: defaultdict[str, int] = defaultdict(int)  # number of approvals without a decision, by server
         self._typed: dict[tuple[str | None, str], str] = {}  # the values of `${input:id}`, by file and id
         self._typing = asyncio.Lock()
 
@@ -169,7 +169,7 @@ class Policy:
         else:
             warnings = (*request.warnings, *url_warnings(request.url), *hidden_text_warnings(request))
             if warnings and request.kind in ("start", "variable"):
-                longest = "run"  # ask for a dangerous start in each run
+                longest = "run"  # a dangerous start needs consent in each run
             if self.options.approve is None:
                 reason = "; ".join(["nobody can be asked", *warnings, "give approve= to the Host"])
                 decision = Allow() if default else Deny(reason)
@@ -186,18 +186,18 @@ class Policy:
             if decision.remember == "always" and longest == "always":
                 self.approvals[key] = "allow"
             else:
-                self._run.add(key)
+                self._allowed_for_run.add(key)
         return decision.params
 
     def _is_remembered(self, key: str | None) -> bool:
-        return key is not None and (key in self._run or self.approvals.get(key) == "allow")
+        return key is not None and (key in self._allowed_for_run or self.approvals.get(key) == "allow")
 
     async def _ask(self, request: Approval, approve: Approve, key: str | None) -> tuple[Allow | Deny, str]:
         """Return the decision of the `approve` function, and its source for the audit log."""
         server, seconds = request.server, self.options.approve_timeout
-        if self._waiting[server] > MAX_WAITING:
+        if self._undecided[server] > MAX_WAITING:  # one of them is with the user, and does not wait
             return Deny(f"{MAX_WAITING} other requests of this server wait for a decision"), "undecided"
-        self._waiting[server] += 1
+        self._undecided[server] += 1
         try:
             async with asyncio.timeout(seconds), self._locks[server]:
                 if self._is_remembered(key):  # an equal request was allowed while this one waited
@@ -209,7 +209,7 @@ class Policy:
             log.exception("the approve function failed, so the request is refused")
             return Deny("the approve function failed; the log has the exception"), "undecided"
         finally:
-            self._waiting[server] -= 1
+            self._undecided[server] -= 1
         if not isinstance(decision, Allow | Deny):
             decision = Allow() if decision is True else Deny()
         return decision, "hook"
@@ -225,7 +225,7 @@ class Policy:
                 raise Undecided("the audit log cannot be written, so the request is refused") from error
 
     async def typed_values(self, config: ServerConfig) -> Mapping[str, str]:
-        """Return the values of `${input:id}`, each of which the user types only once for a file."""
+        """Return the values of `${input:id}`. Ask the user only for those that were not typed for this file before."""
         async with self._typing:
             for id, (description, is_password) in config.inputs.items():
                 if (config.file, id) not in self._typed and self.options.ask is not None:
@@ -234,69 +234,68 @@ class Policy:
 
 
 class Account:
-    """The used parts of the budget of one server or, without a `host_account`, of the host."""
+    """The used part of a server's budget or, without a `host_account`, of the host's budget."""
 
     def __init__(self, policy: Policy, server: str = "", host_account: Account | None = None) -> None:
         self.budget = policy.options.budgets.get(server, policy.options.budget)
         self._policy, self._server = policy, server
         self._used: defaultdict[str, float] = defaultdict(float)
-        self._times: deque[float] = deque(maxlen=self.budget.calls_per_minute or 0)  # of the latest tool calls
+        self._call_times: deque[float] = deque(maxlen=self.budget.calls_per_minute or 0)  # of the latest tool calls
         both = [self] if host_account is None else [self, host_account]
-        self._limited: dict[str, list[Account]] = {}
-        """The accounts in which a limit counts, by limit. A limit of one call counts only in the server's account."""
+        self._accounts: dict[str, list[Account]] = {}
+        """Limit -> the accounts that have it. Only the server's account counts the requests during one call."""
         for limit in vars(self.budget):
             accounts = [self] if limit.endswith("_per_call") else both
-            self._limited[limit] = [each for each in accounts if getattr(each.budget, limit) is not None]
+            self._accounts[limit] = [each for each in accounts if getattr(each.budget, limit) is not None]
 
     def left(self, limit: str) -> float:
-        left = (getattr(each.budget, limit) - each._used[limit] for each in self._limited[limit])
+        left = (getattr(each.budget, limit) - each._used[limit] for each in self._accounts[limit])
         return min(left, default=math.inf)
 
     def add(self, limit: str, amount: float) -> None:
         """Count an amount, which may be negative to give seconds back."""
-        for each in self._limited[limit]:
+        for each in self._accounts[limit]:
             each._used[limit] += amount
 
     def use(self, limit: str, amount: float = 1) -> None:
-        """Use a part of a limit. Raise BudgetExceeded, and use nothing, if nothing or less than `amount` is left."""
-        accounts = self._limited[limit]
-        for each in accounts:
+        """Count an amount. If less than that or nothing is left, raise BudgetExceeded, and count nothing."""
+        least = max(amount, 0.001)  # because a timer may end a call 1 ms early, 0.001 seconds are nothing
+        for each in self._accounts[limit]:
             maximum = getattr(each.budget, limit)
-            if maximum - each._used[limit] < max(amount, 0.001):  # because a timer may be 1 ms early
+            if maximum - each._used[limit] < least:
                 owner = f"the server {each._server}" if each._server else "the host"
                 text = f"the budget {limit}={maximum} of {owner} is used up"
                 self._policy.record("budget", self._server, reason=text)
                 raise BudgetExceeded(text)
-        for each in accounts:
-            each._used[limit] += amount
+        self.add(limit, amount)
 
-    def call(self, is_only_call: bool) -> None:
-        """Count a tool call. If no other call is running, the limits of one call begin again."""
+    def count_call(self, is_only_call: bool) -> None:
+        """Count a tool call. If no other call is running, first reset the limits of one call."""
         if is_only_call:
             self._used["samples_per_call"] = self._used["elicitations_per_call"] = 0
-        now, limited_by_time = time.monotonic(), self._limited["calls_per_minute"]
-        for each in limited_by_time:
-            while each._times and now - each._times[0] >= 60:
-                each._times.popleft()
-            each._used["calls_per_minute"] = len(each._times)
-        self.use("seconds", 0)
+        now, accounts = time.monotonic(), self._accounts["calls_per_minute"]
+        for each in accounts:
+            while each._call_times and now - each._call_times[0] >= 60:
+                each._call_times.popleft()
+            each._used["calls_per_minute"] = len(each._call_times)
+        self.use("seconds", 0)  # raises if the budget has no time left
         self.use("calls_per_minute")
         self.use("calls")
-        for each in limited_by_time:
-            each._times.append(now)
+        for each in accounts:
+            each._call_times.append(now)
 
-    def sample(self, tokens: int) -> int:
+    def count_sample(self, tokens: int) -> int:
         """Count a sampling request, and return the number of tokens that its message may have."""
         if tokens < 1:
             raise Refused(f"a message cannot have {tokens} tokens")
         self.use("samples_per_call")
-        tokens = int(min(tokens, max(1, self.left("sample_tokens"))))
+        tokens = int(min(tokens, max(1, self.left("sample_tokens"))))  # 1 if none is left, so that `use` raises
         self.use("sample_tokens", tokens)
         return tokens
 
 
 def definition_hash(tool: Tool) -> str:
-    """Return the SHA-256 of a whole tool without its `_meta`, because names and defaults can mislead a model too."""
+    """Return the SHA-256 of a tool. It includes all but `_meta`, because any name or default can mislead a model."""
     return digest_of({name: value for name, value in asdict(tool).items() if name != "meta"})
 
 

@@ -691,8 +691,8 @@ async def test_a_negative_number_of_tokens_gives_nothing_back() -> None:
     account = Account(Policy(HostOptions({}, budget=Budget(sample_tokens=100, samples_per_call=9))))
     for tokens in (-1_000_000, 0):
         with pytest.raises(Refused, match="cannot have"):
-            account.sample(tokens)
-    assert [account.sample(80), account.sample(80)] == [80, 20]
+            account.count_sample(tokens)
+    assert [account.count_sample(80), account.count_sample(80)] == [80, 20]
 
 
 async def test_simultaneous_calls_share_the_budget_of_seconds() -> None:
