@@ -64,15 +64,14 @@ class ClientOffer:
 
 
 async def negotiate(
-    open_session: Callable[[], Awaitable[ClientSession]], offer: ClientOffer, known_era: Era | None,
-    is_process: bool,
-) -> None:  # fmt: skip
+    open_session: Callable[[], Awaitable[ClientSession]], offer: ClientOffer, known_era: Era | None, is_process: bool
+) -> None:
     """Open a session, make it use a common revision, and store the server's name and instructions in it.
 
-    Try once more if `known_era`, which an earlier client found, is wrong, or if the probe has ended the server's
-    process (`is_process`). The second try opens a new session if the first one has ended.
+    Try once more if `known_era`, which an earlier client found, is wrong, or if the server is a process that we start
+    (`is_process`) and that the probe has ended. The second try opens a new session if the first one has ended.
 
-    Raise UnsupportedRevision without a common revision, RequestTimeout, or the other exceptions of `Session.request`.
+    Raise UnsupportedRevision if no revision is common, RequestTimeout, or another exception of `Session.request`.
     """
     session = await open_session()
     retry_era: Era | None = None
@@ -82,7 +81,7 @@ async def negotiate(
         if known_era == "legacy":
             if not offer.revisions_of("modern"):
                 raise
-            # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] we probe again
+            # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] so we probe now
         elif is_process and session.ended.done() and offer.revisions_of("legacy"):
             retry_era = "legacy"  # some legacy servers end when they get `server/discover`
         else:
@@ -95,16 +94,17 @@ async def negotiate(
 
 
 async def _negotiate_once(session: ClientSession, offer: ClientOffer, known_era: Era | None) -> None:
-    if not offer.revisions_of("modern") or (known_era == "legacy" and offer.revisions_of("legacy")):
+    is_modern_only, is_legacy_only = not offer.revisions_of("legacy"), not offer.revisions_of("modern")
+    if is_modern_only:
+        return await _probe(session, offer, None)
+    if is_legacy_only or known_era == "legacy":
         try:
             return await _initialize(session, offer)
         except RemoteError as error:
             if error.code != UNSUPPORTED_PROTOCOL_VERSION:
                 raise
-            if not offer.revisions_of("modern"):  # otherwise probe below: only modern servers send this error
+            if is_legacy_only:  # otherwise probe below, because only modern servers send this error
                 raise offer.no_common_revision_error(_supported_in(error)) from None
-    if not offer.revisions_of("legacy"):
-        return await _probe(session, offer, None)
     probe_seconds = PROBE_SECONDS if offer.timeout is None else min(PROBE_SECONDS, offer.timeout / 2)
     try:
         with session.dispatcher.time_limits.timeout(offer.timeout):
@@ -122,8 +122,8 @@ async def _probe(session: ClientSession, offer: ClientOffer, probe_seconds: floa
         if not probe.done():
             handshake = asyncio.create_task(_initialize(session, offer))
             await asyncio.wait([probe, handshake], return_when=asyncio.FIRST_COMPLETED)
-        if not probe.done() and handshake is not None and handshake.exception() is None:
-            return  # the handshake has succeeded before the probe had a response
+            if not probe.done() and handshake.exception() is None:
+                return  # the handshake has succeeded before the probe had a response
         discovered = await probe
         if discovered is not None:
             return _use_modern_revision(session, offer, *discovered)
