@@ -149,7 +149,7 @@ class Policy:
         self.options, self.approvals = options, options.approvals
         self.seen_servers: set[str] = set()
         """The servers whose results or errors the model can have seen since the user's last message."""
-        self._allowed_for_run: set[str] = set()  # the keys of requests that are allowed until the process ends
+        self._allowed_for_run: set[str] = set()  # the keys of requests that are allowed for this run
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # by server: one approval at a time
         self._undecided: defaultdict[str, int] = defaultdict(int)  # number of approvals without a decision, by server
         self._typed: dict[tuple[str | None, str], str] = {}  # the values of `${input:id}`, by file and id
@@ -259,7 +259,7 @@ class Account:
 
     def use(self, limit: str, amount: float = 1) -> None:
         """Count an amount. If less than that or nothing is left, raise BudgetExceeded, and count nothing."""
-        least = max(amount, 0.001)  # because a timer may end a call 1 ms early, 0.001 seconds are nothing
+        least = max(amount, 0.001)  # less than 0.001 seconds is nothing, because a timer may be that early
         for each in self._accounts[limit]:
             maximum = getattr(each.budget, limit)
             if maximum - each._used[limit] < least:
