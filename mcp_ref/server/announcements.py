@@ -1,9 +1,9 @@
 """Announcements: the notifications about changes that sessions and subscriptions send to their clients.
 
     Announcers.announce, on any thread -> the next iteration of each event loop -> Announcer.announce
-        -> send_change: now, if the client wants the change and has room; else by send_queued, when it has read more
+        -> send_change, if the client wants the change: at once if there is room for it, or else by send_queued
 
-Equal changes that wait are sent only once, so a server that adds a thousand tools in a row sends one notification.
+Equal queued changes are sent only once, so a server that adds a thousand tools in a row sends one notification.
 
 Spec:  2026-07-28 basic/patterns/subscriptions, server/tools#list-changed-notification, server/resources#subscriptions
        (2024-11-05 to 2025-11-25)
@@ -31,10 +31,10 @@ Change = tuple[str, str | None]
 
 
 class Announcer(Protocol):
-    """A session or subscription that announces changes to its client. Equal queued changes are sent once."""
+    """A session or subscription that announces changes to its client."""
 
     loop: asyncio.AbstractEventLoop
-    caller: str = ""  # `Access.caller`, whose share of the memory the queued changes use
+    caller: str = ""  # an `Access.caller`; the queued changes count in this caller's share of the memory
     shares: Shares  # the `Announcers.queued` of the server
     task_ids: Collection[str] = ()  # of the subscribed tasks
     _changes: CountedQueue | None = None  # None if no change is queued
@@ -47,12 +47,12 @@ class Announcer(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """True if notifications are allowed. As soon as they are, call `send_queued`."""
+        """True if notifications are allowed. When this becomes True, the subclass calls `send_queued`."""
         return True
 
     @property
     def has_room(self) -> bool:
-        """True if a change can be sent now. Otherwise an asyncio task sends the changes."""
+        """True if a change can be sent now. Otherwise it is queued, and an asyncio task sends it."""
         return False
 
     def announce(self, method: str, subject: str | None) -> None:
@@ -103,7 +103,7 @@ class Announcers(set[Announcer]):
     def __init__(self) -> None:
         super().__init__()
         self.queued = Shares("queued changes", MAX_QUEUED_BYTES_PER_CALLER, MAX_QUEUED_BYTES)  # of all announcers
-        self._changes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Change, None]] = WeakKeyDictionary()
+        self._next_changes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Change, None]] = WeakKeyDictionary()
 
     def announce(self, method: str, subject: str | None = None) -> None:
         """Announce a change to all clients, from any thread. `subject` is the changed URI or task id."""
@@ -117,15 +117,15 @@ class Announcers(set[Announcer]):
                 loop.call_soon_threadsafe(self._queue_change, loop, (method, subject))
 
     def _queue_change(self, loop: asyncio.AbstractEventLoop, change: Change) -> None:
-        if loop not in self._changes:
+        if loop not in self._next_changes:
             # Send in the next iteration of the event loop, because equal changes often follow. One callback sends to
             # all clients, because a task for each of them would double the time of a notification.
-            self._changes[loop] = {}
+            self._next_changes[loop] = {}
             loop.call_soon(self._send_changes, loop)
-        self._changes[loop][change] = None
+        self._next_changes[loop][change] = None
 
     def _send_changes(self, loop: asyncio.AbstractEventLoop) -> None:
-        changes = self._changes.pop(loop)
+        changes = self._next_changes.pop(loop)
         for announcer in [each for each in tuple(self) if each.loop is loop]:
             for method, subject in changes:
                 announcer.announce(method, subject)
@@ -144,7 +144,7 @@ class OpenSubscriptions(set[Subscription]):
     """The open `subscriptions/listen` requests of one session or HTTP endpoint."""
 
     async def end(self) -> None:
-        """End each subscription with a result, which the client has `SUBSCRIPTION_END_SECONDS` to read."""
+        """End each subscription with a result, and give the client `SUBSCRIPTION_END_SECONDS` to read it."""
         serving = {each.task for each in self if each.task is not None}
         for each in tuple(self):
             each.end()

@@ -1,7 +1,7 @@
 """A session on the server: the handshake, and the state of one client.
 
 If the server speaks both eras, a client can send requests of both on one transport. A request that names its revision
-in `_meta` is stateless (stateless.py). Any other belongs to the session, and must be allowed in its phase.
+in `_meta` is stateless (stateless.py). Any other belongs to the session, which refuses it in the wrong phase.
 
 Before the client sends `notifications/initialized`, a server SHOULD send only pings and log messages
 [2025-11-25 basic/lifecycle#initialization], so it queues its notifications about changes until then.
@@ -67,7 +67,7 @@ class ServerSession(Session, Announcer):
         self.logging_level = "debug"
         self.shares = catalog.announcers.queued
         if transport.shares_and_caller is not None:
-            self.caller = transport.shares_and_caller[1]
+            _, self.caller = transport.shares_and_caller
         self._serves_stateless, self._serves_sessions = serves_stateless, bool(catalog.legacy_revisions)
         self._initialize_id: RequestId | None = None
 
@@ -97,8 +97,7 @@ class ServerSession(Session, Announcer):
 
     def _serve(self, request: Request) -> Coroutine[object, object, Object]:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] `_meta` names the era
-        names_revision = "_meta" in request.params and is_stateless(request.params)
-        if self._serves_stateless and (names_revision or not self._serves_sessions):
+        if self._serves_stateless and (not self._serves_sessions or is_stateless(request.params)):
             notify, drain = partial(self._notify_for, request.id), partial(self.transport.drain, request.id)
             principal = self.transport.principal
             return stateless.serve_request(self.catalog, self.open_subscriptions, request, notify, drain, principal)
@@ -207,14 +206,14 @@ class ServerSession(Session, Announcer):
     def wants(self, method: str, subject: str | None) -> bool:
         if self.phase is NEW or self.is_disconnected or method == "notifications/tasks":
             return False
-        return subject is None or self._update(subject) is not None
+        return subject is None or self._update_params(subject) is not None
 
     def send_change(self, method: str, subject: str | None) -> None:
-        update = self._update(subject) if subject is not None else None
+        update = self._update_params(subject) if subject is not None else None
         if subject is None or update is not None:  # otherwise the client has unsubscribed meanwhile
             self.notify(method, update)
 
-    def _update(self, uri: str) -> object:
+    def _update_params(self, uri: str) -> object:
         if not self.subscriptions:
             return None
         return self.catalog.resources.update_for(self.subscriptions, uri, latest=self.transport.latest_access)
@@ -226,5 +225,6 @@ class ServerSession(Session, Announcer):
         self._remove_tasks()
 
     def _remove_tasks(self) -> None:
+        # Without a principal, tasks belong to their session, whose `task_owner` is cached when it is first needed.
         if self.transport.principal is None and "task_owner" in self.__dict__:
             self.catalog.tasks.remove_all_of(self.__dict__.pop("task_owner"))

@@ -122,7 +122,7 @@ class OpenSubscription(Announcer):
             case "notifications/resources/list_changed":
                 return self._accepted.resources_list_changed is True
             case _:
-                return subject is not None and self._update(subject) is not None
+                return subject is not None and self._update_params(subject) is not None
 
     def send_change(self, method: str, subject: str | None) -> None:
         if subject is None:
@@ -132,11 +132,11 @@ class OpenSubscription(Announcer):
             if task is not None:
                 self.notify(method, dataclasses.replace(task, meta=self.meta))
         else:
-            update = self._update(subject)
+            update = self._update_params(subject)
             if update is not None:  # None if the caller may not read the resource any more
                 self.notify(method, update)
 
-    def _update(self, uri: str) -> object:
+    def _update_params(self, uri: str) -> object:
         return self._catalog.resources.update_for(self._resources, uri, self.meta) if self._resources else None
 
     def notify(self, method: str, params: object) -> None:
