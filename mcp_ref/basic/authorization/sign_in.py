@@ -27,7 +27,7 @@ from .client_registration import Clients
 from .errors import DiscoveryFailed, SignInRefused, TokenRefused
 from .loopback import open_in_browser, print_url
 from .metadata import ResourceMetadata, ServerMetadata
-from .token_endpoint import Grant, read_grant, revoke, usable_after
+from .token_endpoint import Grant, grant_to_keep, read_grant, revoke
 
 MAX_SIGN_INS: Final = 4
 """Maximum number of sign-ins of one `AuthorizationCode` at once. Further ones wait."""
@@ -82,7 +82,7 @@ class AuthorizationCode(Authorizer):
         try:
             return await self._refresh(peers, grant)
         except TokenRefused as refusal:
-            return usable_after(refusal, grant)
+            return grant_to_keep(refusal, grant)
 
     async def obtain(self, need: Need) -> Grant:
         old, named = need.grant or await self._load(need.peers), need.challenge.resource_metadata

@@ -8,8 +8,8 @@
 
     200  {"access_token": "t1", "token_type": "Bearer", "expires_in": 3600, "refresh_token": "r1"}
 
-Because these requests contain secrets, they go only to the endpoint in checked metadata or configuration, and follow no
-redirect. An error never repeats a request, and of a response only the error code and description.
+Because these requests contain secrets, they go only to an endpoint from checked metadata or configuration, and follow
+no redirect. An error never quotes the request, and quotes only the error code and description of the response.
 
 Spec:  2026-07-28 basic/authorization/index#access-token-usage, #refresh-tokens, #resource-parameter-implementation;
        RFC 6749, sections 2.3.1, 3.2, 5 and 6; RFC 7009 (revocation); RFC 8707, section 2.2
@@ -32,9 +32,9 @@ from .errors import TokenRefused, peer_text
 from .metadata import MAX_LIFETIME, JsonObject, TokenResponse, parse_oauth_error
 
 EXPIRY_MARGIN: Final = 30.0
-"""Time before its end at which an access token is renewed, in seconds; at most half of its lifetime."""
+"""Time before an access token expires at which it is renewed, in seconds, but at most half of its lifetime."""
 
-_MOVED: Final = (404, 405, 410)  # statuses of a token endpoint that is elsewhere now
+_MOVED: Final = (404, 405, 410)  # statuses of a token endpoint that has moved
 
 Form: TypeAlias = dict[str, str]
 """The parameters of a token request."""
@@ -44,7 +44,7 @@ ClientAuthentication: TypeAlias = Callable[[str], tuple[Mapping[str, str], Mappi
 
 
 class Prover(Protocol):
-    """A key that a client proves to have. Tokens bound to it are useless without it: see `DpopKey`."""
+    """A key that the client proves it has. Tokens bound to the key are useless without it. See `DpopKey`."""
 
     extension: str
     """The name of the extension."""
@@ -58,16 +58,16 @@ class Prover(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Grant(JsonObject):
-    """The tokens for one MCP server, with all that a refresh needs."""
+    """The tokens for one MCP server, with everything needed to refresh them."""
 
     access_token: str = field(repr=False)
     issuer: str = ""
     resource: str = ""
     """`resource` as the MCP server publishes it."""
     scopes: tuple[str, ...] = ()
-    """All scopes that were asked for so far, for which the next sign-in asks again."""
+    """All scopes requested so far. The next sign-in requests them again."""
     expires_at: float | None = None
-    """End of the access token, in seconds of the monotonic clock; None if unknown."""
+    """Time when the access token expires, in seconds of the monotonic clock; None if unknown."""
     lifetime: float = 0
     refresh_token: str = field(default="", repr=False)
     token_endpoint: str = ""
@@ -75,35 +75,37 @@ class Grant(JsonObject):
     client_id: str = ""
     auth_method: str = ""
     server_address: str = ""
-    """The IP address of the MCP server at the sign-in, which decides into which networks a refresh may lead."""
+    """The IP address of the MCP server at the sign-in. It decides which networks a refresh may connect to."""
     id: str = field(default_factory=lambda: secrets.token_hex(16))
-    """A random name of this sign-in, kept over refreshes, to separate the private results of users in caches."""
+    """A random id of this sign-in, kept when it is refreshed. It keeps the private results of users apart in caches."""
 
     def is_fresh(self, margin: float = EXPIRY_MARGIN) -> bool:
-        """Return True if `margin` seconds, or half of the lifetime, are left, or if the end is unknown."""
+        """Return True if more than `margin` seconds or half of the lifetime is left, or if the expiry is unknown."""
         return self.expires_at is None or time.monotonic() < self.expires_at - min(margin, self.lifetime / 2)
 
     def renewed(self, response: TokenResponse, asked_at: float) -> Grant:
-        """Return the grant with the tokens of a response to a request at the monotonic time `asked_at`."""
+        """Return the grant with the tokens of a response, requested at the monotonic time `asked_at`."""
         ends = None if response.expires_in is None else asked_at + response.expires_in
         # [RFC 6749 6] without a new refresh token, the old one stays valid
         return replace(self, access_token=response.access_token, expires_at=ends, lifetime=response.expires_in or 0,
                        refresh_token=response.refresh_token or self.refresh_token)  # fmt: skip
 
     def to_json(self) -> Object:
-        """Return the grant for a store, with its end in seconds since 1970, as a restart resets the monotonic clock."""
+        """Return the grant for a store, with Unix time in `expires_at`, as a restart resets the monotonic clock."""
         ends = None if self.expires_at is None else time.time() + self.expires_at - time.monotonic()
         return JsonObject.to_json(replace(self, expires_at=ends))
 
 
 def read_grant(value: Object | None) -> Grant | None:
-    """Return a grant of a store, or None if it is missing or cannot be read."""
+    """Return a stored grant, or None if it is missing or cannot be read."""
     try:
         grant = Grant.read(value or {})
     except ValueError:
         return None
-    left = None if grant.expires_at is None else min(grant.expires_at - time.time(), MAX_LIFETIME)
-    return replace(grant, expires_at=None if left is None else time.monotonic() + left)
+    if grant.expires_at is None:
+        return grant
+    left = min(grant.expires_at - time.time(), MAX_LIFETIME)
+    return replace(grant, expires_at=time.monotonic() + left)
 
 
 async def request_token(
@@ -130,10 +132,10 @@ async def request_token(
     raise TokenRefused(issuer, response.status, error, description, advice)
 
 
-def usable_after(refusal: TokenRefused, grant: Grant) -> Grant | None:
-    """Return the grant that could not be renewed if its token has some seconds left. Otherwise, raise the refusal.
+def grant_to_keep(refusal: TokenRefused, grant: Grant) -> Grant | None:
+    """Return a grant whose refresh was refused while its token is still valid. Otherwise, raise the refusal.
 
-    Return None if the token endpoint is elsewhere now: a request without a token gets a 401, which leads to it.
+    If the token endpoint has moved, return None, because a request without a token gets a 401, which leads to it.
     """
     if refusal.status in _MOVED:
         return None

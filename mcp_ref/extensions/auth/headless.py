@@ -51,7 +51,7 @@ from ...basic.authorization.authorization_server_discovery import PeerRequests, 
 from ...basic.authorization.client import Authorizer, Need
 from ...basic.authorization.client_registration import OAuthClient, choose_auth_method
 from ...basic.authorization.errors import DiscoveryFailed, TokenRefused
-from ...basic.authorization.token_endpoint import ClientAuthentication, Form, Grant, request_token, usable_after
+from ...basic.authorization.token_endpoint import ClientAuthentication, Form, Grant, grant_to_keep, request_token
 from ...lib.jose.keys import JSON, parse_private_key
 from ...lib.jose.tokens import sign_jwt
 
@@ -95,7 +95,7 @@ class Headless(Authorizer):
         try:
             return await self._request(peers, grant)
         except TokenRefused as refusal:
-            return usable_after(refusal, grant)
+            return grant_to_keep(refusal, grant)
 
     async def obtain(self, need: Need) -> Grant:
         """Return a new grant: find the authorization server, and request a token."""
