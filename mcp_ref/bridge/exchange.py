@@ -150,7 +150,7 @@ async def _task_result(client: BackClient, call: Call, created: Object) -> Objec
         client.watchers -= 1
 
 
-async def exchange_simply(server: BackServer, method: str, params: Object, context: Context) -> Object:
+async def exchange_on_shared_client(server: BackServer, method: str, params: Object, context: Context) -> Object:
     """Exchange a request that is not a call, over the client that the caller's requests share."""
     client = await server.shared(caller_of(context))
     return await exchange(client, method, params, SessionCall(context, server.losses), LIST_SECONDS)

@@ -1,8 +1,8 @@
 """The lists of a bridge: pages of tools, prompts, resources and templates, of one server or of several.
 
 Lists of several servers come in the order of the configuration, one page of one server at a time. Their cursors name
-the server, and are sealed (relayed.py). A server that fails contributes its last known page. A client of 2024-10-07,
-which has no pages, gets all pages as one.
+the server, and are signed (`sealed` in relayed.py). A server that fails contributes its last known page. A client of
+2024-10-07, which has no pages, gets all pages as one.
 
 Spec:  server/utilities/pagination; 2026-07-28 basic/transports/streamable-http#schema-extension
 """
@@ -21,7 +21,7 @@ from ..server.context import Context
 from .back_client import caller_of
 from .backs import BackServer
 from .conversion import result_type
-from .exchange import LISTS, exchange_simply
+from .exchange import LISTS, exchange_on_shared_client
 from .namespaces import Namespace
 from .relayed import sealed, unsealed
 
@@ -45,6 +45,7 @@ class Lists:
         if not context.revision.pagination:
             return await self._all_pages(method, params, context)
         principal, names = caller_of(context).principal, list(self._servers)
+        # a cursor is sealed to name one of several servers, or so that no other principal can use it
         is_sealed = not self._names.is_plain or principal is not None
         name, cursor = names[0], params.get("cursor")
         if cursor is not None and is_sealed:
@@ -86,15 +87,15 @@ class Lists:
         params = {key: value for key, value in params.items() if key != "cursor"}
         if cursor is not None:
             params["cursor"] = cursor
-        if self._names.is_plain:
-            return self._for_client(server, await exchange_simply(server, method, params, context))
+        if self._names.is_plain:  # if the only server fails, so does the list
+            return self._for_client(server, await exchange_on_shared_client(server, method, params, context))
         page_key = name, method, caller.principal, caller.revision, repr(cursor)
         empty = codec_for(context.revision).encode(result_type(method)([]))
         try:
             client = await server.shared(caller)
             if not client.server_can(method.partition("/")[0]):
                 return empty
-            page = self._for_client(server, await exchange_simply(server, method, params, context))
+            page = self._for_client(server, await exchange_on_shared_client(server, method, params, context))
         except ProtocolError as error:
             log.warning("%s is not in the list: %s", name, error)
             last_page = self._last_pages.get(page_key)
@@ -102,15 +103,15 @@ class Lists:
         self._keep(page_key, json.dumps(page))
         return page
 
-    def _keep(self, key: tuple[object, ...], page: str) -> None:
+    def _keep(self, page_key: tuple[object, ...], page: str) -> None:
         """Keep a page in case its server fails later, and drop the oldest pages above the limits."""
-        self._last_pages.pop(key, None)
-        self._last_pages[key] = page
+        self._last_pages.pop(page_key, None)
+        self._last_pages[page_key] = page
         while sum(map(len, self._last_pages.values())) > MAX_LAST_CHARACTERS or len(self._last_pages) > MAX_LAST_PAGES:
             del self._last_pages[next(iter(self._last_pages))]
 
     def _for_client(self, server: BackServer, page: Object) -> Object:
-        """Return a page without the tools that are not allowed or have invalid headers, with the names for clients."""
+        """Return a page with the names that clients see, without tools that are forbidden or have invalid headers."""
 
         def is_shown(tool: JSON) -> bool:
             name = tool.get("name") if isinstance(tool, dict) else None
@@ -123,10 +124,10 @@ class Lists:
         return self._names.result_for_client(server.name, page)
 
     async def note_all_tools(self, server: BackServer, context: Context) -> None:
-        """List the tools of a server, because a call needs their HTTP headers and their support for tasks."""
+        """List the tools of a server, so that `exchange` notes the headers and the task support that a call needs."""
         params: Object = {}
         for _ in range(MAX_PAGES):
-            page = await exchange_simply(server, "tools/list", params, context)
+            page = await exchange_on_shared_client(server, "tools/list", params, context)
             if page.get("nextCursor") is None:
                 return
             params = {"cursor": page["nextCursor"]}

@@ -30,7 +30,7 @@ from .back_client import BackClient, Caller, caller_of
 from .backs import BackServer
 from .calls import Call, SessionCall, with_prefix
 from .changes import Changes
-from .exchange import LISTS, exchange, exchange_simply
+from .exchange import LISTS, exchange, exchange_on_shared_client
 from .held import HeldCall, HeldCalls, ReplayedCall
 from .lists import Lists
 from .namespaces import Namespace
@@ -90,7 +90,7 @@ class Relay:
             return await self.changes.subscribe(method, params, context)
         if method == "completion/complete":
             name, params = self.names.route(method, params)
-            return await exchange_simply(self.servers[name], method, params, context)
+            return await exchange_on_shared_client(self.servers[name], method, params, context)
         if method in SPECIFIED:  # a request about a task
             return await self.tasks.serve(method, params, context)
         return await self._extension(method, params, context)
