@@ -1,8 +1,7 @@
-"""The dangers of a server's start and of a URL, as texts for the user.
+"""Warnings for the user about the command and the variables that start a server, and about a URL.
 
-The host shows each of them as a warning. Some environment variables make a program run other programs, or load other
-code. If a file that is not the user's own sets one of these, consent to the start is not enough, so the user is asked
-about each of them.
+Some environment variables make a program run other programs, or load other code. If a file that is not the user's own
+sets one of these, consent to the start is not enough, so the host asks about each of them.
 
 Threats:
     lookalike-url: the user's trust in a host; a server or a file; spells a URL so that it looks like another host; the
@@ -29,7 +28,7 @@ _VARIABLES = {
     "PATH|PATHEXT": "decides which programs a name such as node means",
     r"LD_.+|DYLD_.+|GLIBC_TUNABLES|GCONV_PATH|LOCPATH|MALLOC_.+|(QT|GTK|GIO|GST|VK|LIBGL)_.+|APPINIT_DLLS":
         "can load other code into every program",
-    # the listed ones only choose an encoding, a buffer or a cache
+    # the names after `?!` are harmless, because they only choose an encoding, a buffer or a cache
     r"PYTHON(?!UNBUFFERED$|UTF8$|IOENCODING$|DONTWRITEBYTECODE$|HASHSEED$|FAULTHANDLER$|SAFEPATH$|NOUSERSITE$).*|"
     r"NODE_OPTIONS|NODE_PATH|NODE_COMPILE_CACHE|NODE_REPL_.+|ELECTRON_.+|PSMODULEPATH|COMPLUS_.+|ERL_.+|TCLLIBPATH|"
     r"BUN_.+|DENO_.+|RUBYOPT|RUBYLIB|GEM_.+|BUNDLE_.+|PERL5.+|PERL_.+|"
@@ -54,8 +53,8 @@ _VARIABLES = {
     r"HOOKS?|WRAPPER)|.*FLAGS|.+RC":
         "can make a program read other settings, which can name other programs",
 }  # fmt: skip
-"""The dangerous environment variables, as regular expressions without case, with the reason. Programs such as npm and
-curl ignore the case of some names, and so does Windows."""
+"""The dangerous environment variables as regular expressions, each with the reason. They ignore case, as Windows
+does, and as programs such as npm and curl do for some names."""
 
 _ANY_VARIABLE = re.compile("|".join(_VARIABLES), re.IGNORECASE)  # finds a harmless name by one match instead of many
 
@@ -67,17 +66,19 @@ _FIRST_FOLDER = re.compile(r"/+[^/]*")
 
 
 def is_secret_name(name: str) -> bool:
-    """Return True if a variable or header is a secret: `KEY`, but not `KEY_HELPER`, which may name a program."""
+    """Return True if a name ends like that of a secret: `API_KEY`, but not `KEY_HELPER`, which may name a program."""
     return _SECRET_NAME.fullmatch(name) is not None
 
 
 def is_place(value: str) -> bool:
-    """Return True if a text is a path or a URL, which is not a secret, even if a file at this path is made later.
+    """Return True if a text is a path or a URL, and so not a secret. The file at the path need not exist yet.
 
-    Because a random key may begin with a slash, the first folder of an absolute path must exist, such as `/home`.
+    Of an absolute path, the first folder must exist, such as `/home`, because a random key may begin with a slash.
     """
+    if _PLACE.match(value):
+        return True
     folder = _FIRST_FOLDER.match(value)
-    return _PLACE.match(value) is not None or os.path.exists(folder[0] if folder is not None else value)
+    return os.path.exists(value if folder is None else folder[0])
 
 
 def may_be_secret(name: str) -> bool:
@@ -102,9 +103,9 @@ _NAMES_SOMETHING = re.compile(
 
 
 def value_warnings(settings: Iterable[Setting]) -> tuple[str, ...]:
-    """Return a warning for each variable with any name whose value names a file, an address or a command.
+    """Return a warning for each variable with a harmless name whose value names a file, an address or a command.
 
-    They are necessary because no list of names is complete: `AWS_SHARED_CREDENTIALS_FILE` names a file whose settings
+    It is necessary because no list of names is complete: `AWS_SHARED_CREDENTIALS_FILE` names a file whose settings
     run a program, and `GITHUB_API_URL` the address that gets a token.
     """
     found = dict.fromkeys(
@@ -117,7 +118,7 @@ def value_warnings(settings: Iterable[Setting]) -> tuple[str, ...]:
 
 
 def command_warnings(argv: tuple[str, ...], folder: str, program: str | None = None) -> tuple[str, ...]:
-    """Return a warning for each danger of a command in a file of `folder`. `program` is its absolute path, if known."""
+    """Return the warnings about a command of a file in `folder`. `program` is its absolute path, if known."""
     path = argv[0] if argv else ""
     absolute = program or os.path.abspath(path)
     targets = (path, absolute, os.path.realpath(absolute))  # a link may have a harmless name
@@ -137,8 +138,8 @@ def command_warnings(argv: tuple[str, ...], folder: str, program: str | None = N
 def is_own_file(path: str, folder: str) -> bool:
     """Return True if only the user and the administrator can have written a file.
 
-    A file can come from somebody else if it is missing, if it is below `folder` (which `${workspaceFolder}` means) or
-    the working directory, or if it is in a project, as the working directory or a version control folder shows.
+    Somebody else can have written a file that is missing, that lies below the working directory or `folder` (the
+    `${workspaceFolder}`), or that lies in a project (see `_is_in_project`).
     """
     try:
         is_elsewhere = not _is_below(path, (folder, os.getcwd())) and not _is_in_project(path)
@@ -148,11 +149,11 @@ def is_own_file(path: str, folder: str) -> bool:
 
 
 def _is_in_project(path: str) -> bool:
-    """Return True if a folder of a file, below the user's home, contains the working directory or version control."""
+    """Return True if a folder above a file, below home, has version control, or its own contains the working one."""
     home, working = os.path.realpath(os.path.expanduser("~")), os.getcwd()
     for start in (os.path.abspath(path), os.path.realpath(path)):
         folder = os.path.dirname(start)
-        while folder not in (home, os.path.dirname(folder)):
+        while folder not in (home, os.path.dirname(folder)):  # a root is its own parent
             if any(os.path.exists(os.path.join(folder, name)) for name in _VERSION_CONTROL):
                 return True
             folder = os.path.dirname(folder)
@@ -164,10 +165,11 @@ _VERSION_CONTROL = (".git", ".hg", ".svn", ".jj")
 
 
 def _is_below(path: str, folders: tuple[str, ...]) -> bool:
-    """Return True if a path lies in one of the folders, as written or after its links. All paths lie below `/`."""
+    """Return True if a path lies in one of the folders, as written or with links resolved."""
     paths = (os.path.abspath(path), os.path.realpath(path))
-    roots = [os.path.join(one, "") for folder in folders for one in (os.path.abspath(folder), os.path.realpath(folder))]
-    return any(each.startswith(root) for each in paths for root in roots if root != os.sep)
+    roots = [resolve(folder) for folder in folders for resolve in (os.path.abspath, os.path.realpath)]
+    # `/` does not count, because every path lies below it
+    return any(each.startswith(os.path.join(root, "")) for each in paths for root in roots if root != os.sep)
 
 
 def url_warnings(url: str | None) -> tuple[str, ...]:
