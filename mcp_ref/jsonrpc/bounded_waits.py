@@ -1,4 +1,4 @@
-"""The waits for handlers of the program, which can ignore their cancellation, or look cancelled when nobody did that.
+"""Waits for handlers of the program, which can ignore a cancellation, or raise CancelledError without one.
 
 Used by: client/, extensions/tasks/ and host/
 """
@@ -20,7 +20,7 @@ CANCEL_SECONDS: Final = 0.5
 
 
 async def end_handlers(handlers: Collection[asyncio.Task[Any]]) -> None:
-    """Cancel handlers of input requests, and wait at most `CANCEL_SECONDS` for them. Then they go on without us."""
+    """Cancel handlers of input requests. Leave those running that have not ended after `CANCEL_SECONDS`."""
     for each in handlers:
         each.cancel()
     ended = asyncio.gather(*handlers, return_exceptions=True)
@@ -33,7 +33,8 @@ async def end_handlers(handlers: Collection[asyncio.Task[Any]]) -> None:
 async def run_handler(handler: Awaitable[T]) -> T:
     """Return the result of a handler. Raise McpError if the handler itself raises CancelledError.
 
-    It may have awaited a dialog that the user has closed. Our caller would wrongly seem to be cancelled.
+    It does so if it awaits a dialog that the user closes, for example. If we passed the CancelledError on, our caller
+    would seem to be cancelled too.
     """
     try:
         return await handler

@@ -49,15 +49,16 @@ def decode_from_server(frame: bytes, waits_for: WaitsFor) -> Incoming:
 
 
 def decode_large(frame: bytes, waits_for: WaitsFor) -> Incoming:
-    """Decode a message over `MAX_UNREQUESTED` if a request waits for it. Never raises; otherwise it is `Malformed`."""
+    """Decode a message over `MAX_UNREQUESTED` if a request waits for it. Otherwise return `Malformed`. Never raises."""
     if waits_for is None:
         return decode(frame)
     keys, found = search_ends(frame)
     id = found if is_request_id(found) else None
-    if "method" in keys or id is None or not waits_for(id):
+    has_method = "method" in keys  # so it is a request or a notification, not a response
+    if has_method or id is None or not waits_for(id):
         rule = f"a message with more than {MAX_UNREQUESTED} bytes must be the response to a request that waits"
-        return Malformed(Error(INVALID_REQUEST, f"Invalid Request: {rule}"), id if "method" in keys else None,
-                         expects_no_response="method" not in keys or id is None)  # fmt: skip
+        error = Error(INVALID_REQUEST, f"Invalid Request: {rule}")
+        return Malformed(error, id if has_method else None, expects_no_response=not has_method or id is None)
     message = decode(frame)
     members: Sequence[object] = message.messages if isinstance(message, Batch) else [message]
     # Compared as strings, because some peers send the id `"1"` in response to `1`.
