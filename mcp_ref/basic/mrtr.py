@@ -18,7 +18,7 @@ read. Since a malicious client can send any state, `sign_state` signs it (withou
 If a state that is used twice would do harm, the server MUST also remember the states that it has accepted.
 [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]
 
-    methods     a server MUST NOT return `input_required` for others than tools/call, prompts/get and resources/read
+    methods     a server MUST NOT return `input_required` except for tools/call, prompts/get and resources/read
     result      it MUST have `inputRequests`, `requestState` or both, and MUST use only declared client capabilities
     input       elicitation/create, sampling/createMessage or roots/list, without id
     retry       it has the same params, MUST have a new id, and `requestState` if and only if the result had one

@@ -61,7 +61,7 @@ class Client(ClientRequests):
     server), RequestTimeout, ConnectionClosed, or InvalidMessage (a malformed result).
 
     If the connection to a modern server is lost, the client repeats the requests that change nothing, such as
-    `list_tools`. A tool call raises ConnectionClosed instead, and the caller has to find out if the tool has run.
+    `list_tools`. A tool call raises ConnectionClosed instead, and the caller has to find out whether the tool has run.
 
     Args:
         server: The server's command as a list, the server's URL, a `Server` object, or a transport.
@@ -186,7 +186,7 @@ class Client(ClientRequests):
         on_progress: ProgressHandler | None = None, timeout: float | None = None, max_timeout: float | None = None,
         meta: Mapping[str, object] | None = None,
     ) -> object:  # fmt: skip
-        """Call the tool `name` with these `arguments`. If the server turns the call into a task, wait for that.
+        """Call the tool `name` with these `arguments`. If the server turns the call into a task, wait for its result.
 
         Args:
             returns: The type of the tool's data, such as a dataclass, `int` or `list[str]`.

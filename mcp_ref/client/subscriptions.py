@@ -5,9 +5,9 @@
 
 A modern server MUST NOT send notifications that the client did not request, and sends log messages only while it serves
 a request [2026-07-28 basic/patterns/subscriptions#opening-a-stream]. If a modern subscription loses its connection, the
-client requests it again; the one for its callbacks also if the server ends it. After the acknowledgement, the client
-tells the program that all subscribed resources and lists have changed, because it may have missed notifications. In the
-legacy era, it does the same when the transport has replaced a session that the server had ended.
+client requests it again, and the one for the callbacks of `Client` even if the server has ended it. After the
+acknowledgement, the client tells the program that all subscribed resources and lists have changed, because it may have
+missed notifications. In the legacy era, it does so when the transport has replaced a session that the server ended.
 
 Spec:  2026-07-28 basic/patterns/subscriptions; 2025-11-25 server/resources#subscriptions
 Wire:  C->S resources/subscribe, resources/unsubscribe (legacy); C->S subscriptions/listen (modern)
@@ -105,12 +105,12 @@ class ServerNotifications:
         await finish(self._restoring, cancel=True)
 
     def _restore_soon(self, client: ClientRequests) -> None:
-        # Not while it runs, or a server that ends the session at each request would keep it running forever.
+        # Only one at a time, or a server that ends the session at each request would keep `_restore` running forever.
         if self._restoring is None or self._restoring.done():
             self._restoring = asyncio.get_running_loop().create_task(self._restore(client))
 
     async def _restore(self, client: ClientRequests) -> None:
-        """Tell a new session of a legacy server all that the client has told the previous one."""
+        """Repeat the log level and subscriptions in a legacy server's new session, and report all lists as changed."""
         level = client.session.logging_level
         if level is not None:
             with contextlib.suppress(McpError):

@@ -1,7 +1,7 @@
 """The tool calls of a client.
 
 From `tools/list`, the client remembers three things about each tool: the output schema, to check results; which
-arguments to copy to HTTP headers (modern era); and if a call can or must run as a task.
+arguments to copy to HTTP headers (modern era); and whether a call can or must run as a task.
 
 The client repeats a tool call only after an error which proves that the server did not run the tool.
 

@@ -59,7 +59,8 @@ _UNKNOWN_ADDRESS: Final = "0.0.0.0"  # an MCP server behind a proxy: its documen
 class PeerRequests:
     """The requests of a client to URLs that its MCP server (at the URL `server`) or authorization server named.
 
-    If the client uses a proxy, the proxy must check IP addresses. `at_origin`: True if the client speaks 2025-03-26.
+    If the client uses a proxy, the proxy must check IP addresses. `at_origin`: True if the client speaks
+    2025-03-26, so that the origin of the MCP server may be its authorization server.
     """
 
     def __init__(self, http: HttpSender, server: str, private_networks: bool = False, at_origin: bool = False) -> None:
@@ -133,8 +134,8 @@ async def discover(
     # the URL in the challenge, else the well-known URLs, in this order
     urls = dict.fromkeys((named, *resource_metadata_urls(peers.server)))
     resource = await search.first(filter(None, urls), partial(_read_resource, peers.server))
-    is_origin = resource is None and search.is_absent and peers.at_origin
-    if is_origin:
+    uses_origin = resource is None and search.is_absent and peers.at_origin
+    if uses_origin:
         # [2025-03-26 basic/authorization#authorization-base-url] the origin, without a path
         resource = ResourceMetadata(canonical_resource(peers.server), (authorization_base_url(peers.server),))
         headers = {"MCP-Protocol-Version": R2025_03_26.name}
@@ -147,10 +148,10 @@ async def discover(
         except ValueError as error:
             search.attempts.append((issuer, peer_text(str(error))))
             continue
-        if is_origin:
+        if uses_origin:
             metadata_urls = metadata_urls[:1]  # no OpenID document
         found = await search.first(metadata_urls, partial(_read_server, issuer, peers.server, for_user))
-        if found is None and is_origin and search.is_absent:
+        if found is None and uses_origin and search.is_absent:
             # [2025-03-26 basic/authorization#fallbacks-for-servers-without-metadata-discovery] we MUST use the defaults
             found = default_server_metadata(authorization_base_url(peers.server))
         if found is not None:
