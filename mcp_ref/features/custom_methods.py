@@ -124,8 +124,9 @@ def _custom_method(
         except Exception:  # no response can report the error
             log.exception("the handler of the notification %s failed", name)
 
-    data = "features.custom_methods:CustomData"
-    method = Method(name, "both", data, None if notification else data, f"extensions.{extension}")
+    data_type = "features.custom_methods:CustomData"
+    result_type = None if notification else data_type
+    method = Method(name, "both", data_type, result_type, f"extensions.{extension}")
     return CustomMethod(method, serve, receive)
 
 

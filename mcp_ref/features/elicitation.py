@@ -158,10 +158,8 @@ FORMATS = ("email", "uri", "date", "date-time")
 
 def form_of(schema: Object) -> Object:
     """Return the schema of a class for a form, in which the user can leave out a field such as `str | None = None`."""
-    fields, required = (
-        cast("dict[str, Object]", schema.get("properties", {})),
-        cast(list[str], schema.get("required", [])),
-    )
+    fields = cast("dict[str, Object]", schema.get("properties", {}))
+    required = cast("list[str]", schema.get("required", []))
     optional = {name: _without_null(field) for name, field in fields.items() if name not in required}
     return {**schema, "properties": {**fields, **optional}}
 

@@ -52,7 +52,7 @@ def _first_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def check_description(description: object, options: Mapping[str, object]) -> None:
-    """Raise TypeError or ValueError for a wrong value inside an option, for which the whole list would fail."""
+    """Raise TypeError or ValueError for a wrong value inside an option, because it would make the whole list fail."""
     if options:
         encode(Response(0, codec_for(REVISIONS[-1]).encode(description)))
 

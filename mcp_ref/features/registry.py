@@ -32,7 +32,7 @@ class Registry(dict[str, T]):
         super().__init__()
         self._kind, self._page_size, self._on_change = kind, page_size, on_change
         self.scopes: dict[str, frozenset[str]] = {}  # key of each item that needs scopes -> these scopes
-        self._serials: dict[str, int] = {}
+        self._serials: dict[str, int] = {}  # by key, in increasing order; a cursor has the last one of its page
         self._next_serial = count(1)
 
     def add(self, key: str, item: T, scopes: Collection[str] = ()) -> None:

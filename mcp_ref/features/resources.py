@@ -342,7 +342,7 @@ def _contents_of(uri: str, mime_type: str | None, value: object) -> list[Resourc
         return [BlobResourceContents.of(uri, bytes(value), mime_type or "application/octet-stream")]
     if isinstance(value, str):
         return [TextResourceContents(uri, value, mime_type or "text/plain")]
-    if value is None or isinstance(value, content.ContentBlock):  # `return` is missing, or it is a tool's
+    if value is None or isinstance(value, content.ContentBlock):  # no `return`, or a block for a tool or a prompt
         wanted = "a str, bytes, JSON or TextResourceContents"
         raise TypeError(f"the resource {uri:.200} must return {wanted}, not {type(value).__name__}")
     return [TextResourceContents(uri, json.dumps(to_json(value), ensure_ascii=False), mime_type or "application/json")]

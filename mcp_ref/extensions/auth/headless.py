@@ -125,8 +125,8 @@ class Headless(Authorizer):
 def es256_signer(pem: str) -> Signer:
     """Return a function that makes ES256 signatures, with the code of this package.
 
-    An attacker on the same machine could measure its time. A program with the package `cryptography` or with a key
-    server passes a function of its own as `signer`.
+    An attacker on the same machine could learn about the key from the time that a signature takes. So a program with
+    the package `cryptography`, or with a key server, should pass a function of its own as `signer` instead.
 
     Args:
         pem: A P-256 private key in PEM (PKCS#8 or SEC1).

@@ -119,7 +119,7 @@ class SharedTasks(TaskStore):
             self._save(id, None)
 
     async def wait_created(self, id: str) -> None:
-        """Wait until the database has a new task. Raise ProtocolError if it refuses the task, or is away."""
+        """Wait until the database has a new task. Raise ProtocolError if it refuses the task, or does not respond."""
         if (created := self._creations.get(id)) is not None:
             await self._bounded(asyncio.shield(created))
 
@@ -166,7 +166,7 @@ class SharedTasks(TaskStore):
             log.error("the store of tasks has refused a new state of a task: %s", refusal.message)
         elif not created.done():
             created.set_exception(refusal)
-            created.exception()  # asyncio would log it if the request has ended
+            created.exception()  # marks it as read, or asyncio would log it if the request has ended
 
     def _forget(self, id: str) -> None:
         """Drop the copy in memory, because the task is over, and the database has its final state."""
@@ -183,7 +183,7 @@ class SharedTasks(TaskStore):
     # --------------------------------------------------------------------------------- the tasks of other processes
 
     async def find(self, id: str, owner: str) -> Task | None:
-        """Return a task of any process, or None. Raise ProtocolError if the database is away."""
+        """Return a task of any process, or None. Raise ProtocolError if the database does not respond."""
         return self._local.get(id, owner) or await self._bounded(self._find(id, owner))
 
     async def _find(self, id: str, owner: str) -> Task | None:
@@ -192,7 +192,7 @@ class SharedTasks(TaskStore):
         return await self._check_lease(stored) if stored is not None and stored.owner == owner else None
 
     async def find_page(self, owner: str, cursor: str | None) -> tuple[list[Task], str | None]:
-        """Return one page of the tasks of all processes. Raise ProtocolError if the database is away."""
+        """Return one page of the tasks of all processes. Raise ProtocolError if the database does not respond."""
         found, next_cursor = await self._bounded(self._database.page(owner, cursor))
         tasks = []
         for stored in found:
