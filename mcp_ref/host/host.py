@@ -66,12 +66,12 @@ class Host(HostOptions):
     """Several clients with one policy, to be used as an async context manager, with the arguments of `HostOptions`.
 
     A request raises UnknownName for an unknown server or tool, Refused if the policy does not allow the request,
-    ServerUnavailable if the server is away, and the exceptions of `Client`.
+    ServerUnavailable if the server is not ready, and the exceptions of `Client`.
 
     Args of methods:
         server: The server name.
         timeout: Time limit in seconds. Default: the limit of the server.
-        wait: Time to wait for a server that is away, in seconds.
+        wait: Time to wait for a server that is not ready, in seconds.
     """
 
     def __post_init__(self) -> None:
@@ -151,7 +151,7 @@ class Host(HostOptions):
         """Return the client of a server that is ready, for example for `Client.complete`. It bypasses the policy.
 
         Raises:
-            ServerUnavailable: If the server is away.
+            ServerUnavailable: If the server is not ready.
         """
         return self._server(server).check_ready()
 
@@ -237,8 +237,8 @@ class Host(HostOptions):
 
         Raises:
             UnknownName: If the server does not have this tool.
-            ServerUnavailable: If the server is away, so that nothing was sent.
-            ConnectionClosed: If the server died during the call, so that nobody knows if the tool ran.
+            ServerUnavailable: If the server is not ready, so that nothing was sent.
+            ConnectionClosed: If the server died during the call, so that nobody knows whether the tool ran.
             Refused: If the policy does not allow the call.
         """
         server, local_name = self._split(name)
@@ -291,8 +291,8 @@ class Host(HostOptions):
             client = await hosted.ready_client(RESUBSCRIBE_SECONDS if pause else 0.0)
             with contextlib.suppress(ConnectionClosed):
                 async with client.subscribe(uri) as updates:
-                    if pause:
-                        yield ResourceChange(server, uri)  # because a change may have been missed
+                    if pause:  # an earlier subscription has ended, so a change may have been missed
+                        yield ResourceChange(server, uri)
                     async for changed in updates:
                         pause = 0.0
                         yield ResourceChange(server, changed)

@@ -115,7 +115,7 @@ class Listed(Generic[D]):
     model_name: str = ""
     """The name of a tool or prompt for a model provider (names.py)."""
     available: bool = True
-    """False while the server is away. Its tools stay in the list for a minute."""
+    """False while the server is not ready. Its tools stay in the list for a minute."""
 
     @property
     def full_name(self) -> str:

@@ -6,7 +6,7 @@ does not disturb the others.
     Restart   The pauses are 1, 2, 4 ... 60 seconds, each up to 20 % longer or shorter, at random. They are short again
               only after 60 seconds of readiness, because a server that responds and exits starts successfully too.
     Calls     After five calls in a row without a response, the server gets no calls for 30 seconds, and then a ping.
-    Tools     While the server is away (not ready), its tools stay in the list for 60 seconds, but calls fail at once.
+    Tools     While the server is not ready, its tools stay in the list for 60 seconds, but calls fail at once.
     Changes   A changed list of tools is fetched at most once a second, and ever more rarely while it stays the same.
 
 Threats:
@@ -67,7 +67,7 @@ MAX_TOOLS, MAX_PAGES = 1000, 100
 MAX_TOOL_BYTES, MAX_TOOLS_BYTES = 64 * 1024, 4 * 1024 * 1024
 """Maximum size of one definition, and of all definitions of one server, in bytes (64 KiB, 4 MiB)."""
 
-_HTTP_REFUSED = re.compile(r".*\banswered (a GET with )?HTTP 40[13]\b")  # of the first line, before a standard error
+_HTTP_REFUSED = re.compile(r".*\banswered (a GET with )?HTTP 40[13]\b")  # in the first line; stderr may follow
 
 
 class ServerState(Enum):
@@ -163,7 +163,7 @@ class ToolList(dict[str, Tool]):
         self.pause = MIN_PAUSE
         """Minimum time between two fetches, in seconds. Each fetch doubles it, and a changed list resets it."""
         self._server, self._on_change = server, on_change
-        self._expiry: asyncio.TimerHandle | None = None  # removes the tools; None unless the server is away
+        self._expiry: asyncio.TimerHandle | None = None  # removes the tools; None unless the server is not ready
 
     def replace(self, tools: dict[str, Tool]) -> None:
         if tools != self:
