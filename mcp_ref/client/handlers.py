@@ -119,7 +119,7 @@ class ClientHandlers:
     ) -> object:
         if task is None or not self._serves_tasks or not context.revision.tasks_are_core:
             return await work()
-        return await self.tasks.start(lambda channel: work(), context.channel, task.ttl)  # a task for the result
+        return await self.tasks.start(lambda channel: work(), context.channel, task.ttl)  # not the result yet
 
     def _store_elicitation(self, id: str) -> None:
         if len(id) <= MAX_ID_LENGTH:

@@ -47,7 +47,7 @@ STARTUP_SECONDS = 30.0
 """Default time limit for starting a server, negotiating, and fetching its first list of tools, in seconds."""
 
 GRACE_SECONDS = 60.0
-"""Time for which the tools of an absent server stay in the list, in seconds."""
+"""Time for which the tools of a server that is not ready stay in the list, in seconds."""
 
 MIN_PAUSE, MAX_PAUSE = 1.0, 60.0
 """Shortest and longest pause before a restart (without the random part) or the next list of tools, in seconds."""

@@ -294,7 +294,7 @@ class Dispatcher(Requester):
             self._transport.send(Notification(method, params), related)
 
     def _hold_slot(self) -> None:
-        """Use a slot until the peer has read an error, because garbage from the peer could otherwise fill our buffer."""
+        """Use a slot until the peer has read an error, because a peer that sends only garbage could fill our buffer."""
         if not self._queue.is_full:  # if it is full, the transport was told to stop reading
             task = asyncio.get_running_loop().create_task(self._transport.drain())
             task.add_done_callback(self._free_slot)
