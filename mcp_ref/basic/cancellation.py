@@ -10,7 +10,7 @@ others, because a request id belongs to one connection.
     2026-07-28                on stdio, a client MUST send the notification to cancel; on HTTP it closes the response
                               stream, and the server MUST stop. A server can cancel only subscriptions
 Before 2026-07-28, a server SHOULD NOT take a lost HTTP connection for a cancellation, because the client can resume the
-stream. In the modern era it cannot resume, so there the server MUST.
+stream. In the modern era, the client cannot resume, so the server MUST do so.
 [2025-11-25 basic/transports#sending-messages-to-the-server]
 [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation]
 

@@ -36,7 +36,7 @@ MAX_RESOURCES = 1000
 
 @dataclass
 class SubscriptionFilter:
-    """The notifications that a client wants. A URI stands for all URIs below it, too. `task_ids` is of an extension."""
+    """The notifications that a client wants, or, in the acknowledgement, those that the server will send."""
 
     tools_list_changed: bool | None = None
     prompts_list_changed: bool | None = None

@@ -1,8 +1,8 @@
 """The approval: everything that a user needs to decide about one request, and warnings about its dangers.
 
 A host must get the user's consent before it calls a tool, or gives data to a server [2026-07-28 index#key-principles].
-Because code cannot judge if a description is honest, the program gives the host a function, `approve`, which is called
-with an `Approval` of one of these kinds:
+Because code cannot judge whether a description is honest, the program gives the host a function, `approve`, which is
+called with an `Approval` of one of these kinds:
 
     start         before a process is started or a URL is contacted, for a server of a file
     variable      before a file that is not the user's own sets a dangerous variable, such as PATH (dangers.py)

@@ -50,7 +50,7 @@ MAX_PARAMETERS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """The record of one attempt to sign in, good for one response, and so not to be kept after the token request."""
+    """The record of one attempt to sign in. It must not be kept after the token request, as it is for one response."""
 
     issuer: str
     """The issuer of the checked metadata. [2026-07-28 basic/authorization/index#authorization-response-validation]"""
