@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
-from ..jsonrpc.errors import McpError
+from ..jsonrpc.errors import ConnectionClosed, McpError
 from ..jsonrpc.messages import (
     JSON,
     METHOD_NOT_FOUND,
@@ -26,6 +26,7 @@ from ..jsonrpc.messages import (
     Notification,
     Object,
     Request,
+    RequestFailure,
     RequestId,
     Response,
     read_message,
@@ -62,10 +63,17 @@ class _Rerun:
     has_ended: bool = False
     why: str = "the connection was closed"
     """The reason for the end of the connection, as the error of every request without a response."""
+    has_response: bool = False
+    failure: str = ""
+    """The reason why the transport got no response to a request."""
 
     def receive(self, message: Incoming) -> None:
-        """Note a response. To a request of the server, respond as the recorded client did."""
-        if isinstance(message, Response | ErrorResponse):
+        """Note a response or a failure. To a request of the server, respond as the recorded client did."""
+        if isinstance(message, Response | ErrorResponse | RequestFailure):
+            if isinstance(message, RequestFailure):
+                self.failure = message.reason
+            else:
+                self.has_response = True
             waiting = self.answers.get(message.id) if message.id is not None else None
             if waiting is not None and not waiting.done():
                 waiting.set_result(_outcome(message))
@@ -85,9 +93,11 @@ class _Rerun:
         self.has_ended = True
 
 
-def _outcome(message: Response | ErrorResponse) -> Object:
+def _outcome(message: Response | ErrorResponse | RequestFailure) -> Object:
     if isinstance(message, Response):
         return {"result": message.result}
+    if isinstance(message, RequestFailure):
+        return {"error": {"message": message.reason}}
     return {"error": asdict(message.error)}
 
 
@@ -99,7 +109,7 @@ async def rerun(messages: Sequence[Sent], server: str | Sequence[str]) -> list[D
         server: The URL of a server, or the command that starts it.
 
     Raises:
-        ConnectionClosed: The server cannot be started.
+        ConnectionClosed: The server cannot be started, or no request got a response over HTTP.
     """
     transport: Transport = (
         StreamableHttpClientTransport(server) if isinstance(server, str) else StdioClientTransport(server)
@@ -130,6 +140,8 @@ async def rerun(messages: Sequence[Sent], server: str | Sequence[str]) -> list[D
                 waiting.append((expected[id(sent)], request_id))
         for each in waiting:
             found += await _compare(run, *each)
+        if run.failure and not run.has_response:
+            raise ConnectionClosed(run.failure)
         return found
     finally:
         await transport.close()

@@ -305,6 +305,13 @@ def test_replay_client_finds_no_difference_in_the_same_error(tmp_path: Path, dat
     assert (done.returncode, done.stdout) == (0, b""), done
 
 
+def test_replay_client_with_a_url_that_cannot_be_reached_ends_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_recording(path, ("client", call(1, "add")), ("server", result(1)))
+    done = rerun(path, "http://127.0.0.1:1/")
+    assert done.returncode == 3 and done.stderr.startswith(b"http://127.0.0.1:1/: 127.0.0.1:1 cannot be reached"), done
+
+
 def test_replay_client_uses_the_cursor_of_the_new_server(tmp_path: Path) -> None:
     def listing(id: int, cursor: str | None) -> dict[str, object]:
         return {"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": {"cursor": cursor} if cursor else {}}
