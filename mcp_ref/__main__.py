@@ -74,6 +74,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options. `options.command` has the words of the server. Raise SystemExit for invalid options."""
     main_parser, commands = build_parsers()
     words, server = split_server(arguments)
+    if words[:1] in (["-h"], ["--help"]):
+        words = [*words[1:], "--help"]  # so that `--help COMMAND` shows the help of this command
     if words and not words[0].startswith("-"):
         if words[0] not in commands:
             main_parser.error(f"unknown command {words[0]!r}{did_you_mean(words[0], commands)}")
