@@ -97,7 +97,8 @@ class ServerSession(Session, Announcer):
 
     def _serve(self, request: Request) -> Coroutine[object, object, Object]:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] `_meta` names the era
-        if self._serves_stateless and (not self._serves_sessions or is_stateless(request.params)):
+        names_revision = "_meta" in request.params and is_stateless(request.params)
+        if self._serves_stateless and (names_revision or not self._serves_sessions):
             notify, drain = partial(self._notify_for, request.id), partial(self.transport.drain, request.id)
             principal = self.transport.principal
             return stateless.serve_request(self.catalog, self.open_subscriptions, request, notify, drain, principal)
