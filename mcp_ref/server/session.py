@@ -97,7 +97,7 @@ class ServerSession(Session, Announcer):
 
     def _serve(self, request: Request) -> Coroutine[object, object, Object]:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] `_meta` names the era
-        names_revision = "_meta" in request.params and is_stateless(request.params)
+        names_revision = "_meta" in request.params and is_stateless(request.params)  # a call only if it can be True
         if self._serves_stateless and (names_revision or not self._serves_sessions):
             notify, drain = partial(self._notify_for, request.id), partial(self.transport.drain, request.id)
             principal = self.transport.principal
@@ -226,6 +226,5 @@ class ServerSession(Session, Announcer):
         self._remove_tasks()
 
     def _remove_tasks(self) -> None:
-        # Without a principal, tasks belong to their session, whose `task_owner` is cached when it is first needed.
-        if self.transport.principal is None and "task_owner" in self.__dict__:
+        if self.transport.principal is None and "task_owner" in self.__dict__:  # cached; this session owns its tasks
             self.catalog.tasks.remove_all_of(self.__dict__.pop("task_owner"))
