@@ -348,7 +348,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The author's function ends it, or the cancellation of the request.",
     ("features/invoke.py", "call", "value"):
         "The author's function ends it, or the cancellation of the request.",
-    ("host/host.py", "Host._list", "asyncio.gather(*(items_of(*each) for each in self._hosted.items()))"):
+    ("host/host.py", "Host._list_all", "asyncio.gather(*(items_of(*each) for each in self._hosted.items()))"):
         "Each request has the time limit of its client, and a lost connection ends it.",
     ("host/host.py", "Host.close", "asyncio.gather(*(hosted.close() for hosted in self._hosted.values()))"):
         "See `HostedServer.close`, whose steps have time limits.",

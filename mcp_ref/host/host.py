@@ -7,8 +7,8 @@
 
     host = Host("mcp.json", approve=approve)      # the servers of a configuration file, with the user's consent
 
-Each server has its own `Client`, and the clients share nothing. A resource is the pair of a server and a URI. The host
-changes no URI, and never looks for the server of a URI, because a server could claim the URI of another.
+Each server has its own `Client`, and the clients share nothing. A resource is identified by its server and its URI. The
+host never guesses the server from a URI, because a server could claim the URI of another, and leaves URIs as they are.
 
 Spec:  architecture/index (2024-11-05 to 2026-07-28); 2026-07-28 index#key-principles, server/tools#tool-names
 """
@@ -106,9 +106,9 @@ class Host(HostOptions):
         await asyncio.gather(*(hosted.close() for hosted in self._hosted.values()))
 
     async def reload(self, servers: ServersLike) -> None:
-        """Replace the servers, of which unchanged ones continue, and changed ones start again.
+        """Replace the servers. An unchanged server keeps running, and a changed one starts again.
 
-        A changed server of a file needs consent again. Wait at most `startup_wait` seconds for the new servers, but
+        If it comes from a file, it needs consent again. Wait at most `startup_wait` seconds for the new servers, but
         without a limit for `required` ones.
 
         Args:
@@ -156,7 +156,7 @@ class Host(HostOptions):
         return self._server(server).check_ready()
 
     def begin_turn(self) -> None:
-        """Note a new message of the user, which makes `Approval.after` empty again."""
+        """Clear `Approval.after`, because the user has written a new message."""
         self._policy.seen_servers.clear()
 
     def instructions(self) -> dict[str, str]:
@@ -174,27 +174,27 @@ class Host(HostOptions):
 
     async def list_prompts(self) -> list[Listed[Prompt]]:
         """Return the prompts of all servers that are ready, sorted by full name."""
-        return self._named(await self._list("prompts", Client.list_prompts))
+        return self._named(await self._list_all("prompts", Client.list_prompts))
 
     def _named(self, found: Iterable[tuple[str, D]]) -> list[Listed[D]]:
         """Return tools or prompts with their model names, sorted by full name."""
         definitions = {(server, each.name): each for server, each in found}
-        listed = [
-            Listed(server, definitions[server, local], name, self._hosted[server].status.state is ServerState.READY)
-            for name, (server, local) in model_names(definitions).items()
-        ]
+        listed = []
+        for model_name, (server, local_name) in model_names(definitions).items():
+            is_ready = self._hosted[server].status.state is ServerState.READY
+            listed.append(Listed(server, definitions[server, local_name], model_name, is_ready))
         return sorted(listed, key=lambda each: each.full_name)
 
     async def list_resources(self) -> list[Listed[Resource]]:
         """Return the resources of all servers that are ready, by server."""
-        return [Listed(*pair) for pair in await self._list("resources", Client.list_resources)]
+        return [Listed(*pair) for pair in await self._list_all("resources", Client.list_resources)]
 
     async def list_resource_templates(self) -> list[Listed[ResourceTemplate]]:
         """Return the resource templates of all servers that are ready, by server."""
-        return [Listed(*pair) for pair in await self._list("resources", Client.list_resource_templates)]
+        return [Listed(*pair) for pair in await self._list_all("resources", Client.list_resource_templates)]
 
-    async def _list(self, capability: str, fetch: Callable[[Client], Awaitable[list[T]]]) -> list[tuple[str, T]]:
-        """Return a list of all ready servers. A server that fails adds nothing, and `status()` says so."""
+    async def _list_all(self, capability: str, fetch: Callable[[Client], Awaitable[list[T]]]) -> list[tuple[str, T]]:
+        """Return the items of all ready servers. A server that fails adds none, and `status()` shows its error."""
 
         async def items_of(name: str, hosted: HostedServer) -> list[tuple[str, T]]:
             if hosted.client is None or not hosted.client.server_can(capability):
@@ -255,8 +255,8 @@ class Host(HostOptions):
             origin: "model" if the contents go to a model, so that `approve` is asked.
         """
         return await self._server(server).fetch(
-            "read", uri, None, origin, wait,
-            lambda client, uri, _: client.read_resource(uri, timeout=timeout), cut_resource,
+            "read", uri, None, origin, wait, cut=cut_resource,
+            request=lambda client, uri, _: client.read_resource(uri, timeout=timeout),
         )  # fmt: skip
 
     async def get_prompt(
@@ -270,14 +270,14 @@ class Host(HostOptions):
             arguments: Arguments by name.
             origin: "model" if the messages go to a model, so that `approve` is asked.
         """
-        if "." not in name:
-            name = {each.model_name: each.full_name for each in await self.list_prompts()}.get(name, name)
+        if "." not in name:  # a model name
+            full_names = {each.model_name: each.full_name for each in await self.list_prompts()}
+            name = full_names.get(name, name)
         server, _, local_name = name.partition(".")
         return await self._server(server).fetch(
-            "prompt", local_name, arguments, origin, wait,
-            lambda client, prompt, edited: client.get_prompt(
+            "prompt", local_name, arguments, origin, wait, cut=cut_prompt,
+            request=lambda client, prompt, edited: client.get_prompt(
                 prompt, cast("dict[str, str] | None", edited), timeout=timeout),
-            cut_prompt,
         )  # fmt: skip
 
     async def watch(self, server: str, uri: str) -> AsyncIterator[ResourceChange]:
@@ -286,7 +286,8 @@ class Host(HostOptions):
         Args:
             uri: URI of the resource. The updates include resources whose URI is below this one.
         """
-        hosted, pause = self._server(server), 0.0
+        hosted = self._server(server)
+        pause = 0.0  # above 0 whenever the loop subscribes again
         while True:
             client = await hosted.ready_client(RESUBSCRIBE_SECONDS if pause else 0.0)
             with contextlib.suppress(ConnectionClosed):
@@ -314,7 +315,8 @@ class Host(HostOptions):
         found = self._hosted[server].tools.by_model_name.get(name) if server in self._hosted else None
         if found is None:
             listed = self._listed_tools()
-            raise UnknownName("tool", name, (each.model_name if "__" in name else each.full_name for each in listed))
+            known = [each.model_name for each in listed] if "__" in name else [each.full_name for each in listed]
+            raise UnknownName("tool", name, known)
         return found
 
 
