@@ -25,10 +25,10 @@ QUOTED = 80
 """Maximum length of a refused value in an error, in characters."""
 
 _TEXT_TYPES = (str, bytes)
-"""Sequences in Python, but an author who gives one of these types for a list has forgotten the list around it."""
+"""Types that Python treats as sequences. An author who gives one for a list has forgotten the brackets around it."""
 
-_ANY = object()
-"""A value that fits only the types that every value fits."""
+_UNTYPED = object()
+"""A value that fits an annotation only if every value does, as for `object`."""
 
 
 class CheckedFields:
@@ -49,7 +49,7 @@ class CheckedFields:
 
 
 class CheckedTimes(CheckedFields):
-    """The base class of limits whose times, which are the fields with a float as default, must be above 0.
+    """The base class of limits whose times must be above 0. A field is a time if its default is a float.
 
     Raises:
         ValueError: A time is 0, which an author may have meant as "no limit", or negative, or not a number.
@@ -75,8 +75,8 @@ def check_options(options: Mapping[str, object], known: type) -> None:
     """Check keyword arguments that a TypedDict describes.
 
     A type checker finds these mistakes earlier, but many programs use none, and a server must not stay open because its
-    author misspelled `authorization`. Raise TypeError for an unknown key, or a value of another type, which the text
-    does not show, because it can be a secret, such as a header.
+    author misspelled `authorization`. Raise TypeError for an unknown key, or for a value of another type. The text does
+    not show the value, because it can be a secret, such as a header.
     """
     names = list(known.__annotations__)
     for name, value in options.items():
@@ -105,7 +105,7 @@ def _types_of(items: Iterable[object]) -> str:
 
 
 class _NamedClass(type):
-    """The class of a stand-in for a class that is not imported: every object of a class with its name fits."""
+    """The metaclass of a stand-in for a class that is not imported. It accepts objects of any class with its name."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return cls.__name__ in [base.__name__ for base in type(value).__mro__]
@@ -116,7 +116,7 @@ def hints_of(cls: type) -> dict[str, object]:
     """Return the types of a class's fields.
 
     Python cannot resolve an alias that is a string, such as the recursive type JSON, so every value fits it. A class
-    that is imported only for type checkers gets a stand-in, because few programs load it.
+    that is imported only for type checkers gets a stand-in, because importing it here would load its module.
     """
     aliases = [name for name, value in vars(sys.modules[cls.__module__]).items() if isinstance(value, str)]
     names: dict[str, object] = {**dict.fromkeys(aliases, object), "JSON": object, "Object": dict[str, object]}
@@ -137,7 +137,8 @@ def fits(hint: object, value: object) -> bool:
     if origin is Annotated:
         return fits(args[0], value)
     if origin is Literal:
-        return value in args and any(type(value) is type(choice) for choice in args if value == choice)
+        # True does not fit Literal[1], although they are equal
+        return any(value == choice and type(value) is type(choice) for choice in args)
     kind = origin or hint
     if not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
         return True  # for example a type variable, or a Protocol that has no check at run time
@@ -157,7 +158,7 @@ def _items_fit(kind: object, args: tuple[object, ...], value: object) -> bool:
         return True
     if isinstance(value, _TEXT_TYPES):
         return False
-    if isinstance(value, tuple) and kind is tuple and args[-1] is not ...:
+    if isinstance(value, tuple) and kind is tuple and args[-1] is not ...:  # for example tuple[str, int]
         return len(args) == len(value) and all(map(fits, args, value))
     return all(fits(args[0], item) for item in value)
 
@@ -187,7 +188,7 @@ def without_none(hint: object) -> object:
 
 
 def dataclasses_of(hint: object) -> tuple[type, ...]:
-    """Return the dataclass that a type is, or the dataclasses of a union. Return () if it has other members too."""
+    """Return the members of a union, or the type itself, if they all are dataclasses. Otherwise return ()."""
     members = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     classes = tuple(each for each in members if isinstance(each, type) and dataclasses.is_dataclass(each))
     return classes if len(classes) == len(members) else ()
@@ -199,7 +200,7 @@ def wrong_type(owner: type, name: str, given: object) -> TypeError:
     if not owner.__dataclass_fields__[name].repr:  # type: ignore[attr-defined]  # it is a dataclass
         return TypeError(f"{owner.__name__}.{name} must be {describe(hints[name])}, not an object of {_type_of(given)}")
     shown, advice = f"{given!r:.{QUOTED}}", _advice(hints[name], given)
-    others = [other for other, hint in hints.items() if fits(hint, given) and not fits(hint, _ANY)]
+    others = [other for other, hint in hints.items() if fits(hint, given) and not fits(hint, _UNTYPED)]
     if not advice and len(others) == 1:
         advice = f"; did you mean {others[0]}={shown}?"
     return TypeError(f"{owner.__name__}.{name} must be {describe(hints[name])}, not {shown}{advice}")
