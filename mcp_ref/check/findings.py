@@ -21,7 +21,7 @@ MAX_CAUSES: Final = 10_000
 
 
 class FindingTable:
-    """The findings of a conversation, each cause once."""
+    """The findings of a conversation, one for each cause."""
 
     def __init__(self) -> None:
         self.new: list[Finding] = []
@@ -29,7 +29,7 @@ class FindingTable:
         self._known: dict[tuple[str, str, str], Finding] = {}
 
     def take(self) -> list[Finding]:
-        """Return the findings since the last call, and forget that they are new."""
+        """Return the findings since the last call."""
         if not self.new:
             return []
         found, self.new = self.new, []
@@ -39,12 +39,14 @@ class FindingTable:
         self, on: On, subject: Message | Exchange | StreamEvent | Dialogue, method: str, revision: Revision | None,
         side: Side, event: int,
     ) -> bool:  # fmt: skip
-        """Apply the rules for a kind of subject. Return True if it breaks a MUST or SHOULD before the last stage."""
+        """Apply the rules stage by stage. Return True if the subject breaks a MUST or SHOULD before the last stage."""
         broken_stage = MEANING
         for rule in rules_for(on, method, revision, side):
             if rule.stage > broken_stage:
-                break
-            verdict = rule.judge(subject) if not rule.needs or rule.applies(subject) else None
+                break  # later stages would report the same cause again
+            if rule.needs and not rule.applies(subject):
+                continue
+            verdict = rule.judge(subject)
             if verdict is None:
                 continue
             fault = verdict if type(verdict) is Fault else Fault(str(verdict))
@@ -57,8 +59,8 @@ class FindingTable:
         self, rule: Rule, fault: Fault, sender: Side, proof: tuple[int, ...], method: str, revision: Revision | None
     ) -> None:
         side = fault.side or sender
-        key = rule.name, side, method if fault.key is None else fault.key
-        known = self._known.get(key)
+        cause = rule.name, side, method if fault.key is None else fault.key
+        known = self._known.get(cause)
         if known is not None:
             known.times += 1
             return
@@ -66,12 +68,12 @@ class FindingTable:
         name = revision.name if revision is not None else ""
         finding = Finding(rule, rule.level_in(revision), side, events, fault.text, rule.fix, name)
         if len(self._known) < MAX_CAUSES:
-            self._known[key] = finding
+            self._known[cause] = finding
         self.new.append(finding)
 
 
 def _earlier_events(subject: Message | Exchange | StreamEvent | Dialogue) -> tuple[int, ...]:
-    """Return the events before a fault that prove it, too: that of the request, if the fault is in its response."""
+    """Return the earlier events that help to prove a fault: for a fault in a response, the event of its request."""
     match subject:
         case Message(kind="result" | "error", call=Call() as call):
             return (call.event,)

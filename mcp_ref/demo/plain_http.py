@@ -49,7 +49,7 @@ class PlainHttp:
     async def post(self, headers: dict[str, str], message: Object) -> HttpResponse:
         """Send a message and return the response, whose body is JSON or empty."""
         async with self.request("POST", headers, message) as response:
-            self._screen.body((await response.read(MAX_BYTES)).decode())
+            self._screen.print_content((await response.read(MAX_BYTES)).decode())
             return response
 
     async def events(self, response: HttpResponse, max_count: int | None = None) -> list[Event]:
@@ -57,7 +57,7 @@ class PlainHttp:
         parser, found = EventParser(MAX_BYTES), list[Event]()
         async for piece in response:
             for event in parser.feed(piece):
-                self._screen.body(f"id: {event.id}  data: {event.data.decode()}".rstrip())
+                self._screen.print_content(f"id: {event.id}  data: {event.data.decode()}".rstrip())
                 found.append(event)
                 if len(found) == max_count:
                     return found

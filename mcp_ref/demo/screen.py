@@ -133,9 +133,9 @@ class Screen:
         else:
             name, meaning = self._meaning(sender, message)
         self._write(f"    {self._arrow(sender)} {self._colored('1', name)}  {meaning}\n")
-        self.body(self._head)
+        self.print_content(self._head)
         self._head = ""
-        self.body(self._without_repetition(frame.decode(), message))
+        self.print_content(self._without_repetition(frame.decode(), message))
 
     def _without_repetition(self, text: str, message: object) -> str:
         """Return the text of a message. `{...}` replaces a repeated long `_meta`; `...` shortens a long state."""
@@ -157,10 +157,10 @@ class Screen:
         self.messages += 1
         self._write(f"    {self._arrow(sender)} {self._colored('1', line)}\n")
         for name, value in headers.items():
-            self.body(f"{name}: {value}")
-        self.body(body)
+            self.print_content(f"{name}: {value}")
+        self.print_content(body)
 
-    def body(self, text: str) -> None:
+    def print_content(self, text: str) -> None:
         """Print a message, or a part of a message."""
         for line in self._wrapped(escape_hidden(text, keep="")) if text else ():
             self._write(f"      {self._colored('2', line)}\n")
@@ -196,7 +196,9 @@ class Screen:
             return f"error for #{message['id']}", f"{method} failed"
         result = message["result"]
         assert isinstance(result, dict)
-        kind = result.get("resultType", "task" if method == "tools/call" and "task" in result else "")  # 2025-11-25
+        kind = result.get("resultType", "")
+        if not kind and method == "tools/call" and "task" in result:  # in 2025-11-25
+            kind = "task"
         return f"result for #{message['id']}", UNFINISHED_RESULTS.get(kind, PURPOSE[method][1])
 
     def _colored(self, code: str, text: str) -> str:

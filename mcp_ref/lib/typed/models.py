@@ -12,7 +12,7 @@ from .unions import Reader, Schema
 from .values import JSON, ConversionError
 
 _DATA: Final = ("const", "default", "enum", "examples")
-"""Keywords with values, not with schemas."""
+"""Keywords that hold data, so a `$ref` or `title` in them stays."""
 
 
 def is_model(cls: type) -> bool:
@@ -20,9 +20,9 @@ def is_model(cls: type) -> bool:
 
 
 def model_schema(model: Any, is_result: bool) -> Schema:
-    """Return the schema of a model's written values if `is_result` is True, else of its read values.
+    """Return the schema of the JSON that a model writes if `is_result`, or else of the JSON that it reads.
 
-    It has definitions in place of `$ref`, and no titles. Raise ValueError for a model that contains itself.
+    Definitions replace each `$ref`, and titles are left out. Raise ValueError for a model that contains itself.
     """
     schema = model.model_json_schema(mode="serialization" if is_result else "validation")
     inlined: Schema = _inlined(schema, schema.get("$defs", {}), ())
@@ -58,9 +58,10 @@ def model_reader(model: Any) -> Reader:
         try:
             return model.model_validate(value)
         except ValueError as error:
-            faults = [ConversionError(each["msg"], _path(each["loc"])) for each in getattr(error, "errors", list)()]
-            if not faults:
+            details = error.errors() if hasattr(error, "errors") else []  # pydantic's ValidationError has them
+            if not details:
                 raise ConversionError(str(error)) from error
+            faults = [ConversionError(each["msg"], _path(each["loc"])) for each in details]
             others = "".join(f"; {fault}" for fault in faults[1:])
             raise ConversionError(faults[0].why + others, faults[0].path) from error
 
