@@ -149,7 +149,7 @@ def is_own_file(path: str, folder: str) -> bool:
 
 
 def _is_in_project(path: str) -> bool:
-    """Return True if a folder above a file, below home, has version control, or its own contains the working one."""
+    """Return True if a file is in a repository, or its folder contains the working directory. Home does not count."""
     home, working = os.path.realpath(os.path.expanduser("~")), os.getcwd()
     for start in (os.path.abspath(path), os.path.realpath(path)):
         folder = os.path.dirname(start)

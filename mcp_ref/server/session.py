@@ -97,7 +97,7 @@ class ServerSession(Session, Announcer):
 
     def _serve(self, request: Request) -> Coroutine[object, object, Object]:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] `_meta` names the era
-        names_revision = "_meta" in request.params and is_stateless(request.params)  # a call only if it can be True
+        names_revision = "_meta" in request.params and is_stateless(request.params)  # most requests save the call
         if self._serves_stateless and (names_revision or not self._serves_sessions):
             notify, drain = partial(self._notify_for, request.id), partial(self.transport.drain, request.id)
             principal = self.transport.principal
