@@ -7,12 +7,11 @@ do not split the server from the other words; `__main__.py` does that before.
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import sys
 from collections.abc import Callable
 from typing import NoReturn
-
-from . import did_you_mean
 
 PACKAGE = __package__.rpartition(".")[0]
 
@@ -65,7 +64,9 @@ class Parser(argparse.ArgumentParser):
     def refuse_surplus(self, surplus: list[str]) -> NoReturn:
         """Report words that the parser did not understand. Suggest similar options for a misspelled one."""
         misspelled = [word.partition("=")[0] for word in surplus if word.startswith("-")]
-        hint = did_you_mean(misspelled[0], self._option_string_actions) if misspelled else ""
+        options = {name.strip("-"): name for name in self._option_string_actions}  # all begin with dashes
+        near = difflib.get_close_matches(misspelled[0].strip("-"), options, n=1) if misspelled else ()
+        hint = "".join(f"; did you mean {options[name]}?" for name in near)
         self.error(f"unrecognized arguments: {' '.join(surplus)}{hint}")
 
 

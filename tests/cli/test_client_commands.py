@@ -316,7 +316,8 @@ for line in sys.stdin:
         (["list", "--timeout", "nan", "--", "x"], "--timeout: expected a number of seconds above 0, got 'nan'"),
         (["list", "--timeout", "-1", "--", "x"], "--timeout: expected a number of seconds above 0, got '-1'"),
         (["list", "--timeout", "soon", "--", "x"], "--timeout: expected a number of seconds above 0, got 'soon'"),
-        (["list", "--tiemout", "1"], "unrecognized arguments: --tiemout 1; did you mean '--timeout'?\n"),
+        (["list", "--tiemout", "1"], "unrecognized arguments: --tiemout 1; did you mean --timeout?\n"),
+        (["bridge", "--root", "x", "--", "y"], "unrecognized arguments: --root x\n"),  # which other commands have
         (["--json", "list"], "write the command first, such as python3 -m mcp_ref list ...\n"),
         (["--version", "list"], "write the command first, such as python3 -m mcp_ref list ...\n"),
         (["--", "python3", "server.py"], "write the command first, such as python3 -m mcp_ref list ...\n"),
