@@ -31,7 +31,7 @@ def shown(findings: Sequence[Finding], advice: bool) -> list[Finding]:
 def link(rule: Rule) -> str:
     """Return the URL of the page that demands the rule, or "" for a demand of the schema."""
     page, _, sentence = rule.id.partition("#")
-    anchor = sentence.rpartition("-")[0]
+    anchor = sentence.rpartition("-")[0]  # without the number of the sentence
     return f"{_SPECIFICATION}{page}#{anchor}" if anchor and not page.startswith("schema") else ""
 
 
@@ -39,7 +39,9 @@ def summary(findings: Sequence[Finding]) -> str:
     """Return the numbers of errors, warnings and pieces of advice as words."""
     count = Counter(finding.level for finding in findings)
     words = [f"{count[level]} {_WORDS[level]}{'' if count[level] == 1 else 's'}" for level in (MUST, SHOULD)]
-    return ", ".join([*words, f"{count[ADVICE]} advice"] if count[ADVICE] else words)
+    if count[ADVICE]:
+        words.append(f"{count[ADVICE]} advice")
+    return ", ".join(words)
 
 
 def text_report(
@@ -52,7 +54,7 @@ def text_report(
         findings: The findings.
         events: Number of all events.
         notes: The sentences that say what could not be verified.
-        messages: The messages of events, by the number of the event. Below each proof stands that of the last one.
+        messages: The messages to quote, by event number. Each proof quotes the message of its last event.
     """
     lines = [f"{name}: {summary(findings)} in {events} events"]
     for finding in findings:
@@ -64,10 +66,12 @@ def text_report(
             f"{_WORDS[finding.level]}: {finding.side}: {finding.text}{times}",
             f"    rule   {finding.rule.meaning} [{finding.rule.id}]",
             f"    proof  event {numbers}{revision}",
-            *(f"           {messages[number]}" for number in finding.events[-1:] if number in messages),
-            f"    do     {finding.fix}",
         ]
-    lines += ["", *(f"not verified: {note}" for note in notes)] if notes else []
+        if finding.events and finding.events[-1] in messages:
+            lines.append(f"           {messages[finding.events[-1]]}")
+        lines.append(f"    do     {finding.fix}")
+    if notes:
+        lines += ["", *(f"not verified: {note}" for note in notes)]
     return lines
 
 
@@ -158,7 +162,7 @@ def sarif_report(name: str, findings: Sequence[Finding], version: str) -> Object
 
 
 def _sarif_result(name: str, finding: Finding) -> Object:
-    lines = [number + 1 for number in finding.events] or [1]
+    lines = [number + 1 for number in finding.events] or [1]  # line 1 is the head of the recording
     places: list[JSON] = [
         {"physicalLocation": {"artifactLocation": {"uri": name}, "region": {"startLine": line}}} for line in lines
     ]
