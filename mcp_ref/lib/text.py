@@ -3,8 +3,8 @@ r"""Hidden characters: the characters of a text that a person does not see, and 
 A text from somebody else can move the cursor of a terminal, turn the direction of the line, or carry instructions that
 only a model reads. `escape_hidden` writes such characters as `\u{202e}`, so that they are seen and have no effect.
 
-These are, by their general category, controls, formats (such as marks of direction), surrogates, private characters,
-and separators of lines and paragraphs; the Default_Ignorable_Code_Point characters; and letters and symbols without
+Hidden are, by their general category, controls, formats (such as direction marks), surrogates, private-use characters,
+and line and paragraph separators; the Default_Ignorable_Code_Point characters; and letters and symbols without
 ink, such as the Hangul fillers and the blank Braille pattern. The variation selectors 15 and 16 count as visible behind
 a symbol, where they choose between its two forms, as in a colored warning sign, and as hidden everywhere else.
 
@@ -45,6 +45,7 @@ def hidden_characters(text: str, keep: str = "\n\t") -> set[str]:
     """Return the hidden characters in a text, except those in `keep`."""
     if _PRESENTATION_SELECTORS[0] not in text and _PRESENTATION_SELECTORS[1] not in text:
         return {character for character in set(text) if is_hidden(character) and character not in keep}
+    # each character with the one before it; "x" stands before the first, and is not a symbol
     return {each for previous, each in zip("x" + text, text, strict=False) if _hides(previous, each, keep)}
 
 

@@ -61,7 +61,7 @@ class ScopedSchema(SchemaReader):
             try:
                 known[source] = Pattern(source)
             except PatternError as error:
-                # not illegal: Validation 6.3.3 only says SHOULD, and the pattern can be too slow, or unknown to us
+                # not illegal, as a pattern only SHOULD be valid (Validation 6.3.3), and can be too slow or unknown here
                 raise self.unsupported(keyword, f"a regular expression ({error})") from None
         return known[source]
 
@@ -142,7 +142,8 @@ class Compiler:
         builders = scoped.resource.dialect.builders
         if scoped.resource.dialect.is_draft_07 and "$ref" in scoped.schema:
             builders = {"$ref": builders["$ref"]}  # Draft-07 8.3: all siblings of a $ref are ignored
-        for _, build in sorted({row for name in scoped.schema if name in builders for row in builders[name]}):
+        ranked_builders = {ranked for name in scoped.schema if name in builders for ranked in builders[name]}
+        for _, build in sorted(ranked_builders):
             keyword = build(scoped)
             if keyword is not None:
                 scoped.compiled.keywords.append(keyword)
@@ -152,6 +153,7 @@ class Compiler:
         """Raise SchemaError if a schema applies itself to the same instance, which would never end (Core 9.4.1)."""
         finished: set[CompiledSchema] = set()
         for scoped in self._schemas.values():
+            # the stack of a depth-first search: each schema on the path, with its successors not yet visited
             path: dict[CompiledSchema, Iterator[CompiledSchema]] = {scoped.compiled: iter(scoped.compiled.in_place)}
             while path:
                 schema, following = next(reversed(path.items()))

@@ -80,7 +80,9 @@ def _start_of(value: JSON, size: int) -> str:
         return text + "]"
     if isinstance(value, int) and value.bit_length() > 320:  # slow to write in decimal digits
         return "a number with too many digits"
-    return _write(value[: max(0, size)] if isinstance(value, str) else value)
+    if isinstance(value, str):
+        value = value[: max(0, size)]  # with its quotation marks, longer than `size`
+    return _write(value)
 
 
 def quoted_names(names: list[str]) -> list[str]:

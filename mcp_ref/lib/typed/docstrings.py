@@ -9,18 +9,20 @@ from __future__ import annotations
 import inspect
 import re
 
-# The module re compiles these patterns at the first use. Most servers never use most of them.
+# strings, which `re` compiles at their first use, because most servers never use most of them
 _GOOGLE = r"(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters):\s*$"
 _GOOGLE_ENTRY = r"\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:(?:\s+(.*)|$)"
 _NUMPY = r"(Other )?Parameters\s*$"
-_NUMPY_ENTRY = r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?()$"  # an empty text, because it begins on the next line
+_NUMPY_ENTRY = r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?()$"  # group 2 is empty, as the text is on the next lines
 _UNDERLINE = r"-{3,}\s*$"
 _REST = r":(param|parameter|arg|argument|key|keyword|type)\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)$"
 
 
 def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
     """Return the description of a function, and the text about each parameter by name."""
-    text = inspect.cleandoc(text) if text and ("\n" in text or "\t" in text) else text or ""
+    text = text or ""
+    if "\n" in text or "\t" in text:
+        text = inspect.cleandoc(text)
     if ":" not in text and "---" not in text:  # no convention
         return text.strip(), {}
     lines = text.splitlines()
@@ -30,6 +32,7 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
     while at < len(lines):
         if re.match(_GOOGLE, lines[at]):
             end = _end_of_block(lines, at + 1)
+            # `cleandoc` ignores the indentation of the first line, so the block gets an empty one
             block = inspect.cleandoc("\n".join(["", *lines[at + 1 : end]])).splitlines()
             _read_entries(block, _GOOGLE_ENTRY, found)
         elif re.match(_NUMPY, lines[at]) and _is_underlined(lines, at):
