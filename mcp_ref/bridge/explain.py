@@ -1,4 +1,4 @@
-"""The explanation of a bridge: for two revisions, the data that pass, are converted, and are lost.
+"""The explanation of a bridge: the data that it passes on, converts or loses between two revisions.
 
 The rows come from the method table and from `Availability`, which the conversion itself uses. So the table cannot
 contradict the code.
@@ -71,7 +71,7 @@ def _has_own_tasks(front: Revision, back: Revision) -> bool:
 
 
 _OWN_TASK = "a task of the bridge itself <-> the task of the server, if it creates one"
-_NOT_CONVERTED = ("not in", _OWN_TASK)  # how the fates of methods begin whose fields are not converted
+_NOT_CONVERTED = ("not in", _OWN_TASK)  # prefixes of the fates of methods whose fields are not converted
 _REPLACED = {
     "logging/setLevel": "<-> the log level in the `_meta` of each request",
     "resources/subscribe": "<-> subscriptions/listen",

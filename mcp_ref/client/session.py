@@ -148,7 +148,7 @@ class ClientSession(Session):
         return cast("Handler", handlers.find(method.name)), params  # `ClientHandlers` has all of `INPUT_REQUESTS`
 
     async def _handle(self, handler: Handler, params: object) -> Object:
-        return self.codec.encode(await run_handler(handler(params, RequestContext(self, 0, None))))  # 0: it has no id
+        return self.codec.encode(await run_handler(handler(params, RequestContext(self, 0, None))))  # 0 for no id
 
     def _send_cancelled(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)

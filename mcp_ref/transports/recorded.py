@@ -2,8 +2,8 @@
 
     MCP_REF_TRACE=talk.jsonl python3 server.py      or      Client(..., trace=recording_trace("talk.jsonl", "client"))
 
-The program itself writes each message down, one line each (check/recording.py), so unlike `python3 -m mcp_ref record`
-it has neither standard error nor HTTP heads, and a slow disk slows the program. Secrets are hidden in the same way.
+The program itself writes each message, as one line (check/recording.py), so unlike with `python3 -m mcp_ref record`,
+the file lacks standard error and HTTP heads, and a slow disk slows the program. Secrets are hidden in the same way.
 
 This module imports nothing that a program without such a trace would load.
 """
@@ -30,7 +30,7 @@ def open_recording(path: str) -> int:
     """Open a new file for a recording, and return its descriptor. Raise OSError if that is impossible.
 
     A file of this name is kept: the new one then has a number before its ending, such as `talk-2.jsonl`. A host starts
-    its server again and again with the same words, and must not destroy a recording with it.
+    its server with the same command again and again, which must not overwrite the earlier recordings.
     """
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(os.stat(path).st_mode):
@@ -47,7 +47,7 @@ def open_recording(path: str) -> int:
 
 
 def _open_pipe(path: str) -> int:
-    """Open a pipe or device of this user or of the system, because another user could read from one of their own."""
+    """Open a pipe or device. Refuse one that belongs to another user, because its owner could read the recording."""
     descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)  # opening must not wait for a reader
     found = os.fstat(descriptor)
     if stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):

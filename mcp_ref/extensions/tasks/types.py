@@ -22,7 +22,7 @@ exceed time limits, or lose its result if the connection breaks, while a task go
                   the response stream of `tasks/result`.         The client sends responses with `tasks/update`.
     `isError`     The status becomes `failed`.                   The status becomes `completed`.
     cancellation  Returns the task; -32602 if the task is over.  Returns {}; the server can still complete the task.
-    list          `tasks/list`                                   No method, because tasks can be without an owner.
+    list          `tasks/list`                                   No method, because a task may have no owner.
     notification  `notifications/tasks/status` (MAY)             `notifications/tasks` on `subscriptions/listen`
 
 Security. An attacker who knows the id of a task could read its result, so receivers MUST bind a task to the

@@ -34,7 +34,7 @@ from typing import Final
 from .message import Headers, HttpRequest
 
 UNKNOWN_PORT: Final = 0
-"""The port of a client whose address comes from a header, which rarely has it, and nobody could use it."""
+"""The port of a client whose address comes from a header, because a header rarely names it and nothing needs it."""
 
 # a possessive quantifier keeps no positions to go back to, which would need memory for each character
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[^",;]+|[,;]')
