@@ -208,7 +208,7 @@ class Subscription:
 
     async def restore(self) -> None:
         """Subscribe again in a new session of a legacy server, and report an update, because one may be lost."""
-        if self._lists or self._ended:
+        if self._lists or self._ended or not self._is_open:
             return
         try:
             await self._client.request_by_name("resources/subscribe", None, uri=self.uri)

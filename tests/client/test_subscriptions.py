@@ -613,6 +613,28 @@ async def test_new_session_gets_the_subscriptions_and_the_log_level_of_the_one_t
                     await following(updates)
 
 
+async def test_new_session_does_not_get_a_subscription_that_has_been_closed_meanwhile() -> None:
+    asked, may_answer, restored = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def holds(exchange: Exchange, message: Object) -> None:
+        asked.set()
+        await may_answer.wait()
+        exchange.respond(200, JSON_HEADERS, result(message["id"]))
+
+    async with scripted() as site:
+        site.on("initialize", opens_session("old"), opens_session("new"))
+        options = {"revision": LEGACY, "on_tools_changed": restored.set, "timeout": PATIENCE}
+        async with Client(site.url, **options) as client, client.subscribe("test://a"):  # type: ignore[arg-type]
+            async with client.subscribe("test://b"):
+                site.on("ping", status(404))
+                site.on("resources/subscribe", holds)
+                await client.ping()
+                await asyncio.wait_for(asked.wait(), PATIENCE)
+            may_answer.set()
+            await asyncio.wait_for(restored.wait(), PATIENCE)
+        assert site.keys.count("resources/subscribe") == 3  # of a and b at first, and of a in the new session
+
+
 async def test_subscription_ends_if_the_server_ends_each_session_that_gets_it() -> None:
     async with scripted() as site:
         site.on("initialize", *[opens_session(f"s{number}") for number in range(100)])
