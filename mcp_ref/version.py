@@ -130,10 +130,12 @@ CHANGES
   `examples/many_machines/` has all three, with nginx, HAProxy, Redis, PostgreSQL and Kubernetes.
 - An option of `Server` of the wrong type is a TypeError, such as `page_size="5"` or an unknown `cache_scope`.
 - `Client(eras=...)` remembers the era of a command for its folder and environment only. Earlier entries are not used.
-- A transport of your own that does not derive from `Transport` needs an attribute `shares_and_caller` (it may be None).
+- A transport of your own that does not derive from `Transport` needs the attributes `shares_and_caller` (None is
+  enough) and `may_initialize_again`.
 - The command line marks the rows of a server's texts, and shows none while it waits for the user's reply.
 - `run` refuses a port, path, host or origin that no request could match, and then ends with exit code 2.
-- `call` refuses a value that JSON cannot hold, such as `NaN`, and `--root` a path that is not a directory.
+- `call` refuses a value that JSON cannot hold, such as `NaN`, and `--root` a path that is not a directory. `bridge`
+  refuses `--timeout`, `--root`, `--log` and `--json`, which had no effect.
 - The package is under the MIT license.
 
 0.1.0
