@@ -273,7 +273,7 @@ async def _reach(host: str, port: int, connection: ClientConnection, tls: ssl.SS
     loop = asyncio.get_running_loop()
     is_address = ":" in host or host.replace(".", "").isdigit()
     found = [] if is_address else await loop.getaddrinfo(host, port, type=SOCK_STREAM)
-    addresses = list(dict.fromkeys(_address_text(each[4]) for each in found)) or [host]
+    addresses, slow = list(dict.fromkeys(_address_text(each[4]) for each in found)) or [host], ""
     for address in addresses:
         is_last = address == addresses[-1]
         try:
@@ -283,8 +283,13 @@ async def _reach(host: str, port: int, connection: ClientConnection, tls: ssl.SS
                     ssl_shutdown_timeout=1.0 if tls else None)  # fmt: skip
             break
         except OSError as error:  # also TimeoutError
-            if is_last or isinstance(error, ssl.SSLError):
+            if isinstance(error, TimeoutError) and not is_last:
+                slow = slow or address
+            if isinstance(error, ssl.SSLError) or (is_last and not slow):
                 raise
+            if is_last:  # perhaps the first address only needs more time, for example for the TLS handshake
+                addresses.append(slow)
+                slow = ""
     return transport
 
 

@@ -646,6 +646,28 @@ async def test_connect_to_a_host_tries_its_next_address_if_one_does_not_respond(
     assert tried == ["fe80::1%2", "127.0.0.1"]
 
 
+async def test_connect_to_a_host_returns_to_a_slow_address_after_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    connect = loop.create_connection
+
+    async def resolve(*_: object, **__: object) -> object:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 80)) for host in ("127.0.0.1", "127.0.0.2")]
+
+    async def connect_late(protocol: Any, host: str, port: int, **options: Any) -> Any:
+        tried.append(host)
+        if host == "127.0.0.2":
+            raise ConnectionRefusedError
+        return await (connect(protocol, host, port, **options) if len(tried) > 2 else asyncio.Event().wait())
+
+    tried: list[str] = []
+    monkeypatch.setattr(loop, "getaddrinfo", resolve)
+    monkeypatch.setattr(loop, "create_connection", connect_late)
+    monkeypatch.setattr(http_client, "ADDRESS_SECONDS", 0.01)
+    async with scripted([OK]) as server, client(ClientLimits(connect=PATIENCE)) as http:
+        assert await get(http, f"http://mcp.example.test:{server.port}/") == (200, b"hello")
+    assert tried == ["127.0.0.1", "127.0.0.2", "127.0.0.1"]
+
+
 async def test_response_head_later_than_first_byte_is_a_timeout() -> None:
     async def forever(conversation: Conversation) -> None:
         with contextlib.suppress(OSError):
