@@ -76,8 +76,7 @@ class ServerNotifications:
         self._invalidate = invalidate  # removes outdated results from the cache
         self._listening: ListenRequest | None = None
         self._restoring: asyncio.Task[None] | None = None
-        self.subscriptions: list[Subscription] = []
-        """The open subscriptions of the legacy era."""
+        self.subscriptions: list[Subscription] = []  # the open ones of the legacy era
 
     async def listen(self, client: ClientRequests) -> None:
         """Request the notifications that have a callback. A legacy server needs no request."""
@@ -106,8 +105,9 @@ class ServerNotifications:
 
     def _restore_soon(self, client: ClientRequests) -> None:
         # Only one at a time, or a server that ends the session at each request would keep `_restore` running forever.
-        if self._restoring is None or self._restoring.done():
-            self._restoring = asyncio.get_running_loop().create_task(self._restore(client))
+        if self._restoring is not None and not self._restoring.done():
+            return self.end_subscriptions()  # those restored before are lost with the session that has just ended
+        self._restoring = asyncio.get_running_loop().create_task(self._restore(client))
 
     async def _restore(self, client: ClientRequests) -> None:
         """Repeat the log level and subscriptions in a legacy server's new session, and report all lists as changed."""

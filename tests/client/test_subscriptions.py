@@ -635,17 +635,22 @@ async def test_new_session_does_not_get_a_subscription_that_has_been_closed_mean
         assert site.keys.count("resources/subscribe") == 3  # of a and b at first, and of a in the new session
 
 
-async def test_subscription_ends_if_the_server_ends_each_session_that_gets_it() -> None:
+async def test_subscriptions_end_if_the_server_ends_each_session_that_gets_them() -> None:
+    async def accepts(exchange: Exchange, message: Object) -> None:
+        exchange.respond(200, JSON_HEADERS, result(message["id"]))
+
     async with scripted() as site:
         site.on("initialize", *[opens_session(f"s{number}") for number in range(100)])
         async with Client(site.url, revision=LEGACY, timeout=PATIENCE) as client:
-            async with client.subscribe("test://a") as updates:
+            async with client.subscribe("test://a") as restored, client.subscribe("test://b") as refused:
                 site.on("ping", status(404))
-                site.on("resources/subscribe", *[status(404)] * 100)
+                site.on("resources/subscribe", accepts, *[status(404)] * 100)
                 await client.ping()
-                with pytest.raises(ConnectionClosed, match="404"):
-                    await following(updates)
-            assert site.keys.count("initialize") == 3  # at first, for the ping, and for the subscription
+                assert await following(restored) == "test://a"
+                for updates in (restored, refused):
+                    with pytest.raises(ConnectionClosed, match="was lost"):
+                        await following(updates)
+            assert site.keys.count("initialize") == 3  # at first, for the ping, and for the second subscription
 
 
 async def test_a_stream_that_ends_in_good_order_is_not_asked_for_again(no_pauses: None) -> None:
