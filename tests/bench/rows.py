@@ -194,14 +194,14 @@ def _row(name: str, title: str, unit: str, asked: str, measure: Measure) -> Row:
 
 
 ROWS = [
-    _row("http-session", "HTTP session, 16 connections", _CALL, "2.2", partial(measure_http, modern=False)),
-    _row("http-stateless", "HTTP stateless, 16 connections", _CALL, "2.2", partial(measure_http, modern=True)),
+    _row("http-session", "HTTP session, 16 connections", _CALL, "2.4", partial(measure_http, modern=False)),
+    _row("http-stateless", "HTTP stateless, 16 connections", _CALL, "2.4", partial(measure_http, modern=True)),
     _row("http-connections", "a new connection for each of 16 calls at a time", _CALL, "2.0",
          partial(measure_http, modern=False, reconnect=True)),
-    _row("progress-legacy", "progress over SSE, legacy", _NOTIFICATION, "2", partial(measure_progress, modern=False)),
+    _row("progress-legacy", "progress over SSE, legacy", _NOTIFICATION, "2.2", partial(measure_progress, modern=False)),
     _row("progress-modern", "progress over SSE, modern", _NOTIFICATION, "2", partial(measure_progress, modern=True)),
-    _row("stdio-legacy", "stdio, 64 in flight, legacy", _CALL, "3.2", partial(measure_stdio, modern=False)),
-    _row("stdio-modern", "stdio, 64 in flight, modern", _CALL, "3.3", partial(measure_stdio, modern=True)),
+    _row("stdio-legacy", "stdio, 64 in flight, legacy", _CALL, "2.4", partial(measure_stdio, modern=False)),
+    _row("stdio-modern", "stdio, 64 in flight, modern", _CALL, "2.6", partial(measure_stdio, modern=True)),
     _row("client-session", "client over HTTP, 64 in flight, session", _CALL, "2.8",
          partial(measure_client, kind="legacy")),
     _row("client-stateless", "client over HTTP, 64 in flight, stateless", _CALL, "2.6",

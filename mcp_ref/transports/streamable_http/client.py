@@ -204,7 +204,9 @@ class StreamableHttpClientTransport(Transport):
         self, message: Outgoing, frame: bytes, ids: list[RequestId], earlier_post: asyncio.Task[None] | None
     ) -> None:
         try:
-            await finish(earlier_post, self._renewal)
+            for earlier in (earlier_post, self._renewal):
+                if earlier is not None and not earlier.done():
+                    await finish(earlier)
             if ids:  # the session limits the time of its requests
                 await self._post(message, frame, ids, self._receive)
             else:
@@ -363,6 +365,7 @@ class StreamableHttpClientTransport(Transport):
             self._use_session(self._session, find_revision(message.result.get("protocolVersion")))
         for member in message.messages if isinstance(message, Batch) else (message,):
             if isinstance(member, (Response, ErrorResponse, Malformed)) and member.id is not None:
+                unanswered.discard(member.id)  # usually the only one, so that the slower search finds nothing to do
                 unanswered -= {id for id in unanswered if str(id) == str(member.id)}  # some servers send "1" for 1
         deliver(message)
 
