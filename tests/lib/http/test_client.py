@@ -623,46 +623,44 @@ async def test_connect_that_fails_says_what_to_check(error: OSError, why: str, m
             await get(http, "http://mcp.invalid/")
 
 
-async def test_connect_to_a_host_tries_its_next_address_if_one_does_not_respond(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def resolve_and_connect(
+    monkeypatch: pytest.MonkeyPatch, addresses: list[Any], allow: Callable[[str], bool]
+) -> list[str]:
+    """Let each name have these addresses, which connect if allowed, else never. Return the list of those tried."""
     loop = asyncio.get_running_loop()
     connect = loop.create_connection
+    tried: list[str] = []
 
     async def resolve(*_: object, **__: object) -> object:
-        return [(socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("fe80::1", 80, 0, 2)),
-                (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 80))]  # fmt: skip
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address) for address in addresses]
 
     async def connect_or_wait(protocol: Any, host: str, port: int, **options: Any) -> Any:
         tried.append(host)
-        return await (connect(protocol, host, port, **options) if host == "127.0.0.1" else asyncio.Event().wait())
+        return await (connect(protocol, host, port, **options) if allow(host) else asyncio.Event().wait())
 
-    tried: list[str] = []
     monkeypatch.setattr(loop, "getaddrinfo", resolve)
     monkeypatch.setattr(loop, "create_connection", connect_or_wait)
     monkeypatch.setattr(http_client, "ADDRESS_SECONDS", 0.01)
+    return tried
+
+
+async def test_connect_to_a_host_tries_its_next_address_if_one_does_not_respond(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    addresses = [("fe80::1", 80, 0, 2), ("127.0.0.1", 80)]
+    tried = resolve_and_connect(monkeypatch, addresses, lambda host: host == "127.0.0.1")
     async with scripted([OK]) as server, client(ClientLimits(connect=PATIENCE)) as http:
         assert await get(http, f"http://mcp.example.test:{server.port}/") == (200, b"hello")
     assert tried == ["fe80::1%2", "127.0.0.1"]
 
 
 async def test_connect_to_a_host_returns_to_a_slow_address_after_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
-    loop = asyncio.get_running_loop()
-    connect = loop.create_connection
-
-    async def resolve(*_: object, **__: object) -> object:
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 80)) for host in ("127.0.0.1", "127.0.0.2")]
-
-    async def connect_late(protocol: Any, host: str, port: int, **options: Any) -> Any:
-        tried.append(host)
+    def allow(host: str) -> bool:
         if host == "127.0.0.2":
             raise ConnectionRefusedError
-        return await (connect(protocol, host, port, **options) if len(tried) > 2 else asyncio.Event().wait())
+        return len(tried) > 2
 
-    tried: list[str] = []
-    monkeypatch.setattr(loop, "getaddrinfo", resolve)
-    monkeypatch.setattr(loop, "create_connection", connect_late)
-    monkeypatch.setattr(http_client, "ADDRESS_SECONDS", 0.01)
+    tried = resolve_and_connect(monkeypatch, [("127.0.0.1", 80), ("127.0.0.2", 80)], allow)
     async with scripted([OK]) as server, client(ClientLimits(connect=PATIENCE)) as http:
         assert await get(http, f"http://mcp.example.test:{server.port}/") == (200, b"hello")
     assert tried == ["127.0.0.1", "127.0.0.2", "127.0.0.1"]
