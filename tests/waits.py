@@ -492,7 +492,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has the time limit `connect` in `HttpClient._connect`.",
     ("lib/http/client.py", "_reach", "loop.getaddrinfo(host, port, type=SOCK_STREAM)"):
         "It has the time limit `connect` in `HttpClient._connect`.",
-    ("lib/http/client.py", "_reach",
+    ("lib/http/client.py", "_reach.connect",
      "loop.create_connection(lambda: connection, address, port, ssl=tls, server_hostname=host if tls else None, "
      "ssl_shutdown_timeout=1.0 if tls else None)"):
         "It has the time limit `connect` in `HttpClient._connect`.",

@@ -273,24 +273,31 @@ async def _reach(host: str, port: int, connection: ClientConnection, tls: ssl.SS
     loop = asyncio.get_running_loop()
     is_address = ":" in host or host.replace(".", "").isdigit()
     found = [] if is_address else await loop.getaddrinfo(host, port, type=SOCK_STREAM)
-    addresses, slow = list(dict.fromkeys(_address_text(each[4]) for each in found)) or [host], ""
-    for address in addresses:
-        is_last = address == addresses[-1]
+    *others, last = list(dict.fromkeys(_address_text(each[4]) for each in found)) or [host]
+
+    async def connect(address: str, seconds: float | None) -> asyncio.Transport:
+        async with time_limit(seconds):
+            transport, _ = await loop.create_connection(
+                lambda: connection, address, port, ssl=tls, server_hostname=host if tls else None,
+                ssl_shutdown_timeout=1.0 if tls else None)  # fmt: skip
+        return transport
+
+    slow = ""  # the first address that did not respond in time
+    for address in others:
         try:
-            async with time_limit(None if is_last else ADDRESS_SECONDS):
-                transport, _ = await loop.create_connection(
-                    lambda: connection, address, port, ssl=tls, server_hostname=host if tls else None,
-                    ssl_shutdown_timeout=1.0 if tls else None)  # fmt: skip
-            break
-        except OSError as error:  # also TimeoutError
-            if isinstance(error, TimeoutError) and not is_last:
-                slow = slow or address
-            if isinstance(error, ssl.SSLError) or (is_last and not slow):
-                raise
-            if is_last:  # perhaps the first address only needs more time, for example for the TLS handshake
-                addresses.append(slow)
-                slow = ""
-    return transport
+            return await connect(address, ADDRESS_SECONDS)
+        except ssl.SSLError:
+            raise
+        except TimeoutError:
+            slow = slow or address
+        except OSError:
+            pass
+    try:
+        return await connect(last, None)
+    except OSError as error:
+        if isinstance(error, ssl.SSLError) or not slow:
+            raise
+    return await connect(slow, None)  # perhaps it only needs more time, for example for the TLS handshake
 
 
 def _address_text(address: tuple[object, ...]) -> str:
