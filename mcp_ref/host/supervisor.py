@@ -394,6 +394,6 @@ class Supervisor:
 def _is_permanent(error: Exception) -> bool:
     """Return True if a restart would fail too, because a program, a permission or a common revision is missing."""
     if isinstance(error, AuthorizationError | UnsupportedRevision | TypeError):
-        return not getattr(error, "is_temporary", False)
+        return not (isinstance(error, McpError) and error.is_temporary)
     is_refused = isinstance(error, ConnectionClosed) and _HTTP_REFUSED.match(str(error)) is not None
     return is_refused or isinstance(error.__cause__, FileNotFoundError | PermissionError | NotADirectoryError)
