@@ -323,8 +323,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "connection ends it.",
     ("extensions/tasks/requestor.py", "RunningTask._respond", "self._handle_input(request)"):
         "The program's handler ends it, or the end of the task, which cancels it.",
-    ("extensions/tasks/requestor.py", "RunningTask._respond",
-     "self._send_request('tasks/update', params, EmptyResult)"):
+    ("extensions/tasks/requestor.py", "RunningTask._send_and_repeat",
+     "self._send_request(method, params, result)"):
         "The response, the time limit in `RunningTask.result` or of the request, or the end of the "
         "connection ends it.",
     ("extensions/tasks/requestor.py", "RunningTask._respond_and_wait",

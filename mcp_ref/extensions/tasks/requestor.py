@@ -21,7 +21,7 @@ from ...basic.meta import EmptyResult
 from ...basic.mrtr import InputRequest, read_input_requests
 from ...codec import ShapeError, codec_for
 from ...jsonrpc.bounded_waits import end_handlers
-from ...jsonrpc.errors import InvalidMessage, McpError, RemoteError, RequestTimeout
+from ...jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, RemoteError, RequestTimeout
 from ...jsonrpc.messages import Object
 from ...revisions import Revision
 from .types import DEFAULT_POLL_INTERVAL, Task, TaskRequestParams, UpdateTaskRequestParams, unknown_task
@@ -35,6 +35,9 @@ MIN_POLL_SECONDS = 0.02
 
 MAX_POLL_SECONDS = 60.0
 """Maximum poll interval, in seconds."""
+
+MAX_REPETITIONS = 3
+"""Maximum number of times that a request about a task is repeated because the connection or the response was lost."""
 
 MAX_RESULT_SECONDS = 7 * 24 * 3600.0
 """Upper limit of the default `timeout` of `RunningTask.result`, in seconds (a week)."""
@@ -112,6 +115,7 @@ class RunningTask(Generic[T]):
 
         Raises:
             RequestTimeout: The task is not over after `timeout` seconds. This method may then be called again.
+            ConnectionClosed: The connection stays lost, although each request is repeated `MAX_REPETITIONS` times.
             RemoteError: The request failed.
             InvalidMessage: The result or an input request is invalid.
             McpError: The task was cancelled.
@@ -141,7 +145,7 @@ class RunningTask(Generic[T]):
         # [2025-11-25 basic/utilities/tasks#getting-tasks] we SHOULD poll until the task is over or requires input
         while task.status == "working":
             await asyncio.sleep(_interval(task))
-            task = await self.status() or task
+            task = await self._poll(task)
         if task.status == "cancelled":
             raise _cancelled(task)
         params = TaskRequestParams(task.task_id)
@@ -149,13 +153,14 @@ class RunningTask(Generic[T]):
             try:
                 # [2025-11-25 basic/utilities/tasks#input-required-status] if it requires input, we SHOULD send this
                 return await self._send_request("tasks/result", params, self._result_type)
-            except RequestTimeout:
-                await self.status()  # raises RequestTimeout if the receiver does not respond
+            except (ConnectionClosed, RequestTimeout):
+                await asyncio.sleep(_interval(task))
+                await self._poll(task)  # raises an error if the receiver does not respond to this request either
 
     async def _extension_result(self, task: Task) -> T:
         while not task.is_over:
             await self._respond_and_wait(task)
-            task = await self.status() or task
+            task = await self._poll(task)
         if task.error is not None:
             code, message = task.error.get("code"), task.error.get("message")
             raise RemoteError(code if type(code) is int else 0, str(message), task.error.get("data"))
@@ -171,7 +176,7 @@ class RunningTask(Generic[T]):
         for key, request in read_input_requests({"inputRequests": task.input_requests or {}}).items():
             # SEP-2663: we SHOULD NOT respond to a key twice, because a task uses each key for only one request
             if key not in self._responding:
-                self._responding[key] = asyncio.create_task(self._respond(task.task_id, key, request))
+                self._responding[key] = asyncio.create_task(self._respond(task, key, request))
         if len(self._responding) > MAX_INPUT_REQUESTS:
             raise InvalidMessage(f"task {self.id} has more than {MAX_INPUT_REQUESTS} input requests")
         running = [each for each in self._responding.values() if not each.done()]
@@ -183,11 +188,26 @@ class RunningTask(Generic[T]):
         if not running:
             await asyncio.sleep(_interval(task))
 
-    async def _respond(self, id: str, key: str, request: InputRequest) -> None:
+    async def _respond(self, task: Task, key: str, request: InputRequest) -> None:
         if self._handle_input is None:
             raise InvalidMessage(f"no handler serves the request {request.method[:80]}, which task {self.id} contains")
-        params = UpdateTaskRequestParams(id, {key: await self._handle_input(request)})
-        await self._send_request("tasks/update", params, EmptyResult)
+        params = UpdateTaskRequestParams(task.task_id, {key: await self._handle_input(request)})
+        await self._send_and_repeat(task, "tasks/update", params, EmptyResult)
+
+    async def _poll(self, task: Task) -> Task:
+        self.task = await self._send_and_repeat(task, "tasks/get", TaskRequestParams(task.task_id), Task)
+        return self.task
+
+    async def _send_and_repeat(self, task: Task, method: str, params: object, result: type[R]) -> R:
+        """Send a request that has the same effect once or twice. Repeat it if the connection or the response is lost.
+
+        A short interruption must not fail the call, because the task goes on at the receiver.
+        """
+        for _ in range(MAX_REPETITIONS):
+            with contextlib.suppress(ConnectionClosed, RequestTimeout):
+                return await self._send_request(method, params, result)
+            await asyncio.sleep(_interval(task))
+        return await self._send_request(method, params, result)
 
     async def _stop_responding(self) -> None:
         tasks = {key: each for key, each in self._responding.items() if not each.done()}

@@ -14,6 +14,7 @@ import pytest
 from mcp_ref import (
     CallToolResult,
     Client,
+    ConnectionClosed,
     Context,
     CreateMessageRequestParams,
     CreateMessageResult,
@@ -31,13 +32,14 @@ from mcp_ref import (
     ToolError,
 )
 from mcp_ref.basic.channel import RequestContext
+from mcp_ref.basic.mrtr import InputRequest
 from mcp_ref.extensions.tasks import requestor as tasks_client
-from mcp_ref.extensions.tasks.requestor import MAX_POLL_SECONDS, MIN_POLL_SECONDS
+from mcp_ref.extensions.tasks.requestor import MAX_POLL_SECONDS, MAX_REPETITIONS, MIN_POLL_SECONDS
 from mcp_ref.extensions.tasks.types import Task, TaskRequestParams
 from mcp_ref.features.task_augmentation import EXTENSION, RELATED_TASK
 from mcp_ref.jsonrpc import bounded_waits
 from mcp_ref.jsonrpc.messages import Object
-from mcp_ref.revisions import R2026_07_28
+from mcp_ref.revisions import R2025_11_25, R2026_07_28
 from tests.messages import request
 from tests.raw_peers import Wire, answer, handshake, raw_server, raw_session, served
 from tests.settings import PATIENCE
@@ -619,3 +621,39 @@ async def test_a_handle_without_a_way_to_answer_says_so() -> None:
     running = RunningTask(ask, R2026_07_28, asking, CallToolResult)  # type: ignore[arg-type]
     with pytest.raises(InvalidMessage, match="no handler serves the request roots/list"):
         await running.result()
+
+
+@pytest.mark.parametrize("lost", [ConnectionClosed("the network is away"), RequestTimeout("no response")], ids=repr)
+@pytest.mark.parametrize("outages", [1, MAX_REPETITIONS, MAX_REPETITIONS + 1])
+@pytest.mark.parametrize("method", ["tasks/get", "tasks/result", "tasks/update"])
+async def test_running_task_repeats_a_request_that_an_outage_has_lost(
+    method: str, outages: int, lost: McpError
+) -> None:
+    is_core = method == "tasks/result"
+    at = "2025-11-25T10:30:00Z"
+    begun = Task("t", "working", at, at, 5000, poll_interval=20)
+    if method == "tasks/update":
+        begun.input_requests = {"k": {"method": "roots/list"}}
+    done = Task("t", "completed", at, at, 5000, poll_interval=20, result={"content": []})
+    sent: list[str] = []
+
+    async def send(asked: str, params: object, result: type) -> object:
+        sent.append(asked)
+        if asked == method and sent.count(method) <= outages:
+            raise lost
+        if asked == "tasks/get":
+            return begun if begun.input_requests and sent.count("tasks/update") <= outages else done
+        return result([]) if is_core else result()
+
+    async def handle(request: InputRequest) -> Object:
+        return {"roots": []}
+
+    revision = R2025_11_25 if is_core else R2026_07_28
+    running = RunningTask(send, revision, begun, CallToolResult, handle_input=handle)  # type: ignore[arg-type]
+    if outages <= MAX_REPETITIONS or is_core:  # in the core, each `tasks/get` shows that the receiver is still there
+        assert (await running.result(PATIENCE)).content == []
+        assert sent.count(method) == outages + 1
+    else:
+        with pytest.raises(type(lost), match=str(lost)):
+            await running.result(PATIENCE)
+        assert sent.count(method) == MAX_REPETITIONS + 1
