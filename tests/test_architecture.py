@@ -72,7 +72,7 @@ def _absolute_imports(tree: ast.Module) -> set[str]:
     return {name.split(".")[0] for name in names}
 
 
-def test_the_part_for_first_readers_does_not_grow() -> None:
+def test_pages_for_first_readers_do_not_grow() -> None:
     pages = [page for page in READING_ORDER if not page.startswith(OPTIONAL_READING)]
     lines = sum(len((PACKAGE / page).read_text("utf-8").splitlines()) for page in pages)
     advice = "pay for new lines there with deleted ones, and move no page to OPTIONAL_READING for this"
@@ -164,7 +164,7 @@ def _run_isolated(path: Path, name: str) -> str:
     return done.stdout.strip()
 
 
-def test_it_works_vendored_under_another_name_without_site_packages(tmp_path: Path) -> None:
+def test_package_works_vendored_under_another_name_without_site_packages(tmp_path: Path) -> None:
     (tmp_path / "app" / "_vendor").mkdir(parents=True)
     for folder in (tmp_path / "app", tmp_path / "app" / "_vendor"):
         (folder / "__init__.py").touch()
@@ -172,7 +172,7 @@ def test_it_works_vendored_under_another_name_without_site_packages(tmp_path: Pa
     assert _run_isolated(tmp_path, "app._vendor.mcp_ref") == "3"
 
 
-def test_it_works_from_a_zip_file(tmp_path: Path) -> None:
+def test_package_works_from_a_zip_file(tmp_path: Path) -> None:
     archive = tmp_path / "mcp_ref.zip"
     with zipfile.ZipFile(archive, "w") as bundle:
         for path in MODULES:

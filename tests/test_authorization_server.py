@@ -187,7 +187,7 @@ async def test_metadata_advertise_the_issuer_pkce_and_iss() -> None:
         assert not metadata.client_id_metadata_document_supported
 
 
-async def test_another_host_path_or_method_finds_nothing() -> None:
+async def test_unknown_path_or_method_is_404_and_another_host_is_400() -> None:
     async with served() as talk:
         assert (await talk.send("GET", "/.well-known/openid-configuration")).status == 404
         assert (await talk.send("GET", "/token")).status == 404
@@ -207,7 +207,7 @@ async def test_another_host_path_or_method_finds_nothing() -> None:
     "2025-03-26..2025-11-25/basic/authorization#overview-1",
     "2025-03-26/basic/authorization#oauth-grant-types-1",
 )
-async def test_the_flow_ends_with_a_token_for_one_mcp_server() -> None:
+async def test_authorization_code_flow_ends_with_a_token_for_one_mcp_server() -> None:
     async with served() as talk:
         issuer = talk.server.issuer
         metadata = parse_server_metadata(
@@ -237,7 +237,7 @@ async def test_access_tokens_are_short_lived_and_differ() -> None:
         assert first["jti"] != second["jti"]
 
 
-async def test_with_yes_the_server_agrees_at_once() -> None:
+async def test_option_yes_grants_each_request_without_the_consent_page() -> None:
     async with served(yes=True) as talk:
         back = await talk.authorize()
         assert back.query["state"] == "s1" and back.query["iss"] == talk.server.issuer
@@ -261,13 +261,13 @@ async def test_with_yes_the_server_agrees_at_once() -> None:
         None,
     ],
 )  # fmt: skip
-async def test_an_unregistered_redirect_uri_gets_a_page_and_no_redirect(uri: str | None) -> None:
+async def test_unregistered_redirect_uri_gets_a_page_and_no_redirect(uri: str | None) -> None:
     async with served(yes=True) as talk:
         reply = await talk.authorize(redirect_uri=uri)
         assert reply.status == 400 and "location" not in reply.headers
 
 
-async def test_a_redirect_uri_on_loopback_has_any_port_but_the_token_request_repeats_it() -> None:
+async def test_loopback_redirect_uri_may_have_any_port_but_the_token_request_must_repeat_it() -> None:
     async with served() as talk:
         uri = "http://127.0.0.1:50000/callback"
         code = await talk.code(redirect_uri=uri)
@@ -275,7 +275,7 @@ async def test_a_redirect_uri_on_loopback_has_any_port_but_the_token_request_rep
         assert (await talk.exchange(await talk.code(redirect_uri=uri), redirect_uri=REDIRECT)).error == "invalid_grant"
 
 
-async def test_an_unknown_client_gets_a_page_and_no_redirect() -> None:
+async def test_unknown_client_gets_a_page_and_no_redirect() -> None:
     async with served(yes=True) as talk:
         reply = await talk.authorize(client_id="unknown")
         assert reply.status == 400 and b"client_id" in reply.body
@@ -297,7 +297,7 @@ async def test_an_unknown_client_gets_a_page_and_no_redirect() -> None:
     ],
 )
 @pytest.mark.spec("2026-07-28/basic/authorization/index#authorization-response-validation-2")
-async def test_a_wrong_request_is_redirected_with_error_state_and_iss(
+async def test_invalid_authorization_request_is_redirected_with_error_state_and_iss(
     changes: dict[str, str | None], error: str
 ) -> None:
     async with served(yes=True) as talk:
@@ -310,7 +310,7 @@ async def test_a_wrong_request_is_redirected_with_error_state_and_iss(
     "2026-07-28/basic/authorization/security-considerations#open-redirection-4,5",
     "2025-06-18..2025-11-25/basic/authorization#open-redirection-4,5",
 )
-async def test_a_wrong_request_is_not_redirected_to_a_site_without_the_user() -> None:
+async def test_invalid_authorization_request_of_a_web_client_is_not_redirected() -> None:
     async with served() as talk:
         await talk.register(redirect_uris=["https://anybody.example/callback"], application_type="web")
         reply = await talk.authorize(redirect_uri="https://anybody.example/callback", scope="root")
@@ -319,7 +319,7 @@ async def test_a_wrong_request_is_not_redirected_to_a_site_without_the_user() ->
         assert (await talk.decide(page, "deny")).query["error"] == "access_denied"
 
 
-async def test_a_duplicate_parameter_is_refused() -> None:
+async def test_duplicate_parameter_is_refused() -> None:
     async with served(yes=True) as talk:
         query = urlencode({"client_id": talk.client_id, "redirect_uri": REDIRECT})
         assert (await talk.send("GET", f"/authorize?{query}&redirect_uri=https%3A%2F%2Fevil.example")).status == 400
@@ -351,7 +351,7 @@ async def test_consent_page_escapes_the_texts_of_a_client() -> None:
         assert b"&lt;script&gt;&quot;&amp;" in (await talk.authorize()).body
 
 
-async def test_consent_needs_the_password_once_and_no_means_no() -> None:
+async def test_consent_needs_the_password_once_and_a_refusal_is_access_denied() -> None:
     async with served() as talk:
         page = await talk.authorize()
         assert (await talk.decide(page, password="guess")).status == 400
@@ -380,12 +380,14 @@ async def test_consent_needs_the_password_once_and_no_means_no() -> None:
         ({"client_id": "unknown"}, "invalid_client"),
     ],
 )
-async def test_a_code_is_exchanged_only_with_the_values_of_its_request(changes: dict[str, str], error: str) -> None:
+async def test_authorization_code_is_exchanged_only_with_the_values_of_its_request(
+    changes: dict[str, str], error: str
+) -> None:
     async with served(yes=True) as talk:
         assert (await talk.exchange((await talk.authorize()).query["code"], **changes)).error == error
 
 
-async def test_a_code_of_another_client_is_refused_and_ends() -> None:
+async def test_authorization_code_of_another_client_is_refused_and_becomes_invalid() -> None:
     async with served(yes=True) as talk:
         code, first = (await talk.authorize()).query["code"], talk.client_id
         await talk.register()
@@ -393,7 +395,7 @@ async def test_a_code_of_another_client_is_refused_and_ends() -> None:
         assert (await talk.exchange(code, client_id=first)).error == "invalid_grant"
 
 
-async def test_a_code_that_is_used_twice_ends_the_refresh_token() -> None:
+async def test_authorization_code_that_is_used_twice_revokes_the_refresh_token() -> None:
     async with served(yes=True) as talk:
         code = (await talk.authorize()).query["code"]
         token = (await talk.exchange(code)).json["refresh_token"]
@@ -402,7 +404,7 @@ async def test_a_code_that_is_used_twice_ends_the_refresh_token() -> None:
 
 
 @pytest.mark.parametrize(("stage", "seconds"), [("authorization_code", 60), ("refresh_token", 8 * 3600)])
-async def test_an_old_ticket_is_refused(stage: str, seconds: int) -> None:
+async def test_expired_code_or_refresh_token_is_refused(stage: str, seconds: int) -> None:
     async with served(yes=True) as talk:
         code = (await talk.authorize()).query["code"]
         token = "" if stage == "authorization_code" else (await talk.exchange(code)).json["refresh_token"]
@@ -440,7 +442,7 @@ async def test_refresh_narrows_scopes_and_never_widens_them_or_changes_the_resou
             assert (await talk.refresh(tokens["refresh_token"], **changes)).status == 400
 
 
-async def test_a_client_that_did_not_ask_for_refresh_tokens_gets_none() -> None:
+async def test_client_that_registers_without_refresh_tokens_gets_none() -> None:
     async with served(yes=True) as talk:
         await talk.register(grant_types=None)
         assert "refresh_token" not in (await talk.exchange((await talk.authorize()).query["code"])).json
@@ -487,13 +489,13 @@ async def test_unusable_client_metadata_are_refused(metadata: Object, error: str
         assert (await talk.register(**metadata)).error == error
 
 
-async def test_a_registration_that_is_not_an_object_is_refused() -> None:
+async def test_registration_that_is_not_a_json_object_is_refused() -> None:
     async with served() as talk:
         for body in ("", "[]", '{"a": 1, "a": 2}', "[" * 2000):
             assert (await talk.send("POST", "/register", body)).error == "invalid_client_metadata"
 
 
-async def test_tables_are_limited_and_the_oldest_entry_goes_first() -> None:
+async def test_tables_are_limited_and_drop_the_oldest_entry_first() -> None:
     async with served(yes=True) as talk:
         first = talk.client_id
         for number in range(MAX_ENTRIES):
@@ -505,7 +507,7 @@ async def test_tables_are_limited_and_the_oldest_entry_goes_first() -> None:
         assert len(talk.server.grants) == 3
 
 
-async def test_a_body_that_is_too_large_is_refused() -> None:
+async def test_registration_with_a_large_body_is_refused() -> None:
     async with served() as talk:
         assert (await talk.send("POST", "/register", " " * 70_000)).status == 413
 
@@ -515,7 +517,7 @@ async def test_a_body_that_is_too_large_is_refused() -> None:
 
 @pytest.mark.spec("2026-07-28/basic/authorization/index#overview-1", "2025-03-26/basic/authorization#overview-1")
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post", None])
-async def test_a_confidential_client_proves_its_identity_in_its_own_way_only(method: str | None) -> None:
+async def test_confidential_client_authenticates_only_by_its_registered_method(method: str | None) -> None:
     async with served(yes=True) as talk:
         terms = (await talk.register(token_endpoint_auth_method=method)).json
         assert terms["token_endpoint_auth_method"] == (method or "client_secret_basic")  # [RFC 7591 2]
@@ -539,7 +541,7 @@ async def test_a_confidential_client_proves_its_identity_in_its_own_way_only(met
                 assert reply.headers["www-authenticate"] == "Basic"
 
 
-async def test_a_public_client_with_a_secret_is_refused() -> None:
+async def test_public_client_with_a_secret_is_refused() -> None:
     async with served(yes=True) as talk:
         code = (await talk.authorize()).query["code"]
         assert (await talk.exchange(code, client_secret="x")).error == "invalid_client"
@@ -632,7 +634,7 @@ def app(**changes: JSON) -> Object:
     "2025-11-25/basic/authorization#implementation-requirements-6,8",
     "2025-11-25/basic/authorization#client-id-metadata-documents-1",
 )
-async def test_a_client_id_can_be_the_url_of_a_document_which_is_cached() -> None:
+async def test_client_id_may_be_the_url_of_a_metadata_document_which_is_cached() -> None:
     site = Site(app())
     async with served(fetch=site.fetch, register=False) as talk:
         talk.client_id = DOCUMENT
@@ -668,7 +670,7 @@ async def test_a_client_id_can_be_the_url_of_a_document_which_is_cached() -> Non
         app(token_endpoint_auth_method="client_secret_post", client_secret="public"),
     ],
 )
-async def test_a_document_must_name_itself_and_have_the_required_members(document: Object) -> None:
+async def test_client_metadata_document_must_contain_its_own_url_and_the_required_members(document: Object) -> None:
     async with served(fetch=Site(document).fetch, register=False, yes=True) as talk:
         assert (await talk.authorize(client_id=DOCUMENT)).status == 400
 
@@ -691,7 +693,7 @@ async def test_redirect_uris_of_a_document_are_compared() -> None:
         "https://user:password@app.example/client.json", "https://[::1]/client.json", "file:///etc/passwd",
     ],
 )  # fmt: skip
-async def test_a_url_that_is_not_a_plain_https_url_is_never_fetched(url: str) -> None:
+async def test_client_id_that_is_not_a_plain_https_url_is_never_fetched(url: str) -> None:
     site = Site(app(client_id=url))
     async with served(fetch=site.fetch, register=False, yes=True) as talk:
         assert (await talk.authorize(client_id=url)).status == 400
@@ -776,7 +778,7 @@ async def test_protected_example_asks_for_a_further_scope_in_every_revision(revi
 
 @pytest.mark.spec("2025-03-26/basic/authorization#fallbacks-for-servers-without-metadata-discovery-1")
 @pytest.mark.parametrize("has_metadata", [True, False])
-async def test_an_authorization_server_at_the_origin_of_the_mcp_server_is_found_by_clients_of_2025_03_26(
+async def test_client_of_2025_03_26_finds_the_authorization_server_at_the_origin_of_the_mcp_server(
     has_metadata: bool,
 ) -> None:
     notes.clear()

@@ -63,7 +63,7 @@ def shown(request: pytest.FixtureRequest, runs: dict[str, str]) -> str:
     return runs[str(request.param)]
 
 
-def test_the_demo_shows_every_method_of_all_revisions(shown: str) -> None:
+def test_demo_shows_every_method_of_all_revisions(shown: str) -> None:
     for method in METHODS:
         if method.name != "notifications/tasks":  # our client polls its tasks and does not subscribe to them
             assert re.search(rf"^    (client ->|server <-) .*{re.escape(method.name)}", shown, re.MULTILINE), (
@@ -71,19 +71,19 @@ def test_the_demo_shows_every_method_of_all_revisions(shown: str) -> None:
             )
 
 
-def test_every_method_has_a_purpose() -> None:
+def test_demo_has_a_purpose_for_every_method() -> None:
     assert set(PURPOSE) == {method.name for method in METHODS}
     for name, (_, answer) in PURPOSE.items():
         assert bool(answer) == (not name.startswith("notifications/")), name
 
 
-def test_the_demo_speaks_every_revision(shown: str) -> None:
+def test_demo_speaks_every_revision(shown: str) -> None:
     assert '"io.modelcontextprotocol/protocolVersion":"2026-07-28"' in shown
     for revision in LEGACY:
         assert f'"result":{{"protocolVersion":"{revision}"' in shown
 
 
-def test_the_last_line_says_what_was_shown_and_where_to_read_next(shown: str) -> None:
+def test_demo_ends_with_the_numbers_of_messages_and_claims_and_the_module_to_read_next(shown: str) -> None:
     end = " ".join(shown.splitlines()[-4:])
     claims = len(re.findall(r"^  ok  ", shown, re.MULTILINE))
     messages = len(re.findall(r"^    (?:client ->|server <-) ", shown, re.MULTILINE))
@@ -92,11 +92,11 @@ def test_the_last_line_says_what_was_shown_and_where_to_read_next(shown: str) ->
     assert re.search(r"Read next: (mcp_ref|app/_vendor/protocol)/demo/server.py and tour.py", end), end
 
 
-def test_no_line_is_wider_than_the_terminal(shown: str) -> None:
+def test_demo_prints_no_line_wider_than_80_characters(shown: str) -> None:
     assert max(map(len, shown.splitlines())) <= 80
 
 
-def test_output_into_a_file_has_no_color(shown: str) -> None:
+def test_demo_prints_no_color_into_a_file(shown: str) -> None:
     assert "\x1b" not in shown
 
 
@@ -110,7 +110,7 @@ def test_demo_shows_input_required_results_with_a_sealed_state_and_cache_hints(s
     assert '"ttlMs":60000,"cacheScope":"public"' in text
 
 
-def test_meta_that_repeats_is_shown_once() -> None:
+def test_demo_shows_a_repeated_meta_object_once() -> None:
     out = io.StringIO()
     screen = Screen(out)
     for id, name in enumerate(("first", "second", "second")):
@@ -208,7 +208,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(("variables", "colored"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
-def test_color_is_for_terminals_that_want_it(
+def test_demo_prints_color_only_on_a_terminal_that_allows_it(
     variables: dict[str, str], colored: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -220,26 +220,26 @@ def test_color_is_for_terminals_that_want_it(
     assert ("\x1b[" in terminal.getvalue()) is colored
 
 
-def test_a_claim_that_does_not_hold_ends_the_demo() -> None:
+def test_demo_fails_at_a_claim_that_does_not_hold() -> None:
     with pytest.raises(AssertionError, match="the moon is green"):
         Screen(io.StringIO()).claim("the moon is green", False)
 
 
-def test_a_refusal_that_does_not_come_ends_the_demo() -> None:
+def test_demo_fails_at_a_request_that_should_have_been_refused() -> None:
     async def granted() -> None: ...
 
     with pytest.raises(AssertionError, match="was not refused"):
         asyncio.run(Screen(io.StringIO()).claim_error("a wish", -32602, granted()))
 
 
-def test_a_long_message_is_cut_and_says_how_long_it_is() -> None:
+def test_demo_cuts_a_long_message_and_shows_its_length() -> None:
     out = io.StringIO()
     Screen(out)("->", b'{"jsonrpc":"2.0","method":"notifications/message","params":"' + b"x" * 5000 + b'"}')
     lines = out.getvalue().splitlines()
     assert len(lines) == 6 and lines[-1].endswith("... (5062 characters)")
 
 
-def test_control_characters_of_a_message_do_not_reach_the_terminal() -> None:
+def test_demo_escapes_the_control_characters_of_a_message() -> None:
     out = io.StringIO()
     Screen(out)("<-", b'{"jsonrpc":"2.0","method":"notifications/message","params":"\xc2\x9b31m\x7f"}')
     assert "\x9b" not in out.getvalue() and r"\u{9b}31m\u{7f}" in out.getvalue()

@@ -157,7 +157,7 @@ ERAS = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_each_example_is_short_and_says_what_is_new_how_to_run_it_and_how_to_watch_it_fail(path: Path) -> None:
+def test_example_is_short_and_says_what_is_new_how_to_run_it_and_how_to_watch_it_fail(path: Path) -> None:
     assert len(path.read_text("utf-8").splitlines()) <= LONG.get(path.name, 99)
     docstring = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
     assert "New here" in docstring and "Watch it fail" in docstring
@@ -165,13 +165,13 @@ def test_each_example_is_short_and_says_what_is_new_how_to_run_it_and_how_to_wat
     assert any(part in command for name, command in COMMANDS if name == path.name for part in FAIL), path.name
 
 
-def test_the_index_names_every_example() -> None:
+def test_readme_of_the_examples_links_to_every_example() -> None:
     text = (EXAMPLES / "README.md").read_text("utf-8")
     linked = {target for name, target in re.findall(r"\[(\S+)\]\((\S+)\)", text) if name == target}
     assert linked == {path.name for path in FILES} | {"everything.py"}
 
 
-def test_every_failure_that_is_expected_here_is_one_that_a_docstring_shows() -> None:
+def test_expected_failures_are_those_that_a_docstring_shows() -> None:
     assert [part for part in FAIL if not any(part in command for _, command in COMMANDS)] == []
 
 
@@ -205,18 +205,18 @@ def check_command(command: str, done: subprocess.CompletedProcess[str]) -> None:
 
 
 @pytest.mark.parametrize("command", ["02_jsonrpc.py shout hello", "04_tools.py count_words hello"])
-def test_an_example_with_an_argument_without_a_name_says_what_to_write(command: str) -> None:
+def test_example_with_a_positional_argument_prints_its_usage(command: str) -> None:
     name, *words = command.split()
     done = subprocess.run(forked(str(EXAMPLES / name), *words), capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 1 and done.stderr.startswith("write ") and "Traceback" not in done.stderr
 
 
-def test_an_example_runs_from_any_directory(tmp_path: Path) -> None:
+def test_example_runs_from_any_directory(tmp_path: Path) -> None:
     done = typed(f"python3 {EXAMPLES / '04_tools.py'}", tmp_path, cwd=tmp_path)
     assert done.returncode == 0, done
 
 
-def test_each_example_finds_the_package_and_other_examples_without_an_installation(tmp_path: Path) -> None:
+def test_example_finds_the_package_and_other_examples_without_an_installation(tmp_path: Path) -> None:
     source = f"import runpy, sys; sys.path[0] = {str(EXAMPLES)!r}; [runpy.run_path(path) for path in sys.argv[1:]]"
     files = " ".join(shlex.quote(str(path)) for path in FILES)
     done = typed(f"python3 -c {shlex.quote(source)} {files}", tmp_path, cwd=tmp_path)
@@ -272,7 +272,7 @@ async def test_sunrise_is_that_of_calendars_within_three_minutes(
             assert abs(apart.total_seconds()) <= 180, (computed, expected)
 
 
-async def test_at_the_poles_the_sun_does_neither_rise_nor_set() -> None:
+async def test_sunrise_at_the_poles_does_not_happen() -> None:
     async with client_of("weather.py") as client:
         await client.list_tools()
         for latitude, hours in ((90, 24.0), (-90, 0.0), (70, 24.0)):
@@ -308,7 +308,7 @@ def weather_service(answers: dict[str, object]) -> Iterator[str]:
             thread.join()
 
 
-async def test_the_forecast_follows_the_service_but_not_to_another_host() -> None:
+async def test_weather_example_follows_a_forecast_url_but_not_to_another_host() -> None:
     answers: dict[str, object] = {}
     with weather_service(answers) as address:
         for place, target in (("40.0000", address), ("41.0000", "http://localhost:1"), ("42.0000", "file:///etc")):
@@ -377,7 +377,7 @@ def library(tmp_path: Path) -> Path:
     return path
 
 
-async def test_the_database_answers_questions_and_shows_its_schema(library: Path) -> None:
+async def test_database_example_runs_a_query_and_shows_its_schema(library: Path) -> None:
     async with client_of("database.py", env={"DATABASE": str(library)}) as client:
         await client.list_tools()
         sql = "SELECT title, year, cover, NULL AS n, 1e999 AS x, cast(x'ff' AS TEXT) AS t FROM books LIMIT 1"
@@ -443,7 +443,7 @@ async def test_database_refuses_every_other_statement_and_changes_nothing(librar
     assert (library.read_bytes(), sorted(path.name for path in library.parent.iterdir())) == before
 
 
-async def test_the_sample_database_goes_when_the_server_does(tmp_path: Path) -> None:
+async def test_database_example_deletes_its_sample_database_at_the_end(tmp_path: Path) -> None:
     async with client_of("database.py", env={"TMPDIR": str(tmp_path)}) as client:
         assert [path.name for path in tmp_path.glob("*/*")] == ["planets.db"]
         await client.ping()
@@ -454,7 +454,7 @@ async def test_the_sample_database_goes_when_the_server_does(tmp_path: Path) -> 
 
 
 @ERAS
-async def test_only_what_is_inside_the_roots_is_read_or_named(tmp_path: Path, revision: str) -> None:
+async def test_files_example_reads_and_lists_only_files_inside_the_roots(tmp_path: Path, revision: str) -> None:
     opened, other = tmp_path / "opened", tmp_path / "other"
     (opened / "sub").mkdir(parents=True)
     other.mkdir()
@@ -504,7 +504,7 @@ async def test_only_what_is_inside_the_roots_is_read_or_named(tmp_path: Path, re
 # ---------------------------------------------------------------------------------------------------- notes.py
 
 
-async def test_notes_are_files_that_outlive_the_server_and_other_files_stay(tmp_path: Path) -> None:
+async def test_notes_example_keeps_notes_as_files_and_leaves_other_files_alone(tmp_path: Path) -> None:
     (tmp_path / "old.md").write_text("old", "utf-8")
     (tmp_path / "Not A Note.md").write_text("x", "utf-8")
     template = ResourceTemplateReference("note://all/{name}")
@@ -525,7 +525,7 @@ async def test_notes_are_files_that_outlive_the_server_and_other_files_stay(tmp_
 NAMES = ["../x", "/etc/x", "a/b", "A", "", "-x", "x" * 61, "x\n", "x\0", "..", "ä", "a.b"]
 
 
-async def test_notes_refuse_a_name_that_might_be_a_path(tmp_path: Path) -> None:
+async def test_notes_example_refuses_a_name_that_could_be_a_path(tmp_path: Path) -> None:
     async with client_of("notes.py", env={"NOTES": str(tmp_path)}) as client:
         for name in NAMES:
             assert "Invalid arguments" in await refused(client, "write_note", {"name": name, "text": "x"}), name
@@ -537,7 +537,7 @@ async def test_notes_refuse_a_name_that_might_be_a_path(tmp_path: Path) -> None:
 
 
 @ERAS
-async def test_each_watcher_hears_of_what_it_watches(revision: str) -> None:
+async def test_notes_example_sends_each_subscription_only_the_updates_of_its_resource(revision: str) -> None:
     async with (
         client_of("notes.py", revision=revision) as client,
         client.subscribe("note://all/a") as one,
@@ -553,7 +553,9 @@ async def test_each_watcher_hears_of_what_it_watches(revision: str) -> None:
 
 
 @ERAS
-async def test_files_that_come_change_and_go_are_told_and_only_names_are_read(tmp_path: Path, revision: str) -> None:
+async def test_watch_example_announces_new_changed_and_deleted_files_and_reads_only_names(
+    tmp_path: Path, revision: str
+) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "sub").mkdir()
     (tmp_path / "secret").write_text("secret")
@@ -578,7 +580,7 @@ async def test_files_that_come_change_and_go_are_told_and_only_names_are_read(tm
                 await client.read_resource(f"folder://all/{name}")
 
 
-def test_the_command_line_watches_until_it_is_interrupted(tmp_path: Path) -> None:
+def test_watch_command_prints_updates_until_it_is_interrupted(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mcp_ref", "watch", "folder://all", "--stderr", "--", "env", f"FOLDER={tmp_path}"]
     with subprocess.Popen(
         [*command, sys.executable, str(EXAMPLES / "watch.py")], cwd=ROOT, stdout=subprocess.PIPE, text=True
@@ -621,7 +623,7 @@ async def basket_of(client: Client) -> str:
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
-async def test_a_basket_is_paid_once_at_the_sum_that_the_user_has_seen(revision: str) -> None:
+async def test_checkout_example_charges_a_basket_once_at_the_total_that_the_user_has_seen(revision: str) -> None:
     asked: list[str] = []
 
     async def user(question: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
@@ -644,7 +646,7 @@ async def test_a_basket_is_paid_once_at_the_sum_that_the_user_has_seen(revision:
         assert not (await client.call_tool("add_item", {"basket_id": other, "sku": "tea"})).is_error
 
 
-async def test_baskets_are_bounded_and_the_oldest_goes_first() -> None:
+async def test_checkout_example_limits_the_number_of_baskets_and_drops_the_oldest_first() -> None:
     async with client_of("checkout.py") as client:
         first, second = await basket_of(client), await basket_of(client)
         for _ in range(999):
@@ -657,7 +659,7 @@ async def test_baskets_are_bounded_and_the_oldest_goes_first() -> None:
 
 
 @ERAS
-async def test_a_flight_is_booked_with_what_the_user_has_answered_and_no_means_no(revision: str) -> None:
+async def test_book_flight_example_books_what_the_user_has_entered_and_nothing_after_a_refusal(revision: str) -> None:
     trip: Object = {"origin": "ZRH", "destination": "OSL", "day": "2030-05-01"}
     flight: dict[str, str | int | float | bool | list[str]] = {"departure": "18:05", "passenger": "Ada"}
     decline = ElicitResult("decline")
@@ -684,7 +686,7 @@ async def test_a_flight_is_booked_with_what_the_user_has_answered_and_no_means_n
 # ---------------------------------------------------------------------------------------------------- asking the user
 
 
-def test_the_form_is_shown_on_the_terminal_and_what_is_typed_is_booked(tmp_path: Path) -> None:
+def test_ask_user_client_shows_the_form_on_the_terminal_and_books_the_input(tmp_path: Path) -> None:
     done = typed("python3 examples/ask_user_client.py --ask", tmp_path, "5\n21:00\ny\n")
     assert done.returncode == 0 and "Booked: 5 people on 2030-01-01 at 21:00." in done.stdout, done
     done = typed("python3 examples/ask_user_client.py --ask", tmp_path, "n\n")
@@ -692,7 +694,7 @@ def test_the_form_is_shown_on_the_terminal_and_what_is_typed_is_booked(tmp_path:
 
 
 @ERAS
-async def test_the_seats_are_counted_when_the_user_has_answered_not_when_they_were_asked(revision: str) -> None:
+async def test_ask_user_example_counts_the_free_seats_after_the_user_has_answered(revision: str) -> None:
     asked, answer = asyncio.Event(), asyncio.Event()
 
     async def think(question: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
@@ -710,13 +712,13 @@ async def test_the_seats_are_counted_when_the_user_has_answered_not_when_they_we
         assert "Invalid arguments" in await refused(client, "book_table", {**table, "guests": 0})
 
 
-def test_the_users_browser_is_not_opened_without_their_consent(tmp_path: Path) -> None:
+def test_sign_in_client_opens_the_browser_only_with_the_users_consent(tmp_path: Path) -> None:
     done = typed("BROWSER=false python3 examples/sign_in_client.py --browser", tmp_path, "n\n")
     assert done.returncode == 1 and "did not agree" in done.stdout, done
 
 
 @ERAS
-async def test_the_page_is_at_an_address_that_changes_and_takes_no_empty_key(revision: str) -> None:
+async def test_sign_in_example_has_a_page_with_a_random_address_that_refuses_an_empty_key(revision: str) -> None:
     visited: list[str] = []
 
     async def visit(question: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
@@ -742,7 +744,7 @@ async def test_the_page_is_at_an_address_that_changes_and_takes_no_empty_key(rev
 
 
 @pytest.mark.parametrize(("revision", "most"), [("2025-11-25", 4), ("2026-07-28", 8)])  # later: a round, as there are
-async def test_a_long_text_is_summarized_in_parts_a_few_at_a_time_and_a_model_that_never_shortens_ends_it_too(
+async def test_summarize_example_splits_a_long_text_and_ends_even_if_the_model_never_shortens_it(
     revision: str, most: int
 ) -> None:
     questions: list[str] = []
@@ -768,7 +770,7 @@ async def test_a_long_text_is_summarized_in_parts_a_few_at_a_time_and_a_model_th
     assert all(any(f"Paragraph {n}." in question for question in questions) for n in range(40))
 
 
-async def test_a_refusal_in_one_part_ends_the_whole_and_says_why() -> None:
+async def test_summarize_example_stops_with_the_reason_when_the_user_refuses_one_part() -> None:
     asked = 0
 
     async def refuse(params: CreateMessageRequestParams) -> CreateMessageResult:
@@ -786,7 +788,7 @@ async def test_a_refusal_in_one_part_ends_the_whole_and_says_why() -> None:
 
 
 @ERAS
-async def test_a_model_that_says_nothing_is_an_error(revision: str) -> None:
+async def test_summarize_example_fails_on_an_empty_text_of_the_model_or_of_the_caller(revision: str) -> None:
     async def nothing(params: CreateMessageRequestParams) -> CreateMessageResult:
         return CreateMessageResult("assistant", TextContent(" "), "mute")
 
@@ -798,14 +800,14 @@ async def test_a_model_that_says_nothing_is_an_error(revision: str) -> None:
 # ---------------------------------------------------------------------------------------------------- long_job.py
 
 
-async def test_long_job_counts_the_primes_right() -> None:
+async def test_long_job_example_counts_the_primes() -> None:
     async with client_of("long_job.py") as client:
         for below, count in ((3, 1), (4, 2), (100, 25), (1_000_000, 78_498), (2_000_003, 148_933)):
             assert (await client.call_tool("count_primes", {"below": below})).structured_content == count, below
 
 
 @ERAS
-async def test_a_client_that_leaves_in_the_middle_stops_the_server_too(revision: str) -> None:
+async def test_long_job_example_stops_when_the_client_disconnects(revision: str) -> None:
     async with client_of("long_job.py", revision=revision) as client:
         begun = asyncio.Event()
         call = asyncio.create_task(

@@ -61,13 +61,13 @@ def sessions() -> list[list[tuple[str, str]]]:
     return found
 
 
-def test_every_block_is_of_a_kind_that_is_tested() -> None:
+def test_readme_has_only_blocks_of_the_kinds_that_are_tested() -> None:
     assert {name for name, _ in BLOCKS} == {"console", "python", "sh", "json", "text"}
     assert len(BLOCKS) == README.count("```") // 2
 
 
 @pytest.mark.skipif(shutil.which("sh") is None, reason="the README's commands are for a POSIX shell")
-def test_every_command_prints_what_the_readme_says(folder: Path) -> None:
+def test_readme_commands_print_the_output_that_it_shows(folder: Path) -> None:
     for session in sessions():
         for command, expected in session:
             if command == "python3 -m mcp_ref demo" and not expected:
@@ -76,14 +76,14 @@ def test_every_command_prints_what_the_readme_says(folder: Path) -> None:
             assert output.rstrip() == expected.rstrip(), command
 
 
-def test_the_test_command_is_the_one_that_ci_runs() -> None:
+def test_readme_test_command_is_the_one_that_ci_runs() -> None:
     command = blocks("sh")[0]
     assert command.strip().endswith("&& python3 -m pytest")
     assert "python3 -m pytest" in (ROOT / ".ci" / "run").read_text("utf-8")
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the README's stateless request is sent by curl")
-def test_the_curl_command_calls_the_tool(folder: Path) -> None:
+def test_readme_curl_command_calls_the_tool(folder: Path) -> None:
     command = blocks("sh")[1]
     assert command.count("http://127.0.0.1:8000/mcp") == 1
     with serving(folder / "server.py") as program:
@@ -91,18 +91,18 @@ def test_the_curl_command_calls_the_tool(folder: Path) -> None:
     assert json.loads(printed)["result"]["structuredContent"] == 3
 
 
-def test_the_tool_call_in_six_revisions_is_what_goes_over_the_wire() -> None:
+def test_readme_shows_the_tool_call_of_each_revision_as_it_is_on_the_wire() -> None:
     written = run(transcripts.page(), 60.0)
     assert transcripts.present() == written, f"the README shows something else; {transcripts.COMMAND} writes it anew"
     assert len(blocks("text")) == 4  # the drawing, and the three blocks of the section
 
 
-def test_the_host_configuration_is_json() -> None:
+def test_readme_host_configurations_are_json() -> None:
     for text in blocks("json"):
         assert json.loads(text)["mcpServers"]
 
 
-def test_every_link_leads_to_a_file() -> None:
+def test_readme_links_lead_to_files() -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
         assert (ROOT / target).exists(), target
 
@@ -176,7 +176,7 @@ FEATURES: dict[str, list[Callable[[Revision], bool]]] = {
 """The checks behind each row of the table of features."""
 
 
-def test_the_table_of_features_is_what_the_data_say() -> None:
+def test_readme_table_of_features_agrees_with_the_data_of_the_revisions() -> None:
     header, *rows = table("What is supported")
     assert header[1:] == [revision.name for revision in REVISIONS]
     assert [row[0] for row in rows] == list(FEATURES)
@@ -187,7 +187,7 @@ def test_the_table_of_features_is_what_the_data_say() -> None:
 
 
 @pytest.mark.parametrize("role", ["server", "client"])
-def test_stdio_program_works_without_the_parts_that_the_readme_names(role: str, folder: Path) -> None:
+def test_stdio_program_works_without_the_parts_that_the_readme_calls_deletable(role: str, folder: Path) -> None:
     section = README.split("\nYou can delete ")[1].split("\n## ")[0]
     named = set(re.findall(r"`([\w/.]+)`", section))
     assert {"client/", "server/", "lib/http/", "__main__.py"} <= named
@@ -206,5 +206,5 @@ def test_stdio_program_works_without_the_parts_that_the_readme_names(role: str, 
         assert shell(f"{python} client.py", slim.parent).strip() == "3"
 
 
-def test_the_readme_fits_on_250_lines() -> None:
+def test_readme_has_at_most_250_lines() -> None:
     assert len(README.splitlines()) <= 250

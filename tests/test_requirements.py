@@ -95,7 +95,7 @@ def excused() -> set[str]:
     return {ledger()[id].hash for id in untested() if id in ledger()}
 
 
-def test_every_must_has_a_test_or_a_reason() -> None:
+def test_each_must_has_a_test_or_a_reason() -> None:
     missing = [row for row in musts() if row.id not in named() and row.hash not in excused()]
     assert not missing, f"{len(missing)} rows have neither a test nor a reason: " + " ".join(row.id for row in missing)
 

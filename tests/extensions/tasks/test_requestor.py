@@ -141,7 +141,7 @@ async def meet(work: Work, kind: str, revision: str, **options: object) -> Async
     "2025-11-25/basic/utilities/tasks#getting-tasks-3",
     "2025-11-25/basic/utilities/tasks#input-required-status-6",
 )
-async def test_a_call_follows_the_task_that_it_becomes_and_answers_what_that_asks(kind: str, revision: str) -> None:
+async def test_call_tool_follows_its_task_and_responds_to_the_input_requests(kind: str, revision: str) -> None:
     work = Work()
     work.go.set()
     async with meet(work, kind, revision) as client:
@@ -170,7 +170,7 @@ async def test_call_tool_ends_with_the_outcome_of_its_task(kind: str, revision: 
 
 @KINDS
 @ERAS
-async def test_a_call_that_nobody_waits_for_cancels_its_task(kind: str, revision: str) -> None:
+async def test_call_tool_cancels_its_task_when_it_is_cancelled_or_times_out(kind: str, revision: str) -> None:
     work = Work()
     async with meet(work, kind, revision) as client:
         for name in ("must", "wait"):  # so that both eras make a task of it
@@ -194,9 +194,7 @@ async def test_a_call_that_nobody_waits_for_cancels_its_task(kind: str, revision
 
 @KINDS
 @ERAS
-async def test_a_handle_says_how_the_task_is_and_gives_its_result_as_often_as_one_likes(
-    kind: str, revision: str
-) -> None:
+async def test_running_task_returns_the_status_and_returns_the_result_repeatedly(kind: str, revision: str) -> None:
     work = Work()
     async with meet(work, kind, revision) as client:
         running = await client.start_tool("wait", ttl=90)
@@ -222,7 +220,7 @@ async def test_a_handle_says_how_the_task_is_and_gives_its_result_as_often_as_on
 
 @KINDS
 @ERAS
-async def test_a_task_can_be_cancelled_and_then_has_no_result(kind: str, revision: str) -> None:
+async def test_running_task_cancel_ends_the_task_without_a_result(kind: str, revision: str) -> None:
     work = Work()
     async with meet(work, kind, revision) as client:
         running = await client.start_tool("wait")
@@ -237,7 +235,9 @@ async def test_a_task_can_be_cancelled_and_then_has_no_result(kind: str, revisio
 @KINDS
 @ERAS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#tool-level-negotiation-2")
-async def test_a_tool_that_cannot_be_a_task_is_over_when_it_is_started(kind: str, revision: str) -> None:
+async def test_start_tool_of_a_tool_without_task_support_returns_the_result_without_a_task(
+    kind: str, revision: str
+) -> None:
     async with meet(Work(), kind, revision) as client:
         running = await client.start_tool("plain")
         assert running.id is None and await running.status() is None
@@ -246,7 +246,7 @@ async def test_a_tool_that_cannot_be_a_task_is_over_when_it_is_started(kind: str
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-06-18"])
-async def test_so_it_is_in_revisions_without_tasks(revision: str) -> None:
+async def test_start_tool_in_a_revision_without_tasks_returns_the_result_without_a_task(revision: str) -> None:
     work = Work()
     work.go.set()
     async with meet(work, "memory", revision) as client:
@@ -255,7 +255,7 @@ async def test_so_it_is_in_revisions_without_tasks(revision: str) -> None:
 
 
 @KINDS
-async def test_in_2025_11_25_tasks_can_be_listed_and_progress_is_heard_as_long_as_they_live(kind: str) -> None:
+async def test_tasks_of_2025_11_25_are_listed_and_report_progress(kind: str) -> None:
     work = Work()
     async with meet(work, kind, "2025-11-25") as client:
         heard: asyncio.Queue[str] = asyncio.Queue()
@@ -298,7 +298,7 @@ async def client_of_tasks() -> AsyncIterator[tuple[Client, Wire]]:
     "2025-11-25/basic/utilities/tasks#capability-negotiation-1,2",
     "2025-11-25/basic/utilities/tasks#tool-level-negotiation-1",
 )
-async def test_no_task_is_asked_for_where_the_server_has_not_declared_it() -> None:
+async def test_client_requests_no_task_from_a_server_that_does_not_declare_tasks() -> None:
     async with raw_server(partial(Client, revision="2025-11-25")) as (client, wire):
         params = await handshake(client, wire, capabilities={"tools": {}})
         assert "tasks" not in params["capabilities"]
@@ -309,7 +309,7 @@ async def test_no_task_is_asked_for_where_the_server_has_not_declared_it() -> No
 
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#associating-task-related-messages-4")
-async def test_a_tool_that_turns_out_to_need_a_task_is_called_again_as_one() -> None:
+async def test_call_tool_repeats_the_call_as_a_task_if_the_server_requires_one() -> None:
     async with client_of_tasks() as (client, wire):
         calling = asyncio.create_task(client.call_tool("t"))
         asked = await wire.receive_object()
@@ -326,7 +326,7 @@ async def test_a_tool_that_turns_out_to_need_a_task_is_called_again_as_one() -> 
 @pytest.mark.spec(
     "2025-11-25/basic/utilities/tasks#getting-tasks-2", "2025-11-25/basic/utilities/tasks#ttl-and-resource-management-4"
 )
-async def test_the_server_is_asked_as_often_as_it_likes_within_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_poll_interval_is_the_one_that_the_server_suggests_within_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -370,7 +370,7 @@ async def test_leaving_the_block_closes_all_also_when_that_is_cancelled_while_th
     "2025-11-25/basic/utilities/tasks#task-status-notification-1,2",
     "2025-11-25/basic/utilities/tasks#task-notifications-1",
 )
-async def test_a_client_does_not_rely_on_being_told() -> None:
+async def test_client_polls_although_a_status_notification_says_that_the_task_is_complete() -> None:
     async with client_of_tasks() as (client, wire):
         client._tools._task_support["t"] = "required"
         calling = asyncio.create_task(client.call_tool("t"))
@@ -383,7 +383,7 @@ async def test_a_client_does_not_rely_on_being_told() -> None:
 
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-listing-3")
-async def test_cursors_are_given_back_as_they_came() -> None:
+async def test_list_tasks_sends_each_cursor_back_unchanged() -> None:
     async with client_of_tasks() as (client, wire):
         listing = asyncio.create_task(client.list_tasks())
         cursors = ["", "after 1", "\u00e4\n"]
@@ -423,7 +423,7 @@ async def test_task_as_the_result_of_another_method_is_invalid() -> None:
             await served(client.list_tools(), wire, CREATED)
 
 
-async def test_a_question_is_answered_once_however_often_it_is_shown() -> None:
+async def test_input_request_that_several_responses_contain_is_handled_once() -> None:
     seen: list[str] = []
     go = asyncio.Event()
 
@@ -459,7 +459,7 @@ async def test_a_question_is_answered_once_however_often_it_is_shown() -> None:
         ({"k": 5}, "must have a method"),
     ],
 )
-async def test_a_task_that_asks_what_it_may_not_is_cancelled(shown: Object, why: str) -> None:
+async def test_task_with_a_forbidden_input_request_is_cancelled(shown: Object, why: str) -> None:
     async with discovered(elicitation=user) as (client, wire):
         calling = asyncio.create_task(client.call_tool("t"))
         await answer(wire, "tools/call", CREATED)
@@ -525,7 +525,7 @@ async def test_input_request_whose_handler_fails_during_tasks_get_cancels_the_ta
         ({"resultType": "complete", "taskId": "t"}, InvalidMessage),
     ],
 )
-async def test_a_task_without_a_result_is_an_error(last: Object, error: type[Exception]) -> None:
+async def test_task_that_is_over_without_a_result_is_an_error(last: Object, error: type[Exception]) -> None:
     async with discovered() as (client, wire):
         running = asyncio.create_task(client.start_tool("t"))
         await answer(wire, "tools/call", CREATED)
@@ -539,7 +539,7 @@ async def test_a_task_without_a_result_is_an_error(last: Object, error: type[Exc
 
 
 @KINDS
-async def test_a_server_may_ask_by_tasks_where_the_client_says_so_and_else_as_ever(kind: str) -> None:
+async def test_server_requests_tasks_only_from_a_client_that_declares_them(kind: str) -> None:
     for tasks in (True, False):
         async with meet(Work(), kind, "2025-11-25", tasks=tasks) as client:
             if tasks:
@@ -548,7 +548,7 @@ async def test_a_server_may_ask_by_tasks_where_the_client_says_so_and_else_as_ev
             assert bool(client._handlers.__dict__.get("tasks")) is tasks
 
 
-async def test_a_task_that_the_server_stops_waiting_for_is_cancelled() -> None:
+async def test_server_cancels_the_task_of_a_client_that_takes_too_long() -> None:
     ended: asyncio.Queue[str] = asyncio.Queue()
 
     async def slow(params: CreateMessageRequestParams) -> CreateMessageResult:
@@ -566,7 +566,7 @@ async def test_a_task_that_the_server_stops_waiting_for_is_cancelled() -> None:
 
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#capabilities-1")
-async def test_a_client_serves_tasks_like_a_server() -> None:
+async def test_client_with_tasks_serves_the_requests_about_tasks() -> None:
     go = asyncio.Event()
 
     async def slow(params: CreateMessageRequestParams) -> CreateMessageResult:
@@ -597,7 +597,7 @@ async def test_a_client_serves_tasks_like_a_server() -> None:
 
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-support-and-handling-1")
-async def test_a_client_that_has_not_said_so_answers_as_ever() -> None:
+async def test_client_without_tasks_ignores_the_task_member_of_a_request() -> None:
     async with raw_session(partial(Client, revision="2025-11-25", sampling=model)) as (_, wire):
         say: Object = {"messages": [], "maxTokens": 5, "task": {"ttl": 60_000}}
         assert (await wire.ask("sampling/createMessage", say))["result"]["model"] == "m"
@@ -605,14 +605,14 @@ async def test_a_client_that_has_not_said_so_answers_as_ever() -> None:
 
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#related-task-metadata-1")
-async def test_the_answer_to_a_question_of_a_task_says_that_it_is_the_tasks() -> None:
+async def test_client_response_repeats_the_related_task_of_the_request() -> None:
     async with raw_session(partial(Client, revision="2025-11-25", elicitation=user)) as (_, wire):
         tag: Object = {RELATED_TASK: {"taskId": "t"}}
         form: Object = {"mode": "form", "message": "Name?", "requestedSchema": FORM, "_meta": tag}
         assert (await wire.ask("elicitation/create", form))["result"]["_meta"] == tag
 
 
-async def test_a_handle_without_a_way_to_answer_says_so() -> None:
+async def test_running_task_without_a_handler_refuses_an_input_request() -> None:
     async def ask(method: str, params: object, result: type, timeout: float | None) -> object:
         raise AssertionError(method)
 
