@@ -98,7 +98,7 @@ def test_json_output_escapes_control_characters_that_a_terminal_obeys(capsys: Ca
     assert json.loads(printed) == {"text": "\x1b[2J \x9b2J \x7f caf\u00e9"}
 
 
-def test_a_character_that_standard_output_lacks_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_call_escapes_a_character_that_standard_output_cannot_encode(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out := io.BytesIO(), "ascii"))
     say = 'from mcp_ref import Server\ns = Server("s")\n@s.tool()\ndef say() -> str:\n    return "é"\ns.run()'
     assert ask("call", "say", server=quick_python(say)) == 0
@@ -115,7 +115,7 @@ def test_call_describes_blocks_without_text(capsys: Captured) -> None:
     ]
 
 
-def test_a_failed_tool_is_1_with_its_words_on_standard_error(capsys: Captured) -> None:
+def test_call_of_a_tool_that_fails_exits_with_1_and_prints_the_text_to_standard_error(capsys: Captured) -> None:
     assert ask("call", "divide", "a=1", "b=0") == 1
     assert capsys.readouterr() == ("", "b is 0: choose another divisor\n")
     assert ask("call", "divide", "a=1", "b=0", "--json") == 1
@@ -180,7 +180,9 @@ def test_trace_shows_every_frame_and_the_revision(revision: str, capsys: Capture
     assert '"tools/call"' in lines[-2] and "  <-  " in lines[-1]
 
 
-def test_the_servers_environment_is_what_was_given(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_env_option_adds_variables_to_the_minimal_environment_of_the_server(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OURS", "kept")
     monkeypatch.setenv("SECRET", "kept back")
     source = """
@@ -197,7 +199,7 @@ server.run()"""
     assert "write NO_SUCH_THING=VALUE" in capsys.readouterr().err
 
 
-def test_the_servers_standard_error_is_shown_on_request(capsys: Captured) -> None:
+def test_stderr_option_shows_the_standard_error_of_the_server(capsys: Captured) -> None:
     source = "import sys; print('starting', file=sys.stderr, flush=True)\nfrom mcp_ref import Server; Server('s').run()"
     assert ask("list", "--stderr", server=quick_python(source)) == 0
     assert capsys.readouterr().err == "starting\n"
@@ -334,13 +336,13 @@ for line in sys.stdin:
         (["list", "--tiemout", "1", "--", "x"], "unrecognized arguments: --tiemout"),
     ],
 )
-def test_a_wrong_command_line_is_2_and_says_what_would_be_right(words: list[str], why: str, capsys: Captured) -> None:
+def test_invalid_command_line_exits_with_2_and_says_what_to_write(words: list[str], why: str, capsys: Captured) -> None:
     usage_error(*words)
     assert why in capsys.readouterr().err
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
-def test_an_interrupt_is_130_and_leaves_nothing_behind() -> None:
+def test_interrupted_command_exits_with_130_and_prints_nothing() -> None:
     source = "print('up', file=sys.stderr, flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-m", "mcp_ref", "list", "--stderr", "--", *quick_python(source)],
@@ -379,7 +381,7 @@ def test_help_names_every_command_and_exit_code(capsys: Captured) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help(name: str, capsys: Captured) -> None:
+def test_help_exists_for_every_command(name: str, capsys: Captured) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["--help", name] if name == "call" else [name, "--help"])
     assert caught.value.code == 0
@@ -455,7 +457,7 @@ SCHEMA: Object = {
         ("ratio=1e999", "1e999"),
     ],
 )
-def test_a_value_is_read_by_the_schema(word: str, value: JSON) -> None:
+def test_read_arguments_converts_a_value_by_the_schema(word: str, value: JSON) -> None:
     (found,) = read_arguments([word], SCHEMA).values()
     assert found == value and type(found) is type(value)
 
@@ -466,12 +468,12 @@ def test_without_a_schema_a_value_is_json_or_text() -> None:
     assert json_types(True) is None
 
 
-def test_a_name_may_come_once() -> None:
+def test_read_arguments_refuses_a_name_that_is_given_twice() -> None:
     with pytest.raises(UsageError, match="a is given twice"):
         read_arguments(["a=1", "a=2"], None)
 
 
-def test_a_prompts_arguments_stay_texts() -> None:
+def test_read_string_arguments_leaves_values_as_text() -> None:
     assert read_string_arguments(["a=1", "b=[x"]) == {"a": "1", "b": "[x"}
 
 
@@ -525,7 +527,7 @@ def test_run_traces_to_standard_error() -> None:
     assert done.stdout == PONG and b'<-  {"jsonrpc": "2.0", "id": 1, "method": "ping"}' in done.stderr
 
 
-def test_a_file_that_fails_is_1_with_its_own_traceback(tmp_path: Path) -> None:
+def test_run_of_a_file_that_fails_exits_with_1_and_the_traceback_of_the_file(tmp_path: Path) -> None:
     done = run_file(serving(tmp_path, "import json\njson.loads('{')\n"))
     err = done.stderr.decode()
     assert done.returncode == 1 and "line 2, in <module>" in err and "JSONDecodeError" in err
@@ -536,7 +538,7 @@ def test_a_file_that_fails_is_1_with_its_own_traceback(tmp_path: Path) -> None:
     assert done.returncode == 1 and b"SyntaxError" in done.stderr
 
 
-def test_a_server_of_another_copy_of_the_package_is_told_apart_from_none(tmp_path: Path) -> None:
+def test_run_names_a_server_of_another_copy_of_the_package(tmp_path: Path) -> None:
     copy = "class Server:\n    def run(self): pass\n\nServer.__module__ = 'vendor.protocol.server.server'\n"
     done = run_file(serving(tmp_path, f"{copy}server = Server()\n"))
     assert done.returncode == 2
@@ -557,7 +559,7 @@ def test_a_server_of_another_copy_of_the_package_is_told_apart_from_none(tmp_pat
         ("README.md", "is not a Python file"),
     ],
 )
-def test_a_target_that_cannot_be_served_is_2(target: str, why: str) -> None:
+def test_run_of_an_invalid_target_exits_with_2(target: str, why: str) -> None:
     done = run_file(target)
     assert done.returncode == 2 and why in done.stderr.decode() and b"Traceback" not in done.stderr
 
@@ -576,7 +578,7 @@ def curious(body: str) -> list[str]:
     return quick_python(f"{head}async def ask(context: Context) -> str:{body}\nserver.run()")
 
 
-def test_a_person_at_a_terminal_fills_in_a_form() -> None:
+def test_call_at_a_terminal_lets_the_user_fill_in_a_form() -> None:
     out, terminal = at_a_terminal(b"2\n20:00\n\n", "call", "book_table")
     assert out == "a table for 2 at 20:00\n"
     assert "The server asks: A table for tonight?" in terminal
@@ -608,7 +610,7 @@ def test_form_without_fields_asks_for_consent(typed: bytes, action: str) -> None
     assert out == f"{action}\n" and "Delete all?" in terminal
 
 
-def test_a_server_cannot_play_tricks_with_the_terminal_of_the_person_it_asks() -> None:
+def test_form_on_the_terminal_contains_no_control_characters_of_the_server() -> None:
     server = curious("""
     field = {"type": "string", "title": "\\x1b[2Jtitle", "default": "\\x9b2J"}
     return (await context.elicit("\\x1b[2J?", {"type": "object", "properties": {"a\\x1b[2J": field}})).action""")
@@ -617,12 +619,12 @@ def test_a_server_cannot_play_tricks_with_the_terminal_of_the_person_it_asks() -
     assert "\x1b" not in terminal and "\x9b" not in terminal
 
 
-def test_a_person_may_say_no() -> None:
+def test_end_of_input_declines_the_form() -> None:
     out, _ = at_a_terminal(b"\x04", "call", "book_table")
     assert out == "no table then\n"
 
 
-def test_a_person_who_is_asked_several_things_at_once_is_asked_one_after_the_other() -> None:
+def test_forms_of_concurrent_requests_are_shown_one_after_the_other() -> None:
     server = curious("""
     forms = [{"type": "object", "properties": {name: {"type": "string"}}} for name in ("first", "second")]
     answers = await context.gather_inputs(*(context.elicit("Tell me", form) for form in forms))
@@ -636,12 +638,12 @@ def test_a_person_who_is_asked_several_things_at_once_is_asked_one_after_the_oth
 @pytest.mark.parametrize(
     ("typed", "result"), [(b"y\n", "connected\n"), (b"n\n", "not connected\n"), (b"\x04", "not connected\n")]
 )
-def test_a_person_is_shown_the_whole_url_and_asked(typed: bytes, result: str) -> None:
+def test_url_elicitation_shows_the_whole_url_and_asks_for_consent(typed: bytes, result: str) -> None:
     out, terminal = at_a_terminal(typed, "call", "connect_account")
     assert out == result and "https://example.com/sign-in" in terminal
 
 
-def test_a_person_is_told_who_answers_and_what_is_spoken() -> None:
+def test_call_at_a_terminal_shows_the_server_and_the_revision() -> None:
     for revision in ("2025-11-25", "2026-07-28"):
         out, terminal = at_a_terminal(b"", "call", "add", "a=1", "b=2", "--revision", revision)
         assert out == "3\n" and terminal.splitlines() == [f"The Demo's Server 1.0, revision {revision}"]
@@ -687,7 +689,7 @@ def test_progress_is_shown_at_a_terminal() -> None:
 # ---------------------------------------------------------------------------------------------------- revisions
 
 
-def test_the_table_of_revisions_is_the_data(capsys: Captured) -> None:
+def test_revisions_command_prints_the_data_of_the_revisions(capsys: Captured) -> None:
     assert main(["revisions"]) == 0
     header, *rows = capsys.readouterr().out.splitlines()
     assert header.split() == [revision.name for revision in REVISIONS]
@@ -697,7 +699,7 @@ def test_the_table_of_revisions_is_the_data(capsys: Captured) -> None:
     assert max(map(len, rows)) <= 100
 
 
-def test_a_revisions_changes_are_derived(capsys: Captured) -> None:
+def test_revisions_command_derives_the_changes_of_one_revision(capsys: Captured) -> None:
     assert main(["revisions", "2025-06-18"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("2025-06-18, after 2025-03-26\n")
@@ -730,7 +732,7 @@ def test_revisions_in_json(capsys: Captured) -> None:
     assert changed["behavior"]["batch"] == [True, False]
 
 
-def test_the_changes_of_all_revisions_add_up_to_the_method_table() -> None:
+def test_changes_of_all_revisions_add_up_to_the_method_table() -> None:
     present: set[str] = set()
     for revision in REVISIONS:
         methods = revisions.changes(revision)["methods"]
@@ -740,12 +742,12 @@ def test_the_changes_of_all_revisions_add_up_to_the_method_table() -> None:
         assert present == now
 
 
-def test_a_new_types_members_are_not_listed_one_by_one() -> None:
+def test_changes_list_a_new_type_without_its_members() -> None:
     born, _ = revisions.members(R2025_03_26)
     assert "AudioContent" in born and not [name for name in born if name.startswith("AudioContent.")]
 
 
 @pytest.mark.parametrize("line", ["revisions 2025", "run mcp_ref.demo.server --revision 2020-01-01"])
-def test_an_unknown_revision_is_2(line: str, capsys: Captured) -> None:
+def test_revisions_command_exits_with_2_for_an_unknown_revision(line: str, capsys: Captured) -> None:
     assert main(line.split()) == 2
     assert "the known revisions are 2024-10-07" in capsys.readouterr().err

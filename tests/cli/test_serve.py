@@ -81,7 +81,7 @@ def answering(status: int, body: str, kind: str = "application/json") -> Iterato
 # ---------------------------------------------------------------------------------------------------- asking a URL
 
 
-def test_every_command_takes_a_url_in_the_place_of_a_command(url: str, capsys: Captured) -> None:
+def test_every_client_command_accepts_a_url(url: str, capsys: Captured) -> None:
     for words, printed in (
         (["call", "add", "a=1", "b=2"], "3\n"),
         (["read", "notes://today"], "Buy milk."),
@@ -115,7 +115,9 @@ def test_refused_call_is_1_as_over_stdio(url: str, capsys: Captured) -> None:
     ("revision", "path"),
     [(revision.name, "/mcp") for revision in REVISIONS] + [(revision.name, "/sse") for revision in LEGACY],
 )
-def test_a_url_may_be_of_either_transport_in_any_revision(revision: str, path: str, url: str, capsys: Captured) -> None:
+def test_call_accepts_a_url_of_either_http_transport_in_any_revision(
+    revision: str, path: str, url: str, capsys: Captured
+) -> None:
     where = url.replace("/mcp", path)
     assert main(["call", "add", "a=1", "b=2", "--revision", revision, "--", where]) == 0
     assert capsys.readouterr() == ("3\n", "")
@@ -138,7 +140,7 @@ def test_trace_shows_every_message_and_head_and_leaves_secrets_out(revision: str
     assert "hunter2" not in "".join(lines) and "s3cret" not in "".join(lines)
 
 
-def test_a_header_goes_with_every_request(capsys: Captured) -> None:
+def test_header_option_is_sent_with_every_request(capsys: Captured) -> None:
     with answering(500, "oh no", "text/plain") as server:
         words = ["list", "--header", "Authorization: Bearer a:b", "--header", "X-Team:  blue "]
         assert main([*words, "--", server.url]) == 3
@@ -146,7 +148,7 @@ def test_a_header_goes_with_every_request(capsys: Captured) -> None:
 
 
 @pytest.mark.parametrize("word", ["X: a\nY: b", "X Y: b", "X: \u65e5", "Host: elsewhere"])
-def test_a_header_that_cannot_be_sent_is_2_and_nothing_is_sent(word: str, capsys: Captured) -> None:
+def test_header_option_with_an_invalid_header_exits_with_2_and_sends_nothing(word: str, capsys: Captured) -> None:
     with answering(500, "oh no") as server:
         assert main(["list", "--header", word, "--", server.url]) == 2
         assert not server.seen
@@ -178,7 +180,7 @@ def test_url_or_option_that_makes_no_sense_is_2_with_one_line(words: list[str], 
 # ---------------------------------------------------------------------------------------------------- no connection
 
 
-def test_a_url_where_nothing_listens_is_3(capsys: Captured) -> None:
+def test_url_where_nothing_listens_exits_with_3(capsys: Captured) -> None:
     with socket.socket() as taken:  # bound, and never listening
         taken.bind(("127.0.0.1", 0))
         where = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -208,7 +210,9 @@ REFUSAL = json.dumps({"jsonrpc": "2.0", "error": {"code": -32600, "message": "sh
 
 
 @pytest.mark.parametrize("status", [403, 404, 500, 503])
-def test_a_url_that_refuses_is_3_with_the_status_and_the_servers_words(status: int, capsys: Captured) -> None:
+def test_url_with_an_error_status_exits_with_3_and_shows_the_status_and_the_reason(
+    status: int, capsys: Captured
+) -> None:
     with answering(status, REFUSAL) as server:
         assert main(["list", "--", server.url]) == 3
     err = capsys.readouterr().err
@@ -228,7 +232,7 @@ def test_url_with_401_and_without_an_authorization_server_is_1_and_says_what_to_
     assert capsys.readouterr().err == why
 
 
-def test_a_url_of_something_else_is_3_and_says_what_it_is(capsys: Captured) -> None:
+def test_url_of_a_web_page_exits_with_3_and_names_the_content_type(capsys: Captured) -> None:
     with answering(200, "<h1>Welcome</h1>", "text/html") as server:
         assert main(["list", "--", server.url]) == 3
     assert "the response is text/html, not application/json or text/event-stream" in capsys.readouterr().err
@@ -277,7 +281,7 @@ def test_run_http_gets_the_options_of_the_command_line_or_their_defaults(monkeyp
     ]  # fmt: skip
 
 
-async def test_every_option_of_http_does_what_it_says() -> None:
+async def test_options_of_run_over_http_take_effect() -> None:
     options = ["--host", "localhost", "--path", "tools/v1", "--json-responses"]
     options += ["--allow-host", "app.example", "--allow-host", "127.0.0.1", "--allow-origin", "https://app.example"]
     with serving(DEMO, *options) as program:
@@ -326,7 +330,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_a_port_in_use_is_1_and_said_in_one_line(url: str) -> None:
+def test_run_on_a_port_in_use_exits_with_1_and_one_line(url: str) -> None:
     port = url.rpartition(":")[2].partition("/")[0]
     done = run(DEMO, "--http", "--port", port)
     assert done.returncode == 1 and done.stdout == ""

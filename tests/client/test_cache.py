@@ -98,7 +98,7 @@ async def test_cache_keeps_nothing_in_the_legacy_era() -> None:
             await listing
 
 
-async def test_a_ping_is_never_served_from_the_cache_whatever_the_server_says() -> None:
+async def test_ping_is_never_served_from_the_cache() -> None:
     async with raw_server(of()) as (client, wire):
         await meet(client, wire, OFFERS, ttlMs=60_000)
         for _ in range(2):
@@ -108,7 +108,7 @@ async def test_a_ping_is_never_served_from_the_cache_whatever_the_server_says() 
 # ------------------------------------------------------------------------------------------------ invalidation
 
 
-async def test_a_result_that_was_under_way_when_it_changed_is_not_kept() -> None:
+async def test_list_that_changes_while_its_request_is_in_flight_is_not_cached() -> None:
     async with raw_session(of(), MODERN, OFFERS) as (client, wire):
         listing = asyncio.create_task(client.list_tools())
         asked = await asked_for(wire, "tools/list")
@@ -226,7 +226,7 @@ async def test_servers_within_this_program_are_not_taken_for_each_other_also_whe
         gc.collect()
 
 
-async def test_a_result_that_cannot_be_read_is_asked_for_again() -> None:
+async def test_result_of_the_wrong_shape_is_not_cached() -> None:
     async with raw_session(of(), MODERN, OFFERS) as (client, wire):
         with pytest.raises(InvalidMessage, match="wrong shape"):
             await asks(wire, client.list_tools(), "tools/list", {"tools": "none"})
@@ -283,7 +283,7 @@ async def test_cached_cursor_that_is_invalid_by_now_makes_the_client_list_all_pa
 
 
 @pytest.mark.parametrize("kept", [True, False])
-async def test_a_list_that_is_refused_otherwise_is_not_asked_for_again(kept: bool) -> None:
+async def test_list_request_that_is_refused_is_not_repeated(kept: bool) -> None:
     async with raw_session(of(kept), MODERN, OFFERS) as (client, wire):
         listing = asyncio.create_task(client.list_tools())
         await wire.send(refusal(await asked_for(wire, "tools/list"), -32602, "no"))

@@ -50,7 +50,7 @@ def patient(transport: MemoryTransport) -> Client:
         ("prompts/list", "prompts", lambda client: client.list_prompts()),
     ],
 )
-async def test_a_client_follows_no_more_pages_than_the_maximum_also_when_cursors_go_in_circles(
+async def test_list_methods_stop_at_the_maximum_number_of_pages_if_the_cursors_repeat(
     method: str, member: str, lister: Callable[[Client], Awaitable[object]]
 ) -> None:
     async with raw_server(Client) as (client, wire):
@@ -115,9 +115,7 @@ async def following(updates: Subscription) -> str:
     return await asyncio.wait_for(anext(updates), PATIENCE)
 
 
-async def test_a_resource_that_changed_often_before_it_was_looked_at_is_named_once_in_the_order_of_first_change() -> (
-    None
-):
+async def test_subscription_yields_a_resource_with_several_unread_updates_once() -> None:
     async with raw_session(Client, "2025-11-25", EVERYTHING) as (client, wire):
         updates = await entered(client, wire, "test://a")
         for uri in ("test://a/1", "test://a/2", "test://a/1", "test://a/2", "test://a"):
@@ -141,7 +139,7 @@ async def test_updates_that_nobody_reads_are_bounded_and_the_oldest_are_forgotte
         assert [await following(updates) for _ in range(3)] == ["test://a/7", "test://a/8", "test://a/9"]
 
 
-async def test_two_who_watch_one_resource_both_hear_of_it_and_only_the_last_to_leave_unsubscribes() -> None:
+async def test_two_subscriptions_to_one_resource_both_yield_its_updates_and_the_last_to_end_unsubscribes() -> None:
     async with raw_session(Client, "2025-11-25", EVERYTHING) as (client, wire):
         first, second = await entered(client, wire, "test://a"), await entered(client, wire, "test://a")
         await wire.send(updated("test://a"))
@@ -158,7 +156,7 @@ async def test_two_who_watch_one_resource_both_hear_of_it_and_only_the_last_to_l
 
 
 @pytest.mark.parametrize("how", ["refused", "cancelled", "timed out"])
-async def test_a_subscription_that_does_not_come_about_watches_nothing(how: str) -> None:
+async def test_subscription_that_fails_to_begin_is_removed(how: str) -> None:
     timeout = 0.01 if how == "timed out" else PATIENCE
     async with raw_session(patient, "2025-11-25", EVERYTHING) as (client, wire):
         client.timeout = timeout
@@ -180,7 +178,9 @@ async def test_a_subscription_that_does_not_come_about_watches_nothing(how: str)
 
 
 @pytest.mark.parametrize("how", ["the server leaves", "the client closes"])
-async def test_the_end_of_the_connection_ends_a_subscription_after_what_had_come_before(how: str) -> None:
+async def test_subscription_yields_the_received_updates_before_it_raises_that_the_connection_has_ended(
+    how: str,
+) -> None:
     async with raw_session(Client, "2025-11-25", EVERYTHING) as (client, wire):
         updates, other = await entered(client, wire, "test://a"), await entered(client, wire, "test://b")
         waiting = asyncio.create_task(anext(other))
@@ -207,7 +207,7 @@ async def test_the_end_of_the_connection_ends_a_subscription_after_what_had_come
 # ------------------------------------------------------------------------------------------------ batches
 
 
-async def test_a_batch_leaves_as_one_array_and_each_call_gets_its_own_result_or_exception() -> None:
+async def test_batch_is_sent_as_one_array_and_returns_a_result_or_exception_for_each_call() -> None:
     async with raw_session(patient, "2025-03-26", {"tools": {}}) as (client, wire):
         batch = asyncio.create_task(
             client.batch(
@@ -246,7 +246,7 @@ async def test_a_batch_leaves_as_one_array_and_each_call_gets_its_own_result_or_
         await wire.nothing_more()
 
 
-async def test_a_batch_of_the_server_with_initialize_gets_an_error_and_the_session_goes_on() -> None:
+async def test_batch_of_the_server_with_initialize_is_refused_and_the_session_goes_on() -> None:
     async with raw_session(Client, "2025-03-26", {}) as (_, wire):
         await wire.send([request("initialize", {}, 9)])
         [answer] = await wire.receive()
@@ -254,7 +254,7 @@ async def test_a_batch_of_the_server_with_initialize_gets_an_error_and_the_sessi
         await wire.nothing_more()
 
 
-async def test_a_batch_of_nothing_that_can_be_sent_sends_nothing() -> None:
+async def test_batch_without_a_request_to_send_sends_nothing() -> None:
     async with raw_session(Client, "2025-03-26", {}) as (client, wire):
         assert await client.batch() == []
         (refused,) = await client.batch(client.list_tools())
@@ -313,7 +313,7 @@ async def test_request_that_json_cannot_hold_raises_sends_nothing_and_leaves_not
         assert isinstance(await calling, CallToolResult)
 
 
-async def test_a_client_that_is_not_connected_says_what_to_write() -> None:
+async def test_client_that_is_not_connected_raises_runtime_error_with_advice() -> None:
     client = Client(Server("s"))
     attempts: list[Callable[[], object]] = [
         lambda: client.revision,
@@ -332,7 +332,7 @@ async def test_a_client_that_is_not_connected_says_what_to_write() -> None:
     await client.close()  # which does nothing
 
 
-async def test_a_client_connects_once_whatever_became_of_it() -> None:
+async def test_client_connects_only_once_even_if_the_connection_has_failed() -> None:
     client = Client(Server("s"))
     async with client:
         with pytest.raises(RuntimeError, match="connect only once"):
@@ -348,7 +348,7 @@ async def test_a_client_connects_once_whatever_became_of_it() -> None:
 
 
 @pytest.mark.parametrize("revision", ["2025-12-31", ""])
-def test_a_revision_that_this_client_cannot_open_with_is_refused_at_construction(revision: str) -> None:
+def test_client_refuses_an_unknown_revision_at_construction(revision: str) -> None:
     with pytest.raises(ValueError, match="revision"):
         Client(Server("s"), revision=revision)
 
@@ -357,7 +357,7 @@ def test_a_revision_that_this_client_cannot_open_with_is_refused_at_construction
 
 
 @pytest.mark.parametrize("data", [None, 0, "", [], {}, {"a": [1]}, False])
-async def test_the_servers_error_is_an_exception_with_its_code_message_and_data(data: JSON) -> None:
+async def test_error_response_raises_remote_error_with_its_code_message_and_data(data: JSON) -> None:
     async with raw_session(Client, "2025-11-25", EVERYTHING) as (client, wire):
         calls: list[Awaitable[object]] = [
             client.call_tool("t"),
@@ -418,7 +418,9 @@ async def test_callbacks_that_raise_are_logged_and_harm_nothing(caplog: pytest.L
     ]
 
 
-async def test_a_user_interface_that_fails_tells_the_server_nothing_of_why(caplog: pytest.LogCaptureFixture) -> None:
+async def test_elicitation_handler_that_raises_hides_the_reason_from_the_server(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def user(question: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
         raise OSError("secret")
 

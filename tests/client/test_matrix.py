@@ -172,7 +172,7 @@ async def test_peers_that_know_the_past_meet_at_the_older_ones_latest(
 
 
 @pytest.mark.parametrize("revision", REVISIONS, ids=str)
-async def test_the_suite_runs_against_a_server_process(revision: Revision) -> None:
+async def test_every_feature_works_with_a_server_process(revision: Revision) -> None:
     source = "from tests.client.test_matrix import featured, REVISIONS\nfeatured(REVISIONS).run()"
     async with connecting(quick_python(source), revision=revision) as client:
         assert client.revision is revision
@@ -180,7 +180,7 @@ async def test_the_suite_runs_against_a_server_process(revision: Revision) -> No
 
 
 @pytest.mark.parametrize("revision", REVISIONS, ids=str)
-async def test_the_suite_runs_over_http(revision: Revision) -> None:
+async def test_every_feature_works_over_http(revision: Revision) -> None:
     async with featured(REVISIONS).serve_http() as url, connecting(url, revision=revision) as client:
         assert client.revision is revision
         await use_every_feature(client)

@@ -76,7 +76,7 @@ async def refused(make: Make, said: Object, expected: type[Exception], match: st
     "2026-07-28/basic/index#meta-6,9",
 )
 @pytest.mark.parametrize("make", [of, alone], ids=["both eras", "modern alone"])
-async def test_the_first_thing_that_a_server_is_asked_is_who_it_is(make: Make) -> None:
+async def test_client_sends_server_discover_first(make: Make) -> None:
     async with probed(make) as (client, wire, asked, connecting):
         assert params_of(asked).keys() == {"_meta"}
         assert meta_of(asked)[f"{META}clientInfo"] == {"name": "mcp_ref", "version": client._info.version}
@@ -104,9 +104,7 @@ async def test_the_first_thing_that_a_server_is_asked_is_who_it_is(make: Make) -
     ],
     ids=["no name", "a number", "no version", "as in a draft", "no type and no hints"],
 )
-async def test_a_server_need_not_say_who_it_is_and_of_what_type_its_discover_result_is(
-    result: Object, name: str
-) -> None:
+async def test_discover_result_may_omit_the_server_info_and_the_result_type(result: Object, name: str) -> None:
     async with probed() as (client, wire, asked, connecting):
         await wire.send(answer(asked, result))
         await connecting
@@ -117,7 +115,7 @@ async def test_a_server_need_not_say_who_it_is_and_of_what_type_its_discover_res
 @pytest.mark.parametrize("versions", [["2030-01-01"], ["DRAFT-2026-v1", "2030-01-01"], []])
 @pytest.mark.parametrize("how", ["result", "error"])
 @pytest.mark.parametrize("make", [of, alone], ids=["both eras", "modern alone"])
-async def test_a_server_of_other_revisions_is_an_error_that_names_them(
+async def test_server_of_other_revisions_raises_unsupported_revision_that_lists_them(
     versions: list[str], how: str, make: Make
 ) -> None:
     supported: list[JSON] = [*versions]
@@ -204,9 +202,7 @@ async def test_modern_only_client_says_how_to_speak_to_a_legacy_server(said: Obj
 
 
 @pytest.mark.parametrize("how", ["at once", "after the handshake was refused"])
-async def test_a_server_that_takes_its_time_may_still_say_that_it_is_modern(
-    how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_late_discover_result_still_selects_the_modern_era(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "PROBE_SECONDS", 0.02)
     async with probed() as (client, wire, asked, connecting):
         greeting = await wire.receive_object()
@@ -223,7 +219,7 @@ async def test_a_server_that_takes_its_time_may_still_say_that_it_is_modern(
 
 
 @pytest.mark.spec("2026-07-28/basic/transports/stdio#backward-compatibility-1")
-async def test_a_server_that_says_nothing_is_offered_the_handshake_after_which_its_late_answer_changes_nothing(
+async def test_silent_server_gets_initialize_and_a_discover_result_after_the_handshake_is_ignored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(opening, "PROBE_SECONDS", 0.02)
@@ -240,7 +236,7 @@ async def test_a_server_that_says_nothing_is_offered_the_handshake_after_which_i
 
 
 @pytest.mark.parametrize("make", [of, alone], ids=["both eras", "modern alone"])
-async def test_a_server_that_never_says_anything_is_an_error_in_time(make: Make) -> None:
+async def test_server_that_never_responds_raises_an_error_at_the_time_limit(make: Make) -> None:
     async with raw_server(make) as (client, wire):
         client.timeout = 0.1  # long enough for a loaded machine to send both requests
         both = make is of
@@ -271,7 +267,7 @@ async def test_legacy_only_client_begins_with_initialize(revisions: list[str]) -
         await greeted(wire, asyncio.create_task(client.connect()))
 
 
-async def test_a_handshake_that_is_refused_with_a_list_of_revisions_is_an_error_that_names_them() -> None:
+async def test_initialize_that_is_refused_with_supported_revisions_raises_unsupported_revision() -> None:
     async with raw_server(lambda t: Client(t, revision=LATEST)) as (client, wire):
         connecting = asyncio.create_task(client.connect())
         asked = await wire.receive_object()
@@ -335,7 +331,7 @@ async def test_era_of_a_command_is_for_its_folder_and_environment(
 
 
 @pytest.mark.parametrize("revision", [None, MODERN, LATEST])
-async def test_a_server_process_that_ends_whatever_it_is_asked_is_an_error_with_its_last_words(
+async def test_server_process_that_exits_raises_connection_closed_with_its_standard_error(
     revision: str | None,
 ) -> None:
     with pytest.raises(ConnectionClosed, match="so be it"):
@@ -381,7 +377,7 @@ async def test_legacy_only_client_remembers_no_era_for_later_clients() -> None:
 
 @pytest.mark.parametrize("known", ["modern", "legacy"])
 @pytest.mark.parametrize("when", ["while it starts", "while it is asked"])
-async def test_a_client_that_is_closed_while_it_connects_does_not_begin_again(
+async def test_client_that_is_closed_while_it_connects_starts_no_second_process(
     known: Era, when: str, tmp_path: Path
 ) -> None:
     log = tmp_path / "starts"
@@ -434,7 +430,7 @@ async def a_server(speaks: str, transport: str) -> AsyncIterator[str | list[str]
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("theirs", SIDES)
 @pytest.mark.parametrize("ours", SIDES)
-async def test_every_client_with_every_server_ends_as_the_specs_matrix_says(
+async def test_client_and_server_of_each_era_agree_with_the_compatibility_matrix(
     ours: str, theirs: str, transport: str
 ) -> None:
     async with a_server(theirs, transport) as server:
@@ -510,7 +506,7 @@ async def test_http_modern_only_client_says_how_to_speak_to_a_legacy_server(how:
         ("text/plain", b"", ""),
     ],
 )
-async def test_a_refusal_that_says_nothing_of_the_era_is_the_error_and_nothing_else_is_tried(
+async def test_http_error_without_a_hint_of_the_era_is_raised_and_nothing_else_is_sent(
     code: int, kind: str, body: bytes, words: str, revision: str | None
 ) -> None:
     async with scripted() as site:

@@ -160,7 +160,7 @@ STATES = ["s", "", " ", "eyJ=.ä€😀\u2028", "\x00\r\n", '{"a":  1}', "x" * 1
 )
 @pytest.mark.parametrize("state", STATES, ids=lambda state: repr(state[:12]))
 @pytest.mark.parametrize("asking", [True, False], ids=["with a question", "alone"])
-async def test_a_state_is_given_back_as_it_came(state: str, asking: bool) -> None:
+async def test_request_state_is_sent_back_unchanged(state: str, asking: bool) -> None:
     async with raw_session(offering(Person()), MODERN, OFFERS) as (client, wire):
         calling = await begin(client, wire, asks(state, **({"q": ask_user()} if asking else {})))
         again = await asked_for(wire, "tools/call")
@@ -171,7 +171,7 @@ async def test_a_state_is_given_back_as_it_came(state: str, asking: bool) -> Non
 
 
 @pytest.mark.spec("2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-2,4")
-async def test_each_round_brings_its_own_answers_and_state_and_none_of_the_rounds_before() -> None:
+async def test_retry_carries_the_responses_and_the_state_of_its_own_round_only() -> None:
     async with raw_session(offering(Person()), MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(call(client))
         rounds: list[Object] = [
@@ -209,7 +209,7 @@ REQUESTS: dict[str, tuple[str, Callable[[Client], Awaitable[object]], Object]] =
 
 
 @pytest.mark.parametrize("which", REQUESTS)
-async def test_the_three_requests_that_may_ask_are_retried(which: str) -> None:
+async def test_requests_that_may_require_input_are_retried_with_the_responses(which: str) -> None:
     method, ask, result = REQUESTS[which]
     async with raw_session(offering(Person()), MODERN, OFFERS) as (client, wire):
         calling = asyncio.ensure_future(ask(client))
@@ -226,7 +226,7 @@ async def test_the_three_requests_that_may_ask_are_retried(which: str) -> None:
     "2026-07-28/client/roots#capabilities-1",
     "2026-07-28/basic/index#meta-6",
 )
-async def test_every_request_says_what_the_client_can_do() -> None:
+async def test_every_request_declares_the_capabilities_of_the_client() -> None:
     async with raw_session(offering(Person(), sampling_tools=True), MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(call(client))
         for result in (asks("s", q=ask_user()), DONE):
@@ -242,7 +242,9 @@ async def test_every_request_says_what_the_client_can_do() -> None:
 # ------------------------------------------------------------------------------------------------ invalid requests
 
 
-async def test_a_server_that_never_stops_asking_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_server_that_requires_input_in_every_round_is_an_invalid_message_at_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(mrtr, "MAX_ROUNDS", 3)
     async with raw_session(offering(Person()), MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(call(client))
@@ -297,7 +299,7 @@ async def refuses(
 
 @pytest.mark.spec("2026-07-28/basic/index#resulttype-2")
 @pytest.mark.parametrize("what", BAD)
-async def test_a_result_that_breaks_the_rules_is_an_invalid_message_and_nobody_is_asked(what: str) -> None:
+async def test_invalid_input_required_result_is_an_invalid_message_and_the_user_is_not_asked(what: str) -> None:
     result, why = BAD[what]
     await refuses(result, why, call, "tools/call")
 
@@ -310,7 +312,7 @@ async def test_a_result_that_breaks_the_rules_is_an_invalid_message_and_nobody_i
         ("prompts/list", lambda client: client.list_prompts()),
     ],
 )
-async def test_a_request_that_may_not_ask_is_not_retried(
+async def test_input_required_result_of_another_method_is_an_invalid_message(
     method: str, ask: Callable[[Client], Awaitable[object]]
 ) -> None:
     await refuses(asks("s", q=ask_user()), "input_required", ask, method)
@@ -329,19 +331,19 @@ UNDECLARED: dict[str, tuple[Object, dict[str, object]]] = {
 
 
 @pytest.mark.parametrize("what", UNDECLARED)
-async def test_a_question_for_what_was_not_declared_is_an_invalid_message(what: str) -> None:
+async def test_input_request_for_an_undeclared_capability_is_an_invalid_message(what: str) -> None:
     question, options = UNDECLARED[what]
     await refuses(asks(q=question), "did not declare|does not support", call, "tools/call", **options)
 
 
 @pytest.mark.spec("2026-07-28/basic/index#resulttype-3")
-async def test_a_result_without_a_type_is_complete() -> None:
+async def test_result_without_a_result_type_is_complete() -> None:
     async with raw_session(offering(Person()), MODERN, OFFERS) as (client, wire):
         assert await (await begin(client, wire, {"content": DONE["content"]})) == "done"
 
 
 @pytest.mark.spec("2026-07-28/basic/transports/stdio#sending-messages-1")
-async def test_a_request_from_the_server_is_not_answered_in_this_era(caplog: pytest.LogCaptureFixture) -> None:
+async def test_request_from_a_modern_server_gets_no_response_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     person = Person()
     async with raw_session(offering(person), MODERN, OFFERS) as (client, wire):
         await wire.send({"jsonrpc": "2.0", "id": 1, **ask_user()})
@@ -393,7 +395,7 @@ def test_client_handler_that_is_not_a_function_raises() -> None:
         Client(["python3"], elicitation=True)  # type: ignore[arg-type]
 
 
-async def test_a_handler_that_gives_no_answer_or_a_wrong_one_is_the_callers_error() -> None:
+async def test_elicitation_handler_with_an_invalid_return_value_fails_the_call() -> None:
     answers: list[object] = [None, ElicitResult("accept", {"name": 5})]
 
     async def user(question: Question) -> ElicitResult:
@@ -485,7 +487,7 @@ async def test_calls_in_parallel_do_not_mix_their_answers_and_states() -> None:
         assert await asyncio.gather(*calls) == [str(n) for n in range(20)]
 
 
-async def test_a_server_that_is_lost_while_the_user_is_asked_fails_the_call() -> None:
+async def test_connection_that_closes_while_the_user_answers_fails_the_call() -> None:
     person = Person()
     async with raw_session(offering(person), MODERN, OFFERS) as (client, wire):
         person.gates["who?"] = asyncio.Event()
@@ -515,7 +517,7 @@ async def mismatch(exchange: Exchange, message: Object) -> None:
 
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#client-behavior-6")
 @pytest.mark.parametrize("before", ["nothing", "an old list, which may be kept"])
-async def test_a_header_mismatch_is_followed_by_a_fresh_list_of_tools_and_one_retry(before: str) -> None:
+async def test_header_mismatch_reloads_the_list_of_tools_and_retries_once(before: str) -> None:
     async with scripted() as site:
         site.on("server/discover", says(discovered(capabilities=OFFERS)))
         site.on("tools/call", mismatch, says(DONE), says(DONE))
@@ -533,7 +535,7 @@ async def test_a_header_mismatch_is_followed_by_a_fresh_list_of_tools_and_one_re
 
 
 @pytest.mark.parametrize("then", ["the same list", "refused again"])
-async def test_a_header_mismatch_that_stays_is_raised_after_one_retry_at_most(then: str) -> None:
+async def test_header_mismatch_after_the_retry_is_raised(then: str) -> None:
     async with scripted() as site:
         site.on("server/discover", says(discovered(capabilities=OFFERS)))
         site.on("tools/call", mismatch, mismatch)
@@ -564,7 +566,7 @@ WRONG: dict[str, Object] = {
     "2026-07-28/server/tools#x-mcp-header-8,9,10",
 )
 @pytest.mark.parametrize("what", WRONG)
-async def test_a_tool_that_asks_for_headers_wrongly_is_left_out_over_http_with_a_warning(
+async def test_tool_with_an_invalid_x_mcp_header_is_omitted_over_http_with_a_warning(
     what: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with scripted() as site:

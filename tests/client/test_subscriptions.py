@@ -124,7 +124,7 @@ async def touch(client: Client, uri: str) -> None:
 
 @everywhere
 @both_eras
-async def test_a_change_of_what_is_watched_is_heard_of(revision: str, transport: str) -> None:
+async def test_subscription_yields_updates_of_its_resource(revision: str, transport: str) -> None:
     async with watching(transport, revision) as client:
         async with client.subscribe("test://a") as updates:
             await touch(client, "test://b/x")  # nobody watches it
@@ -153,7 +153,7 @@ async def test_several_subscriptions_at_once_hear_what_is_theirs(revision: str, 
 
 @everywhere
 @both_eras
-async def test_a_new_tool_is_told_of_to_who_asked_for_that(revision: str, transport: str) -> None:
+async def test_on_tools_changed_is_called_for_a_new_tool(revision: str, transport: str) -> None:
     changes: list[str] = []
     heard = asyncio.Event()
 
@@ -211,7 +211,7 @@ async def test_subscription_ends_with_connection_closed(revision: str) -> None:
 
 
 @both_eras
-async def test_a_server_that_offers_no_subscriptions_is_not_watched(revision: str) -> None:
+async def test_subscribe_raises_capability_error_without_the_capability(revision: str) -> None:
     server = Server("s", "1")
     async with Client(server, revision=revision, timeout=PATIENCE) as client:
         with pytest.raises(CapabilityError):
@@ -266,7 +266,7 @@ async def test_on_one_channel_a_notification_goes_by_the_id_of_its_subscription(
         await two.__aexit__()
 
 
-async def test_a_subscription_yields_nothing_but_updates_of_what_is_watched() -> None:
+async def test_subscription_yields_only_updates_of_its_resource_and_what_is_below() -> None:
     async with raw_session(of(), MODERN, WATCHED) as (client, wire):
         updates, asked = await entered(client, wire, "test://a")
         assert updates._request is not None and updates._request._timer is not None
@@ -339,7 +339,7 @@ async def test_leaving_a_subscription_cancels_its_request_once() -> None:
 
 @pytest.mark.spec("2026-07-28/basic/patterns/cancellation#behavior-requirements-2")
 @pytest.mark.parametrize("how", ["an answer", "a cancellation"])
-async def test_a_subscription_that_the_server_ends_in_good_order_ends_after_what_had_come(how: str) -> None:
+async def test_subscription_that_the_server_completes_ends_after_the_received_updates(how: str) -> None:
     async with raw_session(of(), MODERN, WATCHED) as (client, wire):
         updates, asked = await entered(client, wire)
         await wire.send(told(asked["id"], uri="test://a"))
@@ -356,7 +356,7 @@ async def test_a_subscription_that_the_server_ends_in_good_order_ends_after_what
 
 @pytest.mark.spec("2026-07-28/basic/patterns/subscriptions#acknowledgment-3")
 @pytest.mark.parametrize("honored", [{}, {"resourceSubscriptions": []}, {"toolsListChanged": False}])
-async def test_a_server_that_honors_nothing_of_it_is_a_capability_error(honored: Object) -> None:
+async def test_subscribe_raises_capability_error_if_the_acknowledgment_omits_the_resource(honored: Object) -> None:
     async with raw_session(of(), MODERN, WATCHED) as (client, wire):
         entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
         asked = await asked_for(wire, "subscriptions/listen")
@@ -368,7 +368,7 @@ async def test_a_server_that_honors_nothing_of_it_is_a_capability_error(honored:
 
 
 @pytest.mark.parametrize("how", ["an error", "an answer at once", "a cancellation at once", "silence", "leaving"])
-async def test_a_subscription_that_does_not_come_about_is_an_error_and_watches_nothing(how: str) -> None:
+async def test_subscribe_raises_an_error_if_the_server_does_not_acknowledge(how: str) -> None:
     async with raw_session(of(timeout=0.1 if how == "silence" else PATIENCE), MODERN, WATCHED) as (client, wire):
         entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
         asked = await asked_for(wire, "subscriptions/listen")
@@ -396,7 +396,7 @@ async def test_a_subscription_that_does_not_come_about_is_an_error_and_watches_n
 
 
 @pytest.mark.spec("2026-07-28/basic/patterns/subscriptions#acknowledgment-3")
-async def test_a_client_asks_to_be_told_of_what_it_has_functions_for_and_the_server_offers() -> None:
+async def test_client_listens_to_the_list_changes_that_it_has_callbacks_for_and_the_server_declares() -> None:
     heard: list[str] = []
     make = of(
         on_tools_changed=lambda: heard.append("tools"),
@@ -416,7 +416,7 @@ async def test_a_client_asks_to_be_told_of_what_it_has_functions_for_and_the_ser
 
 
 @pytest.mark.parametrize("how", ["silence", "an error", "nothing honored"])
-async def test_a_server_that_will_not_tell_of_changes_is_spoken_to_all_the_same(
+async def test_client_connects_although_the_server_refuses_to_report_list_changes(
     how: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscriptions, "ACKNOWLEDGE_SECONDS", 0.05)
@@ -433,7 +433,7 @@ async def test_a_server_that_will_not_tell_of_changes_is_spoken_to_all_the_same(
     assert "does not report changes" in caplog.text
 
 
-async def test_a_server_that_stops_telling_of_changes_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+async def test_listening_that_the_server_ends_is_logged_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     async with raw_server(of(on_tools_changed=lambda: None)) as (client, wire):
         connecting = asyncio.create_task(client.connect())
         await wire.send(answer(await asked_for(wire, "server/discover"), discovered(capabilities=WATCHED)))
@@ -481,7 +481,7 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriptions, "MAX_RETRY_PAUSE", 0.0)
 
 
-async def test_a_stream_that_breaks_is_asked_for_again_and_what_is_watched_counts_as_changed(no_pauses: None) -> None:
+async def test_broken_listening_stream_is_requested_again_and_the_resource_counts_as_changed(no_pauses: None) -> None:
     async with scripted() as site:
         site.on("subscriptions/listen", listens("test://a/1"), GONE, GONE, listens("test://a/2", then="hold"))
         async with met(site) as client, client.subscribe("test://a") as updates:
@@ -491,7 +491,7 @@ async def test_a_stream_that_breaks_is_asked_for_again_and_what_is_watched_count
         await eventually(lambda: site.under_way == 0)
 
 
-async def test_a_stream_of_changes_that_breaks_is_asked_for_again_and_counts_as_changed(no_pauses: None) -> None:
+async def test_broken_stream_of_list_changes_is_requested_again_and_the_lists_count_as_changed(no_pauses: None) -> None:
     heard: list[str] = []
     async with scripted() as site:
         site.on("subscriptions/listen", listens(), listens(then="hold"))
@@ -504,7 +504,7 @@ async def test_a_stream_of_changes_that_breaks_is_asked_for_again_and_counts_as_
             await eventually(lambda: sorted(heard) == ["resources", "tools"])
 
 
-async def test_a_function_that_fails_keeps_no_change_from_the_others(
+async def test_callback_that_raises_does_not_keep_a_change_from_the_other_callbacks(
     no_pauses: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     heard: list[str] = []
@@ -538,7 +538,7 @@ async def test_time_to_acknowledge_a_subscription_is_a_limit_that_stops_while_th
             assert client.timeout in running
 
 
-async def test_a_stream_that_is_not_acknowledged_when_it_is_asked_for_again_ends_with_that_reason(
+async def test_listening_stream_that_is_not_acknowledged_again_ends_with_that_reason(
     no_pauses: None,
 ) -> None:
     async def hold(exchange: Exchange, message: Object) -> None:
@@ -555,7 +555,7 @@ async def test_a_stream_that_is_not_acknowledged_when_it_is_asked_for_again_ends
         await eventually(lambda: site.under_way == 0)
 
 
-async def test_a_client_that_is_closed_does_not_wait_until_a_broken_stream_is_asked_for_again(
+async def test_client_close_does_not_wait_for_the_next_attempt_to_listen(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(subscriptions, "MIN_RETRY_PAUSE", 2 * PATIENCE)
@@ -653,7 +653,7 @@ async def test_subscriptions_end_if_the_server_ends_each_session_that_gets_them(
             assert site.keys.count("initialize") == 3  # at first, for the ping, and for the second subscription
 
 
-async def test_a_stream_that_ends_in_good_order_is_not_asked_for_again(no_pauses: None) -> None:
+async def test_listening_stream_that_the_server_completes_is_not_requested_again(no_pauses: None) -> None:
     async with scripted() as site:
         site.on("subscriptions/listen", listens("test://a", then="end"))
         async with met(site) as client, client.subscribe("test://a") as updates:
@@ -694,7 +694,7 @@ async def test_list_changes_are_reported_after_the_authorization_server_was_out_
         assert not outages
 
 
-async def test_a_stream_that_is_asked_for_in_vain_too_often_ends_with_the_reason(no_pauses: None) -> None:
+async def test_listening_stream_ends_with_the_reason_after_too_many_failed_attempts(no_pauses: None) -> None:
     async with scripted() as site:
         site.on("subscriptions/listen", listens(), GONE, listens(), *[GONE] * 20)
         async with met(site) as client, client.subscribe("test://a") as updates:
@@ -724,7 +724,7 @@ async def test_listen_stream_that_breaks_repeatedly_is_requested_with_growing_pa
         assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 0.1]
 
 
-def test_a_long_uri_in_an_update_counts_as_the_uri_of_the_subscription() -> None:
+def test_update_with_a_long_uri_counts_as_an_update_of_the_subscribed_uri() -> None:
     # a server could fill the client's memory with a thousand URIs of a megabyte each
     subscription = Subscription(cast(ClientRequests, None), [], "test://a")
     for uri in ("test://a/" + "x" * MAX_URI_LENGTH, "test://a/b"):

@@ -45,7 +45,7 @@ def ends(call: Callable[[], object]) -> bool:
     return not thread.is_alive()
 
 
-def test_a_call_before_the_connection_is_open_or_after_it_was_closed_says_what_to_write() -> None:
+def test_sync_client_before_or_after_its_connection_raises_runtime_error_with_advice() -> None:
     client = SyncClient(Client(chatty_server()))
     errors: list[BaseException] = []
 
@@ -63,7 +63,7 @@ def test_a_call_before_the_connection_is_open_or_after_it_was_closed_says_what_t
     assert [str(error) for error in errors] == ["not connected: use `with SyncClient(...) as client`"] * 2
 
 
-def test_a_callback_that_would_wait_for_its_own_thread_is_told_so() -> None:
+def test_sync_client_refuses_a_call_from_its_own_callback() -> None:
     errors: list[str] = []
     client: SyncClient
 
@@ -130,7 +130,7 @@ async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
     return CreateMessageResult("assistant", TextContent(words), "m")
 
 
-def test_every_method_waits_for_its_result() -> None:
+def test_sync_client_methods_return_their_results() -> None:
     with SyncClient(Client(featured_server(), sampling=model)) as client:
         assert (client.revision, client.server_info.name) == (REVISIONS[-1], "featured")
         client.ping()
@@ -182,14 +182,14 @@ def test_errors_are_raised_where_the_call_was_made_and_the_next_call_works() -> 
         client.list_tools()
 
 
-def test_a_server_that_cannot_be_started_is_an_error_and_leaves_no_thread() -> None:
+def test_sync_client_of_a_server_that_cannot_start_leaves_no_thread() -> None:
     client = SyncClient(["no-such-command-anywhere"])
     with pytest.raises(ConnectionClosed, match="no-such-command-anywhere"), client:
         pytest.fail("it was entered")
     assert "mcp-client" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_an_exception_in_the_with_block_closes_the_client_and_goes_on() -> None:
+def test_sync_client_is_closed_by_an_exception_in_its_with_block() -> None:
     client = SyncClient(Client(featured_server()))
     with pytest.raises(ZeroDivisionError), client:
         _ = 1 / 0
@@ -219,7 +219,7 @@ def test_many_threads_share_one_client_and_each_gets_its_own_answer() -> None:
         assert list(answers) == [f"Hello, {name}!" for name in names]
 
 
-def test_a_client_is_entered_once_and_a_second_time_harms_nothing() -> None:
+def test_sync_client_can_be_entered_only_once() -> None:
     client = SyncClient(Client(chatty_server()))
     with client:
         with pytest.raises(RuntimeError, match="once"), client:
@@ -231,7 +231,7 @@ def test_a_client_is_entered_once_and_a_second_time_harms_nothing() -> None:
 
 @pytest.mark.parametrize("what", ["a request", "anything else"])
 @pytest.mark.usefixtures("short_finish")
-def test_a_thread_that_waits_while_another_closes_the_client_is_told_so(what: str) -> None:
+def test_sync_client_that_another_thread_closes_raises_connection_closed_in_a_waiting_call(what: str) -> None:
     client = SyncClient(Client(featured_server(), timeout=None))
     ended: Future[BaseException | None] = Future()
     begun = threading.Event()
@@ -298,7 +298,7 @@ def test_sync_client_call_that_reaches_the_loop_at_its_end_is_connection_closed(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_callback_that_exits_ends_the_client_and_leaves_nobody_waiting() -> None:
+def test_sync_client_is_closed_by_a_callback_that_exits() -> None:
     def on_log(params: LoggingMessageNotificationParams) -> None:
         raise SystemExit(3)
 
@@ -310,7 +310,7 @@ def test_a_callback_that_exits_ends_the_client_and_leaves_nobody_waiting() -> No
 
 
 @pytest.mark.skipif(os.name == "nt", reason="it sends a signal")
-def test_a_connect_that_is_interrupted_leaves_no_server_behind() -> None:
+def test_sync_client_that_is_interrupted_while_it_connects_leaves_no_server_process() -> None:
     program = """
 import os, sys
 from mcp_ref import Client, SyncClient

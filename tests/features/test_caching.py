@@ -68,7 +68,7 @@ def hints_in(result: Object) -> tuple[JSON, JSON]:
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#cacheable-results-1,2,3,4,5,6")
 @KINDS
-async def test_the_six_results_say_how_long_they_may_be_kept_and_by_default_not_at_all(kind: str) -> None:
+async def test_six_cacheable_results_have_cache_hints_with_a_ttl_of_0_by_default(kind: str) -> None:
     async with raw_client(full(Server("s")), kind) as wire:
         for method, params in SIX.items():
             result = result_of(await wire.ask_stateless(method, params))
@@ -89,7 +89,7 @@ async def test_other_results_say_nothing_of_it(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
-async def test_a_client_of_an_earlier_revision_is_told_nothing_of_it(kind: str, revision: str) -> None:
+async def test_legacy_results_have_no_cache_hints(kind: str, revision: str) -> None:
     server = full(Server("s", cache_ttl=300.0, cache_scope="private"))
     async with connected_client(server, kind, revision) as wire:
         for method, params in SIX.items():
@@ -99,7 +99,7 @@ async def test_a_client_of_an_earlier_revision_is_told_nothing_of_it(kind: str, 
 
 
 @KINDS
-async def test_the_server_is_told_once_for_all_lists_or_for_each(kind: str) -> None:
+async def test_cache_options_of_the_server_are_for_all_methods_or_for_each(kind: str) -> None:
     read = {"resources/read": (0, "private")}
     all_lists = {**dict.fromkeys(SIX, (300_000, "private")), **read}
     each = {"server/discover": (60_000, "public"), "tools/list": (1500, "private")}
@@ -115,7 +115,7 @@ async def test_the_server_is_told_once_for_all_lists_or_for_each(kind: str) -> N
 
 
 @KINDS
-async def test_each_resource_and_template_is_told_for_itself(kind: str) -> None:
+async def test_cache_options_of_a_resource_or_template_are_its_own(kind: str) -> None:
     server = Server("s", cache_ttl=5.0)
 
     @server.resource("test://shared", cache_ttl=60.0, cache_scope="public")
@@ -153,7 +153,7 @@ async def test_all_pages_of_a_list_have_the_same_scope(kind: str, scope: CacheSc
 
 
 @KINDS
-async def test_a_result_that_asks_for_input_carries_no_hints_and_the_complete_one_after_it_does(kind: str) -> None:
+async def test_input_required_result_has_no_cache_hints_and_the_complete_result_has_them(kind: str) -> None:
     server = Server("s")
 
     @server.resource("test://a", cache_ttl=60.0)
@@ -172,7 +172,7 @@ async def test_a_result_that_asks_for_input_carries_no_hints_and_the_complete_on
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#time-to-live-ttl-field-5")
 @pytest.mark.parametrize("ttl", [-1, -0.001, float("nan"), float("inf"), float("-inf"), 1e300, 2**53])
-def test_a_time_that_cannot_be_said_is_refused_at_registration(ttl: float) -> None:
+def test_cache_ttl_that_is_not_a_valid_time_is_refused_at_registration(ttl: float) -> None:
     with pytest.raises(ValueError, match="cache_ttl must be a number of seconds"):
         Server("s", cache_ttl=ttl)
     with pytest.raises(ValueError, match="cache_ttl must be a number of seconds"):
@@ -202,7 +202,7 @@ def test_cache_hints_with_an_unknown_scope_or_method_are_refused_at_registration
         ReadResourceResult,
     ],
 )  # fmt: skip
-def test_the_types_of_the_six_results_have_the_hints_since_2026_07_28(cls: type) -> None:
+def test_types_of_the_six_results_have_the_cache_hints_since_2026_07_28(cls: type) -> None:
     shape = shape_of(cls, R2026_07_28)
     assert shape["ttlMs"] is True and shape["cacheScope"] is True
     for revision in LEGACY:
@@ -229,7 +229,7 @@ def keeps(
     "2026-07-28/server/utilities/caching#time-to-live-ttl-field-2",
     "2026-07-28/server/utilities/caching#freshness-calculation-1",
 )
-def test_a_result_is_fresh_until_its_time_has_passed_since_it_came() -> None:
+def test_cached_result_is_fresh_until_its_ttl_has_passed() -> None:
     clock = Clock()
     cache = ResponseCache(clock)
     cache.put("s", "me", "tools/list", {}, result(1500))
@@ -239,7 +239,7 @@ def test_a_result_is_fresh_until_its_time_has_passed_since_it_came() -> None:
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#time-to-live-ttl-field-1,3,4")
-def test_a_result_that_says_no_time_or_none_that_can_be_understood_is_not_kept() -> None:
+def test_result_without_a_valid_ttl_is_not_cached() -> None:
     cache = ResponseCache(Clock())
     wrong: list[JSON] = [0, -1, -(10**30), 0.5, -1.0, "1000", True, None, [1000], {}]
     absent = result()
@@ -266,7 +266,7 @@ def test_hints_that_are_missing_or_wrong_do_not_cost_the_result() -> None:
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#cache-key-1")
-def test_a_result_is_given_for_the_same_request_alone() -> None:
+def test_cached_result_is_reused_only_for_the_same_method_and_params() -> None:
     cache = ResponseCache(Clock())
     params: Object = {"uri": "test://a", "x": {"b": 1, "a": [True]}}
     cache.put("s", "me", "resources/read", params, result())
@@ -302,7 +302,7 @@ def test_other_results_are_not_kept_whatever_they_say(method: str) -> None:
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#cache-scope-field-1")
 @pytest.mark.parametrize("scope", ["public", "private", "Public", "shared", None, 1, ["public"]], ids=repr)
-def test_a_result_that_is_not_public_is_for_the_credential_that_got_it(scope: JSON) -> None:
+def test_cached_private_result_is_reused_only_for_the_same_credential(scope: JSON) -> None:
     cache, is_public = ResponseCache(Clock()), scope == "public"
     cache.put("s", "me", "tools/list", {}, result(scope=scope))
     assert [keeps(cache, each) for each in ("me", "you", "")] == [True, is_public, is_public]
@@ -310,7 +310,7 @@ def test_a_result_that_is_not_public_is_for_the_credential_that_got_it(scope: JS
     assert (cache.get("s", "me", "tools/list", {}) == cache.get("s", "you", "tools/list", {})) is is_public
 
 
-def test_a_newer_result_takes_the_place_of_an_older_one_also_where_it_is_not_to_be_kept() -> None:
+def test_newer_result_replaces_the_cached_one_even_if_it_is_not_cacheable() -> None:
     cache = ResponseCache(Clock())
     cache.put("s", "me", "tools/list", {}, result(scope="public"))
     cache.put("s", "me", "tools/list", {}, result(scope="private"))
@@ -329,7 +329,7 @@ def test_cached_result_is_a_copy_for_each_caller() -> None:
     assert cache.get("s", "me", "tools/list", {}) == result(tools=[{"name": "t"}])
 
 
-def test_the_oldest_results_make_room_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_drops_the_oldest_results_at_the_maximum_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caching, "MAX_CACHED_RESULTS", 3)
     cache = ResponseCache(Clock())
     for cursor in "abca":  # the second "a" is younger than "b"
@@ -338,7 +338,7 @@ def test_the_oldest_results_make_room_by_number(monkeypatch: pytest.MonkeyPatch)
     assert [keeps(cache, params={"cursor": cursor}) for cursor in "abcd"] == [True, False, True, True]
 
 
-def test_the_oldest_results_make_room_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_drops_the_oldest_results_at_the_maximum_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caching, "MAX_CACHED_BYTES", 3000)
     cache = ResponseCache(Clock())
     for cursor in "abc":
@@ -365,7 +365,9 @@ STALE: dict[tuple[str, str | None], set[str]] = {
 
 
 @pytest.mark.parametrize(("told", "stale"), STALE.items(), ids=lambda value: str(value))
-def test_a_notification_ends_the_freshness_of_what_it_is_about(told: tuple[str, str | None], stale: set[str]) -> None:
+def test_notification_invalidates_the_cached_results_that_it_concerns(
+    told: tuple[str, str | None], stale: set[str]
+) -> None:
     cache = ResponseCache(Clock())
     for server, method in itertools.product(("s", "another"), SIX):
         cache.put(server, "me", method, SIX[method], result())
@@ -377,7 +379,7 @@ def test_a_notification_ends_the_freshness_of_what_it_is_about(told: tuple[str, 
         assert cache.get("another", "me", method, params) is not None
 
 
-def test_an_update_is_about_what_lies_below_and_what_it_lies_in() -> None:
+def test_resource_update_invalidates_resources_above_and_below_the_uri() -> None:
     uris = ["file:///a/b", "file:///a/b/c", "file:///a", "file:///a/bb", "file:///x"]
     cache = ResponseCache(Clock())
     for uri in uris:
@@ -391,7 +393,7 @@ def test_an_update_is_about_what_lies_below_and_what_it_lies_in() -> None:
 @pytest.mark.parametrize(
     "changed", ["file:///a/b", "FILE:/%61/b", "file://localhost/a/./b", "file:///a/b/%63", "file:/A/../a"]
 )
-def test_an_update_is_about_all_spellings_of_its_uri(changed: str) -> None:
+def test_resource_update_invalidates_all_spellings_of_the_uri(changed: str) -> None:
     uris = ["file:///a/b", "file:///%61/b", "file:/a/x/../b", "File:///a/%62"]
     cache = ResponseCache(Clock())
     for uri in uris:
@@ -404,13 +406,13 @@ def test_an_update_is_about_all_spellings_of_its_uri(changed: str) -> None:
     assert not keeps(cache, method="resources/read", params={"uri": "not a URI"})
 
 
-def test_a_result_is_not_reused_for_another_spelling_because_its_contents_name_the_uri() -> None:
+def test_cached_resource_is_not_reused_for_another_spelling_of_the_uri() -> None:
     cache = ResponseCache(Clock())
     cache.put("s", "me", "resources/read", {"uri": "a://b"}, result())
     assert not keeps(cache, method="resources/read", params={"uri": "A://b"})
 
 
-def test_a_result_that_may_be_older_than_a_change_is_not_kept() -> None:
+def test_result_of_a_request_before_an_invalidation_is_not_cached() -> None:
     cache = ResponseCache(Clock())
     asked = cache.invalidations
     cache.invalidate("s", "notifications/tools/list_changed")
@@ -420,7 +422,7 @@ def test_a_result_that_may_be_older_than_a_change_is_not_kept() -> None:
     assert keeps(cache)
 
 
-def test_the_pages_of_a_list_are_forgotten_together() -> None:
+def test_forget_removes_all_pages_of_a_list() -> None:
     cache = ResponseCache(Clock())
     cache.put("s", "me", "tools/list", {}, result())
     cache.put("s", "me", "tools/list", {"cursor": "2"}, result())
@@ -461,7 +463,7 @@ def tools(*names: str) -> list[JSON]:
 
 
 @pytest.mark.parametrize("cache", [True, False])
-async def test_a_client_may_keep_nothing(cache: bool) -> None:
+async def test_client_without_a_cache_requests_every_result(cache: bool) -> None:
     async with modern(cache=cache) as (client, wire):
         await listed(client, wire, tools=tools("a"), ttlMs=60_000, cacheScope="public")
         names = await listed(client, None if cache else wire, tools=tools("b"), ttlMs=60_000, cacheScope="public")
@@ -476,7 +478,7 @@ async def test_list_changed_notification_makes_the_client_list_again() -> None:
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#interaction-with-pagination-1")
-async def test_each_page_is_kept_for_its_own_time_and_asked_for_with_its_own_cursor() -> None:
+async def test_each_page_is_cached_for_its_own_ttl_and_requested_with_its_own_cursor() -> None:
     clock = Clock()
     async with modern(cache=ResponseCache(clock)) as (client, wire):
         listing = asyncio.create_task(client.list_tools())

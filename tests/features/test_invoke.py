@@ -45,7 +45,7 @@ def hides(*args: object, **kwargs: object) -> object:
     ("function", "result", "workers"),
     [(waits, "waited for Ann", 0), (blocks, "blocked for Ann", 1), (hides, "waited for Ann", 1)],
 )
-def test_a_function_that_may_block_runs_in_a_worker_and_what_is_awaitable_is_awaited_on_the_loop(
+def test_call_runs_a_plain_function_in_a_worker_and_awaits_an_awaitable_on_the_loop(
     function: Callable[..., object], result: str, workers: int
 ) -> None:
     desk = Desk()
@@ -53,7 +53,7 @@ def test_a_function_that_may_block_runs_in_a_worker_and_what_is_awaitable_is_awa
     assert desk.in_workers == workers
 
 
-def test_the_context_is_handed_over_and_the_arguments_of_the_request_stay_as_they_were() -> None:
+def test_call_passes_the_context_and_leaves_the_arguments_unchanged() -> None:
     def tool(name: str, desk: Desk) -> tuple[str, Desk]:
         return name, desk
 
@@ -63,7 +63,7 @@ def test_the_context_is_handed_over_and_the_arguments_of_the_request_stay_as_the
     assert arguments == {"name": "Ann"}
 
 
-def test_a_group_of_exceptions_is_raised_as_its_first_with_the_cause_that_it_had_and_the_others_are_logged(
+def test_call_raises_the_first_exception_of_a_group_with_its_cause_and_logs_the_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     cause, others = KeyError("k"), [TypeError("t")]

@@ -294,7 +294,7 @@ async def test_client_request_reads_one_page(revision: str) -> None:
         assert last.next_cursor is None
 
 
-async def test_a_list_leaves_out_an_item_that_another_thread_is_just_adding() -> None:
+async def test_list_omits_an_item_that_another_thread_is_adding() -> None:
     server = server_of(1, 10)
     registry = server.tools._registry
     registry["half"] = registry["n0"]  # the first step of `Registry.add`
