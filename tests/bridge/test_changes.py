@@ -60,7 +60,7 @@ async def test_subscription_that_stays_lost_is_in_the_log(
     assert "note://2" not in caplog.text
 
 
-async def test_two_subscriptions_to_one_resource_at_once_become_one() -> None:
+async def test_concurrent_subscriptions_to_one_resource_share_one_subscription() -> None:
     server = make_back("2025-11-25")
     async with linked(server, "2025-11-25") as (client, bridge):
         wire: Object = {"uri": "note://1"}

@@ -268,7 +268,7 @@ async def test_replayed_call_is_served_by_another_process_with_the_same_key() ->
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
-async def test_two_calls_get_their_own_input_requests_in_random_interleavings(
+async def test_concurrent_calls_get_their_own_input_requests_in_random_interleavings(
     revision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Play 100 pairs of calls of each revision, five pairs at once, or 500 with MCP_REF_COMBINATIONS=all."""

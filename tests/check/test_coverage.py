@@ -40,7 +40,7 @@ def test_the_id_of_a_rule_is_a_sentence_with_a_rule_or_a_type_of_the_schema() ->
             assert rule.id in sentences.rules, f"{rule.name}: {rule.id} is not listed"
 
 
-def test_a_plain_server_and_a_plain_client_load_nothing_of_the_judge() -> None:
+def test_plain_server_and_client_load_no_module_of_check_or_recorder() -> None:
     program = (
         "import asyncio, sys, mcp_ref\n"
         "async def main():\n"

@@ -40,5 +40,5 @@ def test_rules_are_broken_in_another_form_and_by_no_legal_neighbor(
     assert broken(*case) == rules.split()
 
 
-def test_each_rule_has_a_case() -> None:
+def test_rules_have_a_test_case_each() -> None:
     assert {rule.name for rule in RULES} == {*ALONE, *BESIDE, "http_sse"}

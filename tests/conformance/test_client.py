@@ -48,7 +48,7 @@ TESTED = {
         ("json-schema-2020-12-preservation", "2026-07-28", 9),
     ],
 )
-def test_the_client_passes_every_check_with_a_recorder_in_between_and_breaks_no_rule(
+def test_client_with_a_recorder_in_between_passes_every_check_and_breaks_no_rule(
     suite: Suite,
     command: str,
     scenario: str,

@@ -123,7 +123,7 @@ def test_2025_06_18_passes_every_check_that_there_is_for_it(suite: Suite) -> Non
     ],
     ids=["uvicorn", "uvicorn, below Starlette", "hypercorn"],
 )
-def test_as_an_asgi_application_it_passes_every_check(
+def test_server_as_an_asgi_application_passes_every_check(
     suite: Suite, peers: Path, application: list[str], path: str
 ) -> None:
     with under_asgi(peers, *application) as program:

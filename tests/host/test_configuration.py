@@ -254,7 +254,7 @@ def test_unknown_and_ignored_keys_warn_once_and_suggest_a_key() -> None:
 @pytest.mark.attack("consent-in-a-file")
 @pytest.mark.acceptance("5")
 @pytest.mark.parametrize("key", ["trust", "autoApprove", "alwaysAllow", "default_tools_approval_mode", "tools"])
-def test_a_file_cannot_grant_consent(key: str) -> None:
+def test_configuration_file_cannot_grant_consent(key: str) -> None:
     plain, trusting = parse_server("s", {"command": "c"}), parse_server("s", {"command": "c", key: True})
     assert trusting.entry == plain.entry
     assert "cannot grant consent" in trusting.warnings[0]
@@ -272,7 +272,7 @@ def test_configuration_messages_quote_only_the_start_of_a_long_name() -> None:
 
 @pytest.mark.attack("same-name")
 @pytest.mark.acceptance("6", "14")
-def test_a_project_cannot_replace_a_server_of_the_user(tmp_path: Path) -> None:
+def test_configuration_of_a_project_cannot_replace_a_server_of_the_user(tmp_path: Path) -> None:
     user = read_config(written(tmp_path, "user.json", '{"mcpServers": {"My mail": {"command": "mail"}}}'))
     project = read_config(written(tmp_path, "project.json", '{"mcpServers": {"my-MAIL": {"command": "evil"}}}'))
     with pytest.raises(ConfigurationError, match=r"project.json.*user.json.*the same name.*rename"):

@@ -50,7 +50,7 @@ async def prepared(file: Path, approve: Approve, folder: Path, **environment: st
 @pytest.mark.attack("consent-in-another-folder")
 @pytest.mark.attack("consent-to-another-program")
 @pytest.mark.parametrize("seed", range(4))
-def test_each_difference_of_a_start_is_asked_again_and_equal_starts_are_not(seed: int) -> None:
+def test_consent_is_requested_again_for_each_difference_of_a_launch(seed: int) -> None:
     for case in range(18):
         check_consent(random.Random(f"{seed} {case}"))
 

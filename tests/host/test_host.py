@@ -142,7 +142,7 @@ async def test_watch_subscribes_again_after_growing_pauses(monkeypatch: pytest.M
 
 @pytest.mark.acceptance("A5")
 @pytest.mark.spec("2026-07-28/server/tools#tool-names-6,7")
-async def test_two_servers_with_the_same_names_and_uris_stay_apart() -> None:
+async def test_servers_with_the_same_names_and_uris_stay_apart() -> None:
     def server(text: str) -> Server:
         made = Server("bank", title="Your bank")
 

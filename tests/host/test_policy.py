@@ -94,7 +94,7 @@ async def form(server: str, request: ElicitRequestFormParams | ElicitRequestURLP
     "2026-07-28/server/tools#user-interaction-model-4",
     "2026-07-28/server/tools#security-considerations-5,6",
 )
-async def test_each_kind_of_approval_names_the_server_and_the_origin(tmp_path: Path) -> None:
+async def test_approvals_of_every_kind_name_the_server_and_the_origin(tmp_path: Path) -> None:
     person, audit = Person(), list[str]()
     async with opened(
         Host({"my server": asking()}, approve=person, sampling=model, elicitation={"my-server": form},
@@ -253,7 +253,7 @@ async def test_host_closes_although_approve_ignores_its_cancellation(monkeypatch
 
 
 @pytest.mark.acceptance("17")
-async def test_each_of_many_new_definitions_is_asked_one_after_the_other() -> None:
+async def test_new_definitions_are_approved_one_after_the_other() -> None:
     names = ["first"]
     server = Scripted(lambda method, params: {"tools": [tool(name) for name in names]})
     decided, asked = asyncio.Event(), list[str]()
@@ -564,7 +564,7 @@ async def test_elicitations_of_one_call_are_limited(revision: str) -> None:
 
 
 @pytest.mark.acceptance("21")
-async def test_each_budget_of_calls_has_its_error() -> None:
+async def test_budget_of_calls_that_is_used_up_names_itself_in_the_error() -> None:
     for budget, allowed in ((Budget(calls=2), 2), (Budget(calls_per_minute=3), 3), (Budget(calls=0), 0)):
         async with opened(Host({"s": calculator(), "t": calculator()}, budget=budget)) as host:
             for _ in range(allowed):
@@ -687,7 +687,7 @@ async def test_edited_params_are_sent_and_params_of_another_type_are_refused(nam
             assert not got
 
 
-async def test_a_negative_number_of_tokens_gives_nothing_back() -> None:
+async def test_negative_number_of_tokens_does_not_increase_the_budget() -> None:
     account = Account(Policy(HostOptions({}, budget=Budget(sample_tokens=100, samples_per_call=9))))
     for tokens in (-1_000_000, 0):
         with pytest.raises(Refused, match="cannot have"):

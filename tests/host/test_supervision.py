@@ -130,7 +130,7 @@ async def test_server_that_ends_at_each_start_fails_after_six_starts(quick: None
 
 
 @pytest.mark.acceptance("26")
-async def test_each_process_of_a_handshake_counts_as_a_start(quick: None, tmp_path: Path) -> None:
+async def test_supervisor_counts_each_process_of_a_handshake_as_a_start(quick: None, tmp_path: Path) -> None:
     starts = tmp_path / "starts"
     command = [sys.executable, "-c", f"open({str(starts)!r}, 'a').write('x')"]
     async with opened(Host({"s": command}, startup_wait=0)) as host:

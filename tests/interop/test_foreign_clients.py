@@ -151,7 +151,7 @@ def test_neither_side_breaks_a_rule(visit: Visit) -> None:
     assert visit.faults == set()
 
 
-def test_both_agree_on_a_revision(visit: Visit) -> None:
+def test_client_and_server_agree_on_a_revision(visit: Visit) -> None:
     initialized = visit.report["initialize"]
     assert initialized["protocolVersion"] == ("2026-07-28" if visit.modern else "2025-11-25")
     assert initialized["serverInfo"]["name"] == "everything"
@@ -168,7 +168,7 @@ def test_ping_is_answered(visit: Visit) -> None:
         assert visit.report["ping"] in ({}, {"resultType": "complete"})  # Python SDK 2 fills in the newest field
 
 
-def test_every_tool_is_listed_with_its_schemas(visit: Visit) -> None:
+def test_tools_are_listed_with_their_schemas(visit: Visit) -> None:
     tools = {tool["name"]: tool for tool in visit.report["tools"]}
     assert len(tools) == len(visit.report["tools"])
     assert tools.keys() >= {name for name, _ in SCENARIO["calls"] if name != "no_such_tool"}
@@ -182,7 +182,7 @@ def test_every_tool_is_listed_with_its_schemas(visit: Visit) -> None:
     assert (schema if visit.modern else schema["properties"]["result"])["type"] == "integer"
 
 
-def test_a_hand_written_schema_arrives_as_it_was_written(visit: Visit) -> None:
+def test_hand_written_schema_arrives_unchanged(visit: Visit) -> None:
     [schema] = [t["inputSchema"] for t in visit.report["tools"] if t["name"] == "json_schema_2020_12_tool"]
     assert schema == {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -242,13 +242,13 @@ def test_any_text_comes_back_as_it_was_sent(visit: Visit) -> None:
     assert text(visit.call("echo", message=message)) == message
 
 
-def test_a_typed_result_comes_as_text_and_structured(visit: Visit) -> None:
+def test_typed_result_arrives_as_text_and_structured_content(visit: Visit) -> None:
     result = visit.call("add", a=2, b=3)
     assert result["structuredContent"] == (5 if visit.modern else {"result": 5})
     assert text(result) == "5"
 
 
-def test_a_tool_that_fails_is_a_result_and_an_unknown_one_a_protocol_error(visit: Visit) -> None:
+def test_tool_that_fails_is_a_result_and_an_unknown_tool_is_a_protocol_error(visit: Visit) -> None:
     failed = visit.call("test_error_handling")
     assert failed["isError"] is True
     assert failed["content"][0]["text"] == "This tool intentionally returns an error for testing"
@@ -286,7 +286,7 @@ def test_elicitation_asks_the_user_and_gets_the_three_answers(visit: Visit) -> N
     assert asked["requestedSchema"]["required"] == ["response"]
 
 
-def test_a_form_carries_defaults_of_every_type(visit: Visit) -> None:
+def test_form_has_defaults_of_every_type(visit: Visit) -> None:
     fields = visit.report["elicitation"][3]["requestedSchema"]["properties"]
     assert {name: (field["type"], field["default"]) for name, field in fields.items()} == {
         "name": ("string", "John Doe"),
@@ -301,7 +301,7 @@ def test_a_form_carries_defaults_of_every_type(visit: Visit) -> None:
     assert json.loads(content) == {name: field["default"] for name, field in fields.items()}
 
 
-def test_a_form_carries_every_kind_of_choice(visit: Visit) -> None:
+def test_form_has_every_kind_of_choice(visit: Visit) -> None:
     fields = visit.report["elicitation"][4]["requestedSchema"]["properties"]
     assert fields["untitledSingle"]["enum"] == ["option1", "option2", "option3"]
     assert fields["titledSingle"]["oneOf"][1] == {"const": "value2", "title": "Second Option"}
@@ -319,7 +319,7 @@ def test_a_form_carries_every_kind_of_choice(visit: Visit) -> None:
     }
 
 
-def test_a_server_may_let_go_of_a_connection_and_the_client_comes_back_for_the_answer(visit: Visit) -> None:
+def test_client_resumes_a_stream_that_the_server_closes_and_gets_the_response(visit: Visit) -> None:
     # Streamable HTTP, not by JSON alone, and not 2026-07-28: there, a response that is cut off is no more
     has_stream = visit.transport in ("http", "asgi") and not visit.modern
     assert text(visit.call("test_reconnection")) == (
@@ -327,7 +327,7 @@ def test_a_server_may_let_go_of_a_connection_and_the_client_comes_back_for_the_a
     )
 
 
-def test_a_tool_may_ask_several_things_at_once_and_one_after_another(visit: Visit) -> None:
+def test_tool_requests_input_concurrently_and_in_several_rounds(visit: Visit) -> None:
     greeting = "sampled: What is the capital of France?"
     assert greeting in text(visit.call("test_input_required_result_sampling"))
     assert text(visit.call("test_input_required_result_elicitation")) == "Hello, an answer!"
@@ -342,7 +342,7 @@ def test_a_tool_may_ask_several_things_at_once_and_one_after_another(visit: Visi
     ]
 
 
-def test_a_prompt_may_ask_too(visit: Visit) -> None:
+def test_prompt_requests_input(visit: Visit) -> None:
     [message] = visit.prompt("test_input_required_result_prompt")["messages"]
     assert message["content"]["text"] == "In the context of {'context': 'an answer'}, go on."
 
@@ -356,7 +356,7 @@ def test_arguments_stand_in_headers_also_for_a_tool_that_was_not_listed_yet(visi
         assert text(visit.report["unlisted"]) == "snow in north, priority 0"
 
 
-def test_a_result_is_kept_for_as_long_as_the_server_allows(visit: Visit) -> None:
+def test_client_reuses_a_result_for_as_long_as_the_server_allows(visit: Visit) -> None:
     keeps = visit.modern and visit.client != "fastmcp-auto"
     assert visit.report["kept"] == ([1, 1] if keeps else [1, 2])
     assert visit.report["passing"] == [1, 2]
@@ -384,11 +384,11 @@ def test_logs_arrive_from_the_level_that_the_client_asked_for(visit: Visit) -> N
     assert logs["at error"] == []
 
 
-def test_a_subscriber_hears_of_updates_until_it_unsubscribes(visit: Visit) -> None:
+def test_subscription_receives_updates_until_it_ends(visit: Visit) -> None:
     assert visit.report["updates"] == {"while subscribed": ["test://watched-resource"], "afterwards": []}
 
 
-def test_a_cancelled_call_stops_at_the_server_and_disturbs_no_other(visit: Visit) -> None:
+def test_cancelled_call_stops_at_the_server_and_the_next_call_works(visit: Visit) -> None:
     assert visit.report["cancellation"]["cancelled"] is True
     assert text(visit.report["cancellation"]["next call"]) == "slept 0.1 s"
     assert visit.server.stderr.count("slow: cancelled") == 1
@@ -420,7 +420,7 @@ def test_resources_are_read_as_text_as_bytes_and_by_template(visit: Visit) -> No
     assert json.loads(content["text"]) == {"id": "42", "templateTest": True, "data": "Data for ID: 42"}
 
 
-def test_a_missing_resource_is_the_error_of_the_revision(visit: Visit) -> None:
+def test_missing_resource_is_the_error_of_the_revision(visit: Visit) -> None:
     error = visit.read("test://no-such-resource")["error"]
     # The TypeScript SDK from version 2 on shows its user the modern code, whichever came.
     assert error["code"] == (-32602 if visit.modern or visit.client.startswith("typescript-sdk-2") else -32002)
@@ -465,7 +465,7 @@ def test_prompts_are_filled_in(visit: Visit) -> None:
     ]
 
 
-def test_an_unknown_prompt_and_a_missing_argument_are_invalid_params(visit: Visit) -> None:
+def test_unknown_prompt_and_missing_argument_are_invalid_params(visit: Visit) -> None:
     assert visit.prompt("no_such_prompt")["error"]["code"] == -32602
     missing = visit.prompt("test_prompt_with_arguments", arg1="one")["error"]
     assert missing["code"] == -32602
@@ -478,7 +478,7 @@ def test_completion_offers_what_begins_like_the_argument(visit: Visit) -> None:
     assert not completion.get("hasMore", False)
 
 
-def test_nothing_is_left_behind(visit: Visit) -> None:
+def test_server_leaves_no_process_and_no_error_in_its_log(visit: Visit) -> None:
     # TypeScript SDK 2 first asks for the era in a process of its own, which it then kills; its status is no matter.
     probes = 1 if visit.client == "typescript-sdk-2-auto" and visit.transport == "stdio" else 0
     assert len(visit.server.pids) == probes + 1
@@ -515,7 +515,7 @@ def test_modern_only_server_refuses_a_handshake(
 @pytest.mark.parametrize(
     ("program", "script"), [("python-sdk-2/bin/python", "listen.py"), ("node_modules/.bin/node", "listen.mjs")]
 )
-def test_a_server_that_stops_ends_what_its_clients_listen_to_in_good_order(
+def test_server_that_stops_completes_the_subscriptions_of_its_clients(
     peers: Path, recorded: Recorded, program: str, script: str
 ) -> None:
     with contextlib.ExitStack() as stack:
@@ -538,7 +538,7 @@ def test_a_server_that_stops_ends_what_its_clients_listen_to_in_good_order(
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_the_inspector_lists_and_calls_tools(peers: Path, recorded: Recorded, transport: str) -> None:
+def test_inspector_lists_and_calls_tools(peers: Path, recorded: Recorded, transport: str) -> None:
     """Use the command line of the official inspector, a host that closes connections at other times."""
     programs = peers / "node_modules/.bin"
 

@@ -141,7 +141,7 @@ def held(test: Callable[[], Coroutine[None, None, None]]) -> None:
 # ---------------------------------------------------------------------------------------------------- everything
 
 
-async def test_the_handshake_tells_who_the_server_is(everything: Where) -> None:
+async def test_client_learns_the_info_and_the_capabilities_of_the_server(everything: Where) -> None:
     async with Client(everything) as client:
         assert client.revision.name == "2025-11-25"
         assert client.server_info.name == "mcp-servers/everything"
@@ -153,7 +153,7 @@ async def test_the_handshake_tells_who_the_server_is(everything: Where) -> None:
 
 
 @pytest.mark.parametrize("revision", ["2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
-async def test_every_revision_that_the_server_knows_can_be_spoken(everything: Where, revision: str) -> None:
+async def test_client_speaks_every_revision_of_the_server(everything: Where, revision: str) -> None:
     async with Client(everything, revision=revision) as client:
         assert client.revision.name == revision
         assert (await client.call_tool("get-sum", {"a": 2, "b": 3})).text == "The sum of 2 and 3 is 5."
@@ -366,14 +366,14 @@ async def test_log_messages_arrive_from_the_chosen_level(everything: Where) -> N
         assert levels == ["info", "info"]
 
 
-async def test_a_subscription_yields_updates(everything: Where) -> None:
+async def test_subscription_yields_updates(everything: Where) -> None:
     async with Client(everything) as client, client.subscribe("demo://resource/dynamic/text/7") as updates:
         await client.call_tool("toggle-subscriber-updates")  # the first update comes at once
         assert await asyncio.wait_for(anext(aiter(updates)), 10) == "demo://resource/dynamic/text/7"
         await client.call_tool("toggle-subscriber-updates")
 
 
-async def test_a_new_resource_is_announced(everything: Where) -> None:
+async def test_new_resource_is_announced(everything: Where) -> None:
     host = Host()
     async with host.client(everything) as client:
         file = {"name": "hello.gz", "data": "data:text/plain;base64,aGVsbG8=", "outputType": "resourceLink"}
@@ -396,7 +396,7 @@ async def test_progress_is_reported_in_order(everything: Where) -> None:
     assert steps == [(1, 5), (2, 5), (3, 5), (4, 5), (5, 5)]
 
 
-async def test_a_call_can_be_cancelled_or_time_out_without_harm(busy_everything: Where) -> None:
+async def test_call_that_is_cancelled_or_times_out_leaves_the_connection_usable(busy_everything: Where) -> None:
     began = asyncio.Event()
     forever = {"duration": 600, "steps": 60_000}
     async with Client(busy_everything) as client:
@@ -419,7 +419,7 @@ async def test_many_calls_at_once_each_get_their_own_answer(everything: Where) -
         assert texts == [f"The sum of {n} and 1 is {n + 1}." for n in range(100)]
 
 
-async def test_a_large_message_passes_both_ways(everything: Where) -> None:
+async def test_large_message_passes_in_both_directions(everything: Where) -> None:
     async with Client(everything) as client:
         message = "x" * 4_000_000
         assert (await client.call_tool("echo", {"message": message})).text == f"Echo: {message}"
@@ -428,7 +428,7 @@ async def test_a_large_message_passes_both_ways(everything: Where) -> None:
 # ---------------------------------------------------------------------------------------------------- the way it ends
 
 
-def test_a_server_behind_a_launcher_ends_with_it(peers: Path, recorded: Recorded) -> None:
+def test_server_behind_a_launcher_ends_with_the_launcher(peers: Path, recorded: Recorded) -> None:
     """Start a process that is not the server but the parent of the server, as npx is."""
     server = recorded.command(node_server(peers, "everything", "stdio"))
 
@@ -441,7 +441,7 @@ def test_a_server_behind_a_launcher_ends_with_it(peers: Path, recorded: Recorded
     assert recorded.alive() == []
 
 
-def test_a_client_that_fails_inside_leaves_no_server(everything: Where) -> None:
+def test_exception_inside_the_client_leaves_no_server(everything: Where) -> None:
     async def test() -> None:
         async with Client(everything) as client:
             await client.ping()
@@ -451,7 +451,7 @@ def test_a_client_that_fails_inside_leaves_no_server(everything: Where) -> None:
         held(test)
 
 
-async def test_a_cancelled_host_leaves_no_server(busy_everything: Where) -> None:
+async def test_cancelled_host_leaves_no_server(busy_everything: Where) -> None:
     connected = asyncio.Event()
 
     async def host() -> None:
@@ -634,7 +634,7 @@ def small_server(library: str, transport: str, peers: Path, recorded: Recorded, 
 @pytest.mark.parametrize(
     ("library", "transport"), [(name, way) for name, library in LIBRARIES.items() for way in library.transports]
 )
-def test_a_small_server_of_each_library_in_each_revision(
+def test_client_uses_a_small_server_of_each_library_in_each_revision(
     peers: Path, recorded: Recorded, library: str, transport: str
 ) -> None:
     both = transport in LIBRARIES[library].stateless

@@ -123,7 +123,7 @@ class Maker:
         return self.schema(depth)
 
 
-def test_a_foreign_validator_judges_the_same(peers: Path) -> None:
+def test_validator_agrees_with_the_jsonschema_package(peers: Path) -> None:
     cases: list[tuple[JSON, list[JSON]]] = []
     for seed in range(SCHEMAS):
         maker = Maker(seed, draft_07=seed % 5 == 0)

@@ -129,7 +129,7 @@ async def test_client_receives_changes_and_reads_a_changed_resource_again(where:
         assert await count() == "3"  # nobody told
 
 
-async def test_a_cancelled_call_ends_at_the_server_and_disturbs_no_other(
+async def test_cancelled_call_ends_at_the_server_and_the_next_call_works(
     where: Where, shared: Shared, recorded: Recorded
 ) -> None:
     record = shared.recorded or recorded

@@ -49,7 +49,7 @@ def seen_by(peers: Path, recorded: Recorded, which: str) -> dict[str, Any]:
     return reported
 
 
-def test_the_experiment_of_the_typescript_sdk(peers: Path, recorded: Recorded) -> None:
+def test_typescript_sdk_follows_the_tasks_of_2025_11_25(peers: Path, recorded: Recorded) -> None:
     seen = seen_by(peers, recorded, "sdk-1")
     assert seen["greet"] == ["Hello, Bo!"]
     assert (seen["slow_compute"][0], seen["slow_compute"][-1]) == ("working", "x: done")
@@ -60,7 +60,9 @@ def test_the_experiment_of_the_typescript_sdk(peers: Path, recorded: Recorded) -
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_the_package_of_the_extensions_authors(peers: Path, recorded: Recorded, era: str) -> None:
+def test_package_of_the_tasks_extension_follows_the_tasks_of_both_eras(
+    peers: Path, recorded: Recorded, era: str
+) -> None:
     assert seen_by(peers, recorded, era) == {
         "era": era,
         "greet": ["completed", "Hello, Bo!"],

@@ -25,7 +25,7 @@ MODERN, LEGACY = ERAS
 
 @BALANCERS
 @pytest.mark.parametrize("observations", [together, failovers, restarts])
-async def test_every_observation_of_run_is_right(balancer: str, observations: Any, tmp_path: Path) -> None:
+async def test_observations_of_run_are_right(balancer: str, observations: Any, tmp_path: Path) -> None:
     need(balancer, "redis-server", "redis", "psycopg")
     async with Cluster(tmp_path, balancer=balancer) as cluster:
         seen = [(text, is_right) async for text, is_right in observations(cluster)]

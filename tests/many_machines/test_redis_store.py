@@ -68,7 +68,7 @@ async def test_saved_session_is_loaded_with_its_events_and_last_number(tmp_path:
         assert all(0 < b._redis.ttl(key) <= 24 * 3600 for key in keys) and len(keys) == 3
 
 
-async def test_two_processes_that_race_for_a_lease_never_both_get_it(tmp_path: Path) -> None:
+async def test_lease_is_never_given_to_two_processes_that_race_for_it(tmp_path: Path) -> None:
     async with stores(tmp_path, 2, 10) as (_, pair):
         sessions = [f"s{number}" for number in range(1000)]
         pair[0].save([opened(each) for each in sessions])

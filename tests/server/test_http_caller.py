@@ -120,7 +120,7 @@ async def test_forwarded_headers_are_ignored_without_trusted_proxies(revision: s
     assert [caller and caller.address and caller.address[0] for caller in site.callers] == ["127.0.0.1"]
 
 
-async def test_a_hundred_sessions_of_a_private_address_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_many_sessions_of_a_private_address_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     access.report_crowd.cache_clear()
     async with served_over_http(Server("s")) as web:
         for number in range(access.CROWD + 5):

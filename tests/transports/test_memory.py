@@ -60,7 +60,7 @@ async def test_messages_sent_before_close_still_arrive_and_then_the_end() -> Non
     assert here.received == []
 
 
-async def test_a_peer_that_does_not_read_makes_the_sender_wait_and_loses_nothing() -> None:
+async def test_memory_transport_makes_the_sender_wait_for_a_peer_that_does_not_read() -> None:
     ours, theirs = memory_pair()
     sink, nobody = Sink(), Sink()
     await ours.start(nobody.received.append, nobody.lost.append)
@@ -96,7 +96,7 @@ async def test_closing_frees_a_sender_that_waits() -> None:
     await asyncio.wait_for(draining, PATIENCE)
 
 
-async def test_the_frames_are_real_bytes_that_the_trace_sees() -> None:
+async def test_memory_transport_traces_each_frame_as_bytes() -> None:
     seen: list[tuple[str, JSON]] = []
     ours, theirs = memory_pair(lambda direction, frame: seen.append((direction, json.loads(frame))))
     here, there = Sink(), Sink()
@@ -114,7 +114,7 @@ async def test_the_frames_are_real_bytes_that_the_trace_sees() -> None:
         ours.send(Response(1, {"value": float("nan")}))
 
 
-async def test_a_client_may_be_given_a_server_of_the_same_program() -> None:
+async def test_client_connects_to_a_server_object_of_the_same_program() -> None:
     server = Server("within", "1")
     server.prompts.add(lambda: "Hello", "greeting")
     async with Client(server) as client:
@@ -124,7 +124,7 @@ async def test_a_client_may_be_given_a_server_of_the_same_program() -> None:
         await client.ping()
 
 
-async def test_a_server_that_goes_away_fails_what_waits_and_what_comes_later() -> None:
+async def test_closed_memory_transport_fails_the_present_and_the_later_requests() -> None:
     async with raw_session(lambda t: Client(t, timeout=None)) as (client, wire):
         ping = asyncio.create_task(client.ping())
         assert (await wire.receive_object())["method"] == "ping"
@@ -177,7 +177,7 @@ class Queues(Transport):
 
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/transports#custom-transports-1")
 @pytest.mark.parametrize("revision", NAMES)
-async def test_a_custom_transport_carries_the_same_messages_in_the_same_order_as_every_other(revision: str) -> None:
+async def test_custom_transport_carries_the_same_messages_in_the_same_order(revision: str) -> None:
     server = Server("s", "1")
 
     @server.resource("test://roots")

@@ -115,7 +115,7 @@ ERAS = ["legacy", "modern"]
 @pytest.mark.parametrize(
     ("opening", "call"), [(HANDSHAKE, request), ([], partial(stateless_request, capabilities={"roots": {}}))], ids=ERAS
 )
-def test_nothing_that_a_tool_prints_reaches_the_protocol_whose_messages_are_utf_8_under_any_locale(
+def test_stdio_messages_are_utf_8_under_any_locale_and_contain_nothing_that_a_tool_prints(
     opening: list[Object], call: Callable[[str, Object, int], Object]
 ) -> None:
     text = "caf\u00e9 \u2028\n\U0001f600"
@@ -153,7 +153,7 @@ def test_requests_right_before_the_end_of_the_input_are_answered() -> None:
 
 
 @pytest.mark.parametrize("kind", ["file", "socket", "pipe"])
-def test_the_input_may_be_a_file_a_socket_or_a_pipe(kind: str, tmp_path: Path) -> None:
+def test_stdio_server_input_may_be_a_file_a_socket_or_a_pipe(kind: str, tmp_path: Path) -> None:
     lines = b"".join(json.dumps(line).encode() + b"\n" for line in [*HANDSHAKE, request("ping", id=9)])
     if kind == "file":
         (tmp_path / "in").write_bytes(lines)
@@ -176,14 +176,14 @@ def test_the_input_may_be_a_file_a_socket_or_a_pipe(kind: str, tmp_path: Path) -
     assert [json.loads(line)["id"] for line in output.splitlines()] == ["init", 9]
 
 
-def test_a_server_without_an_input_leaves_at_once_and_quietly() -> None:
+def test_stdio_server_without_input_exits_at_once() -> None:
     """Read /dev/null, for which the event loop cannot wait: epoll refuses it."""
     done = subprocess.run(server_command(), stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=True)
     assert (done.stdout, done.stderr) == (b"", b"")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux that is always full")
-def test_a_server_whose_output_cannot_be_written_leaves_without_a_traceback(tmp_path: Path) -> None:
+def test_stdio_server_whose_output_cannot_be_written_exits_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in HANDSHAKE))
     with open(tmp_path / "in", "rb") as source, open("/dev/full", "wb") as sink:
         done = subprocess.run(server_command(), stdin=source, stdout=sink, stderr=subprocess.PIPE, timeout=20)
@@ -201,7 +201,7 @@ def test_server_with_all_slots_used_exits_within_two_seconds_of_the_end_of_its_i
     ("tool", "number"), [("wait", None), ("block", None), ("wait", signal.SIGINT), ("wait", signal.SIGTERM)]
 )
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#stdio-1")
-def test_a_server_exits_within_two_seconds_of_the_end_of_its_input_or_a_signal_also_in_the_middle_of_a_tool(
+def test_stdio_server_exits_soon_after_the_end_of_its_input_or_a_signal_even_during_a_tool_call(
     tool: str, number: signal.Signals | None
 ) -> None:
     process = subprocess.Popen(server_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -291,7 +291,7 @@ def test_run_at_a_terminal_says_that_it_waits_for_a_client() -> None:
     assert done.stdout == b"" and done.stderr.decode().startswith("under-test: waiting for the messages of a client")
 
 
-async def test_a_server_that_leaves_at_once_is_reported_with_its_exit_code_and_last_words() -> None:
+async def test_stdio_server_that_exits_at_once_is_reported_with_its_exit_code_and_standard_error() -> None:
     with pytest.raises(ConnectionClosed, match=r"(?s)exited with code 3.*cannot start: no config") as caught:
         await Client(python("sys.exit(print('cannot start: no config', file=sys.stderr) or 3)")).connect()
     assert caught.value.__context__ is None, "the traceback shows the error of the second attempt only"
@@ -301,7 +301,7 @@ async def test_a_server_that_leaves_at_once_is_reported_with_its_exit_code_and_l
     ("number", "expected"),
     [(None, "exited with code 5"), (signal.SIGKILL, "killed by signal SIGKILL"), (40, "killed by signal 40")],
 )
-async def test_a_server_that_dies_in_the_middle_of_calls_fails_all_of_them_within_a_second(
+async def test_stdio_server_that_dies_fails_all_calls_in_flight_within_a_second(
     number: int | None, expected: str
 ) -> None:
     async with Client(server_command(), revision="2025-11-25", timeout=None) as client:
@@ -368,7 +368,7 @@ time.sleep(600)
     assert not _alive(grandchild)
 
 
-async def test_a_hundred_cancelled_connects_leave_nothing_behind() -> None:
+async def test_stdio_client_leaves_nothing_behind_after_a_hundred_cancelled_connects() -> None:
     async def attempt() -> None:
         async with Client(StdioClientTransport(["sleep", "600"], grace=0.2)):
             pass
@@ -391,7 +391,7 @@ async def test_connect_and_close_may_happen_in_different_tasks_and_close_many_ti
         await client.ping()
 
 
-async def test_a_chatty_standard_error_is_drained_and_its_end_kept() -> None:
+async def test_stdio_client_reads_all_of_the_standard_error_and_keeps_its_end() -> None:
     seen: list[bytes] = []
     async with Client(server_command(), on_stderr=seen.append) as client:
         result = await client.call_tool("chatter", {"size": 1_000_000})
@@ -403,7 +403,7 @@ async def test_a_chatty_standard_error_is_drained_and_its_end_kept() -> None:
     assert transport.stderr_tail == b"e" * 8192
 
 
-async def test_a_server_inherits_the_listed_variables_and_the_callers_and_no_others(
+async def test_stdio_server_inherits_only_the_listed_variables_and_those_of_the_caller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
@@ -425,14 +425,14 @@ async def test_large_messages_pass_both_ways(size: int) -> None:
         assert (await client.call_tool("echo", {"text": text})).text == text
 
 
-async def test_an_answer_over_the_limit_fails_its_call_with_a_clear_error_and_the_next_one_works() -> None:
+async def test_stdio_response_over_the_maximum_line_fails_its_call_and_the_next_one_works() -> None:
     async with Client(StdioClientTransport(server_command(), max_line=10_000)) as client:
         with pytest.raises(InvalidMessage, match="longer than 10000 bytes"):
             await client.call_tool("echo", {"text": "x" * 20_000})
         await client.ping()
 
 
-async def test_a_request_over_the_servers_limit_is_refused_with_its_id_and_the_next_one_works() -> None:
+async def test_stdio_request_over_the_maximum_line_is_refused_with_its_id_and_the_next_one_works() -> None:
     limited = SERVER.replace(
         "server.run()",
         "from mcp_ref.transports.stdio.server import StdioServerTransport\n"
@@ -445,12 +445,12 @@ async def test_a_request_over_the_servers_limit_is_refused_with_its_id_and_the_n
         await client.ping()
 
 
-def test_a_command_given_as_one_string_is_refused_with_what_to_write() -> None:
+def test_stdio_client_refuses_a_command_in_one_string_with_advice() -> None:
     with pytest.raises(TypeError, match=r'\["python3", "server.py"\]'):
         StdioClientTransport("python3 server.py")
 
 
-def test_a_reader_that_never_reads_stalls_only_itself() -> None:
+def test_stdio_client_that_never_reads_stalls_only_itself() -> None:
     """Flood a server with requests and read nothing: its memory stays bounded, and once read, every answer is there."""
     with subprocess.Popen(server_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
         assert process.stdin is not None and process.stdout is not None

@@ -33,7 +33,7 @@ def test_blank_lines_and_crlf_are_ignored() -> None:
     assert got == [MESSAGES[1]]
 
 
-def test_a_last_line_without_a_newline_counts() -> None:
+def test_line_reader_accepts_a_last_line_without_a_newline() -> None:
     got: list[Incoming] = []
     reader = LineReader(got.append)
     reader.feed(encode(MESSAGES[1]))
@@ -44,7 +44,7 @@ def test_a_last_line_without_a_newline_counts() -> None:
     assert ended == [True]
 
 
-async def test_the_end_waits_for_the_lines_that_are_held_back() -> None:
+async def test_line_reader_reports_the_end_after_the_lines_that_it_holds_back() -> None:
     got: list[Incoming] = []
     ended: list[bool] = []
 
@@ -62,7 +62,7 @@ async def test_the_end_waits_for_the_lines_that_are_held_back() -> None:
     assert (got, ended) == (MESSAGES, [True])
 
 
-def test_an_overlong_line_is_reported_with_its_id_and_the_next_line_is_a_message_again() -> None:
+def test_line_reader_reports_an_overlong_line_with_its_id_and_reads_the_next_line() -> None:
     got: list[Incoming] = []
     reader = LineReader(got.append, limit=1000)
     reader.feed(b'{"jsonrpc":"2.0","id":"big","method":"x","params":{"a":"')
@@ -77,7 +77,7 @@ def test_an_overlong_line_is_reported_with_its_id_and_the_next_line_is_a_message
     assert following == MESSAGES[1]
 
 
-def test_a_line_of_exactly_the_limit_passes() -> None:
+def test_line_reader_accepts_a_line_of_exactly_the_limit() -> None:
     frame = encode(MESSAGES[1])
     for limit, kind in ((len(frame), Notification), (len(frame) - 1, Malformed)):
         got: list[Incoming] = []
@@ -100,7 +100,7 @@ async def test_while_paused_nothing_is_handed_on_and_afterwards_everything_in_or
         await asyncio.sleep(0)
 
 
-def test_a_long_line_in_small_pieces_is_searched_once() -> None:
+def test_line_reader_searches_a_long_line_in_small_pieces_once() -> None:
     """Check that the time is linear: 16 MiB in 64 KiB pieces would take minutes if each search began at the start."""
     got: list[Incoming] = []
     reader = LineReader(got.append)

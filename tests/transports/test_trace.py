@@ -25,7 +25,7 @@ def line_of(frame: bytes, color: bool = False) -> str:
     return out.getvalue()[:-1]
 
 
-def test_a_conversation_is_one_line_a_frame_with_time_revision_and_direction() -> None:
+def test_trace_has_one_line_for_each_frame_with_time_revision_and_direction() -> None:
     async def test() -> None:
         async with Client(Server("s", "1"), revision="2025-06-18", trace=trace) as client:
             await client.ping()
@@ -107,12 +107,12 @@ def test_progress_tokens_and_numbers_of_tokens_are_not_redacted() -> None:
         b'{"result": {"protocolVersion": "\\u001b[2J\\u180b"}}',
     ],
 )
-def test_a_hostile_frame_cannot_write_to_the_terminal(frame: bytes) -> None:
+def test_trace_contains_no_control_characters_of_a_frame(frame: bytes) -> None:
     line = line_of(frame)
     assert line.isprintable() and not hidden_characters(line, keep=""), repr(line)
 
 
-def test_a_long_frame_is_cut() -> None:
+def test_trace_cuts_a_long_frame() -> None:
     line = line_of(json.dumps({"text": "x" * 100_000}).encode())
     assert len(line) < MAX_SHOWN + 100
     assert "(100012 characters)" in line
@@ -129,7 +129,7 @@ def test_color_is_for_terminals() -> None:
     assert "\x1b" not in out.getvalue()
 
 
-def test_the_environment_switches_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trace_is_enabled_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for value, on in (("", False), ("0", False), ("1", True)):
         monkeypatch.setenv("MCP_REF_TRACE", value)
         assert (trace_from_environment("client") is not None) is on
@@ -201,7 +201,7 @@ async def test_heads_of_the_legacy_era_show_the_session_and_the_listening_stream
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
-async def test_a_server_shows_the_heads_that_come_and_its_status(revision: str) -> None:
+async def test_trace_of_an_http_server_shows_request_heads_and_statuses(revision: str) -> None:
     out = io.StringIO()
     async with bridges(tracer(out, False)).serve_http() as url:
         seen = heads_of(await traced(url.replace("/mcp", "/sse") if revision == "2024-11-05" else url, revision))
@@ -212,7 +212,7 @@ async def test_a_server_shows_the_heads_that_come_and_its_status(revision: str) 
     assert "s3cret" not in "".join(lines)
 
 
-async def test_a_function_as_trace_sees_frames_alone() -> None:
+async def test_trace_function_receives_only_frames() -> None:
     frames: list[bytes] = []
     async with bridges(lambda direction, frame: frames.append(frame)).serve_http() as url:
         for revision in ("2025-11-25", "2026-07-28"):

@@ -145,7 +145,7 @@ asyncio.run(main())
 
 
 @pytest.mark.attack("A9")
-async def test_two_processes_with_one_store_send_one_refresh_and_both_calls_succeed(tmp_path: Path) -> None:
+async def test_processes_that_share_a_credential_store_send_one_refresh_request(tmp_path: Path) -> None:
     path, both_call = tmp_path / "credentials.json", asyncio.Event()
     async with protected() as world:
         world.auth.token_response["expires_in"] = 0

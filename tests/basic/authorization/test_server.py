@@ -102,7 +102,7 @@ async def test_malformed_authorization_is_400_invalid_request(authorization: str
 
 
 @pytest.mark.attack("A1")
-async def test_two_authorization_headers_are_400() -> None:
+async def test_duplicate_authorization_header_is_400() -> None:
     tokens = Tokens("good")
     async with served_over_http(notes()[0], authorization=protection(tokens)) as web:
         lines = ["Authorization: Bearer good", "authorization: Bearer good"]
@@ -228,7 +228,7 @@ EVERY_WAY: list[tuple[str, str, bytes]] = [
 @pytest.mark.parametrize("mount", ["own sockets", "asgi"])
 @pytest.mark.parametrize("authorization", [None, "Bearer bad", "Bearer few"])
 @pytest.mark.attack("A20")
-async def test_every_way_in_is_guarded_and_preflight_and_metadata_are_open(
+async def test_protection_guards_every_path_except_preflight_and_metadata(
     mount: str, authorization: str | None
 ) -> None:
     server, calls = notes()

@@ -1112,7 +1112,7 @@ async def test_proxy_url_that_is_unusable_is_an_error_without_the_password(url: 
         ("", "LOCALHOST", True),
     ],
 )
-async def test_no_proxy_hosts_and_loopback_are_reached_directly(
+async def test_client_connects_directly_to_no_proxy_hosts_and_loopback(
     exceptions: str, host: str, direct: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resolve_everything(monkeypatch)

@@ -24,7 +24,7 @@ NO_SESSION = "unknown session: GET the stream first, then POST to the URL in its
 
 @pytest.mark.spec("2024-11-05/basic/transports#security-warning-4,5,6,7")
 @pytest.mark.parametrize("revision", [OLD, "2025-11-25"])
-async def test_the_stream_names_the_endpoint_and_brings_all_that_the_server_says(revision: str) -> None:
+async def test_stream_begins_with_the_endpoint_and_has_all_messages_of_the_server(revision: str) -> None:
     held = Held()
     async with served_over_http(held.server) as web:
         client = await sse_talk(web)
@@ -92,7 +92,7 @@ async def test_http_sse_large_message_takes_a_turn() -> None:
     assert taken == [True]
 
 
-async def test_every_client_has_an_endpoint_and_answers_of_its_own() -> None:
+async def test_each_client_has_its_own_endpoint_and_responses() -> None:
     held = Held()
     async with served_over_http(held.server) as web:
         one, two = await sse_talk(web), await sse_talk(web)
@@ -128,7 +128,7 @@ async def test_initialize_that_is_too_large_is_413() -> None:
         await client.handshake()
 
 
-async def test_a_batch_of_the_revision_that_has_them_is_answered_by_one_event() -> None:
+async def test_batch_of_2025_03_26_gets_its_responses_in_one_event() -> None:
     async with served_over_http(Server("s")) as web:
         client = await sse_talk(web)
         await client.handshake("2025-03-26")
@@ -170,7 +170,7 @@ async def test_http_sse_session_ends_with_its_stream() -> None:
         assert (await sse_talk(web)).endpoint != client.endpoint
 
 
-async def test_the_stream_ends_with_the_server() -> None:
+async def test_stream_ends_when_the_server_closes() -> None:
     held = Held()
     async with served_over_http(held.server) as web:
         client = await sse_talk(web)
@@ -286,14 +286,14 @@ async def test_http_sse_parallel_requests_for_a_stream_do_not_exceed_the_number_
     await asyncio.wait(serving)
 
 
-async def test_the_stream_is_shown_to_be_alive() -> None:
+async def test_keep_alive_comments_are_sent_on_the_stream() -> None:
     async with served_over_http(Server("s"), limits=EndpointLimits(keep_alive=0.01)) as web:
         client = await sse_talk(web)
         assert await client.stream.block() == ": "
         await client.handshake()
 
 
-async def test_a_session_is_its_owners() -> None:
+async def test_session_is_refused_to_every_other_principal() -> None:
     async def by_name(request: HttpRequest) -> str | None:
         return request.headers.get("authorization")
 
@@ -305,7 +305,7 @@ async def test_a_session_is_its_owners() -> None:
         assert (reply.status, reply.why) == (404, NO_SESSION)
 
 
-async def test_both_endpoints_are_beside_the_newer_one() -> None:
+async def test_both_paths_are_in_the_parent_folder_of_the_streamable_http_path() -> None:
     async with served_over_http(Server("s"), path="/a/b") as web:
         client = await sse_talk(web, path="/a/sse")
         assert client.endpoint.startswith("/a/messages?")
@@ -313,7 +313,7 @@ async def test_both_endpoints_are_beside_the_newer_one() -> None:
         assert (await web.ask("GET", "/sse")).status == 404
 
 
-async def test_a_server_may_do_without_the_older_transport() -> None:
+async def test_option_http_sse_false_removes_both_paths() -> None:
     async with served_over_http(Server("s"), http_sse=False) as web:
         assert (await web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}")).status == 404
         assert (await web.ask("POST", "/messages", b"{}", f"Content-Type: {JSON_TYPE}")).status == 404

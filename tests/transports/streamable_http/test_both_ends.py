@@ -25,7 +25,7 @@ async def test_more_calls_that_ask_back_than_there_are_connections_are_all_answe
             assert [result.structured_content for result in results] == [1] * 20
 
 
-def test_the_endpoint_is_not_where_the_older_transport_is() -> None:
+def test_endpoint_at_the_path_of_http_sse_is_refused() -> None:
     with pytest.raises(ValueError, match="uses the path /sse"):
         Server("s").asgi(path="/sse")
     Server("s").asgi(path="/sse", http_sse=False)

@@ -66,7 +66,7 @@ def fault(method: str, *fields: tuple[str, str]) -> tuple[int, str] | None:
 
 @pytest.mark.parametrize("name", [name for name in UNIQUE_HEADERS if name != "host"])
 @pytest.mark.parametrize("second", ["same", "other"])
-async def test_a_header_that_decides_something_stands_there_once(name: str, second: str) -> None:
+async def test_duplicate_header_of_the_protocol_is_400(name: str, second: str) -> None:
     async with served_over_http(Server("s")) as web:
         for method, path in EVERYWHERE:
             lines = [f"{name}: same", f"{name.upper()}: {second}"]
@@ -75,7 +75,7 @@ async def test_a_header_that_decides_something_stands_there_once(name: str, seco
             assert reply.why == f"duplicate header {name}: send it once"
 
 
-async def test_two_hosts_are_refused() -> None:
+async def test_duplicate_host_header_is_400() -> None:
     found = refusal(RequestChecks(), "GET", ("Host", "localhost"))
     assert (found.status, str(found)) == (400, "duplicate header host: send it once")
     async with served_over_http(Server("s")) as web:
@@ -161,7 +161,7 @@ def test_origin_of_this_machine_is_allowed(origin: str) -> None:
     assert check(RequestChecks(), "GET", ("Origin", origin)).cors
 
 
-def test_a_long_foreign_name_is_not_repeated_at_length() -> None:
+def test_refusal_of_a_long_host_or_origin_is_short() -> None:
     assert len(str(refusal(RequestChecks(), host="x" * 10_000))) < 300
     assert len(str(refusal(RequestChecks(), "GET", ("Origin", "x" * 10_000)))) < 300
 
@@ -177,7 +177,7 @@ async def test_by_default_a_server_is_bound_to_this_machine() -> None:
 # ------------------------------------------------------------------------------------------------ browsers
 
 
-async def test_a_page_of_an_allowed_origin_may_use_the_server_and_read_its_answers() -> None:
+async def test_page_of_an_allowed_origin_may_use_the_server_and_read_the_responses() -> None:
     origin = "https://app.example"
 
     async with served_over_http(Server("s"), allowed_origins=[origin]) as web:
@@ -290,7 +290,7 @@ def test_accept_may_be_missing_or_several_headers(headers: list[tuple[str, str]]
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/json;q=0", ""])
-async def test_a_client_that_takes_nothing_that_we_have_is_told_what_we_have(accept: str) -> None:
+async def test_accept_without_a_type_of_the_server_is_406_and_names_the_types(accept: str) -> None:
     async with http_session(Server("s")) as talk:
         post = await talk.post(request("ping"), Accept=accept)
         assert (post.status, post.why) == (406, f"Accept must list {JSON_TYPE} and {SSE_TYPE}")
@@ -304,7 +304,7 @@ async def test_a_client_that_takes_nothing_that_we_have_is_told_what_we_have(acc
 
 @pytest.mark.spec("2025-06-18..2025-11-25/basic/transports#protocol-version-header-4")
 @pytest.mark.parametrize("version", ["", "1.0", "2025-11-26", "2025-06-18, 2025-06-18", "x" * 1000])
-async def test_a_revision_that_we_do_not_speak_is_refused_on_every_method(version: str) -> None:
+async def test_unknown_mcp_protocol_version_is_400_for_every_http_method(version: str) -> None:
     async with http_session(Server("s", revisions=LEGACY)) as talk:
         for reply in (
             await talk.post(request("ping"), MCP_Protocol_Version=version),
@@ -335,7 +335,7 @@ async def test_version_header_unsupported_is_400_also_if_both_eras_are_served(ve
 
 @pytest.mark.spec("2025-06-18..2025-11-25/basic/transports#protocol-version-header-4")
 @pytest.mark.parametrize("more", [[], ["2026-07-28"]], ids=["one era", "both eras"])
-async def test_a_revision_that_this_server_does_not_speak_is_refused_though_there_is_one(more: list[str]) -> None:
+async def test_mcp_protocol_version_that_this_server_does_not_speak_is_400(more: list[str]) -> None:
     async with http_session(Server("s", revisions=["2025-03-26", "2025-06-18", *more]), "2025-06-18") as talk:
         for reply in (
             await talk.post(request("ping"), MCP_Protocol_Version="2025-11-25"),
@@ -417,7 +417,7 @@ async def test_first_check_that_fails_decides_the_status() -> None:
         assert await _ask(web, own, version) == 400
 
 
-async def test_the_endpoint_accepts_a_slash_at_the_end_of_its_path() -> None:
+async def test_endpoint_accepts_a_slash_at_the_end_of_its_path() -> None:
     async with served_over_http(Server("s")) as web:
         reply = await web.ask(
             "POST", "/mcp/", json.dumps(initialize()).encode(), f"Content-Type: {JSON_TYPE}", f"Accept: {BOTH}"
@@ -443,14 +443,14 @@ async def test_authenticate_returns_a_non_empty_string_with_or_without_await(
     assert caplog.text.count("authenticate returned") == (name not in ("alice", None))
 
 
-async def test_a_path_where_nothing_is_says_where_the_server_is() -> None:
+async def test_unknown_path_is_404_and_names_the_endpoint() -> None:
     async with served_over_http(Server("s")) as web:
         for path in ("/", "/mcp//", "/MCP", "//mcp", "/mcp/../mcp", "/%6dcp"):
             reply = await web.ask("POST", path, b"{}", f"Content-Type: {JSON_TYPE}")
             assert (reply.status, reply.why) == (404, f"there is nothing at {path!r}; the MCP endpoint is /mcp")
 
 
-async def test_a_refusal_is_a_json_rpc_error_without_an_id() -> None:
+async def test_refusal_is_a_json_rpc_error_without_an_id() -> None:
     body: Object = {"jsonrpc": "2.0", "error": {"code": -32600, "message": "why"}}
     async with served_over_http(Server("s")) as web:
         reply = await web.ask("GET", "/nothing")

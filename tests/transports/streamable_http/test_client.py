@@ -139,7 +139,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     "2025-06-18..2025-11-25/basic/transports#protocol-version-header-1,2",
     "2025-06-18..2025-11-25/basic/lifecycle#version-negotiation-7",
 )
-async def test_every_request_has_the_headers_that_its_revision_asks_for(revision: str) -> None:
+async def test_client_sends_the_headers_that_the_revision_requires(revision: str) -> None:
     async with scripted() as site:
         async with talk(site.url, revision, Authorization="Bearer t") as client:
             await client.ask()
@@ -170,7 +170,7 @@ async def test_every_request_has_the_headers_that_its_revision_asks_for(revision
 @pytest.mark.spec(
     "2025-11-25/basic/transports#sending-messages-to-the-server-1,4", "2025-11-25/basic/transports#intro-1"
 )
-async def test_every_message_is_a_post_of_its_own_in_utf_8() -> None:
+async def test_client_posts_each_message_by_itself_in_utf_8() -> None:
     async with scripted() as site, talk(site.url) as client:
         client.send(Notification("notifications/progress", {"message": "ä€😀\u2028"}))
         client.send(Response(7, {"text": "ß"}))
@@ -286,7 +286,7 @@ async def test_http_error_with_a_json_rpc_error_is_the_response(code: int) -> No
             assert found.error.message == f"the server answered HTTP {code}: not today"
 
 
-async def test_an_answer_to_another_request_on_this_ones_stream_counts_for_both_and_does_no_harm() -> None:
+async def test_response_on_the_stream_of_another_request_completes_its_own_request() -> None:
     async with scripted() as site:
         site.on("ping", silence, events(encode_event(result(1, by="other")), encode_event(result(2)), hold=True))
         async with talk(site.url) as client:
@@ -310,7 +310,7 @@ async def test_response_too_large_fails_its_request_only(step: Step, monkeypatch
             await eventually(lambda: site.under_way == 0)
 
 
-async def test_a_stream_without_an_end_costs_only_its_own_call_which_ends_in_time_and_frees_it() -> None:
+async def test_endless_stream_fails_only_its_own_call_at_the_time_limit() -> None:
     async def flood(exchange: Exchange, message: Object) -> None:
         stream = exchange.stream(200, SSE)
         while not stream.ended.done():
@@ -348,7 +348,7 @@ async def test_notifications_are_accepted_in_order() -> None:
 
 
 @pytest.mark.parametrize("code", [400, 401, 500])
-async def test_a_notification_that_is_refused_is_in_the_log_and_the_next_message_works(
+async def test_refused_notification_is_logged_and_the_next_message_is_sent(
     code: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with scripted() as site, talk(site.url) as client:
@@ -358,7 +358,7 @@ async def test_a_notification_that_is_refused_is_in_the_log_and_the_next_message
     assert f"HTTP {code}" in caplog.text
 
 
-async def test_a_notification_that_is_not_accepted_in_time_holds_nothing_up_for_longer(
+async def test_notification_that_is_not_accepted_in_time_no_longer_delays_the_next_message(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with scripted() as site, talk(site.url) as client:
@@ -378,7 +378,7 @@ async def test_a_notification_that_is_not_accepted_in_time_holds_nothing_up_for_
     "2025-03-26/basic/transports#sending-messages-to-the-server-14",
 )
 @pytest.mark.parametrize("step", [silence, events(encode_event(note("x"), id="1"), hold=True)])
-async def test_a_cancelled_call_says_so_to_the_server_and_frees_its_post(step: Step) -> None:
+async def test_cancelled_call_sends_notifications_cancelled_and_ends_its_post(step: Step) -> None:
     async with scripted() as site:
         site.on("ping", step)
         async with Client(site.url) as client:
@@ -403,7 +403,7 @@ async def test_cancellation_of_a_stateless_request_is_not_posted_after_an_initia
         assert site.keys == ["initialize"]
 
 
-async def test_a_cancelled_request_of_a_batch_leaves_the_others_their_answers() -> None:
+async def test_cancelled_request_of_a_batch_leaves_the_responses_of_the_others() -> None:
     gate = asyncio.Event()
     async with scripted() as site, talk(site.url, "2025-03-26") as client:
         site.on("ping", after(gate, status(200, frame([json.loads(result(2)), json.loads(result(1))]))))
@@ -445,7 +445,7 @@ async def test_404_begins_a_new_session_without_the_old_id_and_repeats_the_reque
         assert client.received.empty()
 
 
-async def test_a_second_404_fails_the_call_and_is_not_tried_a_third_time() -> None:
+async def test_second_404_fails_the_call_without_a_third_attempt() -> None:
     async with scripted() as site, talk(site.url) as client:
         site.on("ping", status(404), status(404))
         assert "HTTP 404" in await client.fails()
@@ -475,7 +475,7 @@ async def test_several_calls_that_find_their_session_dead_share_one_new_one_and_
         assert later[0] == "notifications/initialized"  # before anything else
 
 
-async def test_a_call_that_finds_its_session_dead_when_there_is_a_new_one_already_uses_that() -> None:
+async def test_call_whose_session_has_ended_uses_the_session_that_another_call_has_begun() -> None:
     gate = asyncio.Event()
     async with scripted() as site, talk(site.url) as client:
         site.on("ping", after(gate, status(404)), status(404))
@@ -487,7 +487,7 @@ async def test_a_call_that_finds_its_session_dead_when_there_is_a_new_one_alread
         assert site.sessions == 2
 
 
-async def test_a_call_that_is_cancelled_while_its_session_is_renewed_leaves_that_to_the_others() -> None:
+async def test_call_that_is_cancelled_during_the_renewal_does_not_cancel_the_renewal() -> None:
     gate = asyncio.Event()
     async with scripted() as site, talk(site.url) as client:
         site.on("ping", status(404), status(404))
@@ -504,7 +504,7 @@ async def test_a_call_that_is_cancelled_while_its_session_is_renewed_leaves_that
 
 
 @pytest.mark.spec("2025-11-25/basic/transports#session-management-7")
-async def test_a_listening_stream_that_was_open_and_is_404_begins_a_new_session_once(pauses: list[float]) -> None:
+async def test_listening_stream_that_gets_404_begins_a_new_session_once(pauses: list[float]) -> None:
     async with scripted() as site:
         first, second = (encode_event(note(n), id=n) for n in "ab")
         site.on("GET", events(first), status(404), events(second, hold=True))
@@ -549,7 +549,7 @@ async def test_session_renewal_that_fails_fails_the_call_and_the_next_call_tries
         assert [h.get("mcp-session-id") for h in site.headers("ping")] == ["s1", "s1", "s2"]
 
 
-async def test_a_new_session_that_takes_too_long_fails_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_renewal_of_a_session_at_its_time_limit_fails_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     async with scripted() as site, talk(site.url) as client:
         monkeypatch.setattr(streamable_http_client, "RENEWAL_SECONDS", 0.05)
         site.on("ping", status(404))
@@ -568,7 +568,7 @@ async def test_messages_other_than_the_response_to_a_repeated_initialize_are_del
         assert isinstance(failed, RequestFailure) and "no new session could begin" in failed.reason
 
 
-async def test_a_new_session_that_speaks_another_revision_fails_the_call() -> None:
+async def test_renewal_of_a_session_in_another_revision_fails_the_call() -> None:
     async with scripted() as site, talk(site.url) as client:
         other = result("init", protocolVersion="2025-03-26", capabilities={}, serverInfo={"name": "x", "version": "1"})
         site.on("ping", status(404))
@@ -576,7 +576,7 @@ async def test_a_new_session_that_speaks_another_revision_fails_the_call() -> No
         assert "the revision has changed" in await client.fails()
 
 
-async def test_a_call_that_is_cancelled_while_its_session_is_renewed_in_vain_leaves_nothing() -> None:
+async def test_call_that_is_cancelled_during_a_renewal_that_fails_leaves_nothing_behind() -> None:
     gate = asyncio.Event()
     async with scripted() as site, talk(site.url) as client:
         site.on("ping", status(404))
@@ -647,7 +647,7 @@ async def test_stream_that_ends_before_its_response_is_resumed_after_its_last_ev
 
 
 @pytest.mark.spec("2025-11-25/basic/transports#sending-messages-to-the-server-12")
-async def test_the_client_comes_back_after_the_time_that_the_server_has_set_and_no_sooner() -> None:
+async def test_client_resumes_a_stream_after_the_retry_time_of_the_server() -> None:
     async with scripted() as site, talk(site.url) as client:
         loop = asyncio.get_running_loop()
         times: list[float] = []
@@ -693,7 +693,7 @@ async def test_stream_with_new_event_ids_but_no_message_is_resumed_after_longer_
         (b"retry: " + b"9" * 5000 + b"\n", 1.0),
     ],
 )
-async def test_a_retry_time_is_taken_within_reason(retry: bytes, pause: float, pauses: list[float]) -> None:
+async def test_retry_time_is_used_within_limits(retry: bytes, pause: float, pauses: list[float]) -> None:
     async with scripted() as site, talk(site.url) as client:
         await eventually(lambda: "GET" in site.keys)
         pauses.clear()
@@ -714,7 +714,7 @@ async def test_stream_without_events_is_resumed_five_times_after_longer_pauses(p
 
 
 @pytest.mark.parametrize("code", [400, 401, 404, 405])
-async def test_a_stream_that_the_server_does_not_know_any_more_fails_its_call(code: int, pauses: list[float]) -> None:
+async def test_stream_that_the_server_cannot_resume_fails_its_call(code: int, pauses: list[float]) -> None:
     async with scripted() as site, talk(site.url) as client:
         await eventually(lambda: "GET" in site.keys)
         site.on("ping", events(encode_event(note("x"), id="a")))
@@ -728,7 +728,7 @@ async def test_a_stream_that_the_server_does_not_know_any_more_fails_its_call(co
 @pytest.mark.parametrize(
     ("id", "sent"), [("ä", "ä"), ("\u2028😀", "\u2028😀"), ("a b", "a b"), ("\x01", None), ("\x7f", None), ("", None)]
 )
-async def test_an_event_id_is_sent_back_in_utf_8_and_one_that_no_header_can_carry_is_none(
+async def test_last_event_id_is_sent_in_utf_8_and_an_id_that_no_header_can_carry_is_not_used(
     id: str, sent: str | None, pauses: list[float]
 ) -> None:
     async with scripted() as site, talk(site.url) as client:
@@ -747,7 +747,7 @@ async def test_an_event_id_is_sent_back_in_utf_8_and_one_that_no_header_can_carr
 # ------------------------------------------------------------------------------------------------ listening
 
 
-async def test_the_listening_stream_is_taken_up_again_where_it_broke_for_as_long_as_the_session_lasts(
+async def test_listening_stream_is_resumed_after_the_last_event_while_the_session_lasts(
     pauses: list[float],
 ) -> None:
     async with scripted() as site:
@@ -770,7 +770,9 @@ async def test_the_listening_stream_is_taken_up_again_where_it_broke_for_as_long
 
 
 @pytest.mark.parametrize("step", [status(405), status(404), status(401), status(200, b"{}")])
-async def test_a_server_that_offers_no_listening_stream_is_not_asked_again(step: Step, pauses: list[float]) -> None:
+async def test_client_requests_no_second_listening_stream_from_a_server_without_one(
+    step: Step, pauses: list[float]
+) -> None:
     async with scripted() as site:
         site.on("GET", step)
         async with talk(site.url) as client:
@@ -908,7 +910,7 @@ async def test_initialize_refused_by_a_server_without_http_sse_fails_with_the_fi
 
 
 @pytest.mark.parametrize("pieces", [(), (b": nothing\n\n",), (encode_event(note("x")),)])
-async def test_an_endpoint_that_does_not_come_is_waited_for_only_so_long(
+async def test_http_sse_client_waits_for_the_endpoint_event_until_its_time_limit(
     pieces: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_sse_client, "ENDPOINT_SECONDS", 0.05)
@@ -926,7 +928,7 @@ async def test_an_endpoint_that_does_not_come_is_waited_for_only_so_long(
      "http://127.0.0.1:{port}@elsewhere.test/", "http://user:secret@127.0.0.1:{port}/m", "file:///m", "http://[::1",
      "http://127.0.0.1:x/", "javascript:x"],
 )  # fmt: skip
-async def test_an_endpoint_of_another_origin_is_refused_and_nothing_is_sent_there(endpoint: str) -> None:
+async def test_http_sse_endpoint_of_another_origin_is_refused_and_nothing_is_sent_there(endpoint: str) -> None:
     async with scripted() as site:
         older(site, endpoint.format(port=site.url.split(":")[2].split("/")[0]))
         async with asyncio.timeout(http_sse_client.ENDPOINT_SECONDS / 2):
@@ -938,7 +940,7 @@ async def test_an_endpoint_of_another_origin_is_refused_and_nothing_is_sent_ther
 @pytest.mark.parametrize(
     "endpoint", ["messages?a=b", "http://127.0.0.1:{port}/m", "HTTP://127.0.0.1:{port}/m", "?x", "#"]
 )
-async def test_an_endpoint_is_a_url_of_the_same_origin_in_any_form(endpoint: str) -> None:
+async def test_http_sse_endpoint_may_be_any_form_of_a_url_of_the_same_origin(endpoint: str) -> None:
     async with scripted() as site:
         older(site, endpoint.format(port=site.url.split(":")[2].split("/")[0]))
         async with Client(site.url) as client:
@@ -953,13 +955,13 @@ async def test_an_endpoint_is_a_url_of_the_same_origin_in_any_form(endpoint: str
         ("http://[::1]/sse", "http://[::1]:80/messages"),
     ],
 )
-async def test_an_origin_is_the_same_with_and_without_its_usual_port(url: str, endpoint: str) -> None:
+async def test_http_sse_endpoint_has_the_same_origin_with_and_without_the_default_port(url: str, endpoint: str) -> None:
     async with HttpClient() as http:
         assert SseClientTransport(url, http=http)._check_origin(endpoint) == endpoint
 
 
 @pytest.mark.parametrize("endpoint", ["/a b", "/ä"])
-async def test_an_endpoint_that_cannot_be_asked_fails_at_once(endpoint: str) -> None:
+async def test_http_sse_endpoint_that_is_not_usable_fails_at_once(endpoint: str) -> None:
     async with scripted() as site:
         older(site, endpoint)
         with pytest.raises(ConnectionClosed, match=r"percent-encoded|HTTP 405"):

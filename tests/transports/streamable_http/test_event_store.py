@@ -47,7 +47,7 @@ def test_ids_are_unique_over_all_streams_of_all_sessions_and_name_their_stream()
     assert len({id.rpartition(".")[2] for _, id in made}) == len(made)  # also without the name of the stream
 
 
-def test_an_id_that_was_never_given_is_unknown() -> None:
+def test_event_id_that_the_store_did_not_assign_is_unknown() -> None:
     store = memory()
     id = store.append("s", "a", b"1")
     number = id.rpartition(".")[2]
@@ -64,7 +64,7 @@ def test_an_id_that_was_never_given_is_unknown() -> None:
     assert store.events_after("s", id) == []
 
 
-def test_a_forgotten_session_has_no_events() -> None:
+def test_deleted_session_has_no_events() -> None:
     store = memory()
     gone, kept = store.append("s", "a", b"1"), store.append("t", "a", b"2")
     store.delete_session("s")
@@ -74,7 +74,7 @@ def test_a_forgotten_session_has_no_events() -> None:
     assert store.events_after("t", kept) == []
 
 
-def test_the_memory_store_keeps_so_many_events_of_a_session_the_newest() -> None:
+def test_memory_store_keeps_the_newest_events_of_a_session_up_to_the_maximum() -> None:
     store = memory(max_events=3)
     other = store.append("t", "a", b"")
     ids = [store.append("s", "a", b"%d" % n) for n in range(5)]
@@ -86,7 +86,7 @@ def test_the_memory_store_keeps_so_many_events_of_a_session_the_newest() -> None
     assert store.events_after("t", other) == []
 
 
-def test_an_evicted_event_of_one_stream_spoils_no_other() -> None:
+def test_dropped_event_of_one_stream_leaves_the_other_streams_resumable() -> None:
     store = memory(max_events=3)
     quiet = store.append("s", "quiet", b"q")
     loud = [store.append("s", "loud", b"%d" % n) for n in range(5)]
@@ -94,7 +94,7 @@ def test_an_evicted_event_of_one_stream_spoils_no_other() -> None:
     assert store.events_after("s", loud[0]) is None
 
 
-def test_the_memory_store_keeps_so_many_bytes_in_all_and_the_session_that_was_quiet_longest_loses_first() -> None:
+def test_memory_store_at_its_maximum_size_drops_events_of_the_longest_quiet_session_first() -> None:
     store = memory(max_bytes=3 * (30 + EVENT_COST))
     quiet = [store.append("t", "a", b"x" * 30) for _ in "12"]
     ids = [store.append("s", "a", b"x" * 30) for _ in "12"]
@@ -108,7 +108,7 @@ def test_the_memory_store_keeps_so_many_bytes_in_all_and_the_session_that_was_qu
     assert store.events_after("t", more[0]) == [Event(more[1], b"x" * 30), Event(more[2], b"x" * 30)]
 
 
-def test_an_event_larger_than_all_that_may_be_kept_is_not_kept() -> None:
+def test_event_larger_than_the_maximum_size_is_not_kept() -> None:
     store = memory(max_bytes=100 + EVENT_COST)
     first = store.append("s", "a", b"x")
     large = store.append("s", "a", b"x" * 101)
@@ -171,7 +171,7 @@ def test_memory_store_counts_the_objects_around_small_events() -> None:
     assert sum(len(stored.events) for stored in store._sessions.values()) == 100
 
 
-def test_a_memory_store_that_may_keep_nothing_still_gives_ids() -> None:
+def test_memory_store_that_keeps_no_events_still_assigns_ids() -> None:
     store = memory(max_events=0)
     first = store.append("s", "a", b"x")
     second = store.append("s", "a", b"y")
@@ -179,7 +179,7 @@ def test_a_memory_store_that_may_keep_nothing_still_gives_ids() -> None:
     assert store.events_after("s", second) == []
 
 
-def test_the_memory_store_lets_go_of_old_events_also_in_a_session_that_has_been_quiet_since() -> None:
+def test_memory_store_drops_expired_events_of_quiet_sessions_too() -> None:
     now = 1000.0
     store = memory(max_age=60.0, clock=lambda: now)
     ids = [store.append("s", "a", b"1"), store.append("s", "a", b"2")]
@@ -194,7 +194,7 @@ def test_the_memory_store_lets_go_of_old_events_also_in_a_session_that_has_been_
     assert store.events_after("s", ids[1]) == [Event(ids[2], b"3"), Event(ids[3], b"4")]
 
 
-def test_the_memory_store_does_not_grow_with_the_number_of_streams() -> None:
+def test_memory_store_does_not_grow_with_the_number_of_streams() -> None:
     store = memory(max_events=10)
 
     def use(first: int) -> None:

@@ -134,7 +134,7 @@ def server_file(folder: Path) -> Path:
 # ------------------------------------------------------------------------------------- clients that leave
 
 
-async def test_a_client_that_leaves_in_the_middle_of_a_large_answer_leaves_nothing() -> None:
+async def test_disconnection_in_the_middle_of_a_large_response_leaves_nothing_behind() -> None:
     held = Held()
 
     @held.server.tool()
@@ -177,7 +177,7 @@ async def test_100_streams_with_tools_running_reset_at_once_leave_nothing() -> N
 
 
 @pytest.mark.parametrize("older", [False, True])
-async def test_a_reader_that_never_reads_its_messages_costs_a_bounded_buffer_then_its_connection(older: bool) -> None:
+async def test_client_that_never_reads_costs_a_limited_buffer_and_loses_its_connection(older: bool) -> None:
     held, logged = Held(), 0
 
     @held.server.tool()
@@ -213,7 +213,7 @@ async def test_a_reader_that_never_reads_its_messages_costs_a_bounded_buffer_the
         await stuck.cut()
 
 
-async def test_a_listening_stream_that_is_never_read_is_cut_and_its_session_goes_on() -> None:
+async def test_listening_stream_that_is_never_read_is_closed_and_its_session_goes_on() -> None:
     held = Held()
     held.server.resource("thing://{id}")(lambda id: id)
     async with served(held.server, HttpLimits(write_time=0.3)) as web:
@@ -299,7 +299,7 @@ HOSTILE = {
 
 
 @pytest.mark.spec("2025-11-25/basic/transports#intro-1", "2025-11-25/basic/transports#sending-messages-to-the-server-6")
-async def test_a_hostile_body_is_400_with_the_json_rpc_error_and_its_session_goes_on() -> None:
+async def test_hostile_body_is_400_with_the_json_rpc_error_and_its_session_goes_on() -> None:
     async with http_session(Held().server) as talk:
         for sender in (Talk(talk.web), talk):
             for name, body in HOSTILE.items():

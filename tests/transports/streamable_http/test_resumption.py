@@ -193,7 +193,7 @@ async def counting(patient: list[Seen]) -> AsyncIterator[int]:
 @pytest.mark.parametrize("revision", STREAMABLE)
 @pytest.mark.parametrize("pace", ["all at once", "step by step"])
 @pytest.mark.parametrize("more", [0, 20], ids=["after it", "in the middle of the next one"])
-async def test_a_call_that_loses_its_connection_after_any_event_sees_every_message_once_and_in_order(
+async def test_call_that_loses_its_connection_after_any_event_receives_each_message_once_in_order(
     revision: str, pace: str, more: int
 ) -> None:
     events = STEPS + (2 if revision == LATEST else 1)  # the answer; and the one that primes
@@ -213,7 +213,7 @@ async def test_a_call_that_loses_its_connection_after_any_event_sees_every_messa
 
 @pytest.mark.parametrize("revision", STREAMABLE)
 @pytest.mark.parametrize("pace", ["all at once", "step by step"])
-async def test_a_call_whose_connections_are_all_lost_after_one_event_sees_every_message_once(
+async def test_call_that_loses_each_connection_after_one_event_receives_each_message_once(
     revision: str, pace: str
 ) -> None:
     seen = Seen()
@@ -226,7 +226,7 @@ async def test_a_call_whose_connections_are_all_lost_after_one_event_sees_every_
 
 
 @pytest.mark.parametrize("revision", STREAMABLE)
-async def test_a_call_that_loses_its_connection_before_any_event_fails_and_the_next_one_works(revision: str) -> None:
+async def test_call_that_loses_its_connection_before_any_event_fails_and_the_next_one_works(revision: str) -> None:
     """Expect a failure: without an event id, the client cannot name the stream to resume."""
     async with (
         counting([]) as port,
@@ -267,7 +267,7 @@ async def test_many_calls_at_a_time_that_all_lose_their_connections_get_what_is_
 
 
 @pytest.mark.parametrize("revision", STREAMABLE)
-async def test_the_listening_stream_loses_nothing_either(revision: str) -> None:
+async def test_listening_stream_loses_no_message(revision: str) -> None:
     server = Server("news", "1")
 
     @server.resource("news://{n}")
@@ -340,7 +340,7 @@ def of_call(seen: Seen) -> list[bytes]:
 
 @pytest.mark.parametrize("revision", STREAMABLE)
 @pytest.mark.parametrize("finished", [True, False], ids=["that has finished", "that has not"])
-async def test_a_server_killed_in_mid_stream_and_started_again_has_kept_all_that_it_stored_and_the_session(
+async def test_server_that_is_killed_in_mid_stream_keeps_its_session_and_stored_events_after_a_restart(
     program: Path, tmp_path: Path, revision: str, finished: bool
 ) -> None:
     store = tmp_path / "events.sqlite"

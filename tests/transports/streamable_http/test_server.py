@@ -72,7 +72,7 @@ def post_over_asgi(talk: Talk, message: Object, send: Send = ignore) -> asyncio.
 
 @pytest.mark.spec("2025-03-26..2025-11-25/basic/transports#sending-messages-to-the-server-7")
 @every_revision
-async def test_an_answer_that_nothing_comes_before_is_json(revision: str) -> None:
+async def test_response_without_a_message_before_it_is_json(revision: str) -> None:
     async with http_session(Held().server, revision) as talk:
         reply = await talk.post(call("add", "x", a=1, b=2))
         assert (reply.status, reply.kind, reply.json) == (200, JSON_TYPE, answered("3", "x"))
@@ -85,7 +85,7 @@ async def test_an_answer_that_nothing_comes_before_is_json(revision: str) -> Non
     "2025-11-25/basic/transports#sending-messages-to-the-server-13,14,15",
 )
 @every_revision
-async def test_an_answer_that_something_comes_before_is_a_stream_that_ends_with_it(revision: str) -> None:
+async def test_response_after_other_messages_is_the_last_event_of_a_stream(revision: str) -> None:
     async with http_session(Held().server, revision) as talk:
         reply = await talk.post(call("count", to=2))
         assert (reply.status, reply.kind) == (200, SSE_TYPE)
@@ -96,7 +96,7 @@ async def test_an_answer_that_something_comes_before_is_a_stream_that_ends_with_
 
 @pytest.mark.spec("2025-11-25/basic/transports#sending-messages-to-the-server-9")
 @every_revision
-async def test_every_event_has_an_id_and_an_empty_one_begins_the_stream_where_streams_are_polled(revision: str) -> None:
+async def test_each_event_has_an_id_and_a_stream_of_2025_11_25_begins_with_an_empty_event(revision: str) -> None:
     async with http_session(Held().server, revision, limits=EndpointLimits(retry=2500)) as talk:
         events = await (await talk.post(call("count", to=1))).events()
         assert len({event.pop("id") for event in events}) == len(events)
@@ -105,7 +105,7 @@ async def test_every_event_has_an_id_and_an_empty_one_begins_the_stream_where_st
 
 
 @every_revision
-async def test_a_client_that_takes_events_only_gets_the_answer_as_one(revision: str) -> None:
+async def test_client_that_accepts_only_event_streams_gets_the_response_as_an_event(revision: str) -> None:
     held = Held()
     async with served_over_http(held.server) as web:
         talk = Talk(web, accept=SSE_TYPE)
@@ -128,7 +128,7 @@ async def test_json_responses_send_earlier_messages_to_the_listening_stream(revi
         assert await listening.message() == said(0)
 
 
-async def test_a_server_that_answers_by_json_only_still_gives_events_to_who_takes_nothing_else() -> None:
+async def test_json_responses_option_still_sends_events_to_a_client_that_accepts_nothing_else() -> None:
     async with served_over_http(Held().server, json_responses=True) as web:
         talk = Talk(web, accept=SSE_TYPE)
         await talk.handshake()
@@ -178,7 +178,7 @@ async def test_post_of_an_invalid_message_is_400_with_the_error(
 
 
 @every_revision
-async def test_an_error_of_the_server_is_an_answer_like_any_other(revision: str) -> None:
+async def test_error_response_has_status_200(revision: str) -> None:
     async with http_session(Held().server, revision) as talk:
         reply = await talk.post(request("no/such", id="x"))
         assert (reply.status, reply.json) == (200, error("x", -32601, "Method not found: no/such"))
@@ -198,7 +198,7 @@ async def test_request_id_in_flight_is_400_and_does_no_harm(revision: str) -> No
         assert (await talk.post(call("add", 1, a=1, b=2))).json == answered("3")  # it is free again
 
 
-async def test_two_clients_may_use_the_same_ids_at_the_same_time() -> None:
+async def test_clients_may_use_the_same_request_ids_at_the_same_time() -> None:
     held = Held()
     async with http_session(held.server) as one:
         two = Talk(one.web)
@@ -228,7 +228,7 @@ async def test_streams_beyond_the_limit_of_a_session_are_429() -> None:
         assert (await talk.post(call("add", a=1, b=2))).status == 200
 
 
-async def test_every_open_stream_is_shown_to_be_alive() -> None:
+async def test_keep_alive_comments_are_sent_on_every_open_stream() -> None:
     held = Held()
     async with http_session(held.server, limits=EndpointLimits(keep_alive=0.01)) as talk:
         listening = await talk.get()
@@ -250,7 +250,7 @@ async def test_every_open_stream_is_shown_to_be_alive() -> None:
     "2025-03-26..2025-11-25/basic/transports#listening-for-messages-from-the-server-2,3,4",
 )
 @every_revision
-async def test_each_message_comes_on_one_stream_the_one_it_belongs_to(revision: str) -> None:
+async def test_each_message_is_sent_on_one_stream_only(revision: str) -> None:
     held = Held()
     async with http_session(held.server, revision) as talk:
         listening = await talk.get()
@@ -267,7 +267,7 @@ async def test_each_message_comes_on_one_stream_the_one_it_belongs_to(revision: 
 
 
 @every_revision
-async def test_a_question_of_the_server_comes_on_the_stream_of_its_cause_and_is_answered_by_a_post(
+async def test_request_of_the_server_uses_the_stream_of_its_cause_and_the_response_is_a_post(
     revision: str,
 ) -> None:
     async with http_session(Held().server, revision, {"roots": {}}) as talk:
@@ -280,7 +280,7 @@ async def test_a_question_of_the_server_comes_on_the_stream_of_its_cause_and_is_
         assert await asked.messages() == [answered("2", "mine")]
 
 
-async def test_a_broken_answer_to_a_question_of_the_server_is_refused_and_ends_its_wait() -> None:
+async def test_malformed_response_to_a_request_of_the_server_is_400_and_fails_that_request() -> None:
     async with http_session(Held().server, capabilities={"roots": {}}) as talk:
         asked = await talk.post(call("ask"))
         question = await asked.object()
@@ -355,7 +355,7 @@ async def test_cancelled_request_ends_its_stream_without_a_response(revision: st
 )
 @every_revision
 @pytest.mark.parametrize("say", [False, True], ids=["before anything came", "in a stream"])
-async def test_a_client_that_leaves_has_not_cancelled(revision: str, say: bool) -> None:
+async def test_disconnection_does_not_cancel_a_request_of_the_legacy_era(revision: str, say: bool) -> None:
     held = Held()
     async with http_session(held.server, revision) as talk:
         sent = await talk.send(call("hold", name="x", say=say))
@@ -372,7 +372,7 @@ async def test_a_client_that_leaves_has_not_cancelled(revision: str, say: bool) 
         assert held.ended == ["x came to its end"]
 
 
-async def test_a_post_that_is_cancelled_while_reading_is_paused_leaves_no_stream() -> None:
+async def test_post_that_is_cancelled_while_reading_is_paused_leaves_no_stream() -> None:
     async with http_session(Held().server) as talk:
         (session,) = talk.web.site._endpoint.sessions.values()
         session.pause_reading()
@@ -387,7 +387,7 @@ async def test_a_post_that_is_cancelled_while_reading_is_paused_leaves_no_stream
 
 @pytest.mark.parametrize("say", [False, True], ids=["without a message", "with a message"])
 @every_revision
-async def test_a_cancelled_post_leaves_no_stream_when_its_request_has_ended(revision: str, say: bool) -> None:
+async def test_cancelled_post_leaves_no_stream_after_its_request_has_ended(revision: str, say: bool) -> None:
     # An ASGI server or a middleware can cancel the POST. In the legacy era, the request continues.
     held = Held()
 
@@ -417,7 +417,7 @@ async def test_a_cancelled_post_leaves_no_stream_when_its_request_has_ended(revi
 @pytest.mark.spec(
     "2025-03-26/basic/transports#sending-messages-to-the-server-4,5,7", "2025-03-26/basic/index#batching-1"
 )
-async def test_a_batch_is_answered_by_one_array() -> None:
+async def test_batch_gets_one_array_of_responses() -> None:
     bare: JSON = {"jsonrpc": "2.0"}
     spoiled: JSON = {"jsonrpc": "2.0", "id": "b", "method": 5}
     silent = notification("notifications/cancelled", {"requestId": 99})
@@ -436,7 +436,7 @@ async def test_a_batch_is_answered_by_one_array() -> None:
             assert (accepted.status, accepted.body) == (202, b"")
 
 
-async def test_a_batch_without_anything_to_be_served_is_refused_with_its_errors() -> None:
+async def test_batch_without_a_valid_message_is_400_with_its_errors() -> None:
     async with http_session(Held().server, BATCHES) as talk:
         spoiled: list[JSON] = [{"jsonrpc": "2.0", "id": 4, "method": 5}, "x"]
         reply = await talk.post(spoiled)
@@ -449,7 +449,7 @@ async def test_a_batch_without_anything_to_be_served_is_refused_with_its_errors(
         assert empty.json["error"]["code"] == -32600
 
 
-async def test_two_requests_of_a_batch_have_two_ids_that_are_free() -> None:
+async def test_batch_with_a_request_id_that_is_in_use_is_400() -> None:
     held = Held()
     async with http_session(held.server, BATCHES) as talk:
         reply = await talk.post([request("ping", id=1), request("ping", id=2), request("ping", id=1)])
@@ -468,7 +468,7 @@ async def test_two_requests_of_a_batch_have_two_ids_that_are_free() -> None:
 
 
 @pytest.mark.spec("2025-03-26/basic/transports#sending-messages-to-the-server-9,11,12")
-async def test_the_stream_of_a_batch_brings_what_its_requests_cause_and_ends_with_their_answers() -> None:
+async def test_stream_of_a_batch_has_the_messages_of_its_requests_and_ends_with_the_responses() -> None:
     held = Held()
     async with http_session(held.server, BATCHES) as talk:
         both: list[JSON] = [call("hold", 1, name="one", say=True), call("hold", 2, name="two", say=True)]
@@ -482,7 +482,7 @@ async def test_the_stream_of_a_batch_brings_what_its_requests_cause_and_ends_wit
         assert answered("one", 1) in last and answered("two", 2) in last
 
 
-async def test_a_cancelled_member_of_a_batch_is_left_out_and_the_end_is_the_answer_when_all_are() -> None:
+async def test_batch_omits_the_response_of_a_cancelled_request() -> None:
     held = Held()
     async with http_session(held.server, BATCHES) as talk:
         sent = await talk.send([call("hold", 1, name="x"), request("ping", id=2)])
@@ -507,7 +507,7 @@ async def test_initialize_in_a_batch_begins_nothing() -> None:
         assert within.json == [refused, {"jsonrpc": "2.0", "id": 2, "result": {}}]
 
 
-async def test_a_request_beside_an_answer_is_refused_and_the_answer_counts() -> None:
+async def test_batch_with_requests_and_responses_refuses_the_requests_and_uses_the_responses() -> None:
     async with http_session(Held().server, BATCHES, {"roots": {}}) as talk:
         asked = await talk.post(call("ask"))
         question = await asked.object()
@@ -518,7 +518,7 @@ async def test_a_request_beside_an_answer_is_refused_and_the_answer_counts() -> 
 
 
 @pytest.mark.parametrize("revision", [revision for revision in STREAMABLE if revision != BATCHES])
-async def test_a_revision_without_batches_says_so(revision: str) -> None:
+async def test_batch_in_a_revision_without_batches_is_400(revision: str) -> None:
     held = Held()
     async with http_session(held.server, revision) as talk:
         silent = notification("notifications/cancelled", {"requestId": 99})
@@ -532,7 +532,7 @@ async def test_a_revision_without_batches_says_so(revision: str) -> None:
         assert held.begun.empty()
 
 
-async def test_a_result_that_json_cannot_hold_spoils_no_other_of_its_batch() -> None:
+async def test_batch_with_a_result_that_has_no_json_form_keeps_the_other_responses() -> None:
     server = Server("s")
 
     @server.tool()
@@ -578,7 +578,7 @@ async def test_post_that_waits_while_reading_is_paused_is_503_if_the_server_stop
         assert (refused.status, refused.why) == (503, "the server is shutting down")
 
 
-async def test_a_tool_does_not_wait_for_a_response_that_failed_to_begin() -> None:
+async def test_tool_does_not_wait_for_a_response_that_failed_to_begin() -> None:
     held = Held()
     async with http_session(held.server) as talk:
         assert talk.id is not None
@@ -615,7 +615,9 @@ class Broken(MemoryEventStore):
             raise OSError("the disk is full")
 
 
-async def test_a_store_that_fails_costs_the_way_back_and_no_message(caplog: pytest.LogCaptureFixture) -> None:
+async def test_store_that_fails_loses_no_message_but_the_stream_cannot_be_resumed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     store = Broken()
     async with http_session(Held().server, store=store) as talk:
         before = await (await talk.post(call("count", to=1))).events()

@@ -61,7 +61,7 @@ async def everything(talk: Talk) -> list[Reply]:
 
 @pytest.mark.spec("2025-03-26..2025-11-25/basic/transports#session-management-1,2")
 @every_revision
-async def test_every_session_has_an_id_of_its_own_that_nobody_can_guess(revision: str) -> None:
+async def test_each_session_has_a_unique_id_that_nobody_can_guess(revision: str) -> None:
     async with served_over_http(Server("s")) as web:
         replies = [await Talk(web).post(initialize(revision)) for _ in range(20)]
         ids = [reply.headers["mcp-session-id"] for reply in replies]
@@ -83,7 +83,7 @@ async def test_every_session_has_an_id_of_its_own_that_nobody_can_guess(revision
     ids=["no params", "wrong params", "a batch", "a notification", "ping", "half"],
 )
 @pytest.mark.parametrize("accept", [JSON_TYPE, SSE_TYPE])
-async def test_only_an_initialize_that_succeeds_leaves_anything(body: JSON | bytes, accept: str) -> None:
+async def test_initialize_that_fails_leaves_no_session(body: JSON | bytes, accept: str) -> None:
     store, server = MemoryEventStore(), Server("s")
     async with served_over_http(server, store=store) as web:
         reply = await Talk(web, accept=accept).post(body)
@@ -123,7 +123,7 @@ async def test_initialize_negotiates_by_its_body_whatever_revision_the_header_na
 
 
 @every_revision
-async def test_a_session_is_initialized_once(revision: str) -> None:
+async def test_session_is_initialized_only_once(revision: str) -> None:
     async with http_session(Server("s"), revision) as talk:
         again = (await talk.post(initialize(revision))).json
         assert again["error"]["code"] == -32600
@@ -152,7 +152,7 @@ async def test_session_id_missing_is_400_even_if_there_is_only_one_session(revis
     "2025-03-26..2025-06-18/basic/transports#session-management-5", "2025-11-25/basic/transports#session-management-6"
 )
 @every_revision
-async def test_a_session_that_its_client_ended_is_gone_at_once_with_all_that_it_held(revision: str) -> None:
+async def test_delete_ends_the_session_and_removes_its_events_and_streams(revision: str) -> None:
     store, server = MemoryEventStore(), Held().server
     async with http_session(server, revision, store=store) as talk:
         events = await (await talk.post(call("count", to=1))).events()
@@ -242,7 +242,7 @@ async def test_idle_sessions_end_and_never_one_with_work_in_flight_or_a_client_t
 
 
 @pytest.mark.parametrize("cut", [False, True], ids=["answered", "its client has left"])
-async def test_a_session_is_idle_from_the_end_of_its_last_request_not_from_its_beginning(cut: bool) -> None:
+async def test_session_is_idle_from_the_end_of_its_last_request(cut: bool) -> None:
     held = Held()
     async with http_session(held.server) as talk:
         assert talk.id is not None
@@ -369,7 +369,7 @@ async def test_authenticate_without_a_principal_is_401() -> None:
 
 
 @pytest.mark.spec("2025-11-25/client/elicitation#security-considerations-1")
-async def test_a_session_is_its_owners_and_does_not_exist_for_others() -> None:
+async def test_session_is_404_for_every_other_principal() -> None:
     async with served_over_http(Held().server, authenticate=by_token) as web:
         mine = Talk(web, authorization="Bearer me")
         await mine.handshake()
@@ -504,7 +504,7 @@ async def test_last_event_id_on_a_new_connection_replaces_the_former_connection(
 
 
 @every_revision
-async def test_a_stream_that_listens_is_taken_up_where_it_broke(revision: str) -> None:
+async def test_listening_stream_is_resumed_after_the_last_event_id(revision: str) -> None:
     held = Held()
     async with served_over_http(held.server, json_responses=True) as web:
         talk = Talk(web)
@@ -546,7 +546,7 @@ async def test_listening_stream_begins_with_an_event_id_if_streams_are_polled(re
 
 @every_revision
 @pytest.mark.attack("foreign-events")
-async def test_an_event_that_is_unknown_or_gone_or_of_another_session_brings_nothing(revision: str) -> None:
+async def test_last_event_id_that_is_unknown_or_dropped_or_of_another_session_is_refused(revision: str) -> None:
     async with served_over_http(Held().server, store=MemoryEventStore(max_events=3)) as web:
         talk, other = Talk(web), Talk(web)
         await talk.handshake(revision)
@@ -567,7 +567,7 @@ async def test_an_event_that_is_unknown_or_gone_or_of_another_session_brings_not
 
 @pytest.mark.spec("2025-11-25/basic/transports#sending-messages-to-the-server-9,11")
 @pytest.mark.parametrize("say", [False, True], ids=["before anything was said", "in a stream"])
-async def test_a_tool_lets_go_of_its_connection_and_the_client_comes_back_for_the_rest(say: bool) -> None:
+async def test_close_stream_ends_the_response_and_the_client_resumes_the_stream(say: bool) -> None:
     held = Held()
     async with http_session(held.server, limits=EndpointLimits(retry=7)) as talk:
         posted = await talk.post(call("hold", name="x", say=say, let_go=True))
@@ -580,7 +580,7 @@ async def test_a_tool_lets_go_of_its_connection_and_the_client_comes_back_for_th
         assert await back.messages() == ([said("x goes on")] if say else []) + [answered("x")]
 
 
-async def test_a_connection_can_be_let_go_of_again_and_again() -> None:
+async def test_close_stream_can_be_called_repeatedly() -> None:
     server, turns = Server("s"), asyncio.Semaphore(0)
 
     @server.tool()
@@ -639,7 +639,7 @@ def me(web: Web, id: str | None = None) -> Talk:
 
 
 @every_revision
-async def test_a_session_goes_on_in_the_next_process(revision: str, tmp_path: Path) -> None:
+async def test_session_continues_in_the_next_process(revision: str, tmp_path: Path) -> None:
     async with process(Held().server, tmp_path) as web:
         talk = me(web)
         await talk.handshake(revision, {"roots": {}})
@@ -679,7 +679,7 @@ async def test_response_sent_while_the_process_stops_waits_in_the_next_process(t
 
 
 @pytest.mark.parametrize("first", ["POST", "GET"])
-async def test_two_requests_at_once_revive_a_session_once(tmp_path: Path, first: str) -> None:
+async def test_concurrent_requests_restore_a_session_once(tmp_path: Path, first: str) -> None:
     async with process(Held().server, tmp_path) as web:
         talk = me(web)
         await talk.handshake()
@@ -698,7 +698,7 @@ async def test_two_requests_at_once_revive_a_session_once(tmp_path: Path, first:
         assert len(web.site._endpoint.sessions) == len(server.catalog.announcers) == 1
 
 
-async def test_a_session_that_has_ended_or_is_anothers_is_not_revived(tmp_path: Path) -> None:
+async def test_session_that_has_ended_or_has_another_principal_is_not_restored(tmp_path: Path) -> None:
     async with process(Server("s"), tmp_path) as web:
         ended, mine = me(web), me(web)
         await ended.handshake()
@@ -713,7 +713,7 @@ async def test_a_session_that_has_ended_or_is_anothers_is_not_revived(tmp_path: 
         assert (await me(web, mine.id).post(request("ping"))).json == PONG
 
 
-async def test_a_revived_session_counts_like_any_other(tmp_path: Path) -> None:
+async def test_restored_session_counts_against_the_limits(tmp_path: Path) -> None:
     async with process(Server("s"), tmp_path) as web:
         old = me(web)
         await old.handshake()

@@ -53,7 +53,7 @@ async def opened(reply: Reply) -> Reply:
     "2026-07-28/basic/transports/streamable-http#intro-1",
     "2026-07-28/basic/transports/index#messages-2",
 )
-async def test_an_answer_that_nothing_comes_before_is_json(speaks: list[str]) -> None:
+async def test_response_without_a_message_before_it_is_json(speaks: list[str]) -> None:
     async with served_over_http(Site(speaks).server) as web:
         reply = await Talk(web).post(call("add", a=1, b=2))
         assert (reply.status, reply.kind, reply.json) == (200, JSON_TYPE, answered("3"))
@@ -66,7 +66,7 @@ async def test_an_answer_that_nothing_comes_before_is_json(speaks: list[str]) ->
     "2026-07-28/basic/transports/streamable-http#receiving-messages-1,3,4",
     "2026-07-28/basic/index#notifications-2",
 )
-async def test_an_answer_that_something_comes_before_is_a_stream_that_ends_with_it(speaks: list[str]) -> None:
+async def test_response_after_other_messages_is_the_last_event_of_a_stream(speaks: list[str]) -> None:
     async with served_over_http(Site(speaks).server) as web:
         reply = await opened(await Talk(web).post(call("count", to=3)))
         events = await reply.events()
@@ -94,7 +94,7 @@ async def test_post_accepting_only_events_gets_the_response_as_event_and_refusal
             error_of(refused.json, METHOD_NOT_FOUND)
 
 
-async def test_a_stream_is_refused_to_who_takes_none() -> None:
+async def test_subscription_of_a_client_that_accepts_no_event_stream_is_406() -> None:
     async with served_over_http(Site().server) as web:
         frame = stateless_request("subscriptions/listen", {"notifications": {}})
         reply = await Talk(web, accept=JSON_TYPE).post(frame)
@@ -102,7 +102,7 @@ async def test_a_stream_is_refused_to_who_takes_none() -> None:
 
 
 @SPEAKS
-async def test_an_error_of_serving_is_an_answer_like_any_other(speaks: list[str]) -> None:
+async def test_error_response_of_a_handler_has_the_status_of_its_code(speaks: list[str]) -> None:
     server = Site(speaks).server
 
     @server.prompt()
@@ -124,7 +124,7 @@ async def test_an_error_of_serving_is_an_answer_like_any_other(speaks: list[str]
 @SPEAKS
 @pytest.mark.parametrize("method", ["no/such", "ping", "initialize", "resources/list", "roots/list", ""])
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#protocol-version-header-5")
-async def test_a_method_that_is_not_there_is_a_404_with_the_error(speaks: list[str], method: str) -> None:
+async def test_unknown_method_is_404_with_the_json_rpc_error(speaks: list[str], method: str) -> None:
     async with served_over_http(Site(speaks).server) as web:
         reply = await Talk(web).post(stateless_request(method, {}, "m"))
         assert (reply.status, reply.kind) == (404, JSON_TYPE)
@@ -145,7 +145,7 @@ NOTIFICATIONS: list[Object] = [
 @pytest.mark.spec(
     "2026-07-28/basic/transports/streamable-http#sending-messages-7", "2026-07-28/basic/index#notifications-1"
 )
-async def test_a_notification_is_accepted_without_a_body(speaks: list[str], message: Object) -> None:
+async def test_notification_is_202_without_a_body(speaks: list[str], message: Object) -> None:
     held = Site(speaks)
     async with served_over_http(held.server) as web:
         talk = Talk(web)
@@ -247,7 +247,7 @@ async def test_get_and_delete_naming_a_modern_revision_are_405_beside_the_legacy
 
 @SPEAKS
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#earlier-streamable-http-revisions-2,3")
-async def test_a_session_id_is_ignored_and_none_is_given(speaks: list[str]) -> None:
+async def test_session_id_of_a_request_is_ignored_and_no_session_begins(speaks: list[str]) -> None:
     async with served_over_http(Site(speaks).server) as web:
         for id in (None, "x", "", "\u00e9"):
             for frame in (call("add", a=1, b=2), stateless_request("server/discover"), call("count", to=1)):
@@ -298,7 +298,7 @@ async def test_batch_in_a_session_serves_no_stateless_request() -> None:
     "2026-07-28/basic/transports/streamable-http#cancellation-1,2,3",
     "2026-07-28/basic/patterns/cancellation#transport-specific-cancellation-1",
 )
-async def test_a_client_that_leaves_has_cancelled(
+async def test_disconnection_cancels_a_request_of_the_modern_era(
     speaks: list[str], say: bool, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     held = Site(speaks)
@@ -326,7 +326,7 @@ async def test_a_client_that_leaves_has_cancelled(
 @pytest.mark.parametrize("how", ["reset", "half"])
 @pytest.mark.parametrize("say", [False, True], ids=["before an answer in JSON", "in the middle of a stream"])
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#cancellation-3")
-async def test_a_function_that_will_not_be_cancelled_comes_to_its_end_and_nobody_is_told(
+async def test_handler_that_ignores_its_cancellation_ends_without_a_response(
     how: str, say: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     server, go = Server("s"), asyncio.Event()
@@ -367,7 +367,7 @@ async def test_a_function_that_will_not_be_cancelled_comes_to_its_end_and_nobody
     assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
 
 
-async def test_a_plain_function_whose_client_has_left_is_told_when_it_asks_next() -> None:
+async def test_plain_function_is_cancelled_at_its_next_request_after_the_disconnection() -> None:
     import threading
 
     server, begun, go, heard = Server("s"), threading.Event(), threading.Event(), asyncio.Event()
@@ -409,7 +409,7 @@ async def test_handler_exception_ends_its_request_only(error: type[BaseException
 
 
 @SPEAKS
-async def test_a_silent_stream_is_shown_to_be_alive(speaks: list[str]) -> None:
+async def test_keep_alive_comments_are_sent_on_a_silent_stream(speaks: list[str]) -> None:
     held = Site(speaks)
     async with served_over_http(held.server, limits=EndpointLimits(keep_alive=0.01)) as web:
         talk = Talk(web)
@@ -423,7 +423,7 @@ async def test_a_silent_stream_is_shown_to_be_alive(speaks: list[str]) -> None:
         assert (await streams[0].messages())[-1] == answered("a")
 
 
-async def test_a_client_that_does_not_read_makes_its_tool_wait_and_no_other() -> None:
+async def test_client_that_does_not_read_makes_only_its_own_tool_wait() -> None:
     server, number, size, sent = Server("s"), 400, 64 * 1024, 0
 
     @server.tool()
@@ -631,7 +631,7 @@ async def test_foreign_pages_and_names_are_refused_before_anything_else(speaks: 
         assert (await web.ask("POST", "/mcp", body, *lines, host="evil.example")).status == 403
 
 
-async def test_a_page_may_send_the_headers_that_a_request_needs() -> None:
+async def test_preflight_allows_the_headers_that_a_request_needs() -> None:
     origin = "http://localhost:3000"
     for speaks in ([MODERN], ["2025-11-25", MODERN]):
         async with served_over_http(Site(speaks).server) as web:

@@ -102,7 +102,7 @@ def under_way(client: Client) -> int:
     "2026-07-28/basic/transports/streamable-http#client-behavior-1,2",
     "2026-07-28/basic/index#meta-6",
 )
-async def test_every_request_is_a_post_whose_headers_say_what_its_body_says() -> None:
+async def test_each_request_is_a_post_whose_headers_repeat_its_body() -> None:
     async with scripted() as site:
         hints: Object = {"ttlMs": 0, "cacheScope": "private"}
         site.on("tools/call", says(text("x")))
@@ -145,7 +145,7 @@ CODED = ["ä", "日本", " a", "a ", "\ta", "a\r\nX: y", "\x00", "\x7f", "=?base
     "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-5",
 )
 @pytest.mark.parametrize("value", [*PLAIN, *CODED], ids=repr)
-async def test_a_name_and_an_argument_stand_in_headers_in_base64_where_they_are_not_plain(value: str) -> None:
+async def test_headers_encode_a_name_or_argument_in_base64_if_it_is_not_plain(value: str) -> None:
     async with scripted() as site:
         site.on("tools/list", says(listed(marked(value, where={"type": "string", "x-mcp-header": "Where"}))))
         site.on("tools/call", says(text("x")))
@@ -229,7 +229,7 @@ async def test_our_own_server_takes_the_headers_that_we_write() -> None:
 
 
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#sending-messages-6")
-async def test_no_session_is_sent_whatever_the_server_says_and_no_answer_is_posted() -> None:
+async def test_modern_client_sends_no_session_id_and_no_response() -> None:
     async with scripted() as site:
         asking = frame({"jsonrpc": "2.0", "id": 5, "method": "ping"})
         site.on("tools/call", streams(encode_event(asking, id="7"), result=text("x")), says(text("y")))
@@ -393,7 +393,7 @@ async def test_response_in_an_array_fails_its_call_before_its_stream_ends(revisi
                 await client.ping(timeout=None)
 
 
-async def test_a_call_whose_answer_breaks_off_fails_and_is_not_made_again() -> None:
+async def test_call_whose_response_breaks_off_fails_and_is_not_repeated() -> None:
     async with breaking(1) as (url, ids), Client(url, timeout=PATIENCE) as client:
         with pytest.raises(ConnectionClosed, match=r"tools/call: http://.*ended|reset|connection"):
             await client.call_tool("pay")  # which may have been paid
@@ -410,7 +410,7 @@ async def test_read_only_request_is_repeated_when_its_response_breaks() -> None:
 @pytest.mark.parametrize("kind", ["json", "events"])
 @pytest.mark.parametrize("id", [None, "its own"])
 @pytest.mark.parametrize("code", [200, 400, 404, 429, 500])
-async def test_an_error_is_raised_as_the_servers_also_without_an_id(kind: str, id: str | None, code: int) -> None:
+async def test_error_response_without_an_id_raises_remote_error(kind: str, id: str | None, code: int) -> None:
     async def step(exchange: Exchange, message: Object) -> None:
         told: Object = {"code": -32601, "message": "Method not found", "data": {"x": 1}}
         said: Object = {"jsonrpc": "2.0", "error": told}
@@ -428,7 +428,7 @@ async def test_an_error_is_raised_as_the_servers_also_without_an_id(kind: str, i
             assert (found.value.code, found.value.message, found.value.data) == (-32601, "Method not found", {"x": 1})
 
 
-async def test_an_answer_that_is_malformed_but_names_its_request_fails_it_at_once() -> None:
+async def test_malformed_response_with_the_id_of_its_request_fails_the_request_at_once() -> None:
     async with scripted() as site:
 
         async def step(exchange: Exchange, message: Object) -> None:
@@ -441,7 +441,7 @@ async def test_an_answer_that_is_malformed_but_names_its_request_fails_it_at_onc
 
 
 @pytest.mark.parametrize("how", ["json", "one event", "an event without end", "a refusal"])
-async def test_an_answer_that_is_too_large_fails_its_request_alone(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_response_over_the_maximum_size_fails_only_its_request(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stateless_client, "MAX_RESPONSE", 2000)
     monkeypatch.setattr(stateless_client, "MAX_UNREQUESTED", 2000)
     large = text("x" * 3000)
@@ -485,7 +485,7 @@ async def test_cancelling_closes_the_response_and_posts_nothing(how: str, begun:
         assert site.keys == ["tools/call"] * 2
 
 
-async def test_a_question_who_the_server_is_that_nobody_waits_for_is_closed_too() -> None:
+async def test_post_of_a_ping_that_timed_out_is_closed() -> None:
     async with scripted() as site, met(site) as client:
         site.on("server/discover", events(b": wait\n\n", hold=True))
         with pytest.raises(RequestTimeout):
@@ -528,7 +528,7 @@ async def test_many_requests_in_flight_get_what_is_theirs_in_whatever_order() ->
         assert len(set(ids)) == 200
 
 
-async def test_a_subscription_does_not_take_a_connection_from_the_calls() -> None:
+async def test_subscription_has_a_connection_beside_those_of_the_calls() -> None:
     server = Server("s", "1")
 
     @server.resource("test://x")
@@ -558,7 +558,7 @@ def test_header_values_are_written_as_the_spec_has_them() -> None:
 
 
 @pytest.mark.parametrize("id", [1, 99, "x", None])
-async def test_a_cancellation_of_what_is_not_under_way_is_never_posted(id: JSON) -> None:
+async def test_cancellation_of_a_request_that_is_not_in_flight_is_not_sent(id: JSON) -> None:
     async with scripted() as site, met(site) as client:
         transport = client.session.transport
         # The fixture that holds frames to the schema is on the instance.
@@ -571,7 +571,7 @@ async def test_a_cancellation_of_what_is_not_under_way_is_never_posted(id: JSON)
 
 @pytest.mark.parametrize("revision", [None, MODERN, "2025-11-25"])
 @pytest.mark.parametrize("url", ["http://user:hunter2@127.0.0.1:1/mcp", "http://127.0.0.1:1/mcp?token=hunter2"])
-async def test_no_error_or_log_repeats_what_may_be_secret_in_a_url(
+async def test_errors_and_log_contain_no_secret_of_a_url(
     url: str, revision: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
