@@ -364,7 +364,7 @@ STALE: dict[tuple[str, str | None], set[str]] = {
 }
 
 
-@pytest.mark.parametrize(("told", "stale"), STALE.items(), ids=lambda value: str(value))
+@pytest.mark.parametrize(("told", "stale"), STALE.items(), ids=map(str, STALE))
 def test_notification_invalidates_the_cached_results_that_it_concerns(
     told: tuple[str, str | None], stale: set[str]
 ) -> None:
