@@ -42,19 +42,19 @@ CLOSE_ACCEPT_SECONDS: Final = 1.0
 
 
 class SseClientTransport(Transport):
-    """The client's transport of one session. `http` makes the HTTP requests; the caller closes it."""
+    """The client's transport of one session. `http` makes the HTTP requests; the caller closes it.
+
+    `readable` is set unless the caller has paused reading.
+    """
 
     def __init__(
-        self, url: str, *, http: HttpSender, headers: Mapping[str, str] | None = None, trace: Trace | None = None,
-        time_limits: TimeLimits | None = None,
+        self, url: str, *, http: HttpSender, readable: asyncio.Event, headers: Mapping[str, str] | None = None,
+        trace: Trace | None = None, time_limits: TimeLimits | None = None,
     ) -> None:  # fmt: skip
         self.url, self._time_limits = url, time_limits or TimeLimits()
-        self._headers, self._http, self._trace = dict(headers or {}), http, trace
+        self._headers, self._http, self._trace, self._readable = dict(headers or {}), http, trace, readable
         self._receive: Receive | None = None
         self._end = EndReport()
-        self.readable = asyncio.Event()
-        """Set unless reading is paused."""
-        self.readable.set()
         self._endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._reader: asyncio.Task[None] | None = None
         self._last_post: asyncio.Task[None] | None = None
@@ -87,7 +87,7 @@ class SseClientTransport(Transport):
                 async for piece in response:
                     for event in parser.feed(piece):
                         self._take_event(event)
-                        await self.readable.wait()
+                        await self._readable.wait()
         except (HttpError, EventTooLarge, ConnectionClosed, ValueError) as error:
             why = str(error)
         except McpError as error:  # the authorization failed
@@ -148,12 +148,6 @@ class SseClientTransport(Transport):
     async def drain(self, related: RequestId | None = None) -> None:
         """Wait until the server has accepted the last message."""
         await finish(self._last_post)
-
-    def pause_reading(self) -> None:
-        self.readable.clear()
-
-    def resume_reading(self) -> None:
-        self.readable.set()
 
     async def close(self) -> None:
         """Send the pending messages for at most `CLOSE_ACCEPT_SECONDS`, then end the stream and the session."""

@@ -282,9 +282,10 @@ class StreamableHttpClientTransport(Transport):
             return self._receive(ErrorResponse(self._initialize.id, found.error))
         # [2025-11-25 basic/transports#backwards-compatibility] 400, 404, 405: GET, and expect an endpoint event
         older = SseClientTransport(
-            self.url, http=self._http, headers=self._own_headers, trace=self._trace, time_limits=self._time_limits
-        )
-        older.waits_for, older.readable = self.waits_for, self._stateless.readable
+            self.url, http=self._http, readable=self._stateless.readable, headers=self._own_headers, trace=self._trace,
+            time_limits=self._time_limits,
+        )  # fmt: skip
+        older.waits_for = self.waits_for
         try:
             await older.start(self._receive, self._end.send)
         except ConnectionClosed as error:

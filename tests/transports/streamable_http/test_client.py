@@ -957,7 +957,7 @@ async def test_http_sse_endpoint_may_be_any_form_of_a_url_of_the_same_origin(end
 )
 async def test_http_sse_endpoint_has_the_same_origin_with_and_without_the_default_port(url: str, endpoint: str) -> None:
     async with HttpClient() as http:
-        assert SseClientTransport(url, http=http)._check_origin(endpoint) == endpoint
+        assert SseClientTransport(url, http=http, readable=asyncio.Event())._check_origin(endpoint) == endpoint
 
 
 @pytest.mark.parametrize("endpoint", ["/a b", "/ä"])
@@ -994,6 +994,24 @@ async def test_over_http_sse_messages_are_posted_one_after_the_other() -> None:
             client.send(Notification("slow"))
             client.send(Notification("last"))  # `close` waits until it is sent
         assert site.keys[-2:] == ["slow", "last"]
+
+
+async def test_over_http_sse_messages_wait_while_reading_is_paused() -> None:
+    async with scripted() as site:
+        said = older(site)
+        async with talk(site.url, "2024-11-05") as client:
+            client.transport.pause_reading()
+            for text in ("a", "b"):
+                said.put_nowait(note(text))
+            found = [await client.next()]
+            await eventually(said.empty)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert client.received.empty()  # it waits, although the other has come too
+            client.transport.resume_reading()
+            found += [await client.next(), await client.ask()]
+            assert [m.params["data"] for m in found if isinstance(m, Notification)] == ["a", "b"]
+            assert found[2] == Response(1, {})
 
 
 async def test_over_http_sse_a_refused_request_fails_and_the_next_one_works(caplog: pytest.LogCaptureFixture) -> None:
