@@ -550,7 +550,9 @@ async def test_stdio_client_that_pauses_reading_gets_the_last_output_of_a_server
     program = """print('{"jsonrpc": "2.0", "id": 1, "result": {}}')"""
     transport = StdioClientTransport(python(program))
     await transport.start(received.append, lambda error: ended.set())
+    pipe = transport._input()
     transport.pause_reading()
+    assert pipe is not None and not pipe.is_reading()
     await asyncio.wait_for(ended.wait(), PATIENCE)
     assert received == [Response(1, {})]
     await transport.close()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from types import SimpleNamespace
 
 import pytest
 
 from mcp_ref.jsonrpc.messages import INVALID_REQUEST, Incoming, Malformed, Notification, encode
-from mcp_ref.transports.stdio.lines import LineReader
+from mcp_ref.transports.stdio.lines import MAX_READ, LineReader, limit_reads
 
 MESSAGES = [
     Notification("n", {"text": text}) for text in ("", "a", "\u2028", "\u0085", "line\nbreak\r", "\U0001f600" * 50)
@@ -110,3 +111,10 @@ def test_line_reader_searches_a_long_line_in_small_pieces_once() -> None:
         assert reader._searched == len(reader._buffer)
     reader.feed(b'"}}\n')
     assert isinstance(got[0], Notification)
+
+
+def test_limit_reads_changes_the_size_only_if_the_event_loop_has_one() -> None:
+    pipe = SimpleNamespace(max_size=256 * 1024)
+    limit_reads(pipe)
+    assert pipe.max_size == MAX_READ
+    limit_reads(object())

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
@@ -24,7 +24,7 @@ from ...lib.http.origin import public_url
 from ...lib.http.response import HttpError
 from ...lib.http.sse import Event, EventParser, EventTooLarge
 from ...lib.time_limits import TimeLimits
-from ..base import EndReport, OnEnd, Receive, Trace, Transport, finish
+from ..base import EndReport, OnEnd, Receive, Trace, finish
 from ..streamable_http.checks import JSON_TYPE, SSE_TYPE
 
 log = logging.getLogger(__name__)
@@ -41,17 +41,18 @@ CLOSE_ACCEPT_SECONDS: Final = 1.0
 """Time for the server to accept the last message when the client closes, in seconds."""
 
 
-class SseClientTransport(Transport):
-    """The client's transport of one session. `http` makes the HTTP requests; the caller closes it.
+class SseClientTransport:
+    """The client's side of one session. `http` makes the HTTP requests; the caller closes it.
 
-    `readable` is set unless the caller has paused reading.
+    `readable` is set unless reading is paused. For `waits_for`, see `Transport`.
     """
 
     def __init__(
         self, url: str, *, http: HttpSender, readable: asyncio.Event, headers: Mapping[str, str] | None = None,
         trace: Trace | None = None, time_limits: TimeLimits | None = None,
+        waits_for: Callable[[RequestId], bool] | None = None,
     ) -> None:  # fmt: skip
-        self.url, self._time_limits = url, time_limits or TimeLimits()
+        self.url, self._time_limits, self._waits_for = url, time_limits or TimeLimits(), waits_for
         self._headers, self._http, self._trace, self._readable = dict(headers or {}), http, trace, readable
         self._receive: Receive | None = None
         self._end = EndReport()
@@ -106,7 +107,7 @@ class SseClientTransport(Transport):
             frame = event.data
             if self._trace is not None:
                 self._trace("<-", frame)
-            self._receive(decode_from_server(frame, self.waits_for))
+            self._receive(decode_from_server(frame, self._waits_for))
 
     def _check_origin(self, endpoint: str) -> str:
         """Return the endpoint. Raises ConnectionClosed if the endpoint and the stream have different origins."""
@@ -114,7 +115,7 @@ class SseClientTransport(Transport):
             raise ConnectionClosed(f"the server's endpoint {endpoint[:200]!r} has another origin than the stream")
         return endpoint
 
-    def send(self, message: Outgoing, related: RequestId | None = None) -> None:
+    def send(self, message: Outgoing) -> None:
         """POST a message, after the server has accepted the earlier messages."""
         frame = encode(message)
         id = message.id if isinstance(message, Request) else None
@@ -145,7 +146,7 @@ class SseClientTransport(Transport):
         elif why is not None:
             log.warning("a message was not delivered: %s: %s", public_url(self.url), why)
 
-    async def drain(self, related: RequestId | None = None) -> None:
+    async def drain(self) -> None:
         """Wait until the server has accepted the last message."""
         await finish(self._last_post)
 

@@ -132,7 +132,7 @@ class StreamableHttpClientTransport(Transport):
         if self._closing is not None:
             return
         if self._http_sse is not None:
-            return self._http_sse.send(message, related)
+            return self._http_sse.send(message)
         is_cancellation = isinstance(message, Notification) and message.method == "notifications/cancelled"
         if self._revision is None and is_cancellation:  # without a handshake, all requests are stateless
             # [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation] closing the response cancels
@@ -168,7 +168,7 @@ class StreamableHttpClientTransport(Transport):
     async def drain(self, related: RequestId | None = None) -> None:
         """Wait until the server has accepted the last notification or response."""
         if self._http_sse is not None:
-            await self._http_sse.drain(related)
+            await self._http_sse.drain()
         elif self._last_one_way_post is not None and not self._last_one_way_post.done():
             await finish(self._last_one_way_post)
 
@@ -283,9 +283,8 @@ class StreamableHttpClientTransport(Transport):
         # [2025-11-25 basic/transports#backwards-compatibility] 400, 404, 405: GET, and expect an endpoint event
         older = SseClientTransport(
             self.url, http=self._http, readable=self._stateless.readable, headers=self._own_headers, trace=self._trace,
-            time_limits=self._time_limits,
+            time_limits=self._time_limits, waits_for=self.waits_for,
         )  # fmt: skip
-        older.waits_for = self.waits_for
         try:
             await older.start(self._receive, self._end.send)
         except ConnectionClosed as error:
