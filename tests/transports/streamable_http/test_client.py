@@ -26,6 +26,7 @@ from mcp_ref.jsonrpc.messages import (
 )
 from mcp_ref.lib.http.client import HttpClient
 from mcp_ref.lib.http.message import Exchange
+from mcp_ref.lib.http.response import ClientLimits
 from mcp_ref.lib.http.server import start_server
 from mcp_ref.lib.http.sse import encode_event
 from mcp_ref.server.http import HttpApp
@@ -512,7 +513,7 @@ async def test_listening_stream_that_gets_404_begins_a_new_session_once(pauses: 
             assert [isinstance(await client.next(), Notification) for _ in range(2)] == [True, True]
             listened = [(h["mcp-session-id"], h.get("last-event-id")) for h in site.headers("GET")]
             assert listened == [("s1", None), ("s1", "a"), ("s2", None)]
-            assert site.sessions == 2
+            assert (site.sessions, len(pauses)) == (2, 2)  # also before the new session is listened to
             assert await client.ask() == Response(1, {})
 
 
@@ -1088,6 +1089,19 @@ async def test_closing_deletes_the_session_and_takes_no_refusal_amiss(
         await client.transport.close()
         client.send(Request(1, "ping"))
         assert site.keys.count("DELETE") == 1 and not client.transport._posts
+
+
+async def test_closing_deletes_the_session_while_requests_use_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streamable_http_client, "HTTP_LIMITS", ClientLimits(connections=1))
+    async with scripted() as site:
+        site.on("ping", silence)
+        async with talk(site.url) as client:
+            asking = client.transport.round_trip(Request(1, "ping"))
+            assert asking is not None
+            task = asyncio.create_task(asking)
+            await eventually(lambda: "ping" in site.keys)
+        await task
+        assert site.keys[-1] == "DELETE"
 
 
 async def test_closing_when_the_server_is_gone_is_quick_and_no_error() -> None:
