@@ -734,6 +734,7 @@ async def test_restored_session_counts_against_the_limits(tmp_path: Path) -> Non
 async def test_session_that_cannot_be_revived_is_404_and_leaves_nothing(tmp_path: Path, opening: bytes) -> None:
     store, server = SqliteEventStore(str(tmp_path / "events.db")), Server("s")
     store.add_session("x", opening, "me")
+    await store.flush(5.0)
     store.close()
     async with process(server, tmp_path) as web:
         talk = me(web, "x")

@@ -358,6 +358,7 @@ async def test_file_that_was_replaced_is_an_error_in_the_log(tmp_path: Path, cap
         (tmp_path / "events.db").write_bytes(b"")
         store.add_session("s", b"{}", None)
         await eventually(lambda: "was replaced; restart the server" in caplog.text)
+        await store.flush(0.0)
     finally:
         store.close()
 
