@@ -85,6 +85,14 @@ def test_request_parser_raises_bad_message_with_the_status_of_the_response() -> 
     assert caught.value.status == 413
 
 
+def test_chunk_sizes_are_hexadecimal_also_if_several_chunks_are_complete() -> None:
+    parser = RequestParser(HttpLimits())
+    parser.buffer += b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    parser.buffer += b"30\r\n%b\r\n5\r\nhello\r\n0\r\n\r\n" % (b"x" * 48)
+    request = next_request(parser)
+    assert request is not None and request[1] == b"x" * 48 + b"hello"
+
+
 def test_headers_share_their_names_and_a_client_cannot_fill_the_memory_with_names() -> None:
     first, second = (next(iter(Headers([("".join(["X-", "Name"]), "1")]))) for _ in range(2))
     assert first[0] is second[0]

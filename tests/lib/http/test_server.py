@@ -1011,7 +1011,10 @@ async def test_invalid_request_is_refused_and_the_connection_closed(case: str) -
         await b.is_well()
 
 
-async def test_invalid_request_gets_a_response_that_names_the_fault() -> None:
+async def test_invalid_request_gets_a_response_that_names_the_fault_and_is_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG", connection_module.__name__)
     async with bench() as b:
         for request, words in (
             (b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n", b"folded"),
@@ -1019,6 +1022,7 @@ async def test_invalid_request_gets_a_response_that_names_the_fault() -> None:
             (b"GET / HTTP/1.1\nHost: x\n\n", b"without CR"),
         ):
             assert words in (await b.ask(request)).body
+            assert words.decode() in caplog.records[-1].getMessage()
 
 
 async def test_chunked_body_over_body_size_is_413() -> None:
