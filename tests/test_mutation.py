@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tests.mutation.__main__ import MODULES, changes, files_with_tests, sample
+from tests.mutation.__main__ import MODULES, changes, files_with_tests, other_files_of_folder, sample
 from tests.settings import DATA, ROOT
 
 
@@ -25,6 +25,12 @@ def test_each_module_that_is_changed_has_tests() -> None:
     for module in package.rglob("*.py"):
         files = [file for group in files_with_tests(module.relative_to(package).as_posix()) for file in group]
         assert files and all((ROOT / file).exists() for file in files), module
+
+
+def test_other_files_of_a_folder_are_not_those_of_the_module() -> None:
+    others = other_files_of_folder("lib/http/origin.py")
+    assert "tests/lib/http/test_client.py" in others and "tests/lib/http/test_origin.py" not in others
+    assert other_files_of_folder("server/service.py") == []  # has all tests of its folder
 
 
 def test_sample_is_of_the_whole_package_and_the_same_for_the_same_seed() -> None:

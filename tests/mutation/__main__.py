@@ -9,8 +9,9 @@ A change replaces one comparison, condition or constant, or removes one call. Le
 to notice: a clock that shows exactly a given time, a long text that is cut a character later, and the placeholders in
 the help of the command line. The tests of a module are the test file with its name (without one, its folder), the
 files that import it, and the files that name a sentence of its pages. They run in a copy of the tree. A change that
-no test notices (a survivor) is printed. It needs a test, unless it does not change the behavior: then equivalent.txt
-has the reason.
+they do not notice is printed, and the other tests of the module's folder run too: if one of them notices the change, it
+counts in a column of its own. A change that no test notices (a survivor) needs a test, unless it does not change the
+behavior: then equivalent.txt has the reason.
 """
 
 from __future__ import annotations
@@ -256,6 +257,13 @@ def files_with_tests(module: str) -> list[list[str]]:
     return [group for group in groups if group]
 
 
+def other_files_of_folder(module: str) -> list[str]:
+    """Return the test files of a module's folder that `files_with_tests` does not have."""
+    own = [file for group in files_with_tests(module) for file in group]
+    files = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests" / module).parent.glob("test_*.py")]
+    return sorted(file for file in files if not any(Path(file).is_relative_to(each) for each in own))
+
+
 def run(tree: Path, files: list[str], *options: str) -> bool:
     """Run tests in a copy of the tree. Return True if they pass in time."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", *options, *files]
@@ -273,27 +281,36 @@ def run(tree: Path, files: list[str], *options: str) -> bool:
         return False
 
 
-def is_noticed(change: Change, source: bytes, groups: list[list[str]], trees: SimpleQueue[Path]) -> bool:
-    """Return True if a test fails with a change, and not without it. Print a change that no test notices.
+def notice(change: Change, source: bytes, groups: list[list[str]], trees: SimpleQueue[Path]) -> int | None:
+    """Return the first group of files whose tests fail with a change, and not without it; None if there is none.
 
     The change is made in a free copy of the tree, and taken back.
     """
     tree = trees.get()
     module = tree / "mcp_ref" / change.module
     try:
-        for files in groups:
+        for number, files in enumerate(groups):
             module.write_bytes(source[: change.start] + change.after.encode() + source[change.end :])
             passed = run(tree, files)
             module.write_bytes(source)
             if not passed:
                 if not (run(tree, files, "--lf") or run(tree, files, "--lf")):
                     sys.exit(f"the tests of {change.module} fail without a change: {' '.join(files)}")
-                return True
+                return number
     finally:
         module.write_bytes(source)
         trees.put(tree)
-    print(change, flush=True)
-    return False
+    return None
+
+
+def judge(change: Change, source: bytes, trees: SimpleQueue[Path]) -> str:
+    """Return the tests that notice a change: "own", "folder" or "none". Print the change unless its own tests do."""
+    groups, others = files_with_tests(change.module), other_files_of_folder(change.module)
+    number = notice(change, source, [*groups, others] if others else groups, trees)
+    if number is not None and number < len(groups):
+        return "own"
+    print(change if number is None else f"{change}    noticed only by other tests of its folder", flush=True)
+    return "none" if number is None else "folder"
 
 
 def main() -> None:
@@ -309,7 +326,7 @@ def main() -> None:
         selected = sample(options.sample, options.seed)
     else:
         selected = choose(options.modules, options.count, options.seed)
-    table: list[tuple[str, int, int]] = []
+    table: list[tuple[str, int, int, int]] = []
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
         trees: SimpleQueue[Path] = SimpleQueue()
         for number in range(options.jobs):
@@ -318,12 +335,12 @@ def main() -> None:
             trees.put(tree)
         for module, chosen in selected.items():
             source = (ROOT / "mcp_ref" / module).read_bytes()
-            judged = partial(is_noticed, source=source, groups=files_with_tests(module), trees=trees)
-            table.append((module, len(chosen), sum(pool.map(judged, chosen))))
-    table.append(("all", sum(row[1] for row in table), sum(row[2] for row in table)))
-    print(f"\n{'module':45}{'changes':>8}{'noticed':>8}   seed {options.seed}")
-    for module, tried, noticed in table:
-        print(f"{module:45}{tried:8}{noticed:8}{noticed / tried:6.0%}")
+            judged = [*pool.map(partial(judge, source=source, trees=trees), chosen)]
+            table.append((module, len(judged), judged.count("own"), judged.count("folder")))
+    table.append(("all", sum(row[1] for row in table), sum(row[2] for row in table), sum(row[3] for row in table)))
+    print(f"\n{'module':45}{'changes':>8}{'noticed':>8}{'':6}{'by others':>11}   seed {options.seed}")
+    for module, tried, noticed, by_others in table:
+        print(f"{module:45}{tried:8}{noticed:8}{noticed / max(tried, 1):6.0%}{by_others:11}")
 
 
 if __name__ == "__main__":
