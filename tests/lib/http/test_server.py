@@ -1583,13 +1583,15 @@ async def test_tls_server_drops_a_client_without_tls() -> None:
             assert await silent.ended() == b""
 
 
-async def test_tls_server_with_too_many_unfinished_handshakes_waits_for_their_end() -> None:
+async def test_tls_server_with_too_many_unfinished_handshakes_waits_for_their_end_unless_it_closes() -> None:
     async with bench(tls=server_tls(), limits=HttpLimits(connections=1, head_time=PATIENCE)) as b:
         silent = [await b.client() for _ in range(1 + MAX_REFUSED + MAX_STARTING)]
         await eventually(lambda: len(b.server._starting) == len(silent))
         connecting = asyncio.create_task(tls_client(b))
         await silent[0].close()
         assert (await (await connecting).ask(GET)).status == 200
+        await b.server.close(grace=0.0)
+        assert not b.server._starting
 
 
 async def test_urgent_request_on_a_new_connection_does_not_wait_while_large_responses_wait(
