@@ -60,19 +60,6 @@ async def test_session_belongs_to_its_principal_and_survives_a_new_token() -> No
 
 
 @pytest.mark.attack("A11")
-async def test_http_sse_session_belongs_to_its_principal() -> None:
-    async with served_over_http(Held().server, authorization=protection(two_people())) as web:
-        stream = await web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}", "Authorization: Bearer ann-1")
-        endpoint = await stream.event()
-        assert endpoint is not None
-        for token, status in (("bob", 404), ("ann-2", 202)):
-            lines = [f"Authorization: Bearer {token}", "Content-Type: application/json"]
-            body = json.dumps(initialize("2024-11-05")).encode()
-            assert (await web.ask("POST", endpoint["data"], body, *lines)).status == status
-        assert (await stream.object())["id"] == "init"
-
-
-@pytest.mark.attack("A11")
 async def test_task_belongs_to_its_principal_and_survives_a_new_token() -> None:
     server, seen = Server("s"), list[str]()
 
@@ -193,23 +180,6 @@ async def test_subscription_ends_with_its_result_when_the_token_expires() -> Non
             "notifications/subscriptions/acknowledged",
             "result",
         ]
-
-
-async def test_http_sse_stream_closes_when_the_last_token_of_the_session_expires() -> None:
-    tokens = Tokens()
-    tokens.grant("old", expires_at=soon())
-    later = time.time() - DEFAULT_SKEW + 1.0
-    tokens.grant("new", expires_at=later)
-    async with served_over_http(Held().server, authorization=protection(tokens)) as web:
-        stream = await web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}", "Authorization: Bearer old")
-        endpoint = await stream.event()
-        assert endpoint is not None
-        lines = ["Authorization: Bearer new", "Content-Type: application/json"]
-        body = json.dumps(initialize("2024-11-05")).encode()
-        assert (await web.ask("POST", endpoint["data"], body, *lines)).status == 202
-        await closed(stream)
-        assert time.time() >= later + DEFAULT_SKEW - 0.1
-        assert (await web.ask("POST", endpoint["data"], body, *lines)).status == 401
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Mapping
 
 import pytest
 
 from mcp_ref import Context, Server
+from mcp_ref.basic.authorization.server import DEFAULT_SKEW
 from mcp_ref.jsonrpc.messages import JSON
-from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.lib.turns import LARGE_MESSAGE, current_turns
 from mcp_ref.transports.base import Direction
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
+from tests.basic.authorization.protected_server import Tokens, protection
 from tests.messages import error_of, initialize, request, stateless_request
 from tests.raw_http_client import CHANGED, JSON_TYPE, SSE_TYPE, Held, answered, call, said, served_over_http, sse_talk
-from tests.settings import MODERN, eventually
+from tests.settings import MODERN, PATIENCE, eventually
 
 OLD = "2024-11-05"
 NO_SESSION = "unknown session: GET the stream first, then POST to the URL in its endpoint event"
@@ -293,16 +295,31 @@ async def test_keep_alive_comments_are_sent_on_the_stream() -> None:
         await client.handshake()
 
 
-async def test_session_is_refused_to_every_other_principal() -> None:
-    async def by_name(request: HttpRequest) -> str | None:
-        return request.headers.get("authorization")
-
-    async with served_over_http(Server("s"), authenticate=by_name) as web:
-        client = await sse_talk(web, "Authorization: me")
-        await client.handshake()
-        client.lines = ("Authorization: other",)
-        reply = await client.post(request("ping"))
+@pytest.mark.attack("A11")
+async def test_http_sse_session_belongs_to_its_principal_and_survives_a_new_token() -> None:
+    tokens = Tokens()
+    for token, subject in (("ann-1", "ann"), ("ann-2", "ann"), ("bob", "bob")):
+        tokens.grant(token, subject=subject)
+    async with served_over_http(Server("s"), authorization=protection(tokens)) as web:
+        client = await sse_talk(web, "Authorization: Bearer ann-1")
+        client.lines = ("Authorization: Bearer bob",)
+        reply = await client.post(initialize(OLD))
         assert (reply.status, reply.why) == (404, NO_SESSION)
+        client.lines = ("Authorization: Bearer ann-2",)
+        await client.handshake()
+
+
+async def test_http_sse_stream_closes_when_the_last_token_of_the_session_expires() -> None:
+    tokens, now = Tokens(), time.time()
+    tokens.grant("old", expires_at=now - DEFAULT_SKEW + 0.5)
+    tokens.grant("new", expires_at=now - DEFAULT_SKEW + 1.0)
+    async with served_over_http(Server("s"), authorization=protection(tokens)) as web:
+        client = await sse_talk(web, "Authorization: Bearer old")
+        client.lines = ("Authorization: Bearer new",)
+        await client.handshake()
+        await asyncio.wait_for(client.stream.events(), PATIENCE)
+        assert time.time() >= now + 0.9
+        assert (await client.post(request("ping"))).status == 401
 
 
 async def test_both_paths_are_in_the_parent_folder_of_the_streamable_http_path() -> None:
