@@ -126,11 +126,10 @@ class Connector:
         if self._session is not None:
             await self._session.close()
         task = self._server_task
-        if task is not None:
-            await finish(task, timeout=5.0)
-            await finish(task, cancel=True, timeout=1.0)  # in case it still runs
-            if task.done() and not task.cancelled():
-                task.result()
+        await finish(task, timeout=5.0)
+        await finish(task, cancel=True, timeout=1.0)  # in case it still runs
+        if task is not None and task.done() and not task.cancelled():
+            task.result()
 
     def _disconnected(self, session: ClientSession) -> None:
         self._on_disconnect()

@@ -104,8 +104,7 @@ class HostedServer(Supervisor):
         deadline = time.monotonic() + patience
         while self.calls and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
-        if self._asking is not None:
-            await finish(self._asking, cancel=True, timeout=CANCEL_SECONDS)
+        await finish(self._asking, cancel=True, timeout=CANCEL_SECONDS)
         await self.stop()
         self._change(ServerState.STOPPED)
 

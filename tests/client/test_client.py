@@ -12,12 +12,13 @@ import logging
 import re
 import warnings
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
-from mcp_ref import Client, Server, SyncClient
+from mcp_ref import Client, CreateMessageRequestParams, CreateMessageResult, Server, SyncClient, __version__
 from mcp_ref.basic.lifecycle import CapabilityError
 from mcp_ref.client import subscriptions as subscribing
 from mcp_ref.client.subscriptions import Subscription
@@ -332,6 +333,24 @@ async def test_client_that_is_not_connected_raises_runtime_error_with_advice() -
     await client.close()  # which does nothing
 
 
+async def test_client_close_cancels_a_sampling_that_became_a_task() -> None:
+    begun, ended = asyncio.Event(), list[str]()
+
+    async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("sampling")
+        raise AssertionError
+
+    async with raw_session(partial(Client, sampling=model, tasks=True)) as (_, wire):
+        params: Object = {"messages": [], "maxTokens": 5, "task": {}}
+        assert (await wire.ask("sampling/createMessage", params))["result"]["task"]["status"] == "working"
+        await asyncio.wait_for(begun.wait(), PATIENCE)
+    assert ended == ["sampling"]
+
+
 async def test_client_connects_only_once_even_if_the_connection_has_failed() -> None:
     client = Client(Server("s"))
     async with client:
@@ -432,9 +451,11 @@ async def test_elicitation_handler_that_raises_hides_the_reason_from_the_server(
         await wire.nothing_more()
 
 
-async def test_server_info_and_capabilities_are_known_after_connect() -> None:
+async def test_client_and_server_know_each_others_info_and_capabilities_after_connect() -> None:
     capabilities: Object = {"tools": {"listChanged": False}, "resources": {"subscribe": True}}
-    async with raw_session(Client, "2025-06-18", capabilities) as (client, _):
+    async with raw_server(Client) as (client, wire):
+        sent = await handshake(client, wire, "2025-06-18", capabilities)
+        assert (sent["clientInfo"], sent["capabilities"]) == ({"name": "mcp_ref", "version": __version__}, {})
         assert (client.server_info.name, client.server_info.version) == ("raw", "1")
         assert client.server_capabilities == capabilities
         assert client.instructions is None
