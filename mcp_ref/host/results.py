@@ -22,6 +22,7 @@ from ..features.prompts import GetPromptResult, PromptMessage
 from ..features.resources import ReadResourceResult
 from ..features.tools import CallToolResult
 from ..jsonrpc.errors import RemoteError
+from ..jsonrpc.messages import Object
 
 _UNCOUNTED = ("data", "blob", "type")
 """The fields of content blocks that do not count: binary data, and the name of the block's type."""
@@ -36,8 +37,7 @@ def cut_result(result: CallToolResult, limit: int) -> CallToolResult:
     if len(json.dumps(result.structured_content)) > limit:
         content.append(TextContent(f"{_note(limit)} (the structured content)"))
         result = replace(result, structured_content=None)
-    meta = result.meta if _characters(result.meta) <= limit else None
-    return replace(result, content=content, meta=meta)
+    return replace(result, content=content, meta=_short_meta(result.meta, limit))
 
 
 def cut_resource(result: ReadResourceResult, limit: int) -> ReadResourceResult:
@@ -49,7 +49,7 @@ def cut_resource(result: ReadResourceResult, limit: int) -> ReadResourceResult:
             contents.append(block.resource)
         elif isinstance(block, TextContent):
             contents.append(TextResourceContents("", block.text))
-    return replace(result, contents=contents, meta=result.meta if _characters(result.meta) <= limit else None)
+    return replace(result, contents=contents, meta=_short_meta(result.meta, limit))
 
 
 def cut_prompt(result: GetPromptResult, limit: int) -> GetPromptResult:
@@ -58,8 +58,7 @@ def cut_prompt(result: GetPromptResult, limit: int) -> GetPromptResult:
     blocks = _cut_blocks([message.content for message in result.messages], limit)
     messages = [PromptMessage(role, block) for role, block in zip(roles, blocks, strict=False)]
     description = None if result.description is None else cut_text(result.description, limit)
-    meta = result.meta if _characters(result.meta) <= limit else None
-    return replace(result, messages=messages, description=description, meta=meta)
+    return replace(result, messages=messages, description=description, meta=_short_meta(result.meta, limit))
 
 
 def cut_text(text: str, limit: int) -> str:
@@ -71,6 +70,10 @@ def cut_error(error: RemoteError, limit: int) -> RemoteError:
     """Return an error with at most `limit` characters of text, and of data."""
     data = error.data if len(json.dumps(error.data)) <= limit else None
     return RemoteError(error.code, cut_text(error.message, limit), data)
+
+
+def _short_meta(meta: Object | None, limit: int) -> Object | None:
+    return meta if _characters(meta) <= limit else None
 
 
 def _cut_blocks(blocks: Sequence[ContentBlock], limit: int) -> Iterator[ContentBlock]:

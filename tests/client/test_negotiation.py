@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -181,7 +182,10 @@ ONLY_LEGACY: list[Object] = [
     "2026-07-28/basic/transports/stdio#backward-compatibility-2", "2026-07-28/server/discover#when-to-call-1"
 )
 @pytest.mark.parametrize("said", NOT_MODERN + ONLY_LEGACY, ids=json.dumps)
-async def test_any_other_answer_is_of_an_earlier_server_which_is_shaken_hands_with(said: Object) -> None:
+async def test_any_other_answer_is_of_an_earlier_server_which_is_shaken_hands_with(
+    said: Object, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
     async with probed() as (client, wire, asked, connecting):
         await wire.send({"jsonrpc": "2.0", **said, "id": asked["id"]})
         await greeted(wire, connecting, "2025-06-18")
@@ -191,6 +195,7 @@ async def test_any_other_answer_is_of_an_earlier_server_which_is_shaken_hands_wi
         assert asked["method"] == "ping" and "_meta" not in asked.get("params", {})
         await wire.send(answer(asked, {}))
         await ping
+    assert ("the server speaks no modern revision: " in caplog.text) is (said in NOT_MODERN)
 
 
 @pytest.mark.spec(
@@ -296,7 +301,10 @@ for line in sys.stdin:
 
 
 @pytest.mark.spec("2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-1")
-async def test_server_process_that_ends_at_the_probe_is_started_again_for_initialize(tmp_path: Path) -> None:
+async def test_server_process_that_ends_at_the_probe_is_started_again_for_initialize(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
     eras: dict[str, Era] = {}
     command = quick_python(DIES_AT_THE_PROBE.format(seen=str(tmp_path / "seen")))
     for _ in range(2):  # the second time, it is known
@@ -305,6 +313,7 @@ async def test_server_process_that_ends_at_the_probe_is_started_again_for_initia
             await client.ping()
     assert (tmp_path / "seen").read_text().split() == ["server/discover", "initialize", "initialize"]
     assert list(eras.values()) == ["legacy"]
+    assert "the negotiation failed and is tried again: " in caplog.text
 
 
 @pytest.mark.parametrize("other", ["cwd", "env", "removed", "folder", "PATH"])

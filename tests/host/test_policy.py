@@ -695,16 +695,23 @@ async def test_negative_number_of_tokens_does_not_increase_the_budget() -> None:
     assert [account.count_sample(80), account.count_sample(80)] == [80, 20]
 
 
-async def test_simultaneous_calls_share_the_budget_of_seconds() -> None:
-    server = Server("s")
+@pytest.mark.parametrize("is_asked", [False, True])
+async def test_simultaneous_calls_share_the_budget_of_seconds(is_asked: bool) -> None:
+    server, asked = Server("s"), set[str]()
+
+    async def approve(request: Approval) -> bool:
+        asked.add(request.name)
+        await eventually(lambda: len(asked) == 2)  # both servers' first calls have begun, before either is sent
+        return True
 
     @server.tool()
     async def wait() -> None:
         await asyncio.Event().wait()
 
-    async with opened(Host({"s": server}, budget=Budget(seconds=0.3))) as host:
+    servers, budget = {"s": server, "t": server}, Budget(seconds=0.3)
+    async with opened(Host(servers, budget=budget, approve=approve if is_asked else None)) as host:
         start = time.monotonic()
-        calls = [asyncio.create_task(host.call_tool("s.wait")) for _ in range(10)]
+        calls = [asyncio.create_task(host.call_tool(name)) for name in ["s.wait", "t.wait"] * 5]
         await asyncio.wait(calls, timeout=PATIENCE)
         refused = [call for call in calls if isinstance(call.exception(), BudgetExceeded)]
         assert len(refused) == 9 and time.monotonic() - start < PATIENCE

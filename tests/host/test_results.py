@@ -28,7 +28,8 @@ def test_cut_result_cuts_every_text_and_leaves_out_structured_content_that_is_to
     counted = len("image/png" + "a://b")
     assert cut.content[1].resource.text == f"{'c' * (40 - counted)}\n{note}"
     assert cut.content[2:] == [TextContent(f"{note} (the structured content)")]
-    whole = CallToolResult([image, TextContent("x" * 20), link], {"x": "e" * 30})
+    # All of the limit: the texts with the link, the structured content, and `_meta` have 100 characters each.
+    whole = CallToolResult([image, TextContent("x" * 20), link], {"x": "e" * 91}, meta={"y": "f" * 99})
     assert cut_result(whole, 100) == whole
 
 
