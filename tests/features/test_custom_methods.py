@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, assert_type
@@ -163,7 +164,10 @@ async def test_context_request_of_a_custom_method_is_only_for_the_legacy_era(kin
 
 @KINDS
 @EVERY_REVISION
-async def test_client_notify_of_a_custom_method_is_only_for_the_legacy_era(kind: str, revision: str) -> None:
+async def test_client_notify_of_a_custom_method_is_only_for_the_legacy_era(
+    kind: str, revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     server, seen = make_server(), asyncio.Queue[Search]()
 
     @server.method("com.example/seen", notification=True)
@@ -173,6 +177,8 @@ async def test_client_notify_of_a_custom_method_is_only_for_the_legacy_era(kind:
     async with contextlib.AsyncExitStack() as stack:
         target: Any = await stack.enter_async_context(server.serve_http()) if kind == "http" else server
         client = await stack.enter_async_context(Client(target, revision=revision))
+        with pytest.raises(ValueError, match="'tools/call' belongs to a specification"):
+            await client.notify("tools/call")
         if revision == MODERN:
             with pytest.raises(NotInRevision, match=r"servers ignore custom notifications.*send a request"):
                 await client.notify("com.example/seen", Search("a"))
@@ -181,6 +187,7 @@ async def test_client_notify_of_a_custom_method_is_only_for_the_legacy_era(kind:
         await client.notify("com.example/seen", Search("a"))
         async with asyncio.timeout(PATIENCE):
             assert await seen.get() == Search("a")
+        assert "ignored the notification com.example/seen: Invalid params: " in caplog.text
 
 
 # ------------------------------------------------------------------------------------------------ the wire

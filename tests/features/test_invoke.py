@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -96,6 +98,17 @@ def test_registration_refuses_a_default_that_is_not_a_value_of_the_type() -> Non
     for register in (server.tools.add, server.prompts.add, partial(server.resources.add, "test://a")):
         with pytest.raises(TypeError, match=r"text_for_number\(days\): the default '3' "):
             register(text_for_number)
+
+
+@pytest.mark.parametrize("member", [object(), math.nan, {1, 2}], ids=["object", "nan", "set"])
+def test_registration_refuses_an_option_that_cannot_be_written_as_json(member: object) -> None:
+    server = Server("s")  # otherwise `tools/list` would fail, with all its other tools
+    schema: dict[str, Any] = {"type": "object", "properties": {"a": {"default": member}}}
+    meta: dict[str, Any] = {"a": member}
+    resource, template = server.resource("test://a", meta=meta), server.resource("test://{a}", meta=meta)
+    for registering in (server.tool(input_schema=schema), server.prompt(meta=meta), resource, template):
+        with pytest.raises((TypeError, ValueError), match="JSON"):
+            registering(lambda a="": "x")
 
 
 class Calculator:
