@@ -36,7 +36,7 @@ from mcp_ref.basic.mrtr import InputRequest
 from mcp_ref.extensions.tasks import requestor as tasks_client
 from mcp_ref.extensions.tasks.requestor import MAX_POLL_SECONDS, MAX_REPETITIONS, MIN_POLL_SECONDS
 from mcp_ref.extensions.tasks.types import Task, TaskRequestParams
-from mcp_ref.features.task_augmentation import EXTENSION, RELATED_TASK
+from mcp_ref.features.task_augmentation import EXTENSION, RELATED_TASK, TaskMetadata
 from mcp_ref.jsonrpc import bounded_waits
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import R2025_11_25, R2026_07_28
@@ -102,7 +102,7 @@ class Work:
         @server.tool()
         async def ask_by_task(context: Context) -> TextContent:
             said = await context.sample("hello", max_tokens=5, as_task=True)
-            answer = await context.elicit("Name?", FORM, as_task=True)
+            answer = await context.elicit("Name?", FORM, as_task=True, timeout=None)
             return TextContent(f"{said.text} {answer.content}")
 
         @server.tool()
@@ -540,12 +540,19 @@ async def test_task_that_is_over_without_a_result_is_an_error(last: Object, erro
 
 @KINDS
 async def test_server_requests_tasks_only_from_a_client_that_declares_them(kind: str) -> None:
+    given = list[TaskMetadata | None]()
+
+    async def noting(params: CreateMessageRequestParams) -> CreateMessageResult:
+        given.append(params.task)
+        return await model(params)
+
     for tasks in (True, False):
-        async with meet(Work(), kind, "2025-11-25", tasks=tasks) as client:
+        async with meet(Work(), kind, "2025-11-25", tasks=tasks, sampling=noting) as client:
             if tasks:
                 client.tasks.poll_interval = 20
             assert (await client.call_tool("ask_by_task")).text == "hi {'name': 'Name?'}"
             assert bool(client._handlers.__dict__.get("tasks")) is tasks
+    assert given == [TaskMetadata(600_000), None]  # the time limit of a user, in milliseconds
 
 
 async def test_server_cancels_the_task_of_a_client_that_takes_too_long() -> None:
