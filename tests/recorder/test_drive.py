@@ -231,7 +231,7 @@ def test_as_test_asserts_the_names_of_all_pages_once_also_if_their_cursors_lead_
     frames: list[Object] = []
     for cursor in (None, "c"):
         params: Object = {"cursor": cursor} if cursor else {}
-        result: Object = {"tools": [{"name": f"on {cursor}"}], "nextCursor": "c"}
+        result: Object = {"tools": [{"name": f"on {cursor}"}], f"more on {cursor}": [], "nextCursor": "c"}
         asked: Object = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": params}
         answered: Object = {"jsonrpc": "2.0", "id": 1, "result": result}
         frames += [{"from": "client", "frame": json.dumps(asked)}, {"from": "server", "frame": json.dumps(answered)}]

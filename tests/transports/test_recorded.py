@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref import Client, Server, recording_trace
+from mcp_ref import Client, Server
 from mcp_ref.check.recording import Frame, parse_head, read_events
 from mcp_ref.recorder.exchanges import Sent, messages_of
 from mcp_ref.transports.recorded import open_recording
@@ -24,17 +24,18 @@ def conversation(path: Path) -> list[Sent]:
     return list(messages_of(read_events(lines)))
 
 
-async def test_recording_trace_says_which_side_sent_each_message(tmp_path: Path) -> None:
+async def test_mcp_ref_trace_with_a_file_name_records_which_side_sent_each_message_of_a_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server, path = Server("s"), tmp_path / "a.jsonl"
 
     @server.tool()
     def login(password: str) -> str:
         return "welcome"
 
-    trace = recording_trace(str(path), "client")
-    async with Client(server, trace=trace, revision="2025-11-25") as client:
+    monkeypatch.setenv("MCP_REF_TRACE", str(path))
+    async with Client(server, revision="2025-11-25") as client:
         await client.call_tool("login", {"password": "hunter2"})
-    del trace
     sent = [(each.sender, each.value.get("method", "response")) for each in conversation(path)]
     assert sent[:3] == [("client", "initialize"), ("server", "response"), ("client", "notifications/initialized")]
     assert ("client", "tools/call") in sent and sent[-1] == ("server", "response")

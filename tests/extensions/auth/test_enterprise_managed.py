@@ -77,7 +77,7 @@ async def test_enterprise_managed_asks_the_provider_again_for_each_token() -> No
 @pytest.mark.parametrize("issued", ["urn:ietf:params:oauth:token-type:access_token", None])
 async def test_enterprise_managed_other_token_type_is_refused(issued: str | None) -> None:
     async with identity_provider({**EXCHANGED, "issued_token_type": issued}) as provider, protected() as world:
-        with pytest.raises(TokenRefused, match="another type of token than an ID-JAG"):
+        with pytest.raises(TokenRefused, match="failed: status 200; it issued another type of token than an ID-JAG"):
             await read(world, login(provider))
         assert "/token" not in world.auth.paths
 
