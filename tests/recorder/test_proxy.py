@@ -174,6 +174,30 @@ async def test_proxy_passes_each_event_when_it_comes(tmp_path: Path) -> None:
     ]
 
 
+async def test_proxy_reads_from_the_server_only_what_the_client_can_take(tmp_path: Path) -> None:
+    sent, enough, limit = 0, False, 64 << 20  # more than all buffers of the system
+
+    async def stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        while not enough and sent < limit:
+            writer.write(b"a" * 65536)
+            sent += 65536
+            await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(stream, "127.0.0.1", 0) as server:
+        target = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+        async with record_http(TapeOptions(str(tmp_path / "a.jsonl")), target, "127.0.0.1", 0) as url:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
+            for _ in range(3000):  # turns of the event loop, in which the bytes would pass if nothing held them up
+                await asyncio.sleep(0)
+            assert 0 < sent < limit
+            enough = True
+            assert len(await reader.read()) == sent
+            writer.close()
+            await writer.wait_closed()
+
+
 PIPELINED = (
     b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
     b"\r\nHEAD /b HTTP/1.1\r\nHost: x\r\n\r\n"
