@@ -8,8 +8,8 @@ import pytest
 
 from mcp_ref.check.recording import Event, Head
 from mcp_ref.check.rules import RULES
-from tests.check.cases import CASES, FURTHER, PAIRS, WEB_CASES, WEB_PAIRS
-from tests.check.talk import broken
+from tests.check.cases import CASES, FURTHER, PAIRS, TOOL, WEB_CASES, WEB_PAIRS
+from tests.check.talk import STARTED, broken, c, frames, handshake, s
 
 ALONE = {**CASES, **WEB_CASES}
 BESIDE = {**PAIRS, **WEB_PAIRS}
@@ -38,6 +38,14 @@ def test_rules_are_broken_in_another_form_and_by_no_legal_neighbor(
     rules: str, case: tuple[Sequence[Event], Head | None]
 ) -> None:
     assert broken(*case) == rules.split()
+
+
+@pytest.mark.parametrize("member", ["tools", "resources", "resourceTemplates", "prompts"])
+def test_icons_are_looked_at_in_each_list(member: str) -> None:
+    method = {"resourceTemplates": "resources/templates"}.get(member, member) + "/list"
+    item = {**TOOL, "uri": "a:b", "uriTemplate": "a:{b}", "icons": [{"src": "file:///x"}]}
+    session = [*handshake("2025-11-25"), c(1, method), s(1, result={member: [item]})]
+    assert "icons" in broken(frames(session), STARTED, True)
 
 
 def test_rules_have_a_test_case_each() -> None:

@@ -244,6 +244,22 @@ async def test_typed_input_is_for_its_file_only_and_a_new_description_is_asked_a
     assert [request.server for request in person.asked] == ["bank", "docs", "docs"]
 
 
+async def test_typed_argument_is_not_shown_as_the_path_of_a_file_that_exists(tmp_path: Path) -> None:
+    (tmp_path / "hunter2").touch()
+    person, inputs = Person(), [{"id": "token", "type": "promptString", "password": True}]
+    server = {"command": program(tmp_path / "server"), "args": ["${input:token}"]}
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"inputs": inputs, "servers": {"s": server}}))
+
+    async def ask(id: str, description: str, is_password: bool) -> str:
+        return str(tmp_path / "hunter2")
+
+    config = read_config(path, folder=tmp_path)
+    policy = Policy(HostOptions(config, approve=person, ask=ask, environment={}))
+    await HostedServer(config.servers[0], policy, Account(policy), asyncio.Semaphore()).prepare()
+    assert "hunter2" not in person.asked[0].text()
+
+
 @pytest.mark.attack("forged-approval")
 async def test_value_cannot_look_like_another_line_of_an_approval(tmp_path: Path) -> None:
     npx = program(tmp_path / "npx")

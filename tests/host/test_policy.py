@@ -103,6 +103,7 @@ async def test_approvals_of_every_kind_name_the_server_and_the_origin(tmp_path: 
         assert (await host.call_tool("my-server.summarize")).text == "my-server 500"
         assert "accept" in (await host.call_tool("my-server.order", {}, origin="model")).text
     assert person.kinds() == ["roots", "call", "sample", "sampled", "call", "elicit"]
+    assert {round(float(str(line["time"])), 3) == line["time"] for line in lines(audit)} == {True}  # in milliseconds
     assert [line["event"] for line in lines(audit) if line["event"] != "result"] == person.kinds()
     assert [request.origin for request in person.asked] == ["server", "program", "server", "server", "model", "server"]
     assert {request.server for request in person.asked} == {"my-server"}

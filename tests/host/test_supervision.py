@@ -87,6 +87,7 @@ async def test_server_that_dies_in_a_call_is_restarted_and_the_call_is_not_repea
         assert (await host.call_tool("other.add", ADD)).text == "3"
         assert (await host.call_tool("s.add", ADD, wait=5)).text == "3"
         assert host.status()[0].restarts == 1 and fragile.starts == 2
+        assert host._hosted["s"].tools._expiry is None  # the tools are not removed after the grace period
         (restart,) = [line for line in lines(audit) if line["event"] == "restart"]
         assert restart["server"] == "s" and restart["reason"]
     assert called == [1]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -29,6 +31,7 @@ from mcp_ref.features.tools import CallToolResult
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.recorder.exchanges import differences, messages_of, requests_of
 from mcp_ref.recorder.proxy import record_http
+from mcp_ref.recorder.regression import rerun as rerun_messages
 from mcp_ref.recorder.replay import MAX_LINES, MAX_OPEN
 from mcp_ref.recorder.tape import TapeOptions
 from tests.forked_python import forked
@@ -132,7 +135,9 @@ def replayed(path: Path, *messages: object) -> tuple[list[dict[str, object]], in
     """Send messages to the replayed server. Return its messages, its exit code and its standard error."""
     sent = b"".join(json.dumps(message).encode() + b"\n" for message in messages)
     done = subprocess.run([*REPLAY, str(path)], input=sent, capture_output=True, timeout=30, cwd=HOME, check=False)
-    return [json.loads(line) for line in done.stdout.splitlines()], done.returncode, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {message["jsonrpc"] for message in found} <= {"2.0"}
+    return found, done.returncode, done.stderr
 
 
 def test_replay_answers_equal_requests_in_order_and_repeats_the_last_answer(tmp_path: Path) -> None:
@@ -293,7 +298,7 @@ async def test_replay_client_finds_no_difference_in_the_same_server_and_each_in_
     assert changed != path.read_text()
     path.write_text(changed)
     done = rerun(path, *EVERYTHING)
-    assert done.returncode == 1 and b'result.content[0].text: "5" -> "3"' in done.stdout, done
+    assert done.returncode == 1 and done.stdout.count(b'result.content[0].text: "5" -> "3"') == 1, done
 
 
 @pytest.mark.parametrize("data", [{}, {"data": None}, {"data": {"a": None}}])
@@ -303,6 +308,19 @@ def test_replay_client_finds_no_difference_in_the_same_error(tmp_path: Path, dat
     write_recording(path, ("client", call(1, "add")), ("server", error))
     done = rerun(path, *REPLAY, str(path))
     assert (done.returncode, done.stdout) == (0, b""), done
+
+
+async def test_rerun_ends_the_server(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_recording(path, ("client", call(1, "pid")), ("server", result(1, pid=0)))
+    says_its_pid = (
+        "import json, os; input(); result = {'pid': os.getpid()}\n"
+        "print(json.dumps({'jsonrpc': '2.0', 'id': 1, 'result': result}), flush=True); input()"
+    )
+    found = await rerun_messages(list(messages_of(events_of(path))), [sys.executable, "-c", says_its_pid])
+    pid = int(found[0].lines[0].removeprefix("result.pid: 0 -> "))
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 def test_replay_client_with_a_url_that_cannot_be_reached_ends_at_once(tmp_path: Path) -> None:
