@@ -173,6 +173,12 @@ async def test_elicitation_create_invalid_form_is_invalid_params_and_not_shown(p
     assert user.asked == []
 
 
+async def test_elicitation_create_with_an_array_is_invalid_before_2025_11_25() -> None:
+    schema: Object = {"type": "object", "properties": {"a": {"type": "array", "items": {"enum": ["x"]}}}}
+    with pytest.raises(InvalidMessage, match="a: a form's field can be an array only since 2025-11-25"):
+        await answer_of_user(accepting(a=["x"]), "2025-06-18", {"message": "?", "requestedSchema": schema})
+
+
 # ------------------------------------------------------------------------------------------------ the client: URLs
 
 
