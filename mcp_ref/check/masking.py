@@ -135,7 +135,7 @@ def _mask_address(url: str) -> str:
     return redact_query(re.sub(r"(?<=//)[^/@\s]*@", f"{HIDDEN}@", url))
 
 
-def _mask_content(content: Content, is_log: bool = False) -> Content:
+def _mask_content(content: Content, is_log: bool) -> Content:
     """Return the content without secrets, or the same object if it has none. In a log, a secret ends with its line."""
     if not _may_have_secret(content.data):
         return content
