@@ -48,7 +48,7 @@ def find_call(dialogue: Dialogue, side: Side, id: RequestId | None, exchange: Ex
     return call
 
 
-def remember(message: Message, is_broken: bool = False) -> None:
+def remember(message: Message, is_broken: bool) -> None:
     """Update the state of the dialogue with a message that has been judged.
 
     If `is_broken`, the message does not fit its schema; such a notification changes nothing.

@@ -26,8 +26,10 @@ from examples.registered_clients import OAuthClient
 from mcp_ref import Server
 from mcp_ref.__main__ import main
 from mcp_ref.basic.authorization.metadata import MAX_TOKEN
-from mcp_ref.basic.authorization.store import default_path
+from mcp_ref.basic.authorization.store import MemoryStore, default_path
 from mcp_ref.cli import authorization
+from mcp_ref.cli.accounts import NewSignIn
+from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.lib.http.message import Exchange, HttpRequest
 from mcp_ref.lib.http.server import start_server
 from mcp_ref.server.http import HttpApp
@@ -240,6 +242,17 @@ def test_login_that_fails_leaves_the_old_sign_in_as_it_is(
     opened = len(world.opened)
     assert main(["call", "read_notes", "--", world.url]) == 0  # the old refresh token and its client id are good
     assert len(world.opened) == opened
+
+
+async def test_new_sign_in_changes_and_deletes_stored_entries_only_when_it_is_written() -> None:
+    store, before = MemoryStore(), Object(id="refused")
+    await store.put("client", before)
+    replacement = NewSignIn(store, "https://a.example/mcp")
+    await replacement.delete("client")
+    await replacement.put("tokens", {"access": "new"})
+    assert [await store.get("client"), await store.get("tokens")] == [before, None]
+    await replacement.write()
+    assert [await store.get("client"), await store.get("tokens")] == [None, {"access": "new"}]
 
 
 def test_login_that_fails_without_an_old_sign_in_registers_again(world: World) -> None:
