@@ -339,7 +339,6 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("extensions/tasks/requestor.py", "RunningTask.cancel", "self._send_request('tasks/cancel', params, Task)"):
         "The response, the time limit in `RunningTask.result` or of the request, or the end of the "
         "connection ends it.",
-    ("extensions/tasks/requestor.py", "RunningTask.result", "follow(task)"): SECONDS,
     ("extensions/tasks/requestor.py", "RunningTask.status",
      "self._send_request('tasks/get', TaskRequestParams(self.task.task_id), Task)"):
         "The response, the time limit in `RunningTask.result` or of the request, or the end of the "

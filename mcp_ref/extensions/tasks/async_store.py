@@ -1,8 +1,8 @@
 """The interface of a store of tasks in a database, which several processes share.
 
-Each process runs its own tasks, and can serve requests about all of them. It has a lease of each task that it runs. A
-task that is over never changes, which `put` checks in the same step as the write. So one process can complete a task
-while another cancels it or finds its lease ended, and the faster one wins.
+Each process runs its own tasks, and can serve requests about all of them. It holds a lease on each task that it runs,
+and must renew it in time, so that the others notice when a process dies. A task that is over never changes: `put`
+checks this and writes in a single step. So if one process completes a task while another cancels it, the first wins.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Used by: shared_tasks.py. Uses: types.py. An adapter: examples/many_machines/redis_tasks.py
@@ -27,28 +27,28 @@ class OwnedTask(CheckedFields):
     owner: str
     """The owner. Only requests with the same owner can read the task."""
     expires_at: float
-    """The time from which the database does not return the task, in seconds since the epoch."""
+    """The time from which the database no longer returns the task, in seconds since the epoch."""
     has_lease: bool = True
-    """False if the lease of a running task has ended."""
+    """True unless the task is running and its lease has ended, so that its process is probably dead."""
 
 
 class AsyncTaskStore(ABC):
     """A store of tasks in a database, which several processes share: `Server(task_store=...)`.
 
-    A method can raise any exception if the database fails.
+    A method may raise any exception if the database fails.
 
     Args of methods:
         id: The id of the task.
     """
 
     lease_seconds: float = 10.0
-    """Time for which a process has a task after `put` or `renew`, in seconds."""
+    """Duration of a lease, which begins with `put` or `renew`, in seconds."""
 
     @abstractmethod
     async def put(self, stored: OwnedTask) -> bool:
-        """Store a new or changed task, in one step with this check: do nothing if the stored task is over.
+        """Store a new or changed task, unless the stored task is over. The check and the write MUST be a single step.
 
-        If the task is not over, begin a lease of `lease_seconds`.
+        If the new state is not terminal, begin a lease of `lease_seconds`.
 
         Args:
             stored: The task, which replaces the stored task with the same id.
@@ -88,15 +88,15 @@ class AsyncTaskStore(ABC):
             ids: The ids of all tasks that this process runs.
 
         Returns:
-            The tasks that are over, or that the database has lost.
+            The ids of those that are over, or that the database no longer has.
         """
 
     @abstractmethod
     async def add_responses(self, id: str, responses: dict[str, Object]) -> None:
-        """Store the client's responses to the input requests of a task, until `take_responses`.
+        """Keep the client's responses to the input requests of a task until `take_responses` returns them.
 
         Args:
-            responses: The responses, by the key of the input request.
+            responses: The responses, each with the key of its input request.
         """
 
     @abstractmethod
@@ -104,5 +104,5 @@ class AsyncTaskStore(ABC):
         """Return the stored responses for a task, and remove them."""
 
     async def close(self) -> None:
-        """Close the connections, because the server has ended. It can begin again."""
+        """Close the connections when the server ends. If the server starts again later, it calls the methods again."""
         return None

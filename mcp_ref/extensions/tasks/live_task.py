@@ -65,11 +65,11 @@ class _OpenInputRequests:
         return self._open.pop(key, None) is not None
 
     def set_responses(self, responses: dict[str, Object], revision: Revision) -> None:
-        """Pass responses to the handler, by key, and ignore unknown keys. Raise ProtocolError if any is invalid."""
-        codec, decoded = codec_for(revision), dict[str, object]()
+        """Pass responses to the handler, except those with unknown keys. Raise ProtocolError if any is invalid."""
+        decoded: dict[str, object] = {}
         for key in responses.keys() & self._open.keys():
             try:
-                decoded[key] = codec.decode(self._open[key].result_type, responses[key])
+                decoded[key] = codec_for(revision).decode(self._open[key].result_type, responses[key])
             except ShapeError as error:
                 text = f"Invalid params: the response to {self._open[key].request['method']} is invalid: {error}"
                 raise ProtocolError(INVALID_PARAMS, text) from None
@@ -79,16 +79,16 @@ class _OpenInputRequests:
                 response.set_result(result)
 
     def as_json(self) -> Object | None:
-        """Return the open requests by key, or None without any."""
-        return {key: each.request for key, each in self._open.items()} or None
+        """Return the open requests by key, or None without one."""
+        return {key: entry.request for key, entry in self._open.items()} or None
 
     def cancel(self) -> None:
-        for each in self._open.values():
-            each.response.cancel()
+        for entry in self._open.values():
+            entry.response.cancel()
 
 
 class _ResultRequests:
-    """The open `tasks/result` requests for one task. The handler's messages go on the stream of the latest one."""
+    """The open `tasks/result` requests for one task. The handler's messages are sent on the stream of the latest."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._waiting: list[tuple[Channel, RequestId]] = []
@@ -110,14 +110,14 @@ class _ResultRequests:
         return latest
 
     async def wait_until_ended(self, context: RequestContext) -> None:
-        """Register a `tasks/result` request until the task has ended, and wait for that."""
-        entry = context.channel, context.request_id
-        self._waiting.append(entry)
+        """Wait until the task has ended. Until then, the handler may use the stream of this `tasks/result` request."""
+        request = context.channel, context.request_id
+        self._waiting.append(request)
         self._new_request.set()
         try:
             await asyncio.shield(self.ended)
         finally:
-            self._waiting.remove(entry)
+            self._waiting.remove(request)
 
 
 class _StoredTask:
@@ -131,7 +131,7 @@ class _StoredTask:
         self._expiry: asyncio.TimerHandle | None = None
 
     def create(self, poll_interval: int, id_prefix: str, on_expiry: Callable[[], None]) -> Task:
-        """Create the task in the store. If it expires before it is over, `on_expiry` is called."""
+        """Create the task in the store. Call `on_expiry` if the task expires before it is over."""
         now = time.time()
         task = new_task(self._ttl, poll_interval, now, id_prefix)
         self._expires_at = now + self._ttl / 1000
@@ -149,7 +149,7 @@ class _StoredTask:
                 self._store.put(task, self.owner, self._expires_at)
         except Exception:
             if not task.is_over or task.result is not None:
-                raise
+                raise  # `LiveTask.run` then tries to store an error, which needs less room than a result
             log.exception("the store of tasks refused the final status of a task, so the task was removed")
             self._store.remove(task.task_id)
         self.state = task
@@ -220,7 +220,7 @@ class LiveTask(Channel):
         try:
             outcome = await work
             if self.revision.tasks_are_core:
-                self.begin_task()  # the requestor asked for a task, so it gets one even if the result came at once
+                self.begin_task()  # the requestor asked for a task, so it gets one even if the handler is done already
             if self.task is None:
                 return outcome
             self._complete(outcome)
@@ -239,7 +239,8 @@ class LiveTask(Channel):
             result = {"resultType": "complete", **result}
         # [2025-11-25 basic/utilities/tasks#task-execution-errors] `isError` means `failed`, but not in the extension
         if self.revision.tasks_are_core and result.get("isError") is True:
-            self._change("failed", str(getattr(outcome, "text", "")) or None, result=result)
+            text = getattr(outcome, "text", "")  # a `CallToolResult` says there why it failed
+            self._change("failed", str(text) or None, result=result)
         else:
             self._change("completed", result=result)
 
@@ -270,8 +271,7 @@ class LiveTask(Channel):
 
     def _change(self, status: TaskStatus, message: str | None = None, **fields: Object | None) -> None:
         if self.task is None or self.task.is_over:
-            # [2025-11-25 basic/utilities/tasks#task-cancellation] it MUST stay cancelled, even if the handler continues
-            return
+            return  # [2025-11-25 basic/utilities/tasks#task-cancellation] it MUST stay cancelled if the handler goes on
         task = with_status(self.task, status, time.time(), message, **fields)
         self._stored.replace(task)
         if task.is_over:
@@ -337,7 +337,7 @@ class LiveTask(Channel):
             add_related_task(params, self.task.task_id)
         wire = codec_for(self.revision).encode(params)
         key, response = self.inputs.add({"method": method, "params": wire}, result, key)
-        self.update_input_status()  # without the extension, this is all that the entry in `inputs` is for
+        self.update_input_status()  # in 2025-11-25, the entry in `inputs` has no other purpose than this status
         try:
             async with asyncio.timeout(timeout):
                 if self.revision.tasks_are_core:

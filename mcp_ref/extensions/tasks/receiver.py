@@ -1,7 +1,7 @@
 """Receiver of tasks: it runs requests as tasks, stores their results, and serves the requests about tasks.
 
-When a request becomes a task, the receiver (usually the server) returns the task at once, while the handler of the
-request goes on. The requestor polls the task until the receiver has stored the handler's result.
+When a request becomes a task, the receiver (usually the server) returns the task at once, while the request's handler
+goes on. The requestor polls the task until the receiver has stored the handler's result.
 
     tools/call -> `Tasks.start` -> `LiveTask` runs the handler; `CreateTaskResult` is returned at once
     tasks/get, tasks/result, ... -> `Tasks` reads the store, and uses the `LiveTask` if the handler still runs
@@ -55,7 +55,7 @@ MAX_ARGUMENT_BYTES_PER_CALLER: Final = 32 * 1024 * 1024
 """Maximum memory of the arguments of one caller's running tool calls that can become tasks, in bytes (32 MiB)."""
 
 MAX_ARGUMENT_BYTES: Final = 128 * 1024 * 1024
-"""Maximum memory of these arguments of all callers, in bytes (128 MiB)."""
+"""Maximum memory of the arguments of all such tool calls, in bytes (128 MiB)."""
 
 STOP_GRACE_SECONDS = 0.5
 """Maximum time that `Tasks.close` waits for cancelled handlers, in seconds."""
@@ -81,7 +81,7 @@ class Tasks:
 
             self.shared = SharedTasks(cast("AsyncTaskStore", store), clients)
             self.shared.on_over, self.shared.on_responses = self._stop_ended, self._set_responses
-            on_change = self.shared.announce_here  # `SharedTasks` tells the other processes when the database has it
+            on_change = self.shared.announce_here  # `SharedTasks` tells the other processes, once it is in the database
             store = self.shared
         self.store: TaskStore = cast(TaskStore, store) if store is not None else MemoryTaskStore()
         self.poll_interval = DEFAULT_POLL_INTERVAL
@@ -95,20 +95,22 @@ class Tasks:
     async def call_tool(
         self, work: ToolRun, tool: RegisteredTool, params: CallToolRequestParams, context: RequestContext
     ) -> object:
-        """Call a tool. Run the call as a task if `becomes_task` returns True."""
-        channel, wanted = context.channel, params.task
-        if not becomes_task(tool.task, wanted is not None, channel.revision, channel.peer_capabilities):
+        """Call a tool, as a task if the tool and the client support it (see `becomes_task`)."""
+        channel = context.channel
+        if not becomes_task(tool.task, params.task is not None, channel.revision, channel.peer_capabilities):
             return await work(context)
-        ttl = wanted.ttl if wanted is not None else None
-        # Limited, because the arguments stay in memory for as long as the tool runs.
+        ttl = params.task.ttl if params.task is not None else None
+        # The arguments stay in memory for as long as the tool runs, so they count in the caller's share.
         caller = context.access.caller if context.access is not None else channel.task_owner
         size = memory_of(json.dumps(params.arguments).encode())
         try:
             self._arguments.take(caller, size)
         except ShareExceeded as error:
             raise ProtocolError(INTERNAL_ERROR, f"{error}; retry later") from None
-        give_back = partial(self._arguments.give_back, caller, size)
-        return await self.start(lambda task: work(context.with_channel(task)), channel, ttl, tool.asks_first, give_back)
+        return await self.start(
+            lambda task: work(context.with_channel(task)), channel, ttl, begins_late=tool.asks_first,
+            on_end=partial(self._arguments.give_back, caller, size),
+        )  # fmt: skip
 
     async def start(
         self, work: Callable[[Channel], Coroutine[object, object, object]], origin: Channel, ttl: int | None,
@@ -143,11 +145,11 @@ class Tasks:
                 waits: list[asyncio.Future[Any]] = [running, live.begun]
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError:
-                # The request was cancelled. asyncio would log the handler's exception if nobody retrieved it.
-                running.add_done_callback(lambda task: None if task.cancelled() else task.exception())
+                # The request was cancelled, so nobody needs the handler's exception, and asyncio should not log it.
+                running.add_done_callback(_retrieve_exception)
                 running.cancel()
                 raise
-        if not live.begun.done():  # the handler has ended without a task
+        if not live.begun.done():  # the handler has ended without beginning a task
             return running.result()
         task = live.begun.result()
         if self.shared is not None:
@@ -168,20 +170,20 @@ class Tasks:
         self._on_change(id)
 
     def remove_all_of(self, owner: str) -> None:
-        """Stop and remove all tasks of an owner. Called at the end of a session without a principal."""
-        ids, cursor = [], None
-        while True:
+        """Stop and remove all tasks of a session that has ended and had no principal, so nobody can fetch them."""
+        page, cursor = self.store.page(owner, None)
+        ids = [task.task_id for task in page]
+        while cursor is not None:
             page, cursor = self.store.page(owner, cursor)
             ids += [task.task_id for task in page]
-            if cursor is None:
-                break
         for id in ids:
-            if (live := self.live.get(id)) is not None:
+            live = self.live.get(id)
+            if live is not None:
                 live.stop("The session of the task has ended.")
             self.store.remove(id)
 
     async def close(self) -> None:
-        """Cancel all running tasks, and wait for their handlers, at most `STOP_GRACE_SECONDS`."""
+        """Cancel all running tasks, and wait at most `STOP_GRACE_SECONDS` for their handlers."""
         for live in tuple(self.live.values()):
             live.stop("The receiver of the task has stopped.")
         if self._running:
@@ -190,17 +192,18 @@ class Tasks:
             await self.shared.close()
 
     def _stop_ended(self, id: str) -> None:
-        if (live := self.live.get(id)) is not None:
+        live = self.live.get(id)
+        if live is not None:
             live.stop("Another process of the server has ended the task.")
 
     def _set_responses(self, id: str, responses: dict[str, Object]) -> None:
         """Pass responses that another process has received to the handler of a task, which runs here."""
         live = self.live.get(id)
         if live is None:
-            return  # the handler has ended meanwhile
+            return  # the handler has ended in the meantime
         try:
             live.inputs.set_responses(responses, live.revision)
-        except ProtocolError as error:  # the other process did not know which types the handler wants
+        except ProtocolError as error:  # only this process knows the types of the responses, and can check them
             log.warning("the responses to a task's input requests were ignored: %s", error.message)
         live.update_input_status()
 
@@ -213,17 +216,19 @@ class Tasks:
         return self.store.get(id, owner)
 
     async def known(self, ids: Collection[str], owner: str) -> list[str]:
+        """Return those of the ids that belong to tasks of the owner."""
         return [id for id in ids if await self.find(id, owner) is not None]
 
     async def _find(self, id: str, context: RequestContext) -> Task:
-        if (task := await self.find(id, context.channel.task_owner)) is None:
+        task = await self.find(id, context.channel.task_owner)
+        if task is None:
             raise unknown_task()
         return task
 
     def _running_task(self, task: Task) -> LiveTask | None:
         """Return the `LiveTask`; None if the task is over, or runs in another process that shares our database.
 
-        Raise ProtocolError if it runs in another process, and no database connects us to that process.
+        Raise ProtocolError if the task runs in another process, and we share no database with that process.
         """
         live = self.live.get(task.task_id)
         if live is None and not task.is_over and self.shared is None:
@@ -252,8 +257,8 @@ class Tasks:
                 await asyncio.sleep(self.poll_interval / 1000)
             task = await self._find(params.task_id, context)
         if task.error is not None:
-            error = cast("dict[str, object]", task.error)
-            raise ProtocolError(cast(int, error["code"]), str(error["message"]), task.error.get("data"))
+            code, message = cast(int, task.error["code"]), str(task.error["message"])
+            raise ProtocolError(code, message, task.error.get("data"))
         if task.result is None:
             raise ProtocolError(INVALID_PARAMS, "Invalid params: the task was cancelled, so it has no result")
         # [2025-11-25 basic/utilities/tasks#related-task-metadata] the result of tasks/result MUST have the task's id
@@ -262,8 +267,8 @@ class Tasks:
 
     async def cancel(self, params: TaskRequestParams, context: RequestContext) -> Task | EmptyResult:
         task, reason = await self._find(params.task_id, context), "The task was cancelled by request."
-        was_running = False
-        if (live := self._running_task(task)) is not None:
+        live, was_running = self._running_task(task), False
+        if live is not None:
             live.stop(reason)
             was_running = True
         elif self.shared is not None and not task.is_over:
@@ -279,10 +284,17 @@ class Tasks:
     async def update(self, params: UpdateTaskRequestParams, context: RequestContext) -> EmptyResult:
         """Serve `tasks/update`: pass the requestor's responses to the handler of the task."""
         task = await self._find(params.task_id, context)
-        if (live := self._running_task(task)) is not None:
-            live.inputs.set_responses(params.input_responses, live.revision)
+        live, responses = self._running_task(task), params.input_responses
+        if live is not None:
+            live.inputs.set_responses(responses, live.revision)
             live.update_input_status()
         elif self.shared is not None and not task.is_over:
-            requested = params.input_responses.keys() & (task.input_requests or {}).keys()
-            await self.shared.add_responses(task.task_id, {key: params.input_responses[key] for key in requested})
+            requests = task.input_requests or {}
+            requested = {key: response for key, response in responses.items() if key in requests}
+            await self.shared.add_responses(task.task_id, requested)
         return EmptyResult()
+
+
+def _retrieve_exception(task: asyncio.Task[object]) -> None:
+    if not task.cancelled():
+        task.exception()

@@ -1,10 +1,10 @@
-"""The requestor of a task: the side whose request becomes a task, and that waits for the task's result.
+"""The requestor of a task: the side that sends the request which becomes a task, and then waits for the result.
 
 The table in types.py shows how it gets the result, and the input requests, in each revision.
 
 The requestor polls at the interval that the receiver suggests. It MUST NOT rely on status notifications, because
-receivers do not have to send them [2025-11-25 basic/utilities/tasks#task-status-notification]. As a malicious receiver
-could make it poll or wait forever, the time and the input requests are limited.
+receivers do not have to send them [2025-11-25 basic/utilities/tasks#task-status-notification]. The time and the number
+of input requests are limited, because otherwise a malicious receiver could make it poll or respond forever.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Used by: client/tools.py, server/session.py. Uses: types.py
@@ -40,7 +40,7 @@ MAX_REPETITIONS = 3
 """Maximum number of times that a request about a task is repeated because the connection or the response was lost."""
 
 MAX_RESULT_SECONDS = 7 * 24 * 3600.0
-"""Upper limit of the default `timeout` of `RunningTask.result`, in seconds (a week)."""
+"""Maximum of the default `timeout` of `RunningTask.result`, in seconds (a week)."""
 
 MAX_INPUT_REQUESTS = 1000
 """Maximum number of input requests of one task."""
@@ -57,13 +57,13 @@ class SendRequest(Protocol):
 
 
 class RunningTask(Generic[T]):
-    """A request that has become a task, or a request that got its result without a task.
+    """A request that has become a task, or whose receiver has returned the result at once.
 
     Args:
         send_request: Function that sends a request about the task.
         revision: The negotiated revision.
         task: The new task. None if the request did not become a task.
-        result_type: Dataclass of the result of the request.
+        result_type: Dataclass of the request's result.
         result: The result if the request did not become a task, else None.
         handle_input: Function that returns the response to an input request, as JSON.
         check: Function that raises an exception if the result is invalid.
@@ -120,25 +120,24 @@ class RunningTask(Generic[T]):
             InvalidMessage: The result or an input request is invalid.
             McpError: The task was cancelled.
         """
-        if self._result is None:
-            task = self.task
-            assert task is not None
-            longest = MAX_RESULT_SECONDS - MAX_POLL_SECONDS
-            # Take the minimum before the division, because a huge `ttl` has no float.
-            lifetime = longest if task.ttl is None else min(task.ttl, longest * 1000) / 1000
-            seconds = lifetime + MAX_POLL_SECONDS if timeout is None else timeout
-            try:
-                async with asyncio.timeout(seconds):
-                    follow = self._core_result if self._revision.tasks_are_core else self._extension_result
-                    self._result = await follow(task)
-            except RequestTimeout:
-                raise
-            except TimeoutError:
-                raise RequestTimeout(f"task {self.id} is not complete after {seconds} seconds") from None
-            finally:
-                await self._stop_responding()
-            if self._check is not None:
-                self._check(self._result)
+        if self._result is not None:
+            return self._result
+        assert self.task is not None
+        seconds = _default_timeout(self.task) if timeout is None else timeout
+        try:
+            async with asyncio.timeout(seconds):
+                if self._revision.tasks_are_core:
+                    self._result = await self._core_result(self.task)
+                else:
+                    self._result = await self._extension_result(self.task)
+        except RequestTimeout:  # a kind of TimeoutError, but of one request about the task
+            raise
+        except TimeoutError:
+            raise RequestTimeout(f"task {self.id} is not complete after {seconds} seconds") from None
+        finally:
+            await self._stop_responding()
+        if self._check is not None:
+            self._check(self._result)
         return self._result
 
     async def _core_result(self, task: Task) -> T:
@@ -164,33 +163,35 @@ class RunningTask(Generic[T]):
         if task.error is not None:
             code, message = task.error.get("code"), task.error.get("message")
             raise RemoteError(code if type(code) is int else 0, str(message), task.error.get("data"))
+        if task.status == "cancelled" and task.result is None:
+            raise _cancelled(task)
         if task.result is None:
-            raise _cancelled(task) if task.status == "cancelled" else InvalidMessage(f"task {self.id} has no result")
+            raise InvalidMessage(f"task {self.id} has no result")
         try:
             return codec_for(self._revision).decode(self._result_type, task.result)
         except ShapeError as error:
             raise InvalidMessage(f"the result of task {self.id} has the wrong shape: {error}") from None
 
     async def _respond_and_wait(self, task: Task) -> None:
-        """Start to handle new input requests, and wait for the poll interval or until a response was sent."""
+        """Start to handle new input requests. Return after the poll interval, or as soon as a response was sent."""
         for key, request in read_input_requests({"inputRequests": task.input_requests or {}}).items():
             # SEP-2663: we SHOULD NOT respond to a key twice, because a task uses each key for only one request
             if key not in self._responding:
                 self._responding[key] = asyncio.create_task(self._respond(task, key, request))
         if len(self._responding) > MAX_INPUT_REQUESTS:
             raise InvalidMessage(f"task {self.id} has more than {MAX_INPUT_REQUESTS} input requests")
-        running = [each for each in self._responding.values() if not each.done()]
+        running = [response for response in self._responding.values() if not response.done()]
         if running:
             await asyncio.wait(running, timeout=_interval(task), return_when=asyncio.FIRST_COMPLETED)
-        for key, each in self._responding.items():
-            if each.done() and each.exception() is not None:
+        for key, response in self._responding.items():
+            if response.done() and response.exception() is not None:
                 return await self._responding.pop(key)  # raises the exception
         if not running:
             await asyncio.sleep(_interval(task))
 
     async def _respond(self, task: Task, key: str, request: InputRequest) -> None:
         if self._handle_input is None:
-            raise InvalidMessage(f"no handler serves the request {request.method[:80]}, which task {self.id} contains")
+            raise InvalidMessage(f"no handler serves the request {request.method[:80]} of task {self.id}")
         params = UpdateTaskRequestParams(task.task_id, {key: await self._handle_input(request)})
         await self._send_and_repeat(task, "tasks/update", params, EmptyResult)
 
@@ -210,23 +211,23 @@ class RunningTask(Generic[T]):
         return await self._send_request(method, params, result)
 
     async def _stop_responding(self) -> None:
-        tasks = {key: each for key, each in self._responding.items() if not each.done()}
-        for key in tasks:
+        running = {key: response for key, response in self._responding.items() if not response.done()}
+        for key in running:
             del self._responding[key]
-        await end_handlers(tasks.values())
+        await end_handlers(running.values())
 
 
-async def result_or_cancel(running: RunningTask[T], timeout: float | None, attempts: set[asyncio.Task[None]]) -> T:
+async def result_or_cancel(running: RunningTask[T], timeout: float | None, in_background: set[asyncio.Task[None]]) -> T:
     """Return the result of a task. If this fails or is cancelled, cancel the task in the background.
 
-    `attempts` keeps the asyncio task that cancels until it ends, because asyncio does not.
+    `in_background` holds the asyncio task that does so, because asyncio keeps no reference to it.
     """
     try:
         return await running.result(timeout)
     except BaseException:
-        attempt = asyncio.get_running_loop().create_task(_cancel(running))
-        attempts.add(attempt)
-        attempt.add_done_callback(attempts.discard)
+        cancellation = asyncio.get_running_loop().create_task(_cancel(running))
+        in_background.add(cancellation)
+        cancellation.add_done_callback(in_background.discard)
         raise
 
 
@@ -234,6 +235,15 @@ async def _cancel(running: RunningTask[T]) -> None:
     with contextlib.suppress(McpError, TimeoutError):
         async with asyncio.timeout(CANCEL_TIMEOUT_SECONDS):
             await running.cancel()
+
+
+def _default_timeout(task: Task) -> float:
+    """Return the task's `ttl` and one poll interval, at most a week, in seconds."""
+    if task.ttl is None:
+        return MAX_RESULT_SECONDS
+    # Take the minimum before the division, because a huge `ttl` cannot be converted to a float.
+    lifetime = min(task.ttl, (MAX_RESULT_SECONDS - MAX_POLL_SECONDS) * 1000) / 1000
+    return lifetime + MAX_POLL_SECONDS
 
 
 def _interval(task: Task) -> float:

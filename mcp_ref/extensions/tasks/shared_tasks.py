@@ -6,12 +6,13 @@
     tasks/update                         -> AsyncTaskStore.add_responses                  -> the broadcast
     the broadcast, or the next renewal   -> the process that runs the task stops the handler, or takes the responses
 
-A handler never waits for the database, but a client gets a new task only when the database has it, because the client
-may ask another process for the task at once.
+The broadcast tells the other processes which task has changed (server/broadcast.py). A handler never waits for the
+database, but a client gets a new task only after the database has stored it, because the client may ask another process
+for the task at once.
 
-A process has a lease of each task that it runs, and renews it. If a lease ends, the process is dead or cut off, so the
-next process that reads the task changes its status to `failed`. That status is final: the database refuses every later
-change, so a process that was only paused cannot change it back, and stops its handler.
+A process holds a lease on each task that it runs, and renews it. If the lease ends, the process is dead or cut off, so
+the next process that reads the task changes its status to `failed`. That status is final, because the database refuses
+every later change. So a process that was only paused cannot change it back, and stops its handler.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Used by: receiver.py. Uses: async_store.py, store.py, types.py
@@ -36,11 +37,11 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CALL_SECONDS: Final = 3.0
-"""Maximum time of one call of the database, in seconds. After it, a request that needs the database gets an error."""
+"""Time limit of one call of the database, in seconds. A request that needs the database gets an error after that."""
 RETRY_SECONDS: Final = 1.0
-"""Time after a failed call until the next attempt to store a change, in seconds."""
+"""Pause between a failed call and the next attempt to store a change or to read a task, in seconds."""
 FLUSH_SECONDS: Final = 1.0
-"""Maximum time to store the last changes when the server ends, in seconds."""
+"""Time limit for storing the last changes when the server ends, in seconds."""
 LOST: Final = "The process of the server that ran the task has ended."
 """The status message of a task whose lease has ended."""
 
@@ -54,7 +55,7 @@ class TaskClient(Protocol):
     """A session or subscription of a client."""
 
     def wants(self, method: str, subject: str | None) -> bool:
-        """Return True if the client wants the notification."""
+        """Return True if the client wants this notification about the subject, such as a task's id."""
 
 
 class TaskClients(Protocol):
@@ -75,19 +76,19 @@ class SharedTasks(TaskStore):
     def __init__(self, database: AsyncTaskStore, clients: TaskClients) -> None:
         self._database, self._clients = database, clients
         self._local = MemoryTaskStore()
-        self._running: dict[str, OwnedTask] = {}  # the tasks of this process that are not over, in their latest state
-        self._subscribed = MemoryTaskStore(max_tasks_per_caller=MAX_TASKS)  # tasks of others that clients here want
+        self._running: dict[str, OwnedTask] = {}  # this process's tasks, until the database has their final state
+        self._subscribed = MemoryTaskStore(max_tasks_per_caller=MAX_TASKS)  # other processes' tasks, for clients here
         self._unsaved: dict[str, OwnedTask | None] = {}  # the changes that the database lacks; None: remove the task
-        self._creations: dict[str, asyncio.Future[None]] = {}  # done when the database has the new task
+        self._creations: dict[str, asyncio.Future[None]] = {}  # done when the database has stored the new task
         self._to_read: dict[str, None] = {}  # tasks that other processes have changed, the oldest change first
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}  # requests that wait for a change of a task
         self._asyncio_tasks: dict[str, asyncio.Task[None]] = {}  # by name
         self._wake = asyncio.Event()  # wakes `_watch`
         self._has_failed = False  # True from a failure of the database to its next success
         self.on_over: Callable[[str], None] = lambda id: None
-        """Called with the id of a task that runs in this process, and that another process has ended."""
+        """Called with the id of a task that runs in this process, when another process has ended the task."""
         self.on_responses: Callable[[str, dict[str, Object]], None] = lambda id, responses: None
-        """Called with the id of a task that runs in this process, and responses to its input requests."""
+        """Called with the id of a task that runs in this process, and the responses to its input requests."""
 
     # ----------------------------------------------------------------------------------- the tasks of this process
 
@@ -105,13 +106,13 @@ class SharedTasks(TaskStore):
         return self._local.get(id, owner) or self._subscribed.get(id, owner)
 
     def page(self, owner: str, cursor: str | None) -> tuple[list[Task], str | None]:
-        """Return the tasks of this process only. `find_page` returns those of all."""
+        """Return only the tasks of this process. `find_page` returns those of all processes."""
         return self._local.page(owner, cursor)
 
     def remove(self, id: str) -> None:
         self._local.remove(id)
         self._running.pop(id, None)
-        if id in self._creations:  # the database does not have it yet
+        if id in self._creations:  # the database has not stored the new task yet
             self._refuse(id, ProtocolError(INTERNAL_ERROR, "the task has ended"))
             del self._creations[id]
             self._unsaved.pop(id, None)
@@ -119,8 +120,9 @@ class SharedTasks(TaskStore):
             self._save(id, None)
 
     async def wait_created(self, id: str) -> None:
-        """Wait until the database has a new task. Raise ProtocolError if it refuses the task, or does not respond."""
-        if (created := self._creations.get(id)) is not None:
+        """Wait until the database has stored a new task. Raise ProtocolError if it refuses, or does not respond."""
+        created = self._creations.get(id)
+        if created is not None:
             await self._bounded(asyncio.shield(created))
 
     def _save(self, id: str, stored: OwnedTask | None) -> None:
@@ -138,38 +140,43 @@ class SharedTasks(TaskStore):
             except ProtocolError as refusal:
                 self._refuse(id, refusal)
             except Exception as error:
-                self._unsaved.setdefault(id, stored)
+                self._unsaved.setdefault(id, stored)  # unless a newer change has come during the call
                 self._note_failure(error)
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _save_one(self, id: str, stored: OwnedTask | None) -> None:
         if stored is None:
             await self._database.remove(id)
-        elif stored.expires_at <= time.time():
+            return
+        if stored.expires_at <= time.time():
             self._forget(id)
-        elif await self._database.put(stored):
-            if id not in self._running:  # `remove` was called during the call
-                return await self._database.remove(id)
+            return
+        was_stored = await self._database.put(stored)
+        if was_stored and id not in self._running:  # `remove` was called during `put`
+            await self._database.remove(id)
+            return
+        if was_stored:
             created = self._creations.pop(id, None)
             if created is not None and not created.done():
                 created.set_result(None)
             if stored.task.is_over:
                 self._forget(id)
-            self._publish(STATUS_CHANGED, id)
         else:
             self._lose(id)
-            self._publish(STATUS_CHANGED, id)  # our earlier `put` may have succeeded, although it raised an exception
+        # Also if it was refused, because our earlier `put` may have ended the task, although it raised an exception.
+        self._publish(STATUS_CHANGED, id)
 
     def _refuse(self, id: str, refusal: ProtocolError) -> None:
+        """Pass a refusal of the database to the request that creates the task; log the refusal of a later change."""
         created = self._creations.get(id)
         if created is None:
             log.error("the store of tasks has refused a new state of a task: %s", refusal.message)
         elif not created.done():
             created.set_exception(refusal)
-            created.exception()  # marks it as read, or asyncio would log it if the request has ended
+            created.exception()  # marks the exception as read, or asyncio would log it if the request has ended
 
     def _forget(self, id: str) -> None:
-        """Drop the copy in memory, because the task is over, and the database has its final state."""
+        """Drop the copy in memory of a task that has expired, or whose final state the database has."""
         self._running.pop(id, None)
         self._local.remove(id)
 
@@ -177,7 +184,7 @@ class SharedTasks(TaskStore):
         """End a task that another process has ended."""
         if id in self._running:
             self.on_over(id)
-            self._unsaved.pop(id, None)  # the state that `on_over` has put, and that the database would refuse
+            self._unsaved.pop(id, None)  # `on_over` has queued the final state, which the database would refuse
         self._forget(id)
 
     # --------------------------------------------------------------------------------- the tasks of other processes
@@ -189,19 +196,23 @@ class SharedTasks(TaskStore):
     async def _find(self, id: str, owner: str) -> Task | None:
         stored = await self._database.get(id)
         # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST NOT return tasks of another owner
-        return await self._check_lease(stored) if stored is not None and stored.owner == owner else None
+        if stored is None or stored.owner != owner:
+            return None
+        return await self._check_lease(stored)
 
     async def find_page(self, owner: str, cursor: str | None) -> tuple[list[Task], str | None]:
         """Return one page of the tasks of all processes. Raise ProtocolError if the database does not respond."""
         found, next_cursor = await self._bounded(self._database.page(owner, cursor))
         tasks = []
         for stored in found:
-            own = self._local.get(stored.task.task_id, owner)  # if it runs here, this state is the latest
-            tasks.append(own if own is not None else await self._bounded(self._check_lease(stored)))
+            task = self._local.get(stored.task.task_id, owner)  # if it runs here, this state is the latest
+            if task is None:
+                task = await self._bounded(self._check_lease(stored))
+            tasks.append(task)
         return tasks, next_cursor
 
     async def _check_lease(self, stored: OwnedTask) -> Task:
-        """Return a task of the database, after changing its status to failed if its process has lost the lease."""
+        """Return a task of the database. If its lease has ended, first change its status to failed."""
         task = stored.task
         if task.is_over or stored.has_lease:
             return task
@@ -213,14 +224,14 @@ class SharedTasks(TaskStore):
         return latest.task if latest is not None else failed
 
     async def _put_final(self, task: Task, stored: OwnedTask) -> bool:
-        """Store a final state of a task of another process. Return False if it is over already."""
+        """Store a final state of a task of another process. Return False if the task was already over."""
         final = OwnedTask(task, stored.owner, stored.expires_at)
-        has_changed = await self._database.put(final)
-        if has_changed:
+        was_stored = await self._database.put(final)
+        if was_stored:
             self._publish(STATUS_CHANGED, task.task_id)
             if self._is_wanted(task.task_id):
                 self._show(final)
-        return has_changed
+        return was_stored
 
     async def cancel(self, id: str, reason: str) -> bool:
         """Cancel a task that another process runs. Return False if it is over."""
@@ -237,7 +248,8 @@ class SharedTasks(TaskStore):
 
     async def wait_change(self, id: str, seconds: float) -> None:
         """Wait until another process announces a change of a task, for at most `seconds`."""
-        waiting, changed = self._waiting.setdefault(id, set()), asyncio.get_running_loop().create_future()
+        changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting = self._waiting.setdefault(id, set())
         waiting.add(changed)
         try:
             await asyncio.wait([changed], timeout=seconds)
@@ -255,7 +267,7 @@ class SharedTasks(TaskStore):
                 changed.set_result(None)
         if id in self._running or self._is_wanted(id):
             self._to_read[id] = None
-            if len(self._to_read) > MAX_TASKS:  # forget the oldest, which a renewal or its clients' polling finds
+            if len(self._to_read) > MAX_TASKS:  # drop the oldest change, which a renewal or a polling client finds
                 del self._to_read[next(iter(self._to_read))]
             self._wake.set()
             self._start("renewals", self._watch)
@@ -267,12 +279,12 @@ class SharedTasks(TaskStore):
             self._wake.clear()
             try:
                 if time.monotonic() >= next_renewal:
-                    next_renewal = time.monotonic() + self._database.lease_seconds / 3
+                    next_renewal = time.monotonic() + self._database.lease_seconds / 3  # two of three may fail
                     await self._renew()
                 while self._to_read:
                     await self._read(next(iter(self._to_read)))
             except Exception as error:
-                if not isinstance(error, ProtocolError):  # a method of the author's store has returned a wrong value
+                if not isinstance(error, ProtocolError):  # `_bounded` has logged that; others mean a wrong return value
                     self._note_failure(error)
                 await asyncio.sleep(RETRY_SECONDS)
             with suppress(TimeoutError):
@@ -280,12 +292,12 @@ class SharedTasks(TaskStore):
                     await self._wake.wait()
 
     async def _renew(self) -> None:
-        """Renew the leases. Read the tasks that may have changed, in case their announcement was lost."""
+        """Renew the leases, and have the tasks read that may have changed, because an announcement can get lost."""
         saved = [id for id in self._running if id not in self._creations]
         if saved:
             over = await self._bounded(self._database.renew(saved))
-            waiting = [id for id, stored in self._running.items() if stored.task.status == "input_required"]
-            self._to_read.update(dict.fromkeys([*over, *waiting]))
+            input_required = [id for id, stored in self._running.items() if stored.task.status == "input_required"]
+            self._to_read.update(dict.fromkeys([*over, *input_required]))
 
     async def _read(self, id: str) -> None:
         """Read a task that another process has changed, or has responses for."""
@@ -320,7 +332,7 @@ class SharedTasks(TaskStore):
 
     def _show(self, stored: OwnedTask) -> None:
         """Announce a task of another process to the clients of this process."""
-        with suppress(ProtocolError):  # without room, the clients must poll the task
+        with suppress(ProtocolError):  # raised by a full table; the clients must then poll the task
             self._subscribed.put(stored.task, stored.owner, stored.expires_at)
             self.announce_here(stored.task.task_id)
 
@@ -329,7 +341,8 @@ class SharedTasks(TaskStore):
     def _start(self, name: str, work: Callable[[], Coroutine[object, object, None]]) -> None:
         """Run a function in an asyncio task, unless it already runs."""
         if name not in self._asyncio_tasks or self._asyncio_tasks[name].done():
-            self._asyncio_tasks[name] = asyncio.Task(work())  # an eager one could call `_start` before it is in here
+            # Not `create_task`, because an eager task could call `_start` again before it is stored here.
+            self._asyncio_tasks[name] = asyncio.Task(work())
 
     async def _bounded(self, call: Awaitable[T]) -> T:
         """Wait for the database, at most `CALL_SECONDS`. Raise ProtocolError if it fails."""
@@ -365,7 +378,7 @@ class SharedTasks(TaskStore):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=FLUSH_SECONDS)
-        for each in (self._asyncio_tasks, self._running, self._unsaved, self._creations, self._to_read):
-            each.clear()
+        for table in (self._asyncio_tasks, self._running, self._unsaved, self._creations, self._to_read):
+            table.clear()
         with suppress(Exception):  # `_bounded` has logged it
             await self._bounded(self._database.close())

@@ -1,10 +1,10 @@
-"""Store of tasks: the receiver keeps the tasks here until the requestor has fetched their results, or they expire.
+"""Store of tasks: the receiver keeps each task here until it expires, so that the requestor can fetch its result.
 
 `TaskStore` is the interface, so that an author can keep the tasks elsewhere. `MemoryTaskStore` is the default.
 
 Threats:
     task-memory: the memory of a server, and the results of other callers; any client; starts tasks with large results,
-        and never fetches them; the tasks of one caller have a limit in number and in bytes.
+        and never fetches them; the tasks of one caller are limited in number and in bytes.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Used by: live_task.py, receiver.py. Uses: types.py
@@ -46,10 +46,11 @@ PAGE_SIZE: Final = 100
 class TaskStore(Protocol):
     """A store of tasks, running or over.
 
-    A task without an owner has the owner "". Every client with the same owner "" can read such a task by its id.
+    A task without an owner has the owner "", and every client whose owner is "" too can read it if it knows the id.
     The methods run on the event loop, so they must return quickly. For a database that several processes share, derive
-    from `AsyncTaskStore` instead (async_store.py). Without it, `tasks/update` and `tasks/cancel` must reach the process
-    of the task: with `Server(node=...)`, a load balancer finds it by the task's id, which the header `Mcp-Name` has.
+    from `AsyncTaskStore` instead (async_store.py). With a `TaskStore`, `tasks/update` and `tasks/cancel` must reach the
+    process that runs the task. With `Server(node=...)`, the task's id begins with the name of that process, so a load
+    balancer can find the process by the header `Mcp-Name`, which contains the id.
 
     Args of methods:
         id: the task's id.
@@ -89,18 +90,18 @@ class _KeptTask:
     task: Task
     owner: str
     caller: str
-    expires_at: float
-    size: int
-    serial: int
+    expires_at: float  # in seconds since the epoch
+    size: int  # memory of the result, error, input requests and status message, in bytes
+    serial: int  # one more than that of the task created before it
 
 
 class MemoryTaskStore(TaskStore):
     """A store of tasks in the memory of this process.
 
-    A full store removes the oldest ended task of the caller whose ended tasks need most memory. A caller at its own
-    limit loses its own oldest ended task. If no task has ended, the store refuses the new task, or the larger result.
-    The same is true for the bytes of one caller. An expired task is hidden at once, and removed when the next one is
-    stored.
+    A caller at its own limit, in tasks or in bytes, loses its oldest ended tasks. If the whole store is full, it
+    removes the oldest ended tasks of the caller whose ended tasks need the most memory. Without enough ended tasks, the
+    store refuses the new task, or the larger result. An expired task is hidden at once, and removed when the next task
+    is created.
 
     Args:
         max_tasks: maximum number of tasks.
@@ -123,30 +124,31 @@ class MemoryTaskStore(TaskStore):
         self._serial = 0
 
     def put(self, task: Task, owner: str, expires_at: float) -> None:
-        if (before := self._tasks.get(task.task_id)) is not None:
-            caller, serial, size_before = before.caller, before.serial, before.size
+        contents = [task.input_requests, task.result, task.error, task.status_message]
+        size = memory_of(json.dumps(contents, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+        old = self._tasks.get(task.task_id)
+        if old is not None:
+            caller, serial, growth = old.caller, old.serial, size - old.size
         else:
             access = current_access.get()
             caller = access.caller if access is not None else owner
             self._free_place(caller)
             self._serial += 1
-            serial, size_before = self._serial, 0
-        contents = [task.input_requests, task.result, task.error, task.status_message]
-        size = memory_of(json.dumps(contents, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-        self._free_bytes(size - size_before, self._max_bytes_per_caller, caller)
-        self._free_bytes(size - size_before, self._max_bytes)
+            serial, growth = self._serial, size
+        self._free_bytes(growth, self._max_bytes_per_caller, caller)
+        self._free_bytes(growth, self._max_bytes)
         self._tasks[task.task_id] = _KeptTask(task, owner, caller, expires_at, size, serial)
-        self._bytes += size - size_before
+        self._bytes += growth
 
     def _free_place(self, caller: str) -> None:
-        """Remove expired tasks, and an ended task if a new task of the caller needs its place.
+        """Remove expired tasks, and also an ended task if the caller's new task exceeds a limit on their number.
 
-        Raise ProtocolError if the place is needed and no task has ended.
+        Raise ProtocolError if such a limit is reached and no task has ended.
         """
         # [2025-11-25 basic/utilities/tasks#resource-management] SHOULD limit tasks, and remove expired tasks
         now = self._clock()
-        for id in [id for id, kept in self._tasks.items() if kept.expires_at <= now]:
-            self.remove(id)
+        for kept in [kept for kept in self._tasks.values() if kept.expires_at <= now]:
+            self.remove(kept.task.task_id)
         if sum(kept.caller == caller for kept in self._tasks.values()) >= self._max_tasks_per_caller:
             if not self._remove_ended(caller):
                 text = f"you already have {self._max_tasks_per_caller} tasks; retry later"
@@ -162,44 +164,51 @@ class MemoryTaskStore(TaskStore):
         excess = used + growth - limit
         if growth <= 0 or excess <= 0:
             return
-        ended = (kept for kept in self._tasks.values() if kept.task.is_over and caller in (None, kept.caller))
-        if sum(kept.size for kept in ended) < excess:
-            whose = "the store of tasks" if caller is None else "your tasks"
-            raise ProtocolError(INTERNAL_ERROR, f"{whose} would exceed {limit} bytes; retry later")
-        wanted = self._bytes - excess
-        while self._bytes > wanted:
+        if sum(kept.size for kept in self._ended(caller)) < excess:
+            tasks = "the store of tasks" if caller is None else "your tasks"
+            raise ProtocolError(INTERNAL_ERROR, f"{tasks} would exceed {limit} bytes; retry later")
+        most_bytes_kept = self._bytes - excess
+        while self._bytes > most_bytes_kept:
             self._remove_ended(caller)
 
+    def _ended(self, caller: str | None) -> list[_KeptTask]:
+        """Return the ended tasks of a caller, or without a caller those of all, the oldest first."""
+        ended = [kept for kept in self._tasks.values() if kept.task.is_over]
+        return ended if caller is None else [kept for kept in ended if kept.caller == caller]
+
     def _remove_ended(self, caller: str | None = None) -> bool:
-        """Remove the oldest ended task of a caller, by default the caller whose ended tasks need most memory.
+        """Remove the oldest ended task of a caller, by default the caller whose ended tasks need the most memory.
 
         Return False if no task has ended.
         """
-        ended = [kept for kept in self._tasks.values() if kept.task.is_over and caller in (None, kept.caller)]
+        ended = self._ended(caller)
         if not ended:
             return False
         needed: Counter[str] = Counter()
-        average = self._max_bytes // self._max_tasks
+        share_of_a_task = self._max_bytes // self._max_tasks  # counted too, because even an empty task fills a place
         for kept in ended:
-            needed[kept.caller] += kept.size + average  # because a task without a result needs a place too
-        largest = needed.most_common(1)[0][0]
-        self.remove(next(kept.task.task_id for kept in ended if kept.caller == largest))
+            needed[kept.caller] += kept.size + share_of_a_task
+        [(largest_caller, _)] = needed.most_common(1)
+        self.remove(next(kept.task.task_id for kept in ended if kept.caller == largest_caller))
         return True
 
     def get(self, id: str, owner: str) -> Task | None:
         kept = self._tasks.get(id)
         # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] we MUST NOT return tasks of other owners
-        return kept.task if kept is not None and kept.owner == owner and kept.expires_at > self._clock() else None
+        if kept is None or kept.owner != owner or kept.expires_at <= self._clock():
+            return None
+        return kept.task
 
     def page(self, owner: str, cursor: str | None) -> tuple[list[Task], str | None]:
         now = self._clock()
-        after = 0 if cursor is None else serial_of(cursor)
-        found = [kept for kept in self._tasks.values() if kept.owner == owner and kept.expires_at > now]
-        rest = [kept for kept in found if kept.serial > after]
+        previous = 0 if cursor is None else serial_of(cursor)  # the last serial of the previous page
+        own = [kept for kept in self._tasks.values() if kept.owner == owner and kept.expires_at > now]
+        unlisted = [kept for kept in own if kept.serial > previous]
         # [2025-11-25 basic/utilities/tasks#task-listing] a page MUST have nextCursor if more tasks follow
-        following = cursor_of(rest[PAGE_SIZE - 1].serial) if len(rest) > PAGE_SIZE else None
-        return [kept.task for kept in rest[:PAGE_SIZE]], following
+        next_cursor = cursor_of(unlisted[PAGE_SIZE - 1].serial) if len(unlisted) > PAGE_SIZE else None
+        return [kept.task for kept in unlisted[:PAGE_SIZE]], next_cursor
 
     def remove(self, id: str) -> None:
-        if (kept := self._tasks.pop(id, None)) is not None:
+        kept = self._tasks.pop(id, None)
+        if kept is not None:
             self._bytes -= kept.size

@@ -1,8 +1,8 @@
 """Tasks: requests that return a task id at once, and whose result the requestor fetches later.
 
-They are for long work, such as builds. An ordinary request occupies a connection until the work is done, so it can
-exceed time limits, or lose its result if the connection breaks, while a task goes on without a connection. The
-*requestor* sends the request, and the *receiver* returns a task at once and then works. The requestor polls with
+Tasks are meant for long work, such as builds. An ordinary request depends on a connection until the work is done, so it
+may run into a time limit, or lose its result because the connection breaks. A task goes on without a connection. The
+*requestor* sends the request, and the *receiver* returns a task before it does the work. The requestor then polls with
 `tasks/get`:
 
     working        -> input_required, completed, failed or cancelled
@@ -10,9 +10,9 @@ exceed time limits, or lose its result if the connection breaks, while a task go
     completed, failed and cancelled are terminal: the status of such a task never changes
 
                   2025-11-25: experimental part of the core      2026-07-28: extension (SEP-2663)
-    decision      The requestor decides: params have `task`.     The server decides, if the client declares the
-                  A receiver without the capability ignores      extension. For a tool that requires tasks, the server
-                  `task`. Tools can refuse a task with -32601.   returns -32021 to other clients.
+    decision      The requestor decides, by sending `task` in    The server decides, if the client declares the
+                  the params. A receiver without the capability  extension. For a tool that requires tasks, the server
+                  ignores it; a tool can refuse it with -32601.  returns -32021 to other clients.
     requests      tools/call, sampling, elicitation              tools/call
     first result  `{"task": {...}}`                              fields of the task, and `"resultType": "task"`
     times in ms   `ttl`, `pollInterval`                          `ttlMs`, `pollIntervalMs`
@@ -27,8 +27,8 @@ exceed time limits, or lose its result if the connection breaks, while a task go
 
 Security. An attacker who knows the id of a task could read its result, so receivers MUST bind a task to the
 authorization context. If a receiver cannot do so, it MUST use ids that nobody can guess, and SHOULD NOT declare the
-capability `tasks.list` [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Because tasks would fill
-the memory, receivers SHOULD limit their number and the `ttl` [2025-11-25 basic/utilities/tasks#resource-management].
+capability `tasks.list` [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Because a task takes up
+memory, receivers SHOULD limit their number and their `ttl` [2025-11-25 basic/utilities/tasks#resource-management].
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Wire:  {"jsonrpc": "2.0", "id": 3, "method": "tasks/get", "params": {"taskId": "786512e2"}}
@@ -91,7 +91,7 @@ class Task:
     status_message: str | None = None
     """A description of the state, for people."""
     input_requests: Annotated[Object | None, Availability(since=R2026_07_28)] = None
-    """The requests that the requestor has not responded to: key -> request. Not in the JSON of 2025-11-25."""
+    """The requests that the requestor has not responded to yet, by key. Not in the JSON of 2025-11-25."""
     result: Annotated[Object | None, Availability(since=R2026_07_28)] = None
     """The result, if the status is `completed`, or `failed` because of `isError`. Not in the JSON of 2025-11-25."""
     error: Annotated[Object | None, Availability(since=R2026_07_28)] = None
@@ -105,20 +105,24 @@ class Task:
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
         """Rename `ttl` to `ttlMs` and `pollInterval` to `pollIntervalMs` for the extension."""
-        return wire if revision.tasks_are_core else {_EXTENSION_NAMES.get(name, name): wire[name] for name in wire}
+        return wire if revision.tasks_are_core else _renamed(wire, _EXTENSION_NAMES)
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        return wire if revision.tasks_are_core else {_CORE_NAMES.get(name, name): wire[name] for name in wire}
+        return wire if revision.tasks_are_core else _renamed(wire, _CORE_NAMES)
 
 
 _EXTENSION_NAMES = {"ttl": "ttlMs", "pollInterval": "pollIntervalMs"}
 _CORE_NAMES = {new: old for old, new in _EXTENSION_NAMES.items()}
 
 
+def _renamed(wire: Object, names: dict[str, str]) -> Object:
+    return {names.get(name, name): value for name, value in wire.items()}
+
+
 @dataclass
 class CreateTaskResult:
-    """The first result of a request that has become a task. The task MUST be in the store before the result is sent."""
+    """The result of a request that has become a task. The receiver MUST store the task before it sends this result."""
 
     task: Task
     meta: Object | None = None
@@ -127,7 +131,8 @@ class CreateTaskResult:
         """Put the fields of the task beside `resultType` for the extension."""
         if revision.tasks_are_core:
             return wire
-        return {"resultType": "task", **cast(Object, wire.pop("task")), **wire}
+        task = cast(Object, wire.pop("task"))
+        return {"resultType": "task", **task, **wire}
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
@@ -153,7 +158,7 @@ class UpdateTaskRequestParams:
 
 @dataclass
 class GetTaskPayloadResult:
-    """The result of `tasks/result`: the result that the request would have without a task."""
+    """The result of `tasks/result`: the result that the request would have had without becoming a task."""
 
     payload: Object
 
@@ -173,31 +178,32 @@ class ListTasksResult:
 
 
 def timestamp(now: float) -> str:
-    """Return a time as a string in ISO 8601. `now` is in seconds since the epoch."""
+    """Return a time as a string in ISO 8601, with milliseconds. `now` is in seconds since the epoch."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03}Z"
 
 
-def chosen_ttl(wanted: int | None) -> int:
-    """Return the `ttl` of a new task, in milliseconds. `wanted` is the requested `ttl`; None for the default."""
-    # [2025-11-25 basic/utilities/tasks#ttl-and-resource-management] the receiver MAY override the requested `ttl`
-    return DEFAULT_TTL if wanted is None else min(max(wanted, DEFAULT_POLL_INTERVAL), MAX_TTL)
+def chosen_ttl(requested: int | None) -> int:
+    """Return the `ttl` of a new task, in milliseconds. Without a `requested` one, it is the default."""
+    # [2025-11-25 basic/utilities/tasks#ttl-and-resource-management] the receiver MAY override the requested `ttl`.
+    # A task that expired before its first `tasks/get` would be useless, so the minimum is one poll interval.
+    return DEFAULT_TTL if requested is None else min(max(requested, DEFAULT_POLL_INTERVAL), MAX_TTL)
 
 
 def new_task(ttl: int, poll_interval: int, now: float, id_prefix: str = "") -> Task:
     """Return a new task with a random id. `ttl` and `poll_interval` are in milliseconds, `now` is in seconds."""
     # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] a task MUST have an id that nobody can guess
-    id, at = id_prefix + secrets.token_urlsafe(24), timestamp(now)
+    id, created_at = id_prefix + secrets.token_urlsafe(24), timestamp(now)
     # [2025-11-25 basic/utilities/tasks#task-status-lifecycle] a task MUST begin with the status working
-    return Task(id, "working", at, at, ttl, poll_interval)
+    return Task(id, "working", created_at, last_updated_at=created_at, ttl=ttl, poll_interval=poll_interval)
 
 
 def with_status(
     task: Task, status: TaskStatus, now: float, message: str | None = None, *, input_requests: Object | None = None,
     result: Object | None = None, error: Object | None = None,
 ) -> Task:  # fmt: skip
-    """Return a copy of the task with a new status, input requests, result and error. Raise ValueError if it is over.
+    """Return a copy of the task with a new status and new contents. Raise ValueError if the task is over.
 
-    `now` is in seconds since the epoch. Without a `message`, the old message stays if `status` is not terminal.
+    `now` is in seconds since the epoch. Without a new `message`, a task that goes on keeps its old one.
     """
     # [2025-11-25 basic/utilities/tasks#task-status-lifecycle] a terminal status MUST NOT change
     if task.is_over:
@@ -208,30 +214,28 @@ def with_status(
     return dataclasses.replace(task, input_requests=input_requests, result=result, error=error)
 
 
-def becomes_task(support: TaskSupport, wanted: bool, revision: Revision, capabilities: Object) -> bool:
-    """Return True if a tool call becomes a task. `wanted` is True if the params have `task`.
+def becomes_task(support: TaskSupport, requested: bool, revision: Revision, capabilities: Object) -> bool:
+    """Return True if a tool call becomes a task. `requested` is True if the params have `task`.
 
     Raise ProtocolError if the tool forbids the task that the params request. If the tool requires a task, raise
-    ProtocolError if the params do not request a task or, in 2026-07-28, the client's `capabilities` lack the extension.
+    ProtocolError if the params do not request one or, in 2026-07-28, the client's `capabilities` lack the extension.
     """
-    if revision.tasks_are_core:
-        if wanted and support == "forbidden":
+    if revision.tasks_are_core and requested:
+        if support == "forbidden":
             # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] the error SHOULD be -32601
             raise ProtocolError(METHOD_NOT_FOUND, "Method not found: this tool cannot be called as a task")
-        if wanted:
-            return True
-    elif revision.era == "modern":
-        if declares(capabilities, EXTENSION_CAPABILITY):
-            return support != "forbidden"
-        if support == "required":
-            raise MissingCapability(EXTENSION_CAPABILITY)
-    if support == "required":
-        # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] the error MUST be -32601
-        raise ProtocolError(METHOD_NOT_FOUND, "Method not found: this tool can only be called as a task")
-    return False
+        return True
+    if revision.era == "modern" and declares(capabilities, EXTENSION_CAPABILITY):
+        return support != "forbidden"
+    if support != "required":
+        return False
+    if revision.era == "modern":
+        raise MissingCapability(EXTENSION_CAPABILITY)
+    # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] the error MUST be -32601
+    raise ProtocolError(METHOD_NOT_FOUND, "Method not found: this tool can only be called as a task")
 
 
 def unknown_task() -> ProtocolError:
-    """Return the error for a task that is unknown, is expired, or has another owner."""
-    # [2025-11-25 basic/utilities/tasks#protocol-errors] it MUST be -32602. The text must not reveal if an id exists
+    """Return the error for a task that is unknown, has expired, or belongs to another owner."""
+    # [2025-11-25 basic/utilities/tasks#protocol-errors] MUST be -32602. One text for all, or it would tell which exist
     return ProtocolError(INVALID_PARAMS, "Invalid params: no such task, or the task has expired")
