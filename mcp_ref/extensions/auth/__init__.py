@@ -5,8 +5,8 @@ its own. And because anybody can use a stolen token, a token can be bound to a k
 
     headless.py   a program that has a secret or a private key      oauth-client-credentials (SEP-1046)
                   a program that its platform vouches for           auth/wif (SEP-1933, draft)
-                  a program of a company with identity provider     enterprise-managed-authorization (SEP-990)
+                  a program whose company has an identity provider  enterprise-managed-authorization (SEP-990)
     dpop.py       tokens that are useless without a private key     auth/dpop (SEP-1932, draft)
 
-On the right are the names in the capability `extensions`, without `io.modelcontextprotocol/`.
+The column on the right has the names in the capability `extensions`, without `io.modelcontextprotocol/`.
 """

@@ -6,11 +6,11 @@
            {"htm": "POST", "htu": "https://mcp.example/notes",
             "iat": 1790000000, "jti": <random>, "ath": <hash of the token>}
 
-A bearer token works for everybody who has it: in a log, in a backup, on a hostile server. A bound token, in contrast,
-is useless without its key, and a stolen proof does not help either, because it is for one method, URL and token, for
-minutes, and for one use. A server may also demand a *nonce*, a value of its own, in the proof, so that nobody can make
-proofs in advance: it refuses the request with `use_dpop_nonce` and the header `DPoP-Nonce`, and the client sends it
-once more, with a new proof.
+A bearer token works for everybody who gets hold of it: in a log, in a backup, on a hostile server. A bound token is
+useless without its key. A stolen proof does not help either, because it is valid for one method, URL and token, for a
+few minutes, and once. A server may also demand that the proof contains a *nonce*, a value that the server chose, so
+that nobody can make proofs in advance. It then refuses the request with `use_dpop_nonce` and the header `DPoP-Nonce`,
+and the client repeats the request with a new proof.
 
 Threats:
     proof-replay-by-flood: a request of a user; a thief of its proof and token, with an account of its own; sends
@@ -43,13 +43,13 @@ from ...lib.jose.tokens import parse_jws, read_date, sign_jwt
 log = logging.getLogger(__name__)
 
 MAX_NONCES: Final = 100
-"""Maximum number of origins whose nonces a client remembers. Before one more is remembered, all are forgotten."""
+"""Maximum number of origins whose nonces a client remembers. If there is another origin, it forgets all nonces."""
 MAX_AGE: Final = 300
-"""Maximum difference between a proof's time and the server's clock, and time to the next nonce, in seconds."""
+"""Maximum difference between a proof's time and the server's clock, and time until the nonce changes, in seconds."""
 MAX_PROOFS_PER_CALLER: Final = 10_000
 """Maximum number of proofs of one principal that a server remembers, each for `2 * MAX_AGE` seconds: about 3 MB."""
 MAX_PROOFS: Final = 50_000
-"""Maximum number of proofs that a server remembers. One more replaces the oldest of the principal that has most."""
+"""Maximum number of proofs that a server remembers. One more replaces the oldest of the principal with the most."""
 
 
 def _sha256(text: str) -> str:
@@ -57,15 +57,15 @@ def _sha256(text: str) -> str:
 
 
 def _target(url: str) -> str:
-    """Return a URL for comparison, without query. [RFC 9449 4.2] [RFC 9449 4.3]"""
+    """Return a URL in normal form, without its query, to compare it. [RFC 9449 4.2] [RFC 9449 4.3]"""
     return authorization_base_url(url) + (parse_url(url)[0].path or "/")
 
 
 class DpopKey(Prover):
-    """The key of a client: `AuthorizationCode(dpop=DpopKey())`. Authorization servers must support DPoP then.
+    """The key of a client: `AuthorizationCode(dpop=DpopKey())`. The authorization server must support DPoP.
 
     Args:
-        pem: A P-256 private key in PEM. Default: a new key, so that stored tokens are useless after a restart.
+        pem: A P-256 private key in PEM. Default: a new key, with which tokens stored before a restart are useless.
     """
 
     extension = "io.modelcontextprotocol/auth/dpop"
@@ -87,14 +87,14 @@ class DpopKey(Prover):
         return {**proof, "Authorization": f"DPoP {token}"} if token else proof
 
     def learn(self, url: str, headers: Headers, error: str = "") -> bool:
-        nonces, origin = headers.get_all("dpop-nonce"), authorization_base_url(url)
-        if len(nonces) == 1 and re.fullmatch(r"[!#-\[\]-~]+", nonces[0]):
+        nonces = headers.get_all("dpop-nonce")
+        if len(nonces) == 1 and re.fullmatch(r"[!#-\[\]-~]+", nonces[0]):  # [RFC 9449 8.1]
             if len(self._nonces) >= MAX_NONCES:
                 self._nonces.clear()
-            self._nonces[origin] = nonces[0]
+            self._nonces[authorization_base_url(url)] = nonces[0]
         challenges = parse_challenges(headers.get_all("www-authenticate"))
-        errors = [error, *(one.parameters.get("error") for one in challenges if one.scheme == "dpop")]
-        return "use_dpop_nonce" in errors
+        errors = [challenge.parameters.get("error") for challenge in challenges if challenge.scheme == "dpop"]
+        return "use_dpop_nonce" in (error, *errors)
 
 
 class DpopCheck(ProofCheck):
@@ -102,7 +102,7 @@ class DpopCheck(ProofCheck):
 
     Args:
         required: True to refuse tokens that are not bound to a key.
-        nonce_key: At least 32 random bytes, to demand nonces. Processes that serve the same URL share them.
+        nonce_key: At least 32 random bytes, to demand nonces. Processes that serve the same URL need the same key.
 
     Raises:
         ValueError: The nonce key is too short.
@@ -112,17 +112,18 @@ class DpopCheck(ProofCheck):
         if nonce_key is not None and len(nonce_key) < 32:
             raise ValueError("nonce_key must have at least 32 bytes, or clients could guess nonces")
         self.is_required, self._nonce_key = required, nonce_key
-        # The hash of each proof's key and jti, with the time of its arrival, by principal: the latest is the last.
+        # Principal -> hash of a proof's key and `jti` -> time of its arrival. The latest is the last in both dicts.
         self._proofs: dict[str, dict[str, float]] = {}
-        self._count = 0  # of all proofs
+        self._count = 0  # number of proofs of all principals
 
     def check(self, request: HttpRequest, token: str, principal: Principal, resource: str) -> Refusal | None:
         try:
-            [proof] = request.headers.get_all("dpop")
-            jws, nonces = parse_jws(proof, types={"dpop+jwt"}), self._nonces()
+            [proof] = request.headers.get_all("dpop")  # ValueError unless there is exactly one
+            jws = parse_jws(proof, types={"dpop+jwt"})
             key, claims = parse_jwk(jws.header.get("jwk")), parse_object(jws.payload)
-            bound, issued, jti = principal.claims.get("cnf"), read_date(claims, "iat"), claims.get("jti")
-            if not isinstance(bound, dict) or bound.get("jkt") != key.thumbprint:
+            issued, jti, nonces = read_date(claims, "iat"), claims.get("jti"), self._nonces()
+            confirmation = principal.claims.get("cnf")  # names the key to which the token is bound
+            if not isinstance(confirmation, dict) or confirmation.get("jkt") != key.thumbprint:
                 return "invalid_token", []
             targets = _target(resource), authorization_base_url(resource) + request.root + request.path
             is_right = {
@@ -134,7 +135,8 @@ class DpopCheck(ProofCheck):
             }
             if not all(is_right.values()):
                 raise JoseError(f"wrong: {', '.join(name for name in is_right if not is_right[name])}")
-            if nonces and not any(hmac.compare_digest(str(claims.get("nonce")).encode(), one) for one in nonces):
+            sent_nonce = str(claims.get("nonce")).encode()
+            if nonces and not any(hmac.compare_digest(sent_nonce, nonce) for nonce in nonces):
                 return "use_dpop_nonce", [("DPoP-Nonce", nonces[0].decode())]
             if not key.verify(jws.algorithm, jws.signed, jws.signature):
                 raise JoseError("the signature is wrong")
@@ -145,16 +147,17 @@ class DpopCheck(ProofCheck):
         return None
 
     def _nonces(self) -> list[bytes]:
-        """Return the nonces of this and of the last `MAX_AGE` seconds, which are computed and so need no memory."""
+        """Return the nonces of this and the previous window of `MAX_AGE` seconds, computed so that none is stored."""
         if self._nonce_key is None:
             return []
-        key, latest = self._nonce_key, int(time.time() // MAX_AGE)
-        return [hmac.new(key, b"%d" % window, "sha256").hexdigest().encode() for window in (latest, latest - 1)]
+        key, window = self._nonce_key, int(time.time() // MAX_AGE)
+        return [hmac.new(key, b"%d" % number, "sha256").hexdigest().encode() for number in (window, window - 1)]
 
     def _use(self, caller: str, proof: str) -> None:
         """Note a proof of a principal. Raise JoseError if it was used before."""
-        now, expired = time.time(), time.time() - 2 * MAX_AGE
-        while self._proofs:  # the principals are in the order of their latest proofs
+        now = time.time()
+        expired = now - 2 * MAX_AGE  # a proof that arrived before this is too old to pass the other checks again
+        while self._proofs:
             longest_silent = next(iter(self._proofs))
             latest = next(reversed(self._proofs[longest_silent].values()))
             if latest >= expired:
@@ -163,16 +166,16 @@ class DpopCheck(ProofCheck):
         used = self._proofs.pop(caller, {})
         while used and (len(used) >= MAX_PROOFS_PER_CALLER or next(iter(used.values())) < expired):
             self._forget_oldest(used)
-        self._proofs[caller] = used
+        self._proofs[caller] = used  # as the last, because this principal has sent the latest proof
         if proof in used:
             raise JoseError("the proof was used before")
         used[proof] = now
         self._count += 1
         if self._count > MAX_PROOFS:
-            most = max(self._proofs, key=lambda each: len(self._proofs[each]))
-            self._forget_oldest(self._proofs[most])
-            if not self._proofs[most]:
-                del self._proofs[most]
+            largest = max(self._proofs, key=lambda principal: len(self._proofs[principal]))
+            self._forget_oldest(self._proofs[largest])
+            if not self._proofs[largest]:
+                del self._proofs[largest]
 
     def _forget_oldest(self, used: dict[str, float]) -> None:
         del used[next(iter(used))]
