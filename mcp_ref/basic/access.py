@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CROWD: Final = 100
-"""Number of sessions without authentication at which one private address is probably that of a proxy."""
+"""Number of unauthenticated sessions from one private address at which it is probably the address of a proxy."""
 MAX_SUBSCRIPTIONS: Final = 1000
 """Maximum number of subscribed URIs in one session."""
 MAX_SUBSCRIBED_BYTES_PER_CALLER: Final = 8 * 1024 * 1024
@@ -74,15 +74,15 @@ class Access:
     address: tuple[str, int] | None = None
     """The remote IP address and port of the HTTP request; None if unknown."""
     caller = ""
-    """The principal, or without one the network of the remote address. The limits for each client count by it."""
+    """The principal, or without one the network of the remote address. The limits of one caller count by it."""
     session_id: str | None = None
-    """The session of the HTTP request; None without one."""
+    """The id of the request's session; None without one."""
     ends_at: float | None = None
     """Time when the streams of this request close, in seconds since 1970; None for never."""
     hides_forbidden = False
     """True if lists leave out the items whose scopes the caller lacks."""
     refusal: AccessRefused | None = None
-    """The last refusal, which becomes the HTTP response if nothing of that has been sent yet."""
+    """The latest refusal. It becomes the HTTP response, unless another response has already begun."""
     checks_every_message = False
     """True to check the scopes of every message, and not only if a tool, resource or prompt needs scopes."""
     method_scopes: Mapping[str, Collection[str]] = MappingProxyType({})
@@ -100,8 +100,10 @@ class Access:
         return self.ends_at is not None and time.time() >= self.ends_at
 
     def newest(self, latest: Access | None) -> Access:
-        """Return the rights to keep for the session of this request: `latest`, if they come from the same token."""
-        return latest if latest is not None and latest.principal is self.principal else self.without_headers()
+        """Return the rights to keep for the session: `latest` or, if the token has changed, a copy of these."""
+        if latest is not None and latest.principal is self.principal:
+            return latest
+        return self.without_headers()
 
     def require(self, scopes: Collection[str]) -> None:
         """Raise AccessRefused if the caller lacks one of the scopes."""
@@ -113,10 +115,11 @@ class Access:
     def check_scopes(self, message: Incoming, table: ScopeTable) -> None:
         """Raise AccessRefused if the caller lacks a scope that the message, or any message of a batch, needs."""
         needed = set[str]()
-        for one in message.messages if isinstance(message, Batch) else (message,):
-            if isinstance(one, (Request, Notification)):
-                named = table.scopes_of(one) if table.needs_scopes else ()
-                needed.update(named, self.method_scopes.get(one.method, ()))
+        messages = message.messages if isinstance(message, Batch) else (message,)
+        for call in messages:
+            if isinstance(call, (Request, Notification)):
+                item_scopes = table.scopes_of(call) if table.needs_scopes else ()
+                needed.update(item_scopes, self.method_scopes.get(call.method, ()))
         self.require(needed)
 
     def copy(self) -> Self:
@@ -171,10 +174,12 @@ class Subscriptions(dict[str, SubscribedResource]):
                 self._shares.take(*_cost(uri, subscribed))
             except ShareExceeded as error:
                 raise ProtocolError(INVALID_PARAMS, f"too many subscriptions: {error}; unsubscribe first") from None
-        self[uri] = subscribed._replace(uri=uri) if subscribed.uri == uri else subscribed
+        if subscribed.uri == uri:
+            subscribed = subscribed._replace(uri=uri)  # so that two equal spellings are one object (see `_cost`)
+        self[uri] = subscribed
 
     def remove(self, uri: str) -> None:
-        """Remove the subscription for a URI, if it has one."""
+        """Remove the subscription to a URI, if there is one."""
         subscribed = self.pop(uri, None)
         if subscribed is not None and self._shares is not None:
             self._shares.give_back(*_cost(uri, subscribed))
@@ -187,7 +192,7 @@ class Subscriptions(dict[str, SubscribedResource]):
 def _cost(uri: str, subscribed: SubscribedResource) -> tuple[str, int]:
     """Return the caller and the memory of a subscription, in bytes."""
     caller = subscribed.access.caller if subscribed.access is not None else ""
-    other_spelling = getsizeof(subscribed.uri) if subscribed.uri != uri else 0  # if they are equal, both are one object
+    other_spelling = getsizeof(subscribed.uri) if subscribed.uri != uri else 0  # `add` makes equal ones one object
     return caller, getsizeof(uri) + other_spelling + SUBSCRIPTION_COST
 
 
@@ -220,5 +225,5 @@ def checked_scopes(scopes: Iterable[str]) -> frozenset[str]:
                              f"mark and backslash, not {scope[:80]!r}")  # fmt: skip
         # [2026-07-28 basic/authorization/index#refresh-tokens] a server SHOULD NOT ask for this scope
         if scope == "offline_access":
-            raise ValueError("offline_access is a matter of client and authorization server: leave it out")
+            raise ValueError("offline_access concerns only the client and the authorization server: leave it out")
     return frozenset(scopes)

@@ -9,8 +9,8 @@ others, because a request id belongs to one connection.
     2025-11-25                to cancel a task, the requestor MUST send `tasks/cancel`; the result is the final state
     2026-07-28                on stdio, a client MUST send the notification to cancel; on HTTP it closes the response
                               stream, and the server MUST stop. A server can cancel only subscriptions
-Before 2026-07-28, a server SHOULD NOT take a lost HTTP connection for a cancellation, because the client can resume the
-stream. In the modern era, the client cannot resume, so the server MUST do so.
+Before 2026-07-28, a server SHOULD NOT treat a lost HTTP connection as a cancellation, because the client can resume the
+stream. Since then, the client cannot resume it, so the server MUST treat it as one.
 [2025-11-25 basic/transports#sending-messages-to-the-server]
 [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation]
 

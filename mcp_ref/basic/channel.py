@@ -114,7 +114,7 @@ class RequestContext:
         self.meta: Object = meta or {}  # it can contain trace context, such as `traceparent`
         self.progress: ProgressReporter | None = None  # None until the handler reports progress
         self.steps = 0  # number of notifications that the handler has sent since it last let other handlers run
-        self.worker_tasks: set[asyncio.Task[object]] | None = None  # for which a handler in a thread waits
+        self.worker_tasks: set[asyncio.Task[object]] | None = None  # those for which a handler in a thread waits
         access = current_access.get()
         # A handler over HTTP may call another server in this process, whose channel has another principal or none.
         self.access = access if access is not None and access.id == principal else None

@@ -175,7 +175,7 @@ class EmbeddedResource:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        # [2025-06-18 server/tools#embedded-resources] `annotations` are in the block, but in `resource` in this example
+        # [2025-06-18 server/tools#embedded-resources] this example has the block's `annotations` in `resource` instead
         resource = wire.get("resource")
         if "annotations" not in wire and type(resource) is dict and "annotations" in resource:
             return {**wire, "annotations": resource["annotations"]}
@@ -183,8 +183,8 @@ class EmbeddedResource:
 
 
 def _link_as_text(link: ResourceLink) -> TextContent:
-    about = f": {link.description}" if link.description else ""
-    return TextContent(f"{link.title or link.name} <{link.uri}>{about}")
+    description = f": {link.description}" if link.description else ""
+    return TextContent(f"{link.title or link.name} <{link.uri}>{description}")
 
 
 @dataclass
@@ -209,8 +209,7 @@ ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLi
 
 def write_structured_content(wire: Object, is_null: bool, revision: Revision) -> Object:
     """Return a tool's result without structured content that the revision forbids, or with null if `is_null`."""
-    if revision.structured_content_is_any_json:
-        # [2026-07-28 server/tools#structured-content] any JSON value, also null
+    if revision.structured_content_is_any_json:  # [2026-07-28 server/tools#structured-content] even null
         return {**wire, "structuredContent": None} if is_null else wire
     if type(wire.get("structuredContent")) is not dict:
         wire.pop("structuredContent", None)
@@ -218,9 +217,11 @@ def write_structured_content(wire: Object, is_null: bool, revision: Revision) ->
 
 
 def read_structured_content(wire: Object, revision: Revision) -> Object:
-    """Return a tool's result, with `structuredNull` if its data are null. Raise ShapeError for a forbidden type."""
+    """Return a tool's result, with `structuredNull` if its content is null. Raise ShapeError for a forbidden type."""
     data = wire.get("structuredContent")
     if data is not None and type(data) is not dict and not revision.structured_content_is_any_json:
         raise ShapeError("an object", data, "structuredContent")
     is_null = data is None and "structuredContent" in wire and revision.structured_content_is_any_json
-    return {**wire, "structuredNull": is_null} if is_null or "structuredNull" in wire else wire
+    if is_null or "structuredNull" in wire:  # a peer's own member of this name must not set our field
+        return {**wire, "structuredNull": is_null}
+    return wire

@@ -1,9 +1,9 @@
 """The HTTP headers of a stateless request that repeat fields of its body.
 
 Thanks to them, gateways, load balancers and rate limiters can handle requests without reading bodies. But an attacker
-could send `Mcp-Name: read_report` to please the gateway and `delete_all` in the body for the server. So a server MUST
-refuse a request whose headers and body differ, with -32020 and HTTP 400. A gateway that relies on the headers SHOULD
-refuse older revisions, whose servers do not check. [2026-07-28 basic/transports/streamable-http#server-validation]
+could send `Mcp-Name: read_report`, which the gateway allows, and `delete_all` in the body. So a server MUST refuse a
+request whose headers and body differ, with -32020 and HTTP 400. A gateway that relies on the headers SHOULD refuse
+older revisions, whose servers do not compare them. [2026-07-28 basic/transports/streamable-http#server-validation]
 
     MCP-Protocol-Version: 2026-07-28        _meta."io.modelcontextprotocol/protocolVersion"
     Mcp-Method: tools/call                  method
@@ -56,7 +56,7 @@ PARAM_PREFIX: Final = "Mcp-Param-"
 
 NAME_FIELDS: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri", "tasks/get": "taskId",
                       "tasks/update": "taskId", "tasks/cancel": "taskId"}  # fmt: skip
-"""Method -> the params member that Mcp-Name repeats. With a task id, a proxy can find the process that has the task."""
+"""Method -> the params member that Mcp-Name repeats. By a task's id, a proxy can find the process with the task."""
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 """Maximum integer in a header (53 bits), because JavaScript rounds larger ones. The minimum is -(2**53 - 1)."""
 
@@ -116,7 +116,7 @@ def parameter_headers(schema: JSON) -> dict[str, ArgumentPath]:
 
 
 def _annotated_schemas(value: JSON, path: ArgumentPath | None) -> Iterator[tuple[Object, ArgumentPath | None]]:
-    """Yield every subschema that has `x-mcp-header`, with its path; None if it is not reached by `properties` only."""
+    """Yield each subschema with `x-mcp-header`, and its path; None unless `properties` alone lead to the subschema."""
     if isinstance(value, list):
         for item in value:
             yield from _annotated_schemas(item, None)
@@ -125,9 +125,9 @@ def _annotated_schemas(value: JSON, path: ArgumentPath | None) -> Iterator[tuple
             yield value, path
         for keyword, inner in value.items():
             if keyword in ("const", "default", "enum", "examples", "x-mcp-header"):
-                continue  # they hold data, not schemas
-            names_schemas = keyword in ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-            if names_schemas and isinstance(inner, dict):
+                continue  # these keywords hold data, not schemas
+            is_table = keyword in ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+            if is_table and isinstance(inner, dict):  # maps names to schemas
                 parent = path if keyword == "properties" else None
                 for name, subschema in inner.items():
                     yield from _annotated_schemas(subschema, None if parent is None else (*parent, name))
@@ -159,7 +159,7 @@ def _is_equal(text: str, value: JSON) -> bool:
 
 
 def mirrored_fields(request: Request) -> tuple[str, str, str | None]:
-    """Return the fields that headers repeat: revision, method, and a name or None. Raises MalformedRequest."""
+    """Return the fields that headers repeat: revision, method, and a name or None. Raise MalformedRequest."""
     _, version, _ = read_required_meta(request.params)
     field = NAME_FIELDS.get(request.method)
     name = request.params.get(field) if field is not None else None

@@ -30,14 +30,14 @@ from ..revisions import R2024_11_05, Availability
 
 @dataclass
 class RequestParams:
-    """The params of a request with no params but `_meta`."""
+    """The params of a request that has no other params than `_meta`."""
 
     meta: Object | None = None
 
 
 @dataclass
 class NotificationParams:
-    """The params of a notification with no params but `_meta`."""
+    """The params of a notification that has no other params than `_meta`."""
 
     meta: Object | None = None
 
@@ -72,7 +72,7 @@ def is_meta_key(key: str) -> bool:
 
 
 def check_meta_keys(meta: Object | None) -> None:
-    """Raise ValueError if a `_meta` that we send has an invalid key. One that we receive is not checked."""
+    """Raise ValueError if a `_meta` that we send has an invalid key. Keys that a peer sends are not checked."""
     for key in meta or ():
         if not is_meta_key(key):
             raise ValueError(f"{key[:80]!r} is not a valid _meta key: write it as name or, better, com.example/name")

@@ -7,13 +7,13 @@ In the legacy era, a server sends its own requests to the client on a stream tha
 response may reach another process, so all processes need shared storage. In the modern era, a server MUST NOT send
 requests. It puts them into a result instead, and the handler ends. Any process can serve the retry, for which the
 handler runs again from its first line; this time, `await context.elicit(...)` returns the response. Everything before
-that line has run twice, side effects included. [2026-07-28 basic/patterns/mrtr#intro]
+that line has then run twice, side effects included. [2026-07-28 basic/patterns/mrtr#intro]
 
 The server stores no responses, because they are in `requestState`, which the client MUST return unchanged and MUST NOT
 read. Since a malicious client can send any state, `sign_state` signs it (without encryption):
     a client changes the state, to skip a consent         the server MUST refuse a wrong signature (HMAC-SHA256)
-    a client sends a state that it stole from a user      the state SHOULD be bound to the user, by a digest
-    a client uses the state of one request for another    the state SHOULD have a digest of method and params
+    a client sends a state that it stole from a user      the state SHOULD contain a digest of the user
+    a client uses the state of one request for another    the state SHOULD contain a digest of method and params
     a client sends an old state                           the state SHOULD expire; it does after `STATE_SECONDS`
 If a state that is used twice would do harm, the server MUST also remember the states that it has accepted.
 [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]
@@ -44,12 +44,11 @@ from ..revisions import METHODS
 MIN_KEY_BYTES: Final = 16
 """Minimum length of the secret key that signs states, in bytes."""
 STATE_SECONDS: Final = 900
-"""Time for which a state is valid, in seconds, which is the time that a person has to respond."""
+"""Time for which a state is valid, and so the time that a person has to respond, in seconds."""
 MAX_STATE_LENGTH: Final = 1024 * 1024
 """Maximum length of a state, in characters (1 Mi)."""
 MULTI_ROUND_TRIP_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
-"""Methods whose result can be `input_required`. The server MUST NOT return it for any others.
-[2026-07-28 basic/patterns/mrtr#supported-requests]"""
+"""The only methods whose result may be `input_required`. [2026-07-28 basic/patterns/mrtr#supported-requests]"""
 _INPUT_REQUEST_NAMES: Final = ("elicitation/create", "sampling/createMessage", "roots/list")
 INPUT_REQUESTS: Final = {method.name: method for method in METHODS if method.name in _INPUT_REQUEST_NAMES}
 """Methods of input requests, by name. [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]"""
@@ -177,7 +176,7 @@ def read_input_requests(result: Object) -> dict[str, InputRequest]:
 
 
 def retry_params(params: Object, result: Object, responses: Object) -> Object:
-    """Return the params of the retry, which are the original ones, the responses, and the result's `requestState`."""
+    """Return the params of the retry: the original params, the responses, and the result's `requestState`."""
     retry = {name: value for name, value in params.items() if name not in ("inputResponses", "requestState")}
     if responses:
         retry["inputResponses"] = responses

@@ -26,15 +26,15 @@ class Principal(CheckedFields):
     """The authenticated caller of a request: a user, and the client that acts for the user."""
 
     issuer: str
-    """The authorization server that knows the user; "" if `authenticate=` named the user."""
+    """The authorization server that knows the user; "" if the server's `authenticate=` function named the user."""
     subject: str
-    """The user, or a program that acts for itself, unique at its issuer."""
+    """The name of the user, or of a program that acts for itself, unique at the issuer."""
     client_id: str = ""
     scopes: frozenset[str] = frozenset()
     claims: Mapping[str, JSON] = field(default_factory=dict, repr=False, hash=False)
     """All members of the token. The `repr` shows none of them, because they can contain private data."""
     expires_at: float | None = None
-    """End of the token, in seconds since 1970; None if unknown."""
+    """Time when the token expires, in seconds since 1970; None if unknown."""
     audience: str | Collection[str] = ()
     """The server, or all servers, for which the token was issued."""
     audience_checked: bool = False
@@ -42,7 +42,7 @@ class Principal(CheckedFields):
 
     @property
     def id(self) -> str:
-        """The owner of sessions and tasks: issuer, subject and client id, as JSON, which outlive any one token."""
+        """The owner of sessions and tasks, as JSON: issuer, subject and client id, the same for each new token."""
         return json.dumps([self.issuer, self.subject, self.client_id])
 
 
@@ -52,5 +52,5 @@ class HttpCaller(NamedTuple):
     headers: Headers
     """The headers without `Authorization` and `Proxy-Authorization`, because a handler must not pass a token on."""
     address: tuple[str, int] | None
-    """The remote IP address and port, or None if unknown, as on a Unix socket. Behind a proxy, they are those of the
-    proxy, unless `trusted_proxies=` names it."""
+    """The remote IP address and port, or None if unknown, as on a Unix socket. Behind a proxy, they are the proxy's,
+    unless `trusted_proxies=` names it."""

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from ..jsonrpc.messages import Object
 
 MAX_RESOURCES = 1000
-"""Maximum number of resources in one filter, and also of tasks."""
+"""Maximum number of resources, and of tasks, in one filter."""
 
 
 @dataclass

@@ -58,7 +58,7 @@ REPLACED_CODES: Final = {-32002: INVALID_PARAMS, -32042: INTERNAL_ERROR}
 
 
 class MalformedRequest(ProtocolError):
-    """The error for a request without the required `_meta`, which over HTTP gets status 400."""
+    """The error for a request that lacks the required `_meta`. Over HTTP, its status is 400."""
 
 
 class MissingCapability(ProtocolError, CapabilityError):
@@ -67,7 +67,7 @@ class MissingCapability(ProtocolError, CapabilityError):
     def __init__(self, path: str) -> None:
         required: Object = {}
         for name in reversed(capability_keys(path)):
-            required = {name: required}
+            required = {name: required}  # `elicitation.url` becomes {"elicitation": {"url": {}}}
         # [2026-07-28 basic/index#_meta] the error MUST be -32021, whose data lists the missing capabilities
         text = f"this request needs the client capability {path}; declare it in the _meta of the request"
         super().__init__(MISSING_REQUIRED_CLIENT_CAPABILITY, text, {"requiredCapabilities": required})
@@ -98,7 +98,7 @@ def read_request_meta(params: Object, supported: Sequence[Revision]) -> tuple[Ob
     """Return the `_meta`, revision and capabilities of a stateless request. Raise ProtocolError if one is invalid."""
     meta, version, capabilities = read_required_meta(params)
     revision = REVISIONS_BY_NAME.get(version)
-    # `reversed`, because most requests have the latest revision, and each comparison takes time
+    # `reversed`, because most requests have the latest revision, which is the last, and each comparison takes time
     if revision is None or revision.era != "modern" or revision not in reversed(supported):
         raise unsupported_revision(version, supported)
     return meta, revision, capabilities
