@@ -1,6 +1,6 @@
 """The servers of a host, as a program or a configuration file lists them.
 
-Each known host has a file of its own, but they all say nearly the same, so this module reads them all:
+Each known host has its own file format, but these differ little, so this module reads them all:
 
     mcpServers        Claude Desktop, Claude Code (.mcp.json), Cursor, Windsurf, Gemini CLI, Cline, Inspector
     servers, inputs   VS Code (.vscode/mcp.json)
@@ -11,10 +11,10 @@ Each known host has a file of its own, but they all say nearly the same, so this
         "files":   {"command": "npx", "args": ["-y", "server-filesystem", "${HOME}/notes"]},
         "weather": {"url": "https://weather.example/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}}}}
 
-Because a cloned project may contain such a file, reading it starts no process and opens no connection, and it can never
-grant consent: keys such as `trust` and `autoApprove` are ignored. A `ServerConfig` contains the texts as written, with
-`${TOKEN}`, so that a program can show them; launch.py replaces the variables when the server starts. An invalid entry
-stops only its own server.
+Because a cloned project may contain such a file, reading it starts no process and opens no connection, and the file can
+never grant consent: keys such as `trust` and `autoApprove` are ignored. A `ServerConfig` contains the texts as written,
+with `${TOKEN}`, so that a program can show them; launch.py replaces the variables when the server starts. An invalid
+entry stops only its own server.
 
 Threats:
     consent-in-a-file: the user's consent; a cloned project; writes `trust` or `autoApprove` in its file; these keys
@@ -53,7 +53,7 @@ MAX_FILE = 1024 * 1024
 MAX_TOML_FILE = 64 * 1024
 """Maximum size of a TOML file, in bytes (64 KiB), because `tomllib` takes quadratic time for a key with many dots."""
 MAX_TOML_DOTS = 4000
-"""Maximum number of dots in a TOML file, for the same reason."""
+"""Maximum number of dots in a TOML file, because the time also depends on them."""
 MAX_SERVERS = 1000
 """Maximum number of servers in one file."""
 MAX_SUGGESTIONS = 10
@@ -98,7 +98,7 @@ _OTHER_NAMES = {
 _PROCESS_KEYS = {"args", "env", "envFile", "env_vars", "cwd"}
 _URL_KEYS = {"headers", "env_http_headers", "bearer_token_env_var"}
 _TRANSPORTS = {"stdio": "command", "local": "command", "http": "url", "streamablehttp": "url", "sse": "url"}
-"""The values of `type`, without case, hyphens and underscores, and the key that the type needs."""
+"""The values of `type`, in lower case without hyphens and underscores, and the key that each of them needs."""
 
 _IGNORED = {
     "trust|autoApprove|alwaysAllow|.*approval_mode|tools":
@@ -106,7 +106,7 @@ _IGNORED = {
     "sandbox.*": ": the server runs without a sandbox",
     "dev|oauth|auth|scopes|icon|description|name|protocolEra|source": "",
 }  # fmt: skip
-"""The keys of known hosts that have no effect here, as regular expressions, with the end of the warning."""
+"""The keys of known hosts that have no effect here, as regular expressions, each with the end of its warning."""
 
 
 class ConfigurationError(ValueError):
@@ -184,7 +184,7 @@ class Configuration(CheckedFields):
         for server in self.servers:
             other = first.setdefault(server.name.lower(), server)
             if other is not server:
-                # otherwise a cloned project could replace a server that the user trusts
+                # Otherwise a cloned project could replace a server that the user trusts.
                 fault = f"{other.place} has the same name, {other.name!r}; rename one of them"
                 raise ConfigurationError(f"{server.place}: {fault}")
 
@@ -263,7 +263,7 @@ def _parse(data: bytes, suffix: str) -> Object:
             raise ValueError(f"a TOML file must have at most {MAX_TOML_DOTS} dots")
         document: Object = json.loads(json.dumps(tomllib.loads(text), default=str))  # dates become strings
         return document
-    for _ in range(2):  # twice, because a comma before a comment is a trailing one only without the comment
+    for _ in range(2):  # twice, because a comma can become a trailing one when the comment after it is removed
         text = _COMMENT.sub(_without_comment, text)
     try:
         document = json.loads(text, object_pairs_hook=_unique)
@@ -279,7 +279,7 @@ _COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*
 
 
 def _without_comment(found: re.Match[str]) -> str:
-    """Return a string as written, and of a comment only the line breaks, so that the numbers of lines stay the same."""
+    """Return a string as written, but only the line breaks of a comment, so that line numbers stay the same."""
     if found[0].startswith("/*") and not found[0][2:].endswith("*/"):
         raise ValueError("a comment has no end; close it with */")
     return found[1] or "\n" * found[0].count("\n")
@@ -302,22 +302,30 @@ def _servers_of(document: Object, file: str, folder: str) -> tuple[ServerConfig,
         raise ValueError(f"the file must have one of these keys, with an object: {', '.join(TOP_KEYS)}; it has {found}")
     if len(listed) > MAX_SERVERS:
         raise ValueError(f"the file lists {len(listed)} servers; the limit is {MAX_SERVERS}")
-    inputs = dict[str, tuple[str, bool]]()
-    declared = document.get("inputs")
-    for each in declared if isinstance(declared, list) else []:
-        if isinstance(each, dict):
-            inputs[str(each.get("id"))] = (str(each.get("description", "")), each.get("password") is True)
-    servers = [parse_server(key, entry, file, folder, inputs) for key, entry in listed.items()]
-    policy = document.get("mcp")  # of Gemini CLI
-    if isinstance(policy, dict):
-        excluded, allowed = policy.get("excluded"), policy.get("allowed")
-        off = set[str]()
-        if isinstance(excluded, list):
-            off |= set(map(str, excluded))
-        if isinstance(allowed, list):
-            off |= listed.keys() - set(map(str, allowed))
-        servers = [replace(s, entry={**s.entry, "disabled": True}) if s.key in off else s for s in servers]
-    return tuple(servers)
+    inputs: dict[str, tuple[str, bool]] = {}
+    for declared in _as_list(document.get("inputs")):
+        if isinstance(declared, dict):
+            description, is_password = str(declared.get("description", "")), declared.get("password") is True
+            inputs[str(declared.get("id"))] = (description, is_password)
+    servers = {key: parse_server(key, entry, file, folder, inputs) for key, entry in listed.items()}
+    for key in servers.keys() & _disabled_servers(document, listed):
+        servers[key] = replace(servers[key], entry={**servers[key].entry, "disabled": True})
+    return tuple(servers.values())
+
+
+def _disabled_servers(document: Object, listed: Object) -> set[str]:
+    """Return the keys of the servers that Gemini CLI would not start, because of the lists in its key `mcp`."""
+    policy = document.get("mcp")
+    if not isinstance(policy, dict):
+        return set()
+    disabled = set(map(str, _as_list(policy.get("excluded"))))
+    if isinstance(policy.get("allowed"), list):
+        disabled |= listed.keys() - set(map(str, _as_list(policy["allowed"])))
+    return disabled
+
+
+def _as_list(value: JSON) -> list[JSON]:
+    return value if isinstance(value, list) else []
 
 
 def parse_server(
@@ -328,23 +336,23 @@ def parse_server(
     config = ServerConfig(server_name(key), key, Entry(), file, folder)
     if not isinstance(entry, dict):
         return replace(config, problem=f"{config.place}: the entry must be an object, not {entry!r:.80}")
-    kept: dict[str, JSON] = {}
+    known: dict[str, JSON] = {}
     warnings: list[str] = []
     faults = []
     for written, value in entry.items():
         name = _OTHER_NAMES.get(written, written)
         if name not in Entry.__annotations__:
             warnings.append(_warning(written, suggests=len(warnings) < MAX_SUGGESTIONS))
-        elif name in kept:
+        elif name in known:
             faults.append(f"{written!r} repeats {name!r}; write one of them")
         else:
-            kept[name] = value
-    faults += map(_fault_text, _SCHEMA.errors(kept))
-    fault = "; ".join(faults) or _transport_fault(kept)
+            known[name] = value
+    faults += map(_fault_text, _SCHEMA.errors(known))
+    fault = "; ".join(faults) or _transport_fault(known)
     if fault is None:
-        used = re.findall(r"\$\{input:([^{}]*)\}", json.dumps(kept, ensure_ascii=False))
-        asked = {id: inputs[id] for id in used if inputs is not None and id in inputs}
-        config = replace(config, entry=cast("Entry", kept), inputs=asked)
+        used_ids = re.findall(r"\$\{input:([^{}]*)\}", json.dumps(known, ensure_ascii=False))
+        used_inputs = {id: inputs[id] for id in used_ids if inputs is not None and id in inputs}
+        config = replace(config, entry=cast("Entry", known), inputs=used_inputs)
         texts = " ".join([*config.command, config.entry.get("url", "")])
         for variable in sorted(set(re.findall(r"\$([A-Za-z_]\w*)", texts))):
             warnings.append(f"${variable:.100} stays as it is; write ${{{variable:.100}}} for a variable")
@@ -363,7 +371,7 @@ def _warning(key: str, suggests: bool) -> str:
 
 
 def _fault_text(error: ValidationError) -> str:
-    """Return the fault of a value. The text does not quote environment variables and headers, which can be secret."""
+    """Return the fault of a value, without quoting an environment variable or a header, which may be secret."""
     if error.path[0] in ("env", "headers"):
         return str(error).partition(", got ")[0]
     if error.path[0] == "timeout":
@@ -372,7 +380,7 @@ def _fault_text(error: ValidationError) -> str:
 
 
 def _transport_fault(entry: Mapping[str, object]) -> str | None:
-    """Return the fault of the choice between a command and a URL, or None."""
+    """Return the fault if an entry has not exactly a command or a URL, with the keys that belong to it; else None."""
     kind = str(entry.get("type", "")).lower().replace("-", "").replace("_", "")
     if "type" in entry and kind not in _TRANSPORTS:
         return f"type {entry['type']!r:.80} is not supported; write stdio, http or sse"
@@ -382,9 +390,9 @@ def _transport_fault(entry: Mapping[str, object]) -> str | None:
         return f"type {entry['type']!r:.80} needs {_TRANSPORTS[kind]!r}"
     if "url" in entry and not str(entry["url"]).startswith(("http://", "https://", "${")):
         return f"url must begin with http:// or https://, not {entry['url']!r:.80}"
-    used, foreign = ("command", _URL_KEYS) if "command" in entry else ("url", _PROCESS_KEYS)
-    wrong = ", ".join(sorted(entry.keys() & foreign))
-    return f"{wrong} cannot be used with a {used}" if wrong else None
+    used = "command" if "command" in entry else "url"
+    wrong_keys = entry.keys() & (_URL_KEYS if used == "command" else _PROCESS_KEYS)
+    return f"{', '.join(sorted(wrong_keys))} cannot be used with a {used}" if wrong_keys else None
 
 
 _PROJECT_FILES = (

@@ -56,7 +56,7 @@ _VARIABLES = {
 """The dangerous environment variables as regular expressions, each with the reason. They ignore case, as Windows
 does, and as programs such as npm and curl do for some names."""
 
-_ANY_VARIABLE = re.compile("|".join(_VARIABLES), re.IGNORECASE)  # finds a harmless name by one match instead of many
+_ANY_VARIABLE = re.compile("|".join(_VARIABLES), re.IGNORECASE)  # so that a harmless name needs one match, not many
 
 _SECRET_NAME = re.compile(r".*(authorization|token|key|secret|password|passwd)", re.IGNORECASE)
 _SECRET_WORD = re.compile(r"authorization|token|key|secret|passw", re.IGNORECASE)
@@ -66,14 +66,14 @@ _FIRST_FOLDER = re.compile(r"/+[^/]*")
 
 
 def is_secret_name(name: str) -> bool:
-    """Return True if a name ends like that of a secret: `API_KEY`, but not `KEY_HELPER`, which may name a program."""
+    """Return True if a name ends in a word for a secret: `API_KEY`, but not `KEY_HELPER`, which may name a program."""
     return _SECRET_NAME.fullmatch(name) is not None
 
 
 def is_place(value: str) -> bool:
     """Return True if a text is a path or a URL, and so not a secret. The file at the path need not exist yet.
 
-    Of an absolute path, the first folder must exist, such as `/home`, because a random key may begin with a slash.
+    The first folder of an absolute path, such as `/home`, must exist, because a random key may begin with a slash.
     """
     if _PLACE.match(value):
         return True
@@ -105,16 +105,16 @@ _NAMES_SOMETHING = re.compile(
 def value_warnings(settings: Iterable[Setting]) -> tuple[str, ...]:
     """Return a warning for each variable with a harmless name whose value names a file, an address or a command.
 
-    It is necessary because no list of names is complete: `AWS_SHARED_CREDENTIALS_FILE` names a file whose settings
-    run a program, and `GITHUB_API_URL` the address that gets a token.
+    The names alone are not enough, because no list of them is complete: `AWS_SHARED_CREDENTIALS_FILE` names a file
+    whose settings run a program, and `GITHUB_API_URL` the address that gets a token.
     """
-    found = dict.fromkeys(
-        each.name
-        for each in settings
-        if each.place == "variable" and _NAMES_SOMETHING.search(each.value) and variable_danger(each.name) is None
-    )
+    names: dict[str, None] = {}  # a dict, because a variable can have several settings
+    for setting in settings:
+        names_something = setting.place == "variable" and _NAMES_SOMETHING.search(setting.value)
+        if names_something and variable_danger(setting.name) is None:  # the host asks about a dangerous one anyway
+            names[setting.name] = None
     effect = "names a file, an address or a command, which decides what a program reads or runs, or who gets secrets"
-    return tuple(f"{quoted(name)} {effect}" for name in found)
+    return tuple(f"{quoted(name)} {effect}" for name in names)
 
 
 def command_warnings(argv: tuple[str, ...], folder: str, program: str | None = None) -> tuple[str, ...]:
@@ -122,7 +122,7 @@ def command_warnings(argv: tuple[str, ...], folder: str, program: str | None = N
     path = argv[0] if argv else ""
     absolute = program or os.path.abspath(path)
     targets = (path, absolute, os.path.realpath(absolute))  # a link may have a harmless name
-    names = {re.sub(r"\.(exe|cmd|bat)$", "", os.path.basename(each).lower()) for each in targets}
+    names = {re.sub(r"\.(exe|cmd|bat)$", "", os.path.basename(target).lower()) for target in targets}
     found = []
     if names & _SHELLS:
         found.append("the command runs a shell, which can run any other program")
@@ -149,16 +149,16 @@ def is_own_file(path: str, folder: str) -> bool:
 
 
 def _is_in_project(path: str) -> bool:
-    """Return True if a file is in a repository, or its folder contains the working directory. Home does not count."""
-    home, working = os.path.realpath(os.path.expanduser("~")), os.getcwd()
+    """Return True if a file is in a repository, or if its folder (not the home) contains the working directory."""
+    home = os.path.realpath(os.path.expanduser("~"))
     for start in (os.path.abspath(path), os.path.realpath(path)):
         folder = os.path.dirname(start)
         while folder not in (home, os.path.dirname(folder)):  # a root is its own parent
             if any(os.path.exists(os.path.join(folder, name)) for name in _VERSION_CONTROL):
                 return True
             folder = os.path.dirname(folder)
-    own = os.path.dirname(os.path.realpath(path))
-    return own != home and _is_below(working, (own,))
+    own_folder = os.path.dirname(os.path.realpath(path))
+    return own_folder != home and _is_below(os.getcwd(), (own_folder,))
 
 
 _VERSION_CONTROL = (".git", ".hg", ".svn", ".jj")
@@ -166,10 +166,13 @@ _VERSION_CONTROL = (".git", ".hg", ".svn", ".jj")
 
 def _is_below(path: str, folders: tuple[str, ...]) -> bool:
     """Return True if a path lies in one of the folders, as written or with links resolved."""
-    paths = (os.path.abspath(path), os.path.realpath(path))
-    roots = [resolve(folder) for folder in folders for resolve in (os.path.abspath, os.path.realpath)]
-    # `/` does not count, because every path lies below it
-    return any(each.startswith(os.path.join(root, "")) for each in paths for root in roots if root != os.sep)
+    spellings = (os.path.abspath(path), os.path.realpath(path))
+    for folder in folders:
+        for parent in (os.path.abspath(folder), os.path.realpath(folder)):
+            # `/` does not count, because every path lies below it
+            if parent != os.sep and any(spelling.startswith(os.path.join(parent, "")) for spelling in spellings):
+                return True
+    return False
 
 
 def url_warnings(url: str | None) -> tuple[str, ...]:

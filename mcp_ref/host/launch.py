@@ -10,10 +10,10 @@ is an error, because a remote server would otherwise report a wrong token, and n
 
 The user's consent is valid for one digest, which contains everything that decides what runs, and where secrets go: the
 entry in the file, the absolute path of the program, the arguments, the folder, the variables with their values, the
-PATH, the URL and the headers. It leaves out typed texts and secrets (values of variables or headers whose names end
-like TOKEN or KEY), because people replace tokens often, and a token does not decide what runs. It also leaves out the
-content of programs and scripts, because that changes with each update, and a script can load any other file. So the
-consent is to this program in this folder, with its updates, and the host asks again in another folder.
+PATH, the URL and the headers. It leaves out typed texts and secrets (the values of variables and headers whose names
+end in TOKEN or KEY, for example), because people often replace tokens, and a token does not decide what runs. It also
+leaves out the content of programs and scripts, because that changes with each update, and a script can load any other
+file. So the user consents to this program in this folder, updates included. In another folder, the host asks again.
 
 Threats:
     consent-in-another-folder: the user's account; a second cloned project; contains a program at the path that the user
@@ -53,13 +53,13 @@ from .configuration import ConfigurationError, ServerConfig
 from .dangers import is_place, is_secret_name, may_be_secret, variable_danger
 
 MIN_SECRET = 4
-"""Minimum length of a secret that is masked in texts, in characters. A shorter text occurs in harmless words."""
+"""Minimum length of a secret that is masked in texts, in characters. A shorter one occurs in harmless words too."""
 
 MAX_ENV_FILE = 64 * 1024
 """Maximum size of an `envFile`, in bytes."""
 
 _USER_OF_URL, _QUERY = re.compile("://[^/?#@]*@"), re.compile("([?#]).*", re.DOTALL)
-_VARIABLE = re.compile(r"\$\$\{|\$\{([^{}]*)\}")  # without a group for the literal text `$${`
+_VARIABLE = re.compile(r"\$\$\{|\$\{([^{}]*)\}")  # without its group for the literal text `$${`
 
 _Place = Literal["argument", "variable", "header", "url"]
 
@@ -72,7 +72,7 @@ class Text(NamedTuple):
     shown: str
     """The text that the user sees: `${NAME}` for a typed text, and for a variable that can be secret."""
     compared: str
-    """The text in the digest: `${NAME}` for a typed text, and for a secret, which people may replace."""
+    """The text in the digest: `${NAME}` for a typed text, and for a secret, which people may replace by a new one."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Danger:
     text: str
     """The warning, with the value."""
     file: str | None
-    """Path of the file that sets the variable, or None for the program."""
+    """Path of the file that sets the variable; None if the program sets it."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,7 +115,7 @@ class Launch:
 
     @property
     def target(self) -> str | list[str]:
-        """The URL, or the command with the path of the program that the user has seen, so that no other one starts."""
+        """The URL, or the command with the path of the program that the user has seen, so that no other can start."""
         return self.url or [self.program or self.command[0], *self.command[1:]]
 
     def mask(self, text: str) -> str:
@@ -124,9 +124,11 @@ class Launch:
         for secret in self.secrets:
             # as written, quoted by Python and JSON, in a URL, and a secret URL without its fragment
             forms |= {secret, repr(secret)[1:-1], json.dumps(secret)[1:-1], quote(secret, ""), secret.partition("#")[0]}
-        longest_first = sorted((each for each in forms if len(each) >= MIN_SECRET), key=len, reverse=True)
+        longest_first = sorted((form for form in forms if len(form) >= MIN_SECRET), key=len, reverse=True)
+        if not longest_first:
+            return text
         pattern = "|".join(map(re.escape, longest_first))
-        return re.sub(pattern, "***", text, flags=re.IGNORECASE) if pattern else text  # errors have lower-case hosts
+        return re.sub(pattern, "***", text, flags=re.IGNORECASE)  # because an error has the host in lower case
 
     def check(self, config: ServerConfig) -> None:
         """Raise ConfigurationError for a forbidden character in a URL, header or command, without quoting a secret."""
@@ -148,8 +150,8 @@ def launch_of(
     """Replace the variables of a server.
 
     `inputs` are the typed values of `${input:id}`, by id. `env_file` is the content of the `envFile` that the user has
-    approved; by default, the file is read. Raise ConfigurationError if the entry is invalid, a variable is not set, or
-    the file cannot be read.
+    approved; None to read the file. Raise ConfigurationError if the entry is invalid, a variable is not set, or the
+    file cannot be read.
     """
     if config.problem is not None:
         raise ConfigurationError(config.problem)
@@ -157,17 +159,19 @@ def launch_of(
     path = None
     if "envFile" in entry:
         path = os.path.abspath(os.path.join(config.folder, variables.expand("envFile", entry["envFile"]).real))
-        env_file = _read_env_file(config, path) if env_file is None else env_file
+        if env_file is None:
+            env_file = _read_env_file(config, path)
     env = variables.env(env_file or "")
     headers = variables.headers()
-    secrets = [each.real for name, each in [*env.items(), *headers.items()] if each is not None and may_be_secret(name)]
-    variables.secrets |= {secret.removeprefix("Bearer ") for secret in secrets if secret}
-    compared_env = [[name, None if each is None else each.compared] for name, each in sorted(env.items())]
+    for name, text in [*env.items(), *headers.items()]:
+        if text is not None and text.real and may_be_secret(name):
+            variables.secrets.add(text.real.removeprefix("Bearer "))
+    compared_env = [[name, None if text is None else text.compared] for name, text in sorted(env.items())]
     facts: list[object] = [config.digest, sorted(config.inputs.items()), *compared_env]
     if "url" in entry:
         launch = _connection(entry["url"], variables, headers, facts)
     else:
-        real_env = {name: None if each is None else each.real for name, each in env.items()}
+        real_env = {name: None if text is None else text.real for name, text in env.items()}
         launch = _process(config, variables, real_env, facts)
     return replace(
         launch, digest=hashlib.sha256(json.dumps(facts).encode()).hexdigest(), env_file=env_file or "",
@@ -179,9 +183,10 @@ def _connection(written: str, variables: _Variables, headers: Mapping[str, Text]
     """Return the launch of a URL, and add the facts that the user's consent depends on to `facts`."""
     url = variables.expand("url", written, "url")
     origin = _before_path(url.real)  # the true host, even if it comes from a variable
-    facts += [origin, url.compared, sorted((name, each.compared) for name, each in headers.items())]
-    real = {name: each.real for name, each in headers.items()}
-    return Launch([], url.real, {}, real, None, shown_url=origin + url.shown[len(_before_path(url.shown)) :])
+    facts += [origin, url.compared, sorted((name, value.compared) for name, value in headers.items())]
+    real_headers = {name: value.real for name, value in headers.items()}
+    shown_path = url.shown[len(_before_path(url.shown)) :]
+    return Launch([], url.real, {}, real_headers, None, shown_url=origin + shown_path)
 
 
 def _process(config: ServerConfig, variables: _Variables, env: dict[str, str | None], facts: list[object]) -> Launch:
@@ -189,24 +194,24 @@ def _process(config: ServerConfig, variables: _Variables, env: dict[str, str | N
     if not config.command:
         return Launch([], None, env, {}, None)  # a server in this program
     program_name = variables.expand("command", config.entry["command"]).real
-    arguments = [variables.expand("args", each, "argument", each) for each in config.entry.get("args", [])]
+    arguments = [variables.expand("args", written, "argument", written) for written in config.entry.get("args", [])]
     if "cwd" in config.entry:
         folder = os.path.join(config.folder, variables.expand("cwd", config.entry["cwd"]).real)
     else:
         folder = os.getcwd()
     cwd = _without_links(folder)
-    command = [program_name, *(each.real for each in arguments)]
-    search = server_environment(env).get("PATH")
+    command = [program_name, *(argument.real for argument in arguments)]
+    search_path = server_environment(env).get("PATH")
     try:
-        program = system.SYSTEM.find_program(command, search, cwd)[0]
+        program = system.SYSTEM.find_program(command, search_path, cwd)[0]
     except (OSError, ValueError):  # the start reports the reason
         program = None
-    # The absolute paths of arguments that exist as files or folders. They are compared, because they decide what runs.
-    possible = {each.real: os.path.join(cwd, each.real) for each in arguments if "${input:" not in each.compared}
-    existing = {argument: path for argument, path in possible.items() if argument and os.path.exists(path)}
-    compared = [each.real if each.real in existing else each.compared for each in arguments]
-    facts += [program, program_name, compared, cwd, search]
-    shown = (program_name, *(each.shown for each in arguments))
+    # The arguments that are files or folders decide what runs, so they are compared with their variables replaced.
+    possible = [argument.real for argument in arguments if argument.real and "${input:" not in argument.compared]
+    existing = {name: os.path.join(cwd, name) for name in possible if os.path.exists(os.path.join(cwd, name))}
+    compared = [argument.real if argument.real in existing else argument.compared for argument in arguments]
+    facts += [program, program_name, compared, cwd, search_path]
+    shown = (program_name, *(argument.shown for argument in arguments))
     paths = tuple(path for path in existing.values() if path not in shown)
     return Launch(command, None, env, {}, cwd, program=program, shown_command=shown, paths=paths)
 
@@ -230,14 +235,15 @@ class _Variables:
 
     def expand(self, key: str, text: str, place: _Place | None = None, name: str = "") -> Text:
         """Replace the variables in a text of the entry's `key`. A text without a `place` decides what runs."""
-        pieces, end = list[Text](), 0
+        pieces: list[Text] = []
+        end = 0  # of the latest variable
         for found in _VARIABLE.finditer(text):
             pieces.append(_public(text[end : found.start()]))
             pieces.append(_public("${") if found[1] is None else self.value_of(key, found[1], place, name))
             end = found.end()
         pieces.append(_public(text[end:]))
-        real, shown, compared = zip(*pieces, strict=True)
-        expanded = Text("".join(real), "".join(shown), "".join(compared))
+        real, shown = "".join(piece.real for piece in pieces), "".join(piece.shown for piece in pieces)
+        expanded = Text(real, shown, compared="".join(piece.compared for piece in pieces))
         if key == "url" and "${input:" in _before_path(expanded.shown):
             raise self._error(key, f"the host in {text!r:.100} is an input; {_NO_INPUT}")
         return expanded
@@ -248,7 +254,7 @@ class _Variables:
             return _public(self._predefined[variable])
         source, has_default, default = variable.removeprefix("env:").partition(":-")
         if source.startswith("input:"):
-            return self._typed(key, source[6:], default if has_default else None, place, name)
+            return self._typed(key, source.removeprefix("input:"), default if has_default else None, place, name)
         value = self._environment.get(source)
         if has_default and not value:
             return _public(default)
@@ -276,7 +282,7 @@ class _Variables:
             raise self._error(key, f"the variable {f'input:{id}'!r:.100} is not set; {advice}")
         self.secrets.add(value)
         self._note(Setting(place, name, "input", id, _without_secret(name, default or "")))
-        shown = f"${{input:{id}:-{default}}}" if default else f"${{input:{id}}}"  # the default may be sent
+        shown = f"${{input:{id}:-{default}}}" if default else f"${{input:{id}}}"  # because the default may be sent
         return Text(value, shown, f"${{input:{id}}}")
 
     def env(self, env_file: str) -> dict[str, Text | None]:
@@ -290,7 +296,7 @@ class _Variables:
         entry = self._config.entry
         for name in entry.get("env_vars", []):
             if name in self._environment:
-                self._settings.pop(("variable", name), None)  # the source of the value that this one replaces
+                self._settings.pop(("variable", name), None)  # its earlier value, which this one replaces
                 env[name] = self.value_of("env_vars", name, "variable", name)
         for name, number_or_text in entry.get("env", {}).items():
             self._settings.pop(("variable", name), None)
@@ -303,20 +309,19 @@ class _Variables:
 
     def headers(self) -> dict[str, Text]:
         entry = self._config.entry
-        headers = {
-            name: self._with_source(f"headers.{name}", value, "header", name)
-            for name, value in entry.get("headers", {}).items()
-        }
+        headers: dict[str, Text] = {}
+        for name, value in entry.get("headers", {}).items():
+            headers[name] = self._with_source(f"headers.{name}", value, "header", name)
         for name, variable in entry.get("env_http_headers", {}).items():
             headers[name] = self.value_of("env_http_headers", variable, "header", name)
         if "bearer_token_env_var" in entry:
             token = self.value_of("bearer_token_env_var", entry["bearer_token_env_var"], "header", "Authorization")
-            headers["Authorization"] = Text(*(f"Bearer {form}" for form in token))
+            headers["Authorization"] = Text(f"Bearer {token.real}", f"Bearer {token.shown}", f"Bearer {token.compared}")
         return headers
 
     def dangers(self, env: Mapping[str, Text | None], env_file: str | None) -> tuple[Danger, ...]:
         """Return the dangerous variables, except those that keep the value of the user's environment."""
-        from_env_file = {each.name for each in self.settings if each.source == "envFile"}
+        from_env_file = {setting.name for setting in self.settings if setting.source == "envFile"}
         found = []
         for name, text in env.items():
             reason = variable_danger(name)
@@ -350,7 +355,7 @@ def _public(text: str) -> Text:
 
 
 def _without_secret(name: str, value: str) -> str:
-    """Return the value of a variable or header as the user may see it: `***` for a secret, and a URL without one."""
+    """Return the value of a variable or header as the user may see it: `***` for a secret, a URL without secrets."""
     if not value or not may_be_secret(name):
         return value
     if not is_place(value):
@@ -390,6 +395,10 @@ def _read_env_file(config: ServerConfig, path: str) -> str:
 
 def _parse_env_file(text: str) -> dict[str, str]:
     """Return the variables of lines such as `export NAME="value"`. Other lines are ignored."""
-    lines = [re.fullmatch(r"(?:export\s+)?([A-Za-z_]\w*)\s*=(.*)", line.strip()) for line in text.split("\n")]
-    pairs = [(found[1], found[2].strip()) for found in lines if found is not None]
-    return {name: re.sub(r"""^(["'])(.*)\1$""", r"\2", value) for name, value in pairs}
+    variables: dict[str, str] = {}
+    for line in text.split("\n"):
+        found = re.fullmatch(r"(?:export\s+)?([A-Za-z_]\w*)\s*=(.*)", line.strip())
+        if found is not None:
+            name, value = found[1], found[2].strip()
+            variables[name] = re.sub(r"""^(["'])(.*)\1$""", r"\2", value)  # without its quotation marks
+    return variables

@@ -1,8 +1,8 @@
-"""The part of a server's data that a model gets, because a result of 5 MB would fill its context, and cost a lot.
+"""The part of a server's data that a model gets. A result of 5 MB would fill the model's context, and cost a lot.
 
-`Budget.result_characters` limits all that a model reads: texts, but also URIs, names, MIME types and `_meta`, in which
-a hostile server could send the 5 MB just as well. Only the data of images, audio and binary resources do not count.
-Where the limit is reached, the rest is left out, with one note.
+`Budget.result_characters` limits everything that a model reads: texts, but also URIs, names, MIME types and `_meta`, in
+which a hostile server could send the 5 MB just as well. Only the data of images, audio and binary resources do not
+count. A note replaces everything beyond the limit.
 
 Threats:
     long-result: the model's context, and the user's costs; a server; returns megabytes, as a text, as many small
@@ -31,7 +31,8 @@ _UNCOUNTED = ("data", "blob", "type")
 def cut_result(result: CallToolResult, limit: int) -> CallToolResult:
     """Return a result with at most `limit` characters, and a note where something was left out.
 
-    The structured content has the same limit of its own, because it repeats the texts, and a model gets one of them.
+    The structured content may have `limit` characters too, because it repeats the texts, and a model gets only one of
+    the two.
     """
     content = list(_cut_blocks(result.content, limit))
     if len(json.dumps(result.structured_content)) > limit:
@@ -42,7 +43,7 @@ def cut_result(result: CallToolResult, limit: int) -> CallToolResult:
 
 def cut_resource(result: ReadResourceResult, limit: int) -> ReadResourceResult:
     """Return the contents of a resource with at most `limit` characters."""
-    blocks = [EmbeddedResource(each) for each in result.contents]
+    blocks = [EmbeddedResource(resource) for resource in result.contents]
     contents: list[ResourceContents] = []
     for block in _cut_blocks(blocks, limit):
         if isinstance(block, EmbeddedResource):
@@ -56,7 +57,7 @@ def cut_prompt(result: GetPromptResult, limit: int) -> GetPromptResult:
     """Return the messages of a prompt with at most `limit` characters."""
     roles = [message.role for message in result.messages]
     blocks = _cut_blocks([message.content for message in result.messages], limit)
-    messages = [PromptMessage(role, block) for role, block in zip(roles, blocks, strict=False)]
+    messages = [PromptMessage(role, block) for role, block in zip(roles, blocks, strict=False)]  # the rest is cut off
     description = None if result.description is None else cut_text(result.description, limit)
     return replace(result, messages=messages, description=description, meta=_short_meta(result.meta, limit))
 
@@ -67,7 +68,7 @@ def cut_text(text: str, limit: int) -> str:
 
 
 def cut_error(error: RemoteError, limit: int) -> RemoteError:
-    """Return an error with at most `limit` characters of text, and of data."""
+    """Return an error with at most `limit` characters of text, and as many of data."""
     data = error.data if len(json.dumps(error.data)) <= limit else None
     return RemoteError(error.code, cut_text(error.message, limit), data)
 
@@ -103,13 +104,15 @@ def _cut_block(block: ContentBlock, left: int, limit: int) -> ContentBlock:
 def _characters(value: object) -> int:
     """Return the number of characters in all texts and numbers of a value, except binary data."""
     if is_dataclass(value):
-        counted = [each.name for each in fields(value) if each.name not in _UNCOUNTED]
-        return sum(_characters(getattr(value, name)) for name in counted)
+        names = [field.name for field in fields(value) if field.name not in _UNCOUNTED]
+        return sum(_characters(getattr(value, name)) for name in names)
     if isinstance(value, dict):
         return sum(len(str(name)) + _characters(item) for name, item in value.items())
     if isinstance(value, list):
         return sum(map(_characters, value))
-    return 0 if value is None or isinstance(value, bool) else len(str(value))
+    if value is None or isinstance(value, bool):
+        return 0
+    return len(str(value))
 
 
 def _note(limit: int) -> str:
