@@ -351,7 +351,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "Each request has the time limit of its client, and a lost connection ends it.",
     ("host/host.py", "Host.close", "asyncio.gather(*(hosted.close() for hosted in self._hosted.values()))"):
         "See `HostedServer.close`, whose steps have time limits.",
-    ("host/host.py", "Host.reload", "asyncio.gather(*(each.close(CLOSE_SECONDS) for each in gone))"):
+    ("host/host.py", "Host.reload", "asyncio.gather(*(hosted.close(CLOSE_SECONDS) for hosted in removed))"):
         "See `HostedServer.close`: the calls in flight get `CLOSE_SECONDS`.",
     ("host/host.py", "Host.reload", "hosted.attempted.wait()"):
         "`Supervisor._run` sets it at its end, or `HostedServer.close` with the state STOPPED.",

@@ -136,7 +136,7 @@ class Approval:
         lines = [f"{self.kind}: server {self.server}, asked by the {self.origin}"]
         lines += [f"WARNING: {text}" for text in self.warnings]
         lines += [f"{label}: {quoted(value)}" for label, value in self._facts() if value not in _EMPTY]
-        lines += [f"{each.place}: {each.text(self.url_host)}" for each in self.settings]
+        lines += [f"{setting.place}: {setting.text(self.url_host)}" for setting in self.settings]
         if self.file is not None:
             lines.append(f"file: {quoted(self.file)}")
         return "\n".join(fold(line, columns) for line in lines)
@@ -151,10 +151,10 @@ class Approval:
         if self.argv and self.program is None:
             facts.insert(0, ("program", "not found"))
         if self.tool is not None:
-            for each in fields(Tool):
-                now, old = getattr(self.tool, each.name), getattr(self.before, each.name, None)
+            for field in fields(Tool):
+                now, old = getattr(self.tool, field.name), getattr(self.before, field.name, None)
                 if self.before is None or now != old:
-                    facts += [(f"before.{each.name}", old), (f"tool.{each.name}", now)]
+                    facts += [(f"before.{field.name}", old), (f"tool.{field.name}", now)]
         return [*facts, ("trusted", self.trusted)]
 
 
@@ -203,17 +203,17 @@ def ask_unless_read_only(approve: Approve) -> Approve:
 
 def hidden_text_warnings(value: object) -> tuple[str, ...]:
     """Return a warning if a text inside JSON or a dataclass has hidden characters, else an empty tuple."""
-    found, waiting = set[str](), [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, str):
-            found |= hidden_characters(each)
-        elif isinstance(each, Mapping):
-            waiting += [*each, *each.values()]
-        elif isinstance(each, list | tuple):
-            waiting += each
-        elif is_dataclass(each):
-            waiting += [getattr(each, one.name) for one in fields(each)]
+    found, unread = set[str](), [value]
+    while unread:
+        part = unread.pop()
+        if isinstance(part, str):
+            found |= hidden_characters(part)
+        elif isinstance(part, Mapping):
+            unread += [*part, *part.values()]
+        elif isinstance(part, list | tuple):
+            unread += part
+        elif is_dataclass(part):
+            unread += [getattr(part, field.name) for field in fields(part)]
     shown = " ".join(map(escape_hidden, sorted(found)[:10]))
     return (f"the text has hidden characters: {shown}",) if found else ()
 
@@ -225,6 +225,6 @@ def quoted(value: object) -> str:
 
 def _as_json(value: object) -> object:
     if is_dataclass(value) and not isinstance(value, type):
-        members = {each.name: getattr(value, each.name) for each in fields(value)}
+        members = {field.name: getattr(value, field.name) for field in fields(value)}
         return {name: member for name, member in members.items() if member is not None}
     return sorted(value) if isinstance(value, frozenset) else str(value)

@@ -1,4 +1,4 @@
-"""`Host`: several servers, one policy.
+"""`Host`: several servers under one policy.
 
     async with Host({"weather": ["python3", "weather.py"], "docs": "https://docs.example/mcp"}) as host:
         for tool in await host.list_tools():
@@ -63,7 +63,7 @@ class ResourceChange:
 
 @dataclass(eq=False)
 class Host(HostOptions):
-    """Several clients with one policy, to be used as an async context manager, with the arguments of `HostOptions`.
+    """Several clients under one policy: an async context manager, which has the arguments of `HostOptions`.
 
     A request raises UnknownName for an unknown server or tool, Refused if the policy does not allow the request,
     ServerUnavailable if the server is not ready, and the exceptions of `Client`.
@@ -108,8 +108,8 @@ class Host(HostOptions):
     async def reload(self, servers: ServersLike) -> None:
         """Replace the servers. An unchanged server keeps running, and a changed one starts again.
 
-        If it comes from a file, it needs consent again. Wait at most `startup_wait` seconds for the new servers, but
-        without a limit for `required` ones.
+        A changed server from a file needs the user's consent again. Wait at most `startup_wait` seconds for the new
+        servers, but without a limit for `required` ones.
 
         Args:
             servers: The new servers.
@@ -118,16 +118,16 @@ class Host(HostOptions):
             ConfigurationError: If the file cannot be parsed, in which case nothing changes.
             ServerUnavailable: If a required server did not start.
         """
-        wanted = {config.name: config for config in read_servers(servers).servers}
-        gone = [each for name, each in self._hosted.items() if wanted.get(name) != each.config]
-        await asyncio.gather(*(each.close(CLOSE_SECONDS) for each in gone))
-        kept = {each.config.name: each for each in self._hosted.values() if each not in gone}
-        new = [
-            HostedServer(config, self._policy, self._account, self._starting)
-            for name, config in wanted.items() if name not in kept
-        ]  # fmt: skip
-        self._hosted = kept | {each.config.name: each for each in new}
-        eager = [each for each in new if not each.is_lazy]
+        configs = {config.name: config for config in read_servers(servers).servers}
+        removed = [hosted for name, hosted in self._hosted.items() if configs.get(name) != hosted.config]
+        await asyncio.gather(*(hosted.close(CLOSE_SECONDS) for hosted in removed))
+        kept = {name: hosted for name, hosted in self._hosted.items() if hosted not in removed}
+        new = {
+            name: HostedServer(config, self._policy, self._account, self._starting)
+            for name, config in configs.items() if name not in kept
+        }  # fmt: skip
+        self._hosted = kept | new
+        eager = [hosted for hosted in new.values() if not hosted.is_lazy]
         for hosted in eager:
             await hosted.start()
         with contextlib.suppress(TimeoutError):
@@ -145,7 +145,7 @@ class Host(HostOptions):
 
     def status(self) -> list[ServerStatus]:
         """Return the state of each server, as plain data without secrets."""
-        return [each.snapshot() for each in self._hosted.values()]
+        return [hosted.snapshot() for hosted in self._hosted.values()]
 
     def client(self, server: str) -> Client:
         """Return the client of a server that is ready, for example for `Client.complete`. It bypasses the policy.
@@ -178,20 +178,22 @@ class Host(HostOptions):
 
     def _named(self, found: Iterable[tuple[str, D]]) -> list[Listed[D]]:
         """Return tools or prompts with their model names, sorted by full name."""
-        definitions = {(server, each.name): each for server, each in found}
+        definitions = {(server, definition.name): definition for server, definition in found}
         listed = []
         for model_name, (server, local_name) in model_names(definitions).items():
             is_ready = self._hosted[server].status.state is ServerState.READY
             listed.append(Listed(server, definitions[server, local_name], model_name, is_ready))
-        return sorted(listed, key=lambda each: each.full_name)
+        return sorted(listed, key=lambda item: item.full_name)
 
     async def list_resources(self) -> list[Listed[Resource]]:
         """Return the resources of all servers that are ready, by server."""
-        return [Listed(*pair) for pair in await self._list_all("resources", Client.list_resources)]
+        found = await self._list_all("resources", Client.list_resources)
+        return [Listed(server, resource) for server, resource in found]
 
     async def list_resource_templates(self) -> list[Listed[ResourceTemplate]]:
         """Return the resource templates of all servers that are ready, by server."""
-        return [Listed(*pair) for pair in await self._list_all("resources", Client.list_resource_templates)]
+        found = await self._list_all("resources", Client.list_resource_templates)
+        return [Listed(server, template) for server, template in found]
 
     async def _list_all(self, capability: str, fetch: Callable[[Client], Awaitable[list[T]]]) -> list[tuple[str, T]]:
         """Return the items of all ready servers. A server that fails adds none, and `status()` shows its error."""
@@ -251,7 +253,7 @@ class Host(HostOptions):
         """Return the contents of a resource.
 
         Args:
-            uri: URI of the resource, which goes to this server only.
+            uri: URI of the resource. Only this server gets it.
             origin: "model" if the contents go to a model, so that `approve` is asked.
         """
         return await self._server(server).fetch(
@@ -297,7 +299,7 @@ class Host(HostOptions):
                     async for changed in updates:
                         pause = 0.0
                         yield ResourceChange(server, changed)
-            # A server over HTTP is ready even while it cannot be reached, so the pauses grow.
+            # The pauses grow, because a server over HTTP counts as ready even while it cannot be reached.
             pause = min(max(2 * pause, MIN_RETRY_PAUSE), MAX_RETRY_PAUSE)
             await asyncio.sleep(pause)
 
@@ -314,8 +316,8 @@ class Host(HostOptions):
         server = name.partition("__")[0]
         found = self._hosted[server].tools.by_model_name.get(name) if server in self._hosted else None
         if found is None:
-            listed = self._listed_tools()
-            known = [each.model_name for each in listed] if "__" in name else [each.full_name for each in listed]
+            is_model_name = "__" in name
+            known = [tool.model_name if is_model_name else tool.full_name for tool in self._listed_tools()]
             raise UnknownName("tool", name, known)
         return found
 

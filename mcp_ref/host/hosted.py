@@ -79,7 +79,7 @@ MAX_RATE = 1000.0
 MAX_BURST = 20
 """Maximum number of such messages that arrive before the rate is measured."""
 MESSAGE_BYTES = 1024
-"""A larger message counts as one for each `MESSAGE_BYTES` of its size, so a server sends at most 1 MB per second."""
+"""Size of a message that counts as one, in bytes. Larger ones count more, so a server sends at most 1 MB per second."""
 
 
 class HostedServer(Supervisor):
@@ -112,7 +112,7 @@ class HostedServer(Supervisor):
         self, kind: Kind, name: str = "", origin: Origin = "server", arguments: Mapping[str, object] | None = None
     ) -> Approval:
         """Return an approval without the details of its kind, which the caller adds."""
-        # A request of the server most likely belongs to its only call in flight.
+        # If one call is in flight, a request of the server most likely belongs to this call.
         only_call = self.calls[0] if len(self.calls) == 1 else ""
         return Approval(
             kind, self.config.name, origin, name or only_call, self.config.file, arguments=arguments,
@@ -134,8 +134,8 @@ class HostedServer(Supervisor):
         """Replace the variables, and ask for the user's consent to the start. Raise Refused without it."""
         options, config = self._options, self.config
         environment = dict(os.environ if options.environment is None else options.environment)
-        launch = launch_of(config, environment, dict.fromkeys(config.inputs, ""))
-        self._digest = launch.digest  # which typed values do not change
+        launch = launch_of(config, environment, dict.fromkeys(config.inputs, ""))  # the user has typed nothing yet
+        self._digest = launch.digest  # does not depend on typed values
         if config.file is not None:  # otherwise the program itself has configured the server
             await self._ask_start(launch, config.file)
             input_values = await self._policy.typed_values(config)
@@ -168,9 +168,9 @@ class HostedServer(Supervisor):
 
     async def _approved_roots(self) -> list[str] | None:
         """Return the existing directories that the server gets, or None if it gets none."""
-        wanted = self._options.roots.get(self.config.name, self.config.entry.get("roots", []))
+        configured = self._options.roots.get(self.config.name, self.config.entry.get("roots", []))
         # [2025-11-25 client/roots#security-considerations] only existing directories, and no path traversal
-        paths = [os.path.realpath(path_of(path)) for path in wanted]
+        paths = [os.path.realpath(path_of(path)) for path in configured]
         existing = [path for path in paths if os.path.isdir(path)]
         try:
             if existing:
@@ -181,7 +181,7 @@ class HostedServer(Supervisor):
         return existing or None
 
     def new_client(self, launch: Launch, client_class: Callable[..., C], **client_options: Unpack[ClientOptions]) -> C:
-        """Return a client that starts an approved launch. `client_options` are those that the launch does not have."""
+        """Return a client that starts an approved launch. `client_options` are those that the launch does not set."""
         options, name, server = self._options, self.config.name, self.config.server
         throttle = None if server else Throttle(options.trace or trace_from_environment("client"))
         authorizer = None
@@ -274,8 +274,8 @@ class HostedServer(Supervisor):
     async def _ask_definitions(self) -> None:
         """Ask the user about one definition after the other. The next list contains those that are allowed.
 
-        If the user does not decide, for example before a timeout, the host asks again with the next list, for which it
-        waits twice as long each time.
+        If the user does not decide in time, the host asks again after the next list, and fetches that after a pause
+        which doubles each time.
         """
         while self._undecided:
             tool = self._undecided.pop(0)
@@ -303,20 +303,20 @@ class HostedServer(Supervisor):
         await self.ready_client(wait)
         tool, digest, full = self.tools.get(name), self._digest, full_name(self.config.name, name)
         if tool is None:
-            raise UnknownName("tool", full, (full_name(self.config.name, each) for each in self.tools))
+            raise UnknownName("tool", full, (full_name(self.config.name, known) for known in self.tools))
         self._account.count_call(is_only_call=not self.calls)
         # Without `approve`, the policy's defaults decide, and the audit log gets the decision.
         if self._options.approve is not None or self._options.audit is not None or origin == "model":
             arguments = await self._approved_arguments(tool, arguments, origin)
         client = self.check_ready()
-        if (self._digest, self.tools.get(name)) != (digest, tool):
+        if self._digest != digest or self.tools.get(name) != tool:
             raise Refused(f"{quoted(full)} has changed while it waited for consent; call it again")
         return await self._for_model(self._call(client, name, arguments, options), origin, cut_result)
 
     def admit_relayed(self, name: str, arguments: object) -> None:
         """Count a tool call that a bridge passes on, and write it to the audit log. Raise Refused if either fails.
 
-        The user of the client in front of the bridge has decided about the call, so the bridge does not ask again.
+        The bridge asks nobody, because the user of the client in front of it has already decided about the call.
         """
         self._account.count_call(is_only_call=not self.calls)
         if self._options.audit is not None:
@@ -326,7 +326,7 @@ class HostedServer(Supervisor):
                 configuration=self._digest, arguments_sha256=digest_of(arguments), **shown)  # fmt: skip
 
     async def _for_model(self, request: Awaitable[T], origin: Origin, cut: Callable[[T, int], T]) -> T:
-        """Return the result of a request. For a model, cut it to `result_characters`, and an error too."""
+        """Return the result of a request. For a model, cut the result, or the error, to `result_characters`."""
         limit = self._account.budget.result_characters
         try:
             result = await request
@@ -361,11 +361,11 @@ class HostedServer(Supervisor):
         result, outcome = None, "failed"
         reserved = 0.0
         try:
-            self._account.use("seconds", 0)  # raises if another call has reserved the rest meanwhile
+            self._account.use("seconds", 0)  # raises if another call has reserved the rest in the meantime
             left = self._account.left("seconds")
             if left < math.inf:
-                # Reserve the seconds that the call may take, so that no other call gets them. With a `max_timeout`,
-                # which the caller gives if progress restarts the `timeout`, the call may take that long.
+                # Reserve the seconds that the call may take, so that no other call gets them. These are the `timeout`,
+                # or the `max_timeout`, which the caller gives if progress restarts the `timeout`.
                 reserved = min(left, options.get("timeout") or client.timeout or left)
                 options["timeout"] = reserved
                 max_timeout = options.get("max_timeout")
@@ -464,12 +464,12 @@ class HostedServer(Supervisor):
 
 
 def _name_hash(name: str) -> str:
-    """Return a short text for the name of a tool, which may have 64 KiB."""
+    """Return a short text that stands for the name of a tool, because a name may have 64 KiB."""
     return digest_of(name)[:16]
 
 
 def _edited(params: object, expected: type[T]) -> T:
-    """Return the edited params. Raise Refused for another type, because sending the original would ignore the user."""
+    """Return the edited params. Raise Refused for another type, because to send the original would ignore the user."""
     if not isinstance(params, expected):
         raise Refused(f"the edited params must be {expected.__name__}, not {type(params).__name__}")
     return params
@@ -501,9 +501,9 @@ class Throttle:
         self._excess += 1 if direction == "<-" else -1
         is_large = direction == "<-" and len(frame) > MESSAGE_BYTES
         if is_large and transport is not None and not is_response(frame, transport.waits_for):
-            # a larger message costs no more, because it is refused without being read
+            # A message above `MAX_UNREQUESTED` costs no more, because it is refused without being read.
             self._excess += min(len(frame), MAX_UNREQUESTED) / MESSAGE_BYTES
-        if self._excess > MAX_BURST:  # subtract only now, so that most messages need no look at the clock
+        if self._excess > MAX_BURST:  # subtract only now, because reading the clock for each message takes time
             loop = asyncio.get_running_loop()
             now = loop.time()
             self._excess = max(0.0, self._excess - (now - self._checked) * MAX_RATE)

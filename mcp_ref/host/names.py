@@ -50,12 +50,12 @@ class UnknownName(LookupError):
     """
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        names = sorted(escape_hidden(each, keep="") for each in known)  # a server chooses the names of its tools
-        near = [each for each in names if name and each.endswith(f".{name}")][:3]
-        near = near or difflib.get_close_matches(name, names, n=3)
-        if not near and len(names) <= 12:
-            near = names
-        hint = f"did you mean {' or '.join(near)}?" if near else f"the host has {len(names) or 'none'}"
+        names = sorted(escape_hidden(text, keep="") for text in known)  # a server chooses the names of its tools
+        similar = [text for text in names if name and text.endswith(f".{name}")][:3]
+        similar = similar or difflib.get_close_matches(name, names, n=3)
+        if not similar and len(names) <= 12:
+            similar = names
+        hint = f"did you mean {' or '.join(similar)}?" if similar else f"the host has {len(names) or 'none'}"
         super().__init__(f"unknown {kind} {name[:200]!r}; {hint}")
 
 
@@ -91,8 +91,8 @@ def model_name(server: str, name: str, digits: int = 8) -> str:
 def model_names(names: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
     """Return the table from model name to (server name, name on the server).
 
-    If two names would get the same model name, an unchanged name keeps it, or else the name that sorts first, and the
-    other model name gets more digits.
+    If two names would get the same model name, it goes to the name that needs no change, or else to the first in
+    alphabetical order. The other gets a model name with more digits.
     """
 
     def order(pair: tuple[str, str]) -> tuple[bool, tuple[str, str]]:
@@ -101,8 +101,10 @@ def model_names(names: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
 
     table: dict[str, tuple[str, str]] = {}
     for server, name in sorted(set(names), key=order):
-        short = model_name(server, name)
-        table[model_name(server, name, 16) if short in table else short] = (server, name)
+        key = model_name(server, name)
+        if key in table:
+            key = model_name(server, name, digits=16)
+        table[key] = (server, name)
     return table
 
 

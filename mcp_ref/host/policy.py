@@ -9,7 +9,7 @@ Threats:
     unasked-start: the user's account; a cloned project; lists a server in its file, and the program has no `approve`
         function; only the user's own file starts servers without consent.
     input-of-another-file: a secret that the user types; a cloned project; uses the id of an input of another file; a
-        typed value is for its file only.
+        typed value is used only for the file that asked for it.
     data-in-a-spelling: the model's data; a server that controls the model's text; lets the model read a URI that hides
         the data, such as `weather://city/SECRET/../today`; the URI is sent in the spelling that the user has seen.
 
@@ -76,7 +76,7 @@ class Budget(CheckedFields):
     samples_per_call: int = 3
     """Maximum number of sampling requests during one tool call. Simultaneous calls of one server share the number."""
     sample_tokens: int | None = None
-    """Maximum number of tokens of all messages of the model. The `maxTokens` of a request is lowered to the rest."""
+    """Maximum number of tokens of all messages of the model. A request's `maxTokens` is lowered to what is left."""
     elicitations_per_call: int = 3
     """Maximum number of elicitations during one tool call. Simultaneous calls of one server share the number."""
     result_characters: int = 100_000
@@ -86,14 +86,14 @@ class Budget(CheckedFields):
 
 @dataclass(eq=False)
 class HostOptions:
-    """The settings of a host. Plain functions among them block the event loop, so they must be short."""
+    """The settings of a host. Plain functions among them block the event loop, so they must return quickly."""
 
     servers: ServersLike
     _: KW_ONLY
     approve: Approve | None = None
     """Async function that decides about each `Approval`. Without it, the rules in policy.py decide."""
     ask: Callable[[str, str, bool], Awaitable[str]] | None = None
-    """Async function that asks the user for `${input:id}`. It gets id, description, and True for a password."""
+    """Async function that asks the user for `${input:id}`. It gets the id, a description, and True for a password."""
     approvals: MutableMapping[str, str] = field(default_factory=dict)
     """The user's "always" decisions, and the hashes of approved definitions. Store the mapping to keep them."""
     trusted: Collection[str] = ()
@@ -161,7 +161,7 @@ class Policy:
         """Return the edited params of an allowed request, or None if they are unchanged. Raise Refused otherwise.
 
         An `Allow` is remembered under `key`, if given, for the shorter of `remember` and `longest`. The key must name
-        everything that the decision depends on. Without an `approve` function, `default` decides.
+        everything that the decision depends on. `default` is True to allow the request without an `approve` function.
         """
         decision: Allow | Deny
         if self._is_remembered(key):
@@ -195,7 +195,7 @@ class Policy:
     async def _ask(self, request: Approval, approve: Approve, key: str | None) -> tuple[Allow | Deny, str]:
         """Return the decision of the `approve` function, and its source for the audit log."""
         server, seconds = request.server, self.options.approve_timeout
-        if self._undecided[server] > MAX_WAITING:  # one of them is with the user, and does not wait
+        if self._undecided[server] > MAX_WAITING:  # not `>=`, because the user is deciding one, which does not wait
             return Deny(f"{MAX_WAITING} other requests of this server wait for a decision"), "undecided"
         self._undecided[server] += 1
         try:
@@ -225,7 +225,7 @@ class Policy:
                 raise Undecided("the audit log cannot be written, so the request is refused") from error
 
     async def typed_values(self, config: ServerConfig) -> Mapping[str, str]:
-        """Return the values of `${input:id}`. Ask the user only for those that were not typed for this file before."""
+        """Return the values of `${input:id}`. Ask the user only for those that are not known for this file yet."""
         async with self._typing:
             for id, (description, is_password) in config.inputs.items():
                 if (config.file, id) not in self._typed and self.options.ask is not None:
@@ -246,24 +246,24 @@ class Account:
         """Limit -> the accounts that have it. Only the server's account counts the requests during one call."""
         for limit in vars(self.budget):
             accounts = [self] if limit.endswith("_per_call") else both
-            self._accounts[limit] = [each for each in accounts if getattr(each.budget, limit) is not None]
+            self._accounts[limit] = [account for account in accounts if getattr(account.budget, limit) is not None]
 
     def left(self, limit: str) -> float:
-        left = (getattr(each.budget, limit) - each._used[limit] for each in self._accounts[limit])
-        return min(left, default=math.inf)
+        amounts = [getattr(account.budget, limit) - account._used[limit] for account in self._accounts[limit]]
+        return min(amounts, default=math.inf)
 
     def add(self, limit: str, amount: float) -> None:
         """Count an amount, which may be negative to give seconds back."""
-        for each in self._accounts[limit]:
-            each._used[limit] += amount
+        for account in self._accounts[limit]:
+            account._used[limit] += amount
 
     def use(self, limit: str, amount: float = 1) -> None:
         """Count an amount. If less than that or nothing is left, raise BudgetExceeded, and count nothing."""
-        least = max(amount, 0.001)  # less than 0.001 seconds is nothing, because a timer may be that early
-        for each in self._accounts[limit]:
-            maximum = getattr(each.budget, limit)
-            if maximum - each._used[limit] < least:
-                owner = f"the server {each._server}" if each._server else "the host"
+        least = max(amount, 0.001)  # less than 0.001 seconds counts as nothing, because a timer may end that early
+        for account in self._accounts[limit]:
+            maximum = getattr(account.budget, limit)
+            if maximum - account._used[limit] < least:
+                owner = f"the server {account._server}" if account._server else "the host"
                 text = f"the budget {limit}={maximum} of {owner} is used up"
                 self._policy.record("budget", self._server, reason=text)
                 raise BudgetExceeded(text)
@@ -274,28 +274,28 @@ class Account:
         if is_only_call:
             self._used["samples_per_call"] = self._used["elicitations_per_call"] = 0
         now, accounts = time.monotonic(), self._accounts["calls_per_minute"]
-        for each in accounts:
-            while each._call_times and now - each._call_times[0] >= 60:
-                each._call_times.popleft()
-            each._used["calls_per_minute"] = len(each._call_times)
+        for account in accounts:
+            while account._call_times and now - account._call_times[0] >= 60:
+                account._call_times.popleft()
+            account._used["calls_per_minute"] = len(account._call_times)
         self.use("seconds", 0)  # raises if the budget has no time left
         self.use("calls_per_minute")
         self.use("calls")
-        for each in accounts:
-            each._call_times.append(now)
+        for account in accounts:
+            account._call_times.append(now)
 
     def count_sample(self, tokens: int) -> int:
         """Count a sampling request, and return the number of tokens that its message may have."""
         if tokens < 1:
             raise Refused(f"a message cannot have {tokens} tokens")
         self.use("samples_per_call")
-        tokens = int(min(tokens, max(1, self.left("sample_tokens"))))  # 1 if none is left, so that `use` raises
-        self.use("sample_tokens", tokens)
-        return tokens
+        allowed = int(min(tokens, max(1, self.left("sample_tokens"))))  # 1 if none is left, so that `use` raises
+        self.use("sample_tokens", allowed)
+        return allowed
 
 
 def definition_hash(tool: Tool) -> str:
-    """Return the SHA-256 of a tool. It includes all but `_meta`, because any name or default can mislead a model."""
+    """Return the SHA-256 of a tool without its `_meta`. All other fields count, because any can mislead a model."""
     return digest_of({name: value for name, value in asdict(tool).items() if name != "meta"})
 
 

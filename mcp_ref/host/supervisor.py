@@ -1,18 +1,18 @@
 """The supervision of one server: start it, list its tools, notice its end, and start it again.
 
-Each server has its own asyncio task, so one that does not start, is silent, floods us with messages or keeps ending
-does not disturb the others.
+Each server has its own asyncio task, so a server that does not start, is silent, floods us with messages or keeps
+ending does not disturb the others.
 
-    Restart   The pauses are 1, 2, 4 ... 60 seconds, each up to 20 % longer or shorter, at random. They are short again
-              only after 60 seconds of readiness, because a server that responds and exits starts successfully too.
+    Restart   The pauses are 1, 2, 4 ... 60 seconds, each up to 20 % longer or shorter, at random. They become short
+              again only after the server was ready for 60 seconds, because one that exits at once has started too.
     Calls     After five calls in a row without a response, the server gets no calls for 30 seconds, and then a ping.
     Tools     While the server is not ready, its tools stay in the list for 60 seconds, but calls fail at once.
-    Changes   A changed list of tools is fetched at most once a second, and ever more rarely while it stays the same.
+    Changes   After a change, the tools are fetched at most once a second, and ever more rarely if they are the same.
 
 Threats:
     restart-loop: the user's computer; a server; ends after each start; the pauses become longer, and after 6 failures
         in 10 minutes the server is not started again.
-    list-loop: the host's processor time; a server; reports a change after each list; we wait ever longer to fetch it.
+    list-loop: the host's processor time; a server; reports a change after each list; it is fetched ever more rarely.
 
 Spec:  2026-07-28 basic/transports/stdio#unexpected-termination, server/tools#list-changed-notification
 """
@@ -56,10 +56,10 @@ READY_SECONDS = 60.0
 """Time for which a server must be ready before the pauses are short again, in seconds."""
 
 MAX_FAILURES, FAILURE_SECONDS = 6, 600.0
-"""Number of failures (failed starts, and ends of a ready server) within 600 seconds after which we stop restarting."""
+"""Number of failures (failed starts, and ends of a ready server) within 600 seconds after which restarts stop."""
 
 MAX_LOST_CALLS, SUSPEND_SECONDS, PING_SECONDS = 5, 30.0, 5.0
-"""Number of calls in a row without a response after which the server is suspended for 30 seconds, and then pinged."""
+"""Number of calls in a row without a response that suspend the server, for how long, and the ping's time limit."""
 
 MAX_TOOLS, MAX_PAGES = 1000, 100
 """Maximum number of tools of one server, and maximum number of pages of one list."""
@@ -130,7 +130,7 @@ class ServerUnavailable(McpError):
 
 
 class Pauses:
-    """The pauses between the starts of one server. It has no clock, so the caller passes the time."""
+    """The pauses between the starts of one server. The caller passes the time, because this class has no clock."""
 
     def __init__(self) -> None:
         self._pause = MIN_PAUSE
@@ -147,8 +147,9 @@ class Pauses:
         self._failures.extend([now] * starts)
         if len(self._failures) == MAX_FAILURES and now - self._failures[0] < FAILURE_SECONDS:
             return None
-        pause, self._pause = self._pause, min(2 * self._pause, MAX_PAUSE)
-        return pause * random.uniform(0.8, 1.2)
+        pause = self._pause * random.uniform(0.8, 1.2)
+        self._pause = min(2 * self._pause, MAX_PAUSE)
+        return pause
 
 
 class ToolList(dict[str, Tool]):
@@ -228,7 +229,7 @@ class Supervisor:
             self._on_event(self.snapshot())
 
     async def start(self) -> None:
-        """Start the server, from every state."""
+        """Start the server, in whatever state it is."""
         await self.stop()
         self._change(ServerState.IDLE)
         self._task = asyncio.create_task(self._run(), name=f"supervise {self.config.name}")
@@ -307,13 +308,14 @@ class Supervisor:
         """Start the server, and wait until it ends. Return the pause before a restart, or None without a restart."""
         if self.config.file is not None:
             self._change(ServerState.UNAPPROVED)
-        client, ready_at = await self.prepare(), math.inf
+        client = await self.prepare()
+        ready_at = math.inf  # never yet
         self._change(ServerState.STARTING)
         seconds = self.config.entry.get("startup_timeout_sec", STARTUP_SECONDS)
         error: Exception
         try:
             async with self._starting:
-                with client.connector.time_limits.timeout(seconds):  # which stops while a user signs in
+                with client.connector.time_limits.timeout(seconds):  # its clock stops while a user signs in
                     await client.connect()
                     await self._refresh(client)
             ready_at = time.monotonic()
@@ -338,7 +340,7 @@ class Supervisor:
         return pause
 
     async def _serve(self, client: Client) -> Exception:
-        """Fetch changed lists, and suspend a server that loses calls, until it ends. Return the reason of its end."""
+        """Fetch changed lists, and suspend a server that loses calls, until it ends. Return the reason for its end."""
         self.tools.cancel_removal()
         self.client = client
         loop, ended = asyncio.get_running_loop(), client.session.ended
@@ -378,13 +380,14 @@ class Supervisor:
     async def _refresh(self, client: Client) -> None:
         """Fetch the tools, leaving out those over a limit, and keep the ones that `approved` returns."""
         self.tools.is_stale = False
-        self.tools.pause = min(2 * self.tools.pause, MAX_PAUSE)  # short again if `replace` finds a change
+        self.tools.pause = min(2 * self.tools.pause, MAX_PAUSE)  # `replace` makes it short again if it finds a change
         listed = await client.list_tools() if client.server_can("tools") else []
-        kept, total = list[Tool](), 0
+        kept: list[Tool] = []
+        total_size = 0
         for tool in listed:
             size = len(json.dumps(asdict(tool)))
-            total += size
-            if size <= MAX_TOOL_BYTES and total <= MAX_TOOLS_BYTES and len(kept) < MAX_TOOLS:
+            total_size += size
+            if size <= MAX_TOOL_BYTES and total_size <= MAX_TOOLS_BYTES and len(kept) < MAX_TOOLS:
                 kept.append(tool)
         if len(kept) < len(listed):
             self.status.dropped["tools"] = len(listed) - len(kept)
@@ -393,7 +396,9 @@ class Supervisor:
 
 def _is_permanent(error: Exception) -> bool:
     """Return True if a restart would fail too, because a program, a permission or a common revision is missing."""
+    if isinstance(error, McpError) and error.is_temporary:
+        return False
     if isinstance(error, AuthorizationError | UnsupportedRevision | TypeError):
-        return not (isinstance(error, McpError) and error.is_temporary)
+        return True
     is_refused = isinstance(error, ConnectionClosed) and _HTTP_REFUSED.match(str(error)) is not None
     return is_refused or isinstance(error.__cause__, FileNotFoundError | PermissionError | NotADirectoryError)
