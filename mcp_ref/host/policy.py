@@ -76,7 +76,7 @@ class Budget(CheckedFields):
     samples_per_call: int = 3
     """Maximum number of sampling requests during one tool call. Simultaneous calls of one server share the number."""
     sample_tokens: int | None = None
-    """Maximum number of tokens of all messages of the model. A request's `maxTokens` is lowered to what is left."""
+    """Maximum number of tokens of all messages of the model. A request's `maxTokens` is lowered to the rest."""
     elicitations_per_call: int = 3
     """Maximum number of elicitations during one tool call. Simultaneous calls of one server share the number."""
     result_characters: int = 100_000

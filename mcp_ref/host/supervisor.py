@@ -229,7 +229,7 @@ class Supervisor:
             self._on_event(self.snapshot())
 
     async def start(self) -> None:
-        """Start the server, in whatever state it is."""
+        """Start the server, in any state. A running server is stopped first."""
         await self.stop()
         self._change(ServerState.IDLE)
         self._task = asyncio.create_task(self._run(), name=f"supervise {self.config.name}")
