@@ -152,19 +152,20 @@ class HostedServer(Supervisor):
 
     async def _ask_start(self, launch: Launch, file: str) -> None:
         """Ask for consent to a start, and to each dangerous variable from a file that is not the user's own."""
-        request = replace(
+        folder, warnings = self.config.folder, [danger.text for danger in launch.dangers]
+        warnings += value_warnings(launch.settings)
+        warnings += command_warnings(launch.shown_command, os.path.dirname(file), launch.program)
+        start = replace(
             self.approval("start", origin="program"), program=launch.program, argv=launch.shown_command,
-            paths=launch.paths, cwd=launch.cwd, settings=launch.settings, url=launch.shown_url, warnings=(
-                *(danger.text for danger in launch.dangers), *value_warnings(launch.settings),
-                *command_warnings(launch.shown_command, os.path.dirname(file), launch.program)),
+            paths=launch.paths, cwd=launch.cwd, settings=launch.settings, url=launch.shown_url,
+            warnings=tuple(warnings),
         )  # fmt: skip
-        folder = self.config.folder
-        await self._policy.check(request, f"{self._digest} start", default=is_own_file(file, folder))
+        await self._policy.check(start, f"{self._digest} start", default=is_own_file(file, folder))
         for danger in launch.dangers:
             if danger.file is not None and not is_own_file(danger.file, folder):
-                request = self.approval("variable", danger.name, "program")
-                request = replace(request, file=danger.file, warnings=(danger.text,))
-                await self._policy.check(request, f"{self._digest} variable {danger.name}")
+                variable = self.approval("variable", danger.name, "program")
+                variable = replace(variable, file=danger.file, warnings=(danger.text,))
+                await self._policy.check(variable, f"{self._digest} variable {danger.name}")
 
     async def _approved_roots(self) -> list[str] | None:
         """Return the existing directories that the server gets, or None if it gets none."""
@@ -406,9 +407,8 @@ class HostedServer(Supervisor):
         await self.ready_client(wait)
         if origin == "model":
             if kind == "read":
-                shown = name = canonical_uri(name) or name
-            else:
-                shown = full_name(self.config.name, name)
+                name = canonical_uri(name) or name
+            shown = name if kind == "read" else full_name(self.config.name, name)
             approval = self.approval(kind, shown, origin, arguments)
             edited = await self._policy.check(approval, f"{self._digest} {kind} {name}")
             if edited is not None:

@@ -14,8 +14,8 @@ which it never sends. An assertion is valid for one issuer, for one minute, and 
     the platform  ->  an assertion: a signed token for the issuer, which names the program
     POST /token  grant_type=urn:ietf:params:oauth:grant-type:jwt-bearer&assertion=eyJ...&client_id=reports  ->  a token
 
-If the token is refused, so is the request that needs it. The client does not retry, because the same assertion would be
-refused again, and it tries no other kind of token request, because that would hide a wrong configuration.
+If no token is issued, the client does not try again, because the same assertion would be refused again, and another
+kind of token request would hide a wrong configuration.
 
 `EnterpriseManaged`: a company's identity provider decides which MCP servers its people may use.
 
@@ -29,10 +29,10 @@ refused again, and it tries no other kind of token request, because that would h
 The result of step 2 is an assertion (ID-JAG): it tells one authorization server that this user may use this MCP server.
 No browser opens in step 3. The provider is asked for each token, so a user who has left the company loses access.
 
-An MCP server that an attacker has taken over could name the attacker's authorization server, and with these clients no
-user would notice. So the credentials, which may be valid for months, are sent to one issuer only: the one that the
-program names, or else the first one, which the store remembers. As that may be the attacker's, programs should name
-theirs. [2026-07-28 basic/authorization/client-registration#authorization-server-binding]
+A server that an attacker has taken over could name the attacker's authorization server, and no user would notice. So
+these credentials, which may be valid for months, are sent to one issuer only: the one that the program names, or else
+the first one, which the store remembers. As that may be the attacker's, programs should name theirs.
+[2026-07-28 basic/authorization/client-registration#authorization-server-binding]
 
 Spec:  the extensions oauth-client-credentials (SEP-1046), enterprise-managed-authorization (SEP-990), and auth/wif
        (SEP-1933, draft); RFC 6749, section 4.4; RFC 7523, sections 2 and 3; RFC 8693, section 2

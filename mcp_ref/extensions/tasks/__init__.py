@@ -1,8 +1,8 @@
 """Tasks: requests whose result the requestor fetches later. Since 2026-07-28, tasks are an extension of the protocol.
 
-A tool that runs for an hour should not depend on a connection that stays open for an hour. So the receiver returns the
-id of a task at once, while the handler goes on. The requestor polls the task, over a new connection if need be, until
-it is over, and then fetches the result, which the receiver keeps for a limited time.
+A tool that runs for an hour should not depend on a connection that stays open for an hour, or exceed the time limit of
+its request. So the receiver returns the id of a task at once, while the handler goes on. The requestor polls, over a
+new connection if need be, until the task is over, and then fetches the result, which the receiver keeps for some time.
 
 types.py         Messages, and the statuses of a task.
 store.py         The store of tasks.

@@ -1,8 +1,5 @@
 """Receiver of tasks: it runs requests as tasks, stores their results, and serves the requests about tasks.
 
-When a request becomes a task, the receiver (usually the server) returns the task at once, while the request's handler
-goes on. The requestor polls the task until the receiver has stored the handler's result.
-
     tools/call -> `Tasks.start` -> `LiveTask` runs the handler; `CreateTaskResult` is returned at once
     tasks/get, tasks/result, ... -> `Tasks` reads the store, and uses the `LiveTask` if the handler still runs
 
@@ -81,7 +78,7 @@ class Tasks:
 
             self.shared = SharedTasks(cast("AsyncTaskStore", store), clients)
             self.shared.on_over, self.shared.on_responses = self._stop_ended, self._set_responses
-            on_change = self.shared.announce_here  # `SharedTasks` tells the other processes, once it is in the database
+            on_change = self.shared.announce_here  # `SharedTasks` tells the others, once the database has the change
             store = self.shared
         self.store: TaskStore = cast(TaskStore, store) if store is not None else MemoryTaskStore()
         self.poll_interval = DEFAULT_POLL_INTERVAL

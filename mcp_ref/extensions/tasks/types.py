@@ -1,9 +1,7 @@
 """Tasks: requests that return a task id at once, and whose result the requestor fetches later.
 
-Tasks are meant for long work, such as builds. An ordinary request depends on a connection until the work is done, so it
-may run into a time limit, or lose its result because the connection breaks. A task goes on without a connection. The
-*requestor* sends the request, and the *receiver* returns a task before it does the work. The requestor then polls with
-`tasks/get`:
+The *requestor* sends a request, and the *receiver* (usually the server) returns a task before it does the work. Then
+the requestor polls the task's status with `tasks/get`:
 
     working        -> input_required, completed, failed or cancelled
     input_required -> working, completed, failed or cancelled
