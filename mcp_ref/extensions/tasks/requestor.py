@@ -127,9 +127,9 @@ class RunningTask(Generic[T]):
         try:
             async with asyncio.timeout(seconds):
                 if self._revision.tasks_are_core:
-                    self._result = await self._core_result(self.task)
+                    result = await self._core_result(self.task)
                 else:
-                    self._result = await self._extension_result(self.task)
+                    result = await self._extension_result(self.task)
         except RequestTimeout:  # a kind of TimeoutError, but of one request about the task
             raise
         except TimeoutError:
@@ -137,8 +137,9 @@ class RunningTask(Generic[T]):
         finally:
             await self._stop_responding()
         if self._check is not None:
-            self._check(self._result)
-        return self._result
+            self._check(result)
+        self._result = result
+        return result
 
     async def _core_result(self, task: Task) -> T:
         # [2025-11-25 basic/utilities/tasks#getting-tasks] we SHOULD poll until the task is over or requires input

@@ -664,3 +664,18 @@ async def test_running_task_repeats_a_request_that_an_outage_has_lost(
         with pytest.raises(type(lost), match=str(lost)):
             await running.result(PATIENCE)
         assert sent.count(method) == MAX_REPETITIONS + 1
+
+
+async def test_result_refuses_an_invalid_result_each_time() -> None:
+    async def ask(method: str, params: object, result: type) -> object:
+        raise AssertionError(method)
+
+    def check(result: CallToolResult) -> None:
+        raise InvalidMessage("not 7")
+
+    at = "2025-11-25T10:30:00Z"
+    completed = Task("t", "completed", at, at, 5000, result={"content": []})
+    running = RunningTask(ask, R2026_07_28, completed, CallToolResult, check=check)  # type: ignore[arg-type]
+    for _ in range(2):
+        with pytest.raises(InvalidMessage, match="not 7"):
+            await running.result()
