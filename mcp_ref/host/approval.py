@@ -4,7 +4,7 @@ A host must get the user's consent before it calls a tool, or gives data to a se
 Because code cannot judge whether a description is honest, the program gives the host a function, `approve`, which is
 called with an `Approval` of one of these kinds:
 
-    start         before a process is started or a URL is contacted, for a server of a file
+    start         before the process of a server from a file is started, or its URL is contacted
     variable      before a file that is not the user's own sets a dangerous variable, such as PATH (dangers.py)
     roots         before a server gets directories
     definition    a tool has changed since it was approved, is new, or has hidden characters
@@ -65,7 +65,7 @@ class Setting:
     an input, the default, which the server gets if the user types nothing."""
 
     def text(self, host: str | None) -> str:
-        """Return the name and the source as text. `host` gets the headers and the URL."""
+        """Return the name and the source as text. `host` is the host to which headers and the URL are sent."""
         default = f", or {quoted(self.value)}" if self.value else ""
         sources = {
             "file": f"set by the file to {quoted(self.value)}", "removed": "removed",
@@ -74,7 +74,7 @@ class Setting:
             "input": f"gets what you type for {quoted(self.of)}{default}",
         }  # fmt: skip
         receiver = f", sent to {quoted(host)}" if self.place in ("header", "url") else ""
-        return f"{quoted(self.name)} {sources[self.source]}{receiver}".removeprefix('"" ')
+        return f"{quoted(self.name)} {sources[self.source]}{receiver}".removeprefix('"" ')  # the name of the URL
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Approval:
     kind: Kind
     server: str
     origin: Origin
-    """The origin of the request: the program, the model, or the server."""
+    """The program, the model, or the server, whichever makes the request."""
     name: str = ""
     """The full name of a tool or prompt, or a URI. For a request of the server: the only call that runs, or ""."""
     file: str | None = None
@@ -130,8 +130,8 @@ class Approval:
         Each value is JSON on one line, so that it cannot look like another line.
 
         Args:
-            columns: Width of the terminal. Longer lines are continued in rows that begin with `    | `, instead of
-                rows that could look like lines. Default: lines are not folded.
+            columns: Width of the terminal. Longer lines are continued in rows that begin with `    | `, so that no row
+                looks like a line of its own. Default: lines are not folded.
         """
         lines = [f"{self.kind}: server {self.server}, asked by the {self.origin}"]
         lines += [f"WARNING: {text}" for text in self.warnings]
@@ -142,7 +142,7 @@ class Approval:
         return "\n".join(fold(line, columns) for line in lines)
 
     def _facts(self) -> list[tuple[str, object]]:
-        """Return the labels and values, without warnings and settings. The short ones come first."""
+        """Return the labels and values, except warnings and settings. Those that are usually short come first."""
         facts: list[tuple[str, object]] = [
             ("name", self.name), ("reason", self.reason), ("url_host", self.url_host), ("url", self.url),
             ("program", self.program), ("argv", self.argv), *(("path", path) for path in self.paths),

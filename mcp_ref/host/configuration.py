@@ -53,7 +53,7 @@ MAX_FILE = 1024 * 1024
 MAX_TOML_FILE = 64 * 1024
 """Maximum size of a TOML file, in bytes (64 KiB), because `tomllib` takes quadratic time for a key with many dots."""
 MAX_TOML_DOTS = 4000
-"""Maximum number of dots in a TOML file, because the time also depends on them."""
+"""Maximum number of dots in a TOML file, because that time grows with the dots."""
 MAX_SERVERS = 1000
 """Maximum number of servers in one file."""
 MAX_SUGGESTIONS = 10
@@ -274,7 +274,8 @@ def _parse(data: bytes, suffix: str) -> Object:
     return document
 
 
-# A string or comment without an end matches too. Otherwise `re` would search the rest of the file from each quote.
+# A string (the group), a comment or a trailing comma. A string or comment without an end matches too. Otherwise `re`
+# would search the rest of the file from each quotation mark.
 _COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL)
 
 

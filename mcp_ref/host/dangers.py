@@ -53,8 +53,8 @@ _VARIABLES = {
     r"HOOKS?|WRAPPER)|.*FLAGS|.+RC":
         "can make a program read other settings, which can name other programs",
 }  # fmt: skip
-"""The dangerous environment variables as regular expressions, each with the reason. They ignore case, as Windows
-does, and as programs such as npm and curl do for some names."""
+"""The dangerous environment variables as regular expressions, each with the reason. Case is ignored, because Windows
+ignores it, and programs such as npm and curl do so for some names."""
 
 _ANY_VARIABLE = re.compile("|".join(_VARIABLES), re.IGNORECASE)  # so that a harmless name needs one match, not many
 

@@ -148,7 +148,7 @@ class Host(HostOptions):
         return [hosted.snapshot() for hosted in self._hosted.values()]
 
     def client(self, server: str) -> Client:
-        """Return the client of a server that is ready, for example for `Client.complete`. It bypasses the policy.
+        """Return the client of a ready server, for example for `Client.complete`. Its requests bypass the policy.
 
         Raises:
             ServerUnavailable: If the server is not ready.

@@ -70,7 +70,7 @@ def server_name(key: str) -> str:
     if not name:
         return f"server-{_hash_digits(key, 4)}"
     if len(name) > MAX_SERVER_NAME:
-        return f"{name[:19].rstrip('-')}-{_hash_digits(key, 4)}"
+        return f"{name[: MAX_SERVER_NAME - 5].rstrip('-')}-{_hash_digits(key, 4)}"
     return name
 
 

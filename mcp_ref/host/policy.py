@@ -143,7 +143,7 @@ class HostOptions:
 
 
 class Policy:
-    """The decisions of one host, and the records of them. `options` are the settings of the host."""
+    """The decisions of one host, and their records. `options` are the settings of the host."""
 
     def __init__(self, options: HostOptions) -> None:
         self.options, self.approvals = options, options.approvals
