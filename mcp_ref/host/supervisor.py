@@ -59,7 +59,7 @@ MAX_FAILURES, FAILURE_SECONDS = 6, 600.0
 """Number of failures (failed starts, and ends of a ready server) within 600 seconds after which restarts stop."""
 
 MAX_LOST_CALLS, SUSPEND_SECONDS, PING_SECONDS = 5, 30.0, 5.0
-"""Number of calls in a row without a response that suspend the server, for how long, and the ping's time limit."""
+"""Number of calls in a row without a response that suspend a server; for how long, and the ping's limit, in seconds."""
 
 MAX_TOOLS, MAX_PAGES = 1000, 100
 """Maximum number of tools of one server, and maximum number of pages of one list."""

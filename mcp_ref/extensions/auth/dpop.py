@@ -43,7 +43,7 @@ from ...lib.jose.tokens import parse_jws, read_date, sign_jwt
 log = logging.getLogger(__name__)
 
 MAX_NONCES: Final = 100
-"""Maximum number of origins whose nonces a client remembers. If there is another origin, it forgets all nonces."""
+"""Maximum number of origins whose nonces a client remembers. At this number, the next nonce replaces them all."""
 MAX_AGE: Final = 300
 """Maximum difference between a proof's time and the server's clock, and time until the nonce changes, in seconds."""
 MAX_PROOFS_PER_CALLER: Final = 10_000
@@ -83,8 +83,8 @@ class DpopKey(Prover):
         nonce = self._nonces.get(authorization_base_url(url))
         if nonce:
             claims["nonce"] = nonce
-        proof = {"DPoP": sign_jwt(header, claims, self._key.sign)}
-        return {**proof, "Authorization": f"DPoP {token}"} if token else proof
+        proof = sign_jwt(header, claims, self._key.sign)
+        return {"DPoP": proof, "Authorization": f"DPoP {token}"} if token else {"DPoP": proof}
 
     def learn(self, url: str, headers: Headers, error: str = "") -> bool:
         nonces = headers.get_all("dpop-nonce")

@@ -239,7 +239,7 @@ async def _cancel(running: RunningTask[T]) -> None:
 
 
 def _default_timeout(task: Task) -> float:
-    """Return the task's `ttl` and one poll interval, at most a week, in seconds."""
+    """Return the task's `ttl` plus the longest poll interval, at most a week, in seconds."""
     if task.ttl is None:
         return MAX_RESULT_SECONDS
     # Take the minimum before the division, because a huge `ttl` cannot be converted to a float.

@@ -279,7 +279,7 @@ class SharedTasks(TaskStore):
             self._wake.clear()
             try:
                 if time.monotonic() >= next_renewal:
-                    next_renewal = time.monotonic() + self._database.lease_seconds / 3  # two of three may fail
+                    next_renewal = time.monotonic() + self._database.lease_seconds / 3  # so that one may fail
                     await self._renew()
                 while self._to_read:
                     await self._read(next(iter(self._to_read)))
