@@ -153,7 +153,7 @@ class Policy:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # by server: one approval at a time
         self._undecided: defaultdict[str, int] = defaultdict(int)  # number of approvals without a decision, by server
         self._typed: dict[tuple[str | None, str], str] = {}  # the values of `${input:id}`, by file and id
-        self._typing = asyncio.Lock()
+        self._typing = asyncio.Lock()  # so that the user types one value at a time
 
     async def check(
         self, request: Approval, key: str | None = None, longest: Duration = "always", default: bool = False

@@ -67,14 +67,14 @@ _ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
 
 @dataclass(repr=False, eq=False)
 class Headless(Authorizer):
-    """The base class of clients without a user. Of the options of `Authorizer`, programs should pass `issuer`."""
+    """The base class of clients without a user. They have the options of `Authorizer`, and should get an `issuer`."""
 
     client_id: str
     """The name of the program at the authorization server."""
     secret: str | None = field(default=None, repr=False)
     """The program's secret at the authorization server, if it has one."""
 
-    extension = ""
+    extension = ""  # each subclass has its own
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -145,7 +145,7 @@ def es256_signer(pem: str) -> Signer:
 class ClientCredentials(Headless):
     """The account of a program: `ClientCredentials("reports", secret=..., issuer="https://auth.example")`.
 
-    It has either a secret or a signer. `Authorizer` has further options.
+    It has either a secret or a signer.
     """
 
     _: KW_ONLY
@@ -198,7 +198,7 @@ class WorkloadIdentity(Headless):
 
 @dataclass(repr=False, eq=False)
 class EnterpriseManaged(Headless):
-    """The access of a user through a company's identity provider. `Authorizer` has further options."""
+    """The access of a user through a company's identity provider."""
 
     _: KW_ONLY
     idp_token_endpoint: str

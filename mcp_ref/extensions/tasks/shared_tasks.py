@@ -274,7 +274,8 @@ class SharedTasks(TaskStore):
 
     async def _watch(self) -> None:
         """Renew the leases of our tasks, and read the tasks that other processes have changed."""
-        self._wake, next_renewal = asyncio.Event(), 0.0
+        self._wake = asyncio.Event()  # not the old one, which may belong to the event loop of an earlier run
+        next_renewal = 0.0
         while self._running or self._to_read:
             self._wake.clear()
             try:
