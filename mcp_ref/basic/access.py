@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CROWD: Final = 100
-"""Number of unauthenticated sessions from one private address at which it is probably the address of a proxy."""
+"""Number of unauthenticated sessions from one private address at which that is probably a proxy."""
 MAX_SUBSCRIPTIONS: Final = 1000
 """Maximum number of subscribed URIs in one session."""
 MAX_SUBSCRIBED_BYTES_PER_CALLER: Final = 8 * 1024 * 1024
@@ -74,7 +74,7 @@ class Access:
     address: tuple[str, int] | None = None
     """The remote IP address and port of the HTTP request; None if unknown."""
     caller = ""
-    """The principal, or without one the network of the remote address. The limits of one caller count by it."""
+    """The principal, or without one the network of the remote address. All limits for one caller count by this."""
     session_id: str | None = None
     """The id of the request's session; None without one."""
     ends_at: float | None = None
@@ -84,9 +84,9 @@ class Access:
     refusal: AccessRefused | None = None
     """The latest refusal. It becomes the HTTP response, unless another response has already begun."""
     checks_every_message = False
-    """True to check the scopes of every message, and not only if a tool, resource or prompt needs scopes."""
+    """True to check the scopes of every message, even if the tools, resources and prompts need none."""
     method_scopes: Mapping[str, Collection[str]] = MappingProxyType({})
-    """The scopes that every request needs, by its method."""
+    """The scopes that a request needs, by its method."""
 
     def refusal_for(self, scopes: Collection[str]) -> AccessRefused | None:
         """Return the refusal of an operation that needs these scopes, or None if the caller may do it."""

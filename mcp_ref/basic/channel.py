@@ -97,7 +97,7 @@ class Channel(Protocol):
         return None
 
     def begin_task(self) -> None:
-        """Create the task now if it was put off to request input first. Do nothing for other channels."""
+        """Create the task now, if that was postponed to request input first. Do nothing for other channels."""
         return None
 
 

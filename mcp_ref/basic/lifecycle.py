@@ -159,7 +159,7 @@ def phase_error(phase: Phase, method: str, may_initialize_again: bool = False) -
 class CapabilityError(McpError):
     """The error for the use of a feature that the peer did not declare. Nothing was sent."""
 
-    is_for_peer = True  # a peer whose request caused it gets its text
+    is_for_peer = True  # if a peer's request caused this error, the peer gets its text
 
 
 def capability_keys(path: str) -> list[str]:

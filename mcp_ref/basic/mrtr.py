@@ -1,4 +1,4 @@
-"""Multi round-trip requests (MRTR): a result asks the client for input, and the client repeats the request with it.
+"""Multi round-trip requests (MRTR): a result asks for input, and the client repeats the request with this input.
 
     tools/call                                          -> input_required: {"1": elicitation/create}, requestState
     tools/call, inputResponses {"1": ...}, requestState -> complete
@@ -81,7 +81,7 @@ def request_digest(method: str, params: Object) -> str:
 
 
 def checked_key(key: bytes | None) -> bytes:
-    """Return the key, or a random one for None. Raise TypeError or ValueError for an unusable one."""
+    """Return the key, or a random one for None. Raise TypeError or ValueError for an unusable key."""
     key = key if key is not None else os.urandom(32)
     if not isinstance(key, bytes):
         raise TypeError("state_key must be bytes; convert a text setting with bytes.fromhex(setting)")
@@ -104,7 +104,7 @@ def sign_state(key: bytes, data: Object, digest: str, principal: str | None, now
 
 
 def verify_state(key: bytes, state: JSON, digest: str, principal: str | None, now: float) -> Object:
-    """Return the data in a state. Raise ProtocolError if it is forged, expired, or of another request or user."""
+    """Return the data in a state. Raise ProtocolError if it is forged or expired, or is for another request or user."""
     import hmac  # lazy: see `_digest`
 
     # an empty text has no valid signature, so a state that is too long, or not a string, is refused below
@@ -130,7 +130,7 @@ def _binding_digest(digest: str, principal: str | None) -> str:
 
 
 def _digest(text: str) -> str:
-    import hashlib  # lazy: it takes a thirtieth of the start of a server, and few servers request input
+    import hashlib  # lazy: it takes a thirtieth of a server's start-up time, and few servers request input
 
     return hashlib.sha256(text.encode()).hexdigest()
 

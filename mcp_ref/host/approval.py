@@ -182,7 +182,7 @@ class Deny(CheckedFields):
 
 
 Approve: TypeAlias = Callable[[Approval], Awaitable["Allow | Deny | bool"]]
-"""The function of the program that decides."""
+"""The program's function that decides about approvals."""
 
 
 def ask_unless_read_only(approve: Approve) -> Approve:

@@ -381,7 +381,7 @@ def _fault_text(error: ValidationError) -> str:
 
 
 def _transport_fault(entry: Mapping[str, object]) -> str | None:
-    """Return the fault if an entry has not exactly a command or a URL, with the keys that belong to it; else None."""
+    """Return the fault of an entry that has neither a command nor a URL, or mixes the two; None without a fault."""
     kind = str(entry.get("type", "")).lower().replace("-", "").replace("_", "")
     if "type" in entry and kind not in _TRANSPORTS:
         return f"type {entry['type']!r:.80} is not supported; write stdio, http or sse"

@@ -336,7 +336,7 @@ class HostedServer(Supervisor):
                 raise cut_error(error, limit) from None
             raise
         finally:
-            self._policy.seen_servers.add(self.config.name)  # after an error too, whose text can be the server's
+            self._policy.seen_servers.add(self.config.name)  # after an error too, which may quote the server
         return cut(result, limit) if origin == "model" else result
 
     async def _approved_arguments(
@@ -419,7 +419,7 @@ class HostedServer(Supervisor):
             return await self._for_model(request(self.check_ready(), name, arguments), origin, cut)
 
     async def _sample(self, params: CreateMessageRequestParams) -> CreateMessageResult:
-        """Return a message of the program's model after two approvals. The server never learns why one was refused."""
+        """Return a message of the program's model after two approvals. The server is never told why one was refused."""
         assert self._sampling is not None
         approval = self.approval("sample")
         try:
@@ -476,7 +476,7 @@ def _edited(params: object, expected: type[T]) -> T:
 
 
 def _option_for(option: T | Mapping[str, T] | None, server: str) -> T | None:
-    """Return a server's value of an option: one value for all servers, or a mapping by server name."""
+    """Return the value of an option for a server. The option is one value for all servers, or a mapping by name."""
     return option.get(server) if isinstance(option, Mapping) else option
 
 
@@ -492,7 +492,7 @@ class Throttle:
         self.client: Client | None = None
         self._trace = trace
         self._excess = 0.0  # number of received minus sent messages, less `MAX_RATE` for each second
-        self._checked = 0.0  # the event loop's time of the latest subtraction
+        self._checked = 0.0  # time of the latest subtraction, by the event loop's clock
 
     def __call__(self, direction: Direction, frame: bytes) -> None:
         if self._trace is not None:

@@ -59,7 +59,7 @@ MAX_ENV_FILE = 64 * 1024
 """Maximum size of an `envFile`, in bytes."""
 
 _USER_OF_URL, _QUERY = re.compile("://[^/?#@]*@"), re.compile("([?#]).*", re.DOTALL)
-_VARIABLE = re.compile(r"\$\$\{|\$\{([^{}]*)\}")  # without its group for the literal text `$${`
+_VARIABLE = re.compile(r"\$\$\{|\$\{([^{}]*)\}")  # the literal text `$${` matches without the group
 
 _Place = Literal["argument", "variable", "header", "url"]
 
@@ -72,7 +72,7 @@ class Text(NamedTuple):
     shown: str
     """The text that the user sees: `${NAME}` for a typed text, and for a variable that can be secret."""
     compared: str
-    """The text in the digest: `${NAME}` for a typed text, and for a secret, which people may replace by a new one."""
+    """The text in the digest: `${NAME}` for a typed text, and for a secret, which people may replace with a new one."""
 
 
 @dataclass(frozen=True)

@@ -116,8 +116,8 @@ class HostOptions:
     budgets: Mapping[str, Budget] = field(default_factory=dict)
     """Limits by server name."""
     lazy: bool = False
-    """True to start each server at the first request to it, unless it is `required`. `list_tools` has only the tools of
-    servers that have started."""
+    """True to start each server at the first request to it, unless it is `required`. `list_tools` returns only the
+    tools of servers that have started."""
     startup_wait: float = 5.0
     """Maximum time to wait for servers that are not `required` when the host opens, in seconds."""
     timeout: float = 60.0
@@ -258,7 +258,7 @@ class Account:
             account._used[limit] += amount
 
     def use(self, limit: str, amount: float = 1) -> None:
-        """Count an amount. If less than that or nothing is left, raise BudgetExceeded, and count nothing."""
+        """Count an amount. Raise BudgetExceeded, and count nothing, if less than it is left, or nothing."""
         least = max(amount, 0.001)  # less than 0.001 seconds counts as nothing, because a timer may end that early
         for account in self._accounts[limit]:
             maximum = getattr(account.budget, limit)

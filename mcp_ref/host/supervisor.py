@@ -105,7 +105,7 @@ class ServerStatus:
     warnings: list[str]
     state: ServerState = ServerState.IDLE
     since: float = 0.0
-    """Time of the last transition, in seconds since 1970."""
+    """Time of the latest change of the state, in seconds since 1970."""
     next_try: float | None = None
     """Time of the next start, or of the ping that ends SUSPENDED, in seconds since 1970."""
     last_error: str | None = None
@@ -120,7 +120,7 @@ class ServerStatus:
     in_flight: int = 0
     """Number of calls that wait for a result."""
     dropped: dict[str, int] = field(default_factory=dict)
-    """Number of dropped "log messages", and of "tools" over a limit."""
+    """Number of dropped items by kind: "log messages", and "tools" over a limit."""
     needs_sign_in: bool = False
     """True if the user must sign in before the server can start."""
 

@@ -147,7 +147,7 @@ class DpopCheck(ProofCheck):
         return None
 
     def _nonces(self) -> list[bytes]:
-        """Return the nonces of this and the previous window of `MAX_AGE` seconds, computed so that none is stored."""
+        """Return the nonces of this and the previous window of `MAX_AGE` seconds. They are computed, not stored."""
         if self._nonce_key is None:
             return []
         key, window = self._nonce_key, int(time.time() // MAX_AGE)

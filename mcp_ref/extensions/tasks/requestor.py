@@ -1,10 +1,10 @@
 """The requestor of a task: the side that sends the request which becomes a task, and then waits for the result.
 
-The table in types.py shows how it gets the result, and the input requests, in each revision.
+The table in types.py shows how the requestor gets the result, and the input requests, in each revision.
 
 The requestor polls at the interval that the receiver suggests. It MUST NOT rely on status notifications, because
 receivers do not have to send them [2025-11-25 basic/utilities/tasks#task-status-notification]. The time and the number
-of input requests are limited, because otherwise a malicious receiver could make it poll or respond forever.
+of input requests are limited, because a malicious receiver could make the requestor poll or respond forever.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Used by: client/tools.py, server/session.py. Uses: types.py
@@ -130,7 +130,7 @@ class RunningTask(Generic[T]):
                     result = await self._core_result(self.task)
                 else:
                     result = await self._extension_result(self.task)
-        except RequestTimeout:  # a kind of TimeoutError, but of one request about the task
+        except RequestTimeout:  # a TimeoutError too, but of a single request about the task
             raise
         except TimeoutError:
             raise RequestTimeout(f"task {self.id} is not complete after {seconds} seconds") from None

@@ -77,7 +77,7 @@ class SharedTasks(TaskStore):
         self._database, self._clients = database, clients
         self._local = MemoryTaskStore()
         self._running: dict[str, OwnedTask] = {}  # this process's tasks, until the database has their final state
-        self._subscribed = MemoryTaskStore(max_tasks_per_caller=MAX_TASKS)  # other processes' tasks, for clients here
+        self._subscribed = MemoryTaskStore(max_tasks_per_caller=MAX_TASKS)  # tasks that clients here follow
         self._unsaved: dict[str, OwnedTask | None] = {}  # the changes that the database lacks; None: remove the task
         self._creations: dict[str, asyncio.Future[None]] = {}  # done when the database has stored the new task
         self._to_read: dict[str, None] = {}  # tasks that other processes have changed, the oldest change first
@@ -163,7 +163,7 @@ class SharedTasks(TaskStore):
                 self._forget(id)
         else:
             self._lose(id)
-        # Also if it was refused, because our earlier `put` may have ended the task, although it raised an exception.
+        # Also if `put` has refused, because our earlier `put` may have ended the task, although it raised an exception.
         self._publish(STATUS_CHANGED, id)
 
     def _refuse(self, id: str, refusal: ProtocolError) -> None:
@@ -285,7 +285,7 @@ class SharedTasks(TaskStore):
                 while self._to_read:
                     await self._read(next(iter(self._to_read)))
             except Exception as error:
-                if not isinstance(error, ProtocolError):  # `_bounded` has logged that; others mean a wrong return value
+                if not isinstance(error, ProtocolError):  # `_bounded` has logged these; others are wrong values
                     self._note_failure(error)
                 await asyncio.sleep(RETRY_SECONDS)
             with suppress(TimeoutError):

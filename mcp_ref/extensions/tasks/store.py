@@ -69,7 +69,7 @@ class TaskStore(Protocol):
         """
 
     def get(self, id: str, owner: str) -> Task | None:
-        """Return a task, or None if the task is unknown, is expired, or has another owner."""
+        """Return a task, or None if the task is unknown, has expired, or has another owner."""
 
     def page(self, owner: str, cursor: str | None) -> tuple[list[Task], str | None]:
         """Return one page of the owner's tasks, and the next cursor (None after the last page).

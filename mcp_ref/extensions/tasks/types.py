@@ -25,7 +25,7 @@ the requestor polls the task's status with `tasks/get`:
 
 Security. An attacker who knows the id of a task could read its result, so receivers MUST bind a task to the
 authorization context. If a receiver cannot do so, it MUST use ids that nobody can guess, and SHOULD NOT declare the
-capability `tasks.list` [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Because a task takes up
+capability `tasks.list` [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Because tasks take up
 memory, receivers SHOULD limit their number and their `ttl` [2025-11-25 basic/utilities/tasks#resource-management].
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
@@ -235,5 +235,5 @@ def becomes_task(support: TaskSupport, requested: bool, revision: Revision, capa
 
 def unknown_task() -> ProtocolError:
     """Return the error for a task that is unknown, has expired, or belongs to another owner."""
-    # [2025-11-25 basic/utilities/tasks#protocol-errors] MUST be -32602. One text for all, or it would tell which exist
+    # [2025-11-25 basic/utilities/tasks#protocol-errors] MUST be -32602. The same text hides which tasks exist
     return ProtocolError(INVALID_PARAMS, "Invalid params: no such task, or the task has expired")
