@@ -35,8 +35,6 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _OpenInputRequest:
-    """A request from the handler of a task to the requestor."""
-
     request: Object
     result_type: type
     response: asyncio.Future[object]

@@ -132,7 +132,7 @@ class SharedTasks(TaskStore):
     async def _save_all(self) -> None:
         while self._unsaved:
             id, stored = next(iter(self._unsaved.items()))
-            del self._unsaved[id]  # before the call, because a change during the call must be saved too
+            del self._unsaved[id]  # first, because a change during the call must be saved too
             try:
                 async with asyncio.timeout(CALL_SECONDS):
                     await self._save_one(id, stored)
@@ -173,7 +173,7 @@ class SharedTasks(TaskStore):
             log.error("the store of tasks has refused a new state of a task: %s", refusal.message)
         elif not created.done():
             created.set_exception(refusal)
-            created.exception()  # marks the exception as read, or asyncio would log it if the request has ended
+            created.exception()  # so that asyncio does not log it if the request has ended
 
     def _forget(self, id: str) -> None:
         """Drop the copy in memory of a task that has expired, or whose final state the database has."""
@@ -302,7 +302,7 @@ class SharedTasks(TaskStore):
 
     async def _read(self, id: str) -> None:
         """Read a task that another process has changed, or has responses for."""
-        del self._to_read[id]  # before the calls, because a change during the calls must be read too
+        del self._to_read[id]  # first, because a change during the calls must be read too
         try:
             await self._take_change(id)
         except ProtocolError:

@@ -91,24 +91,22 @@ class _KeptTask:
     owner: str
     caller: str
     expires_at: float  # in seconds since the epoch
-    size: int  # memory of the result, error, input requests and status message, in bytes
+    size: int  # memory of its contents, in bytes
     serial: int  # one more than that of the task created before it
 
 
 class MemoryTaskStore(TaskStore):
     """A store of tasks in the memory of this process.
 
-    A caller at its own limit, in tasks or in bytes, loses its oldest ended tasks. If the whole store is full, it
-    removes the oldest ended tasks of the caller whose ended tasks need the most memory. Without enough ended tasks, the
-    store refuses the new task, or the larger result. An expired task is hidden at once, and removed when the next task
-    is created.
+    A caller at its own limit, in tasks or in bytes, loses its oldest ended tasks. A full store removes the oldest ended
+    tasks of the caller whose ended tasks need the most memory. Without enough ended tasks, the store refuses the new
+    task, or the larger result. An expired task is hidden at once, and removed when the next task is created.
 
     Args:
         max_tasks: maximum number of tasks.
         max_tasks_per_caller: maximum number of tasks of one caller (see `MAX_TASKS_PER_CALLER`).
-        max_bytes: maximum memory of all results, errors, input requests and status messages, in bytes, as estimated by
-            `memory_of`.
-        max_bytes_per_caller: maximum memory of those of one caller's tasks, in bytes.
+        max_bytes: maximum memory of all tasks, in bytes, as estimated by `memory_of` (see `MAX_TASK_BYTES`).
+        max_bytes_per_caller: maximum memory of one caller's tasks, in bytes.
         clock: function that returns the time, in seconds since the epoch.
     """
 
