@@ -184,8 +184,8 @@ def header_mismatch(why: str) -> ProtocolError:
 def check_headers(headers: Headers, fields: tuple[str, str, str | None]) -> None:
     """Raise ProtocolError if the headers differ from the `mirrored_fields` of a request."""
     version, method, name = fields
-    _check(headers, "MCP-Protocol-Version", version, encoded=False)
-    _check(headers, METHOD_HEADER, method, encoded=False)
+    _check(headers, "MCP-Protocol-Version", version, may_be_encoded=False)
+    _check(headers, METHOD_HEADER, method, may_be_encoded=False)
     if name is not None:
         _check(headers, NAME_HEADER, name)
 
@@ -200,12 +200,12 @@ def check_parameters(headers: Headers, arguments: JSON, paths: dict[str, Argumen
             raise header_mismatch(f"{PARAM_PREFIX}{name} is present, but the body does not have this argument")
 
 
-def _check(headers: Headers, name: str, value: JSON, encoded: bool = True) -> None:
+def _check(headers: Headers, name: str, value: JSON, may_be_encoded: bool = True) -> None:
     given = headers.get_all(name)
     if len(given) != 1:
         raise header_mismatch(f"{name} is {'missing' if not given else 'present more than once'}")
     try:
-        text = decode_value(given[0]) if encoded else given[0].strip(" \t")
+        text = decode_value(given[0]) if may_be_encoded else given[0].strip(" \t")
     except ValueError as error:
         raise header_mismatch(f"{name}: {error}") from None
     if not _is_equal(text, value):
