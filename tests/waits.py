@@ -95,7 +95,7 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("basic/authorization/verifiers.py", "_Fetched._fetch", "self._fetch_value()"):
         "Each of its requests has the time limit `FETCH_SECONDS`.",
     ("basic/authorization/verifiers.py", "_Fetched.get",
-     "asyncio.wait([self._fetching], timeout=None if renew or self._value is None else HURRY_SECONDS)"):
+     "asyncio.wait([self._fetching], timeout=HURRY_SECONDS if can_use_old else None)"):
         "The task ends with `_fetch`, each of whose requests has the time limit `FETCH_SECONDS`.",
     ("basic/channel.py", "RequestContext.run_in_worker",
      "run_in_executor(executor, variables.run, _result_and_error, function)"):

@@ -7,11 +7,11 @@
                   https://auth.example/.well-known/openid-configuration/tenant1
                   https://auth.example/tenant1/.well-known/openid-configuration
 
-Nearly all URLs here come from a peer, which may be hostile. These are five attacks, and the rules against them:
+Nearly all URLs here come from a peer, which may be hostile. Five attacks, and the rules against them:
 
 - A server publishes another server's `resource`, to get tokens that the other one accepts. See `accepts_resource`.
 - A metadata URL points into the client's own network, which is otherwise out of the attacker's reach. See
-  `check_fetchable`, and `may_connect`, which is called after the connect, because a name can change its address.
+  `check_fetchable`, and `may_connect`, which is called after connecting, because a name can change its IP address.
 - Metadata are changed on their way over plain http, so https is required except on loopback.
 - The authorization URL is not an address but code, such as `javascript:`, or `$(...)` for a shell. See `browser_url`.
 - A hostile server names an issuer that differs from the honest one by a slash or by case, and a client that normalizes
@@ -47,7 +47,7 @@ _OPENID_PATH: Final = "/.well-known/openid-configuration"
 
 def _parse(url: str, limit: int = MAX_URL) -> tuple[SplitResult, Origin]:
     """Return the parts and the origin of a URL. Raise ValueError if no client may use it."""
-    # Checked first, because urlsplit removes tabs and line breaks, and would check another URL than the one in use.
+    # Checked first, because urlsplit drops tabs and line breaks, and so would check another URL than the one in use.
     if len(url) > limit or not re.fullmatch(r'[!"$-\[\]-~]+', url):
         raise ValueError(f"a URL must be at most {limit} ASCII characters, without fragment (#): {peer_url(url)}")
     try:
@@ -55,7 +55,7 @@ def _parse(url: str, limit: int = MAX_URL) -> tuple[SplitResult, Origin]:
         if re.fullmatch(r"[a-z0-9._-]+|[0-9a-f:.]+", origin.host):
             return parts, origin
     except ValueError:
-        pass  # without its message, which contains the query
+        pass  # its message contains the query, so raise another error below
     raise ValueError(f"the URL must be http or https, with a valid host, without credentials: {peer_url(url)}")
 
 
@@ -165,18 +165,18 @@ def reach_of(address: str) -> Reach:
 
 
 def may_connect(address: str, server: str, private_networks: bool = False) -> bool:
-    """Return True if a URL that an MCP server named may lead a client to this IP address.
+    """Return True if a URL that the MCP server at the IP address `server` named may lead a client to `address`.
 
-    A server leads no further inside than to its own kind of network, because otherwise one on the internet could use
+    A server may lead no further inside than to its own kind of network, because one on the internet could otherwise use
     the client to attack the private network. So `http://169.254.169.254/`, the secrets of a cloud machine, is never
     requested. With `private_networks`, servers on the internet may lead into the private network.
     """
     if address == server:
         return True
     allowed = Reach.PRIVATE_NETWORK if private_networks else Reach.INTERNET
-    own = reach_of(server)
-    if own is not Reach.NOWHERE:
-        allowed = max(allowed, own)
+    server_reach = reach_of(server)
+    if server_reach is not Reach.NOWHERE:
+        allowed = max(allowed, server_reach)
     return reach_of(address) <= allowed
 
 

@@ -1,4 +1,4 @@
-"""Authorization code flow without its input and output: the URL to open, and the response to trust.
+"""Authorization code flow, without I/O: the URL to open in a browser, and the check of the response.
 
     attempt = begin_sign_in(metadata, client_id, redirect_uri, resource, scopes)
     ... a browser opens attempt.url; the authorization server redirects it to redirect_uri?code=...&state=...&iss=...
@@ -13,7 +13,7 @@ The response comes through the browser, where any web page can send one too. Fou
                that a program that steals the code cannot use it. (PKCE)
     iss        the authorization server that responds, which must be the one that the browser was sent to. It stops a
                hostile server that wants the honest server's code (mix-up attack).
-    resource   the MCP server, at which alone the token is valid, so that this server cannot use it elsewhere.
+    resource   the MCP server, the only one at which the token is valid, so that it cannot use the token elsewhere.
 
 The client MUST compare `iss`, if it is present, before it sends the code to a token endpoint, and MUST NOT normalize
 either string. If the metadata promise `iss` but it is missing, the client refuses the response. After a refusal, it
@@ -50,7 +50,7 @@ MAX_PARAMETERS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """The record of one attempt to sign in. It must not be kept after the token request, as it is for one response."""
+    """One attempt to sign in. Because it is valid for one response, it must not be kept after the token request."""
 
     issuer: str
     """The issuer of the checked metadata. [2026-07-28 basic/authorization/index#authorization-response-validation]"""
@@ -98,9 +98,9 @@ def _with_parameters(endpoint: str, parameters: dict[str, str]) -> str:
     """Return the endpoint with its own and further parameters, ready for a browser. [RFC 6749 3.1]"""
     own = urlsplit(endpoint).query
     names = [name for name, _ in parse_qsl(own, keep_blank_values=True)] + [*parameters]
-    twice = {name for name in names if names.count(name) > 1}
-    if twice:  # the server might read the first of two, and this client means the second
-        raise ValueError(f"the authorization_endpoint must not contain {' and '.join(sorted(twice))!r:.200}")
+    duplicates = {name for name in names if names.count(name) > 1}
+    if duplicates:  # the server might read the first of two, and this client means the second
+        raise ValueError(f"the authorization_endpoint must not contain {' and '.join(sorted(duplicates))!r:.200}")
     query = urlencode(parameters, quote_via=quote, safe="")
     if not endpoint.endswith("?"):
         endpoint += "&" if own else "?"
@@ -108,7 +108,7 @@ def _with_parameters(endpoint: str, parameters: dict[str, str]) -> str:
 
 
 def _parameters(query: str) -> dict[str, list[str]]:
-    """Return the values of each parameter of a response; nothing if it is too long or not a query."""
+    """Return the values of each parameter of a response, or {} if it is too long or not a query."""
     if len(query) > MAX_RESPONSE:
         return {}
     try:
@@ -135,7 +135,7 @@ def read_response(sign_in: SignIn, query: str) -> str:
     if not is_response(sign_in, query):
         raise SignInRefused("the response does not belong to this sign-in (its `state` differs)")
     found = _parameters(query)
-    issuers, errors, codes = (found.get(name, []) for name in ("iss", "error", "code"))
+    issuers, errors, codes = found.get("iss", []), found.get("error", []), found.get("code", [])
     # [2026-07-28 basic/authorization/index#authorization-response-validation] MUST compare as strings, before anything
     # else of the response is used
     if len(issuers) > 1 or (issuers and issuers[0] != sign_in.issuer):

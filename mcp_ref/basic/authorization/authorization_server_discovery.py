@@ -3,14 +3,14 @@
     the 401's resource_metadata, else the well-known URLs  ->  protected resource metadata: resource, issuers, scopes
     the well-known URLs of an issuer                       ->  its metadata: endpoints and abilities
 
-Because a peer chose the URLs of both documents, `PeerRequests` checks each request: https, a network that the server
-may point into, no redirect past these checks, a small body, a short time, and none of the headers that the program
-sends to the MCP server.
+Because a peer chose the URLs of both documents, `PeerRequests` requires https and a network that the server may point
+into, follows no redirect past these checks, limits the body's size and the time, and sends none of the headers that the
+program sends to the MCP server.
 
-A server that is out of order must not look like a server without metadata, or an attacker who disturbs a few requests
-could make the client fall back to an older, weaker way. So a document is absent only if all URLs respond with 4xx. Only
-then, a client that speaks 2025-03-26 MUST take the MCP server's own origin for the authorization server, which leads to
-no third party, because the client has asked this origin anyway.
+A failing server must not look like a server without metadata, or an attacker who disturbs a few requests could make the
+client fall back to an older, weaker way. So a document is absent only if all URLs respond with 4xx. Only then MUST a
+client that speaks 2025-03-26 take the MCP server's own origin for the authorization server. This leads to no third
+party, because the client already talks to that origin.
 [2025-03-26 basic/authorization#fallbacks-for-servers-without-metadata-discovery]
 
 Spec:  2026-07-28 basic/authorization/authorization-server-discovery; 2025-03-26
@@ -59,8 +59,8 @@ _UNKNOWN_ADDRESS: Final = "0.0.0.0"  # an MCP server behind a proxy: its documen
 class PeerRequests:
     """The requests of a client to URLs that its MCP server (at the URL `server`) or authorization server named.
 
-    If the client uses a proxy, the proxy must check IP addresses. `at_origin`: True if the client speaks
-    2025-03-26, so that the origin of the MCP server may be its authorization server.
+    If the client uses a proxy, IP addresses must be checked there. `at_origin` is True if the client speaks 2025-03-26,
+    in which the origin of the MCP server may be its authorization server.
     """
 
     def __init__(self, http: HttpSender, server: str, private_networks: bool = False, at_origin: bool = False) -> None:
@@ -86,25 +86,25 @@ class _Search:
 
     def __init__(self, peers: PeerRequests, headers: Mapping[str, str]) -> None:
         self.attempts: list[tuple[str, str]] = []
-        self.is_absent = True  # all responses so far were 4xx
-        self.is_disturbed = False  # a server was out of reach or out of order
+        self.is_absent = True  # all attempts so far got a 4xx
+        self.is_disturbed = False  # a server was out of reach, or responded with 5xx
         self._peers, self._headers = peers, headers
 
     async def first(self, urls: Iterable[str], read: Callable[[bytes, str], T]) -> T | None:
         """Return the first usable document, or None. `read` takes a body and its URL, and raises ValueError."""
         for url in urls:
-            is_absent = False
+            is_4xx = False
             try:
                 found = await self._peers.send("GET", url, self._headers)
                 if found.status == 200:
                     return read(found.body, url)
-                is_absent, fault = 400 <= found.status < 500, f"status {found.status}"
+                is_4xx, fault = 400 <= found.status < 500, f"status {found.status}"
                 self.is_disturbed = self.is_disturbed or found.status >= 500
             except (HttpError, ValueError) as error:
                 fault = peer_text(str(error))
                 is_out_of_reach = isinstance(error, HttpTimeout) or isinstance(error.__cause__, OSError)
                 self.is_disturbed = self.is_disturbed or is_out_of_reach
-            self.is_absent = self.is_absent and is_absent
+            self.is_absent = self.is_absent and is_4xx
             self.attempts.append((url, fault))
         return None
 
@@ -163,7 +163,7 @@ def _in_order(issuers: tuple[str, ...], configured: str | None, known: str) -> l
     """Return the issuers to try: the configured one, or all, the known one first."""
     if configured is None:
         return sorted(issuers, key=lambda issuer: issuer != known)
-    # MCP servers and issuers often disagree about a slash at the end, so the configured form counts.
+    # MCP servers and issuers often disagree about a slash at the end, so the configured spelling is used.
     if configured.removesuffix("/") not in {issuer.removesuffix("/") for issuer in issuers}:
         raise DiscoveryFailed(
             f"authorization server {peer_url(configured)}", [(issuer, "is another issuer") for issuer in issuers],

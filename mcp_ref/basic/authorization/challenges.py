@@ -9,14 +9,14 @@ the client then asks. A client MUST be able to parse the header.
 [2026-07-28 basic/authorization/authorization-server-discovery#protected-resource-metadata-discovery-requirements]
 [2026-07-28 basic/authorization/index#scope-selection-strategy]
 
-By RFC 9110, a response can have several fields, a field several challenges, and a quoted string any text:
+In RFC 9110, a response can have several of these fields, a field several challenges, and a quoted string any text:
 
     Negotiate dG9rZW4=, Bearer error_description="use scope=\\"all\\", please", scope=files:read
 
 A search for `scope=` would find the text of the description, and the user would be asked for a scope that no server
-demanded, so this module parses. It ignores a whole field that breaks the grammar, and a challenge with a duplicate
+demanded, so this module parses the field. It ignores a field that breaks the grammar, and a challenge with a duplicate
 parameter, which two readers could understand differently. Written values are reduced to the characters of RFC 6750,
-section 3, because a quotation mark in a scope would end the string, and add parameters of an attacker's choice.
+section 3, because a quotation mark in a scope would end the string, and an attacker could add parameters after it.
 
 Spec:  2026-07-28 basic/authorization/index#runtime-insufficient-scope-errors, #scope-selection-strategy;
        RFC 9110, section 11; RFC 6750, sections 2.1 and 3; RFC 9449, section 7.1; RFC 9728, section 5.1
@@ -38,17 +38,16 @@ MAX_FIELD: Final = 8 * 1024
 MAX_CHALLENGES: Final = 20
 """Maximum number of challenges in one response. Further ones are ignored."""
 MAX_SCOPES: Final = 100
-"""Maximum number of scopes in a list of a peer."""
+"""Maximum number of scopes in a peer's list."""
 
 _TOKEN: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]++"
-_END: Final = r"(?=[ \t]*(?:,|\Z))"
+_END: Final = r"(?=[ \t]*(?:,|\Z))"  # the element ends here
 _TOKEN68: Final = r"[A-Za-z0-9\-._~+/]++=*+"
 _TEXT: Final = r'[^"\\\x00-\x08\x0A-\x1F\x7F]'
 _NEXT: Final = r"[ \t,]*+"  # a list may have empty elements [RFC 9110 5.6.1.2]
-_SCHEME: Final = re.compile(rf"({_TOKEN})(?: +({_TOKEN68}){_END}|(?= )|{_END}){_NEXT}")
-_PARAMETER: Final = re.compile(
-    rf'({_TOKEN})[ \t]*=[ \t]*(?:({_TOKEN})|"((?:{_TEXT}|\\{_TEXT}|\\["\\])*+)"){_END}{_NEXT}'
-)
+_SCHEME: Final = re.compile(rf"(?P<scheme>{_TOKEN})(?: +(?P<token68>{_TOKEN68}){_END}|(?= )|{_END}){_NEXT}")
+_QUOTED: Final = rf'"(?P<quoted>(?:{_TEXT}|\\{_TEXT}|\\["\\])*+)"'
+_PARAMETER: Final = re.compile(rf"(?P<name>{_TOKEN})[ \t]*=[ \t]*(?:(?P<token>{_TOKEN})|{_QUOTED}){_END}{_NEXT}")
 _CREDENTIALS: Final = re.compile(rf"({_TOKEN}) +({_TOKEN68})")
 
 
@@ -83,7 +82,11 @@ def split_scopes(texts: Iterable[str]) -> tuple[str, ...]:
 
 def parse_challenges(fields: Iterable[str]) -> list[Challenge]:
     """Return the challenges in the WWW-Authenticate fields of a response, in order. Ignore invalid fields."""
-    return [one for field in fields if len(field) <= MAX_FIELD for one in _parse_field(field)][:MAX_CHALLENGES]
+    found: list[Challenge] = []
+    for field in fields:
+        if len(field) <= MAX_FIELD:
+            found += _parse_field(field)
+    return found[:MAX_CHALLENGES]
 
 
 def _parse_field(field: str) -> list[Challenge]:
@@ -96,15 +99,15 @@ def _parse_field(field: str) -> list[Challenge]:
             return []
         pairs: list[tuple[str, str]] = []
         at = scheme.end()
-        pair = _PARAMETER.match(field, at) if not scheme[2] else None  # a token68 has no parameters
+        pair = None if scheme["token68"] else _PARAMETER.match(field, at)  # a token68 has no parameters
         while pair is not None:
-            # [RFC 9110 11.2] the names of parameters are case-insensitive
-            pairs.append((pair[1].lower(), pair[2] or re.sub(r"\\(.)", r"\1", pair[3] or "")))
+            value = pair["token"] or re.sub(r"\\(.)", r"\1", pair["quoted"])  # a backslash escapes the next character
+            pairs.append((pair["name"].lower(), value))  # [RFC 9110 11.2] the names are case-insensitive
             at = pair.end()
             pair = _PARAMETER.match(field, at)
         parameters = dict(pairs)
         if len(parameters) == len(pairs):  # [RFC 9110 11.2] each name MUST occur only once
-            found.append(Challenge(scheme[1].lower(), parameters, scheme[2] or ""))
+            found.append(Challenge(scheme["scheme"].lower(), parameters, scheme["token68"] or ""))
     return found
 
 
@@ -149,5 +152,5 @@ def read_credentials(field: str) -> tuple[str, str]:
 
 def basic_credentials(client_id: str, secret: str) -> str:
     """Return the Authorization field of a client that has a secret. [RFC 6749 2.3.1]"""
-    # The id and the secret are form-encoded, because a colon in the id would end it.
-    return f"Basic {base64.b64encode(f'{quote_plus(client_id)}:{quote_plus(secret)}'.encode()).decode()}"
+    credentials = f"{quote_plus(client_id)}:{quote_plus(secret)}"  # encoded, because a colon in the id would end it
+    return f"Basic {base64.b64encode(credentials.encode()).decode()}"

@@ -1,21 +1,22 @@
-"""Authorization on the client: every request carries a token, and a refused one gets a better token.
+"""Authorization on the client: each request carries a token, and is repeated with a better token if it is refused.
 
-    request --> a fresh token?  yes: send it.  ended, with a refresh token: refresh first.  no: send none
+    request --> a fresh token?  yes: send it.  expired, with a refresh token: refresh first.  no: send none
        ^            |
        |           401: find the authorization server; refresh, or register and let the user sign in   once
-       |           403 insufficient_scope: sign in again, for the old and the new scopes               few times
+       |           403 insufficient_scope: sign in again, for the old and the new scopes               a few times
        +------------+
 
-`AuthorizedRequests` wraps the HTTP client of a transport, so this algorithm holds for POST and GET, in both eras, and
-over HTTP+SSE. All requests to one MCP server share one `ServerGrant`, so a hundred requests with an expired token cause
-only one refresh. This matters because many authorization servers take a second use of a refresh token for theft.
+`AuthorizedRequests` wraps the HTTP client of a transport, so that the same code serves POST and GET, both eras, and
+HTTP+SSE. All requests to one MCP server share one `ServerGrant`, so a hundred requests with an expired token cause only
+one refresh. This matters because many authorization servers treat a second use of a refresh token as theft.
 
-All repetitions are limited, for each request and for all requests together, because a hostile server could otherwise
-open browser windows forever. The set of scopes only grows. After a refusal, the metadata is requested again, because
-the MCP server may now name another authorization server, to which the client MUST NOT send refresh tokens and
-registrations of the old one. [2026-07-28 basic/authorization/client-registration#authorization-server-binding]
+Retries are limited, both for each request and for all requests together, because a hostile server could otherwise open
+browser windows forever. The set of scopes only grows, or two operations could keep taking away each other's scopes.
+After a refusal, the client requests the metadata again, because the MCP server may now name another authorization
+server, to which the client MUST NOT send refresh tokens or registrations of the old one.
+[2026-07-28 basic/authorization/client-registration#authorization-server-binding]
 
-A way to get tokens is a subclass of `Authorizer`, such as `Bearer` or `AuthorizationCode` (sign_in.py).
+Each way to get tokens is a subclass of `Authorizer`, such as `Bearer` or `AuthorizationCode` (sign_in.py).
 
 Spec:  2026-07-28 basic/authorization/index#access-token-usage, #scope-selection-strategy, #step-up-authorization-flow,
        #refresh-tokens, #error-handling
@@ -55,13 +56,13 @@ MAX_STEP_UPS: Final = 2
 MAX_STEP_UPS_IN_A_ROW: Final = 3
 """Maximum number of step-ups in a row that do not help, for all operations of one server together."""
 MAX_UNACCEPTED: Final = 2
-"""Number of new grants in a row that the server does not accept before the client waits with the next one."""
+"""Number of new grants in a row that the server may refuse before the client has to wait for the next one."""
 UNACCEPTED_SECONDS: Final = 600.0
-"""Length of this wait, which begins with the latest of these grants, in seconds."""
+"""Length of this wait, in seconds, counted from the time at which the client got the latest of these grants."""
 MAX_OPERATIONS: Final = 1000
 """Maximum number of operations whose step-ups are remembered. The oldest are forgotten first."""
 RENEWAL_SECONDS: Final = 120.0
-"""Time limit for getting a token without the user, in seconds. Meanwhile, the time limits of requests stand still."""
+"""Time limit for getting a token without the user, in seconds. The time limits of requests are suspended meanwhile."""
 CANCEL_SECONDS: Final = 1.0
 """Time that a cancelled sign-in has to free its port, in seconds."""
 
@@ -89,18 +90,18 @@ class Authorizer(CheckedFields):
     scopes: Sequence[str] = ()
     """Scopes to ask for in addition to those that the server demands."""
     store: MemoryStore = field(default_factory=MemoryStore)
-    """The store of client ids, issuers and tokens, which by default the program forgets at its end."""
+    """The store of client ids, issuers and tokens. Default: one in memory, which ends with the program."""
     dpop: Prover | None = None
-    """A `DpopKey`, so that tokens are useless without its private key."""
+    """A `DpopKey`, to which tokens are then bound, so that a thief cannot use them without its private key."""
     resource_parameter: bool = True
     """False to leave out `resource`, which breaks a MUST, for authorization servers that refuse it."""
     private_networks: bool = False
-    """True if servers on the internet may name servers of the private network."""
+    """True if an MCP server on the internet may name authorization servers in the client's private network."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.extensions: dict[str, JSON] = {} if self.dpop is None else {self.dpop.extension: {}}
-        """The extensions in use, which the client declares, with their settings."""
+        """The extensions that the client declares, with their settings."""
         self._servers: dict[str, ServerGrant] = {}
 
     def server(self, url: str) -> ServerGrant:
@@ -111,7 +112,7 @@ class Authorizer(CheckedFields):
         self, http: HttpSender, url: str, revisions: Sequence[Revision],
         while_signing_in: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> AuthorizedRequests:  # fmt: skip
-        """Return an HTTP client for the MCP server at a URL. The context `while_signing_in` stops time limits."""
+        """Return an HTTP client for the MCP server at a URL. `while_signing_in` suspends its requests' time limits."""
         at_origin = any(revision.authorization_at_origin for revision in revisions)
         return AuthorizedRequests(self, PeerRequests(http, url, self.private_networks, at_origin), while_signing_in)
 
@@ -124,21 +125,20 @@ class Authorizer(CheckedFields):
     async def current(self, peers: PeerRequests, grant: Grant | None) -> Grant | None:
         """Return a stored or renewed grant for the next request, or None to send it without a token.
 
-        `grant` is the latest one, whose token ends soon or has ended, or None before the first request.
+        `grant` is the latest one, whose token has expired or soon will, or None before the first request.
         """
         raise NotImplementedError
 
     async def obtain(self, need: Need) -> Grant:
-        """Return a new grant after a refusal. Raise AuthorizationError without one."""
+        """Return a new grant after a refusal, or raise AuthorizationError."""
         raise NotImplementedError
 
     async def discard(self, peers: PeerRequests, grant: Grant) -> None:
         """Forget the refresh token of a grant that the server refuses. By default, do nothing."""
 
     def choose_scopes(self, need: Need, resource: ResourceMetadata, server: ServerMetadata) -> tuple[str, ...]:
-        """Return the scopes to ask for: the earlier ones, the challenge's (without both, all of the MCP server's), and
-        those of the program."""
-        # [2026-07-28 basic/authorization/index#scope-selection-strategy] the challenge's, else all of the metadata's
+        """Return the scopes to ask for: the earlier ones, those that the server demands, and the program's own."""
+        # [2026-07-28 basic/authorization/index#scope-selection-strategy] the challenge's, else at first all of them
         demanded = need.challenge.scopes or (() if need.scopes else resource.scopes_supported)
         # [2026-07-28 basic/authorization/index#step-up-authorization-flow] the union with the earlier scopes
         scopes = dict.fromkeys((*need.scopes, *demanded, *split_scopes(self.scopes)))
@@ -158,9 +158,9 @@ class Authorizer(CheckedFields):
 
 
 class Bearer(Authorizer):
-    """A token that the program has from elsewhere, such as a personal access token: `Bearer("...")`.
+    """A token that the program got elsewhere, such as a personal access token: `Bearer("...")`.
 
-    The client cannot get another one, because it does not know the issuer, so a refused token is an error.
+    A refused token is an error, because the client does not know the issuer, from which it could get another one.
 
     Args:
         token: The token, or an async function that returns the current one. The client calls it for each request.
@@ -168,7 +168,7 @@ class Bearer(Authorizer):
 
     def __init__(self, token: str | Callable[[], Awaitable[str]]) -> None:
         super().__init__()
-        if not isinstance(token, str) and not callable(token):  # for example None, from a variable that is not set
+        if not isinstance(token, str) and not callable(token):  # for example None, from an environment variable
             raise TypeError(f"the token must be a str or an async function, not an object of {type(token).__name__}")
         self._token = token
 
@@ -188,7 +188,7 @@ class Bearer(Authorizer):
 
 @dataclass(slots=True, eq=False)
 class _Flow:
-    """The task that gets a grant for all requests that wait for one. Without waiters, it is cancelled."""
+    """The task that gets a grant for all requests that wait for one. It is cancelled when the last of them leaves."""
 
     task: asyncio.Task[None]
     waiters: int = 0
@@ -212,7 +212,7 @@ class ServerGrant:
 
     @property
     def id(self) -> str | None:
-        """The id of the current grant, so that users do not share caches; None without a grant."""
+        """The id of the current grant, by which caches keep users apart; None without a grant."""
         return None if self.grant is None else self.grant.id
 
     @property
@@ -221,7 +221,7 @@ class ServerGrant:
         return self._is_loaded and (self.grant is None or self.grant.is_fresh())
 
     async def prepare(self, peers: PeerRequests) -> None:
-        """Load the stored grant, or refresh the token if it ends soon."""
+        """Load the stored grant, or refresh the token if it expires soon."""
 
         async def current() -> Grant | None:
             async with asyncio.timeout(RENEWAL_SECONDS):
@@ -250,16 +250,17 @@ class ServerGrant:
         await self._join(obtain, lambda: self.grant is not need.grant)
 
     async def step_up(self, need: Need, operation: tuple[str, str]) -> None:
-        """Get a grant that has the challenge's scopes too. Raise InsufficientScope at a limit, or if none is new."""
+        """Get a grant that also has the challenge's scopes. Raise InsufficientScope at a limit, or if none is new."""
         if self.grant is not need.grant:
             return
         # [2026-07-28 basic/authorization/index#step-up-authorization-flow] SHOULD limit attempts, and track failures
-        failed = self._step_ups.pop(operation, 0)  # and stored again below, so that the oldest operation is the first
+        failed = self._step_ups.pop(operation, 0)  # and stored again below, so that the first key is the oldest
         is_within_limits = failed < MAX_STEP_UPS and self._step_ups_in_a_row < MAX_STEP_UPS_IN_A_ROW
         is_worth_it = is_within_limits and not set(need.challenge.scopes) <= set(self.scopes)
         self._step_ups[operation] = failed + 1 if is_worth_it else failed
         if len(self._step_ups) > MAX_OPERATIONS:
-            del self._step_ups[next(iter(self._step_ups))]
+            oldest = next(iter(self._step_ups))
+            del self._step_ups[oldest]
         if not is_worth_it:
             raise InsufficientScope(need.peers.server, need.challenge.scopes)
         self._step_ups_in_a_row += 1
@@ -284,7 +285,7 @@ class ServerGrant:
             if is_done():
                 return
         self._flow = _Flow(asyncio.create_task(self._run(work)))
-        # asyncio would log the exception of a task that nobody waits for
+        # retrieve the exception, or asyncio would log it if nobody waits for the task any more
         self._flow.task.add_done_callback(lambda task: task.cancelled() or task.exception())
         await self._wait(self._flow)
 
@@ -335,12 +336,12 @@ class AuthorizedRequests:
         Raises:
             AuthorizationError: The client got no token that the server accepts.
         """
-        if parse_url(url)[1] != self._origin:  # a token is for one server
+        if parse_url(url)[1] != self._origin:  # or this server would get the token of another one
             raise AuthorizationError(f"a request to {peer_url(url)} gets no token of {self._origin}")
         server, dpop = self._server, self._authorizer.dpop
         was_replaced = False  # True after a 401 for which this request got another grant
         operation: tuple[str, str] | None = None  # the operation that needed more scopes
-        proven: Grant | None = None  # the grant whose proof was repeated with a new nonce
+        retried: Grant | None = None  # the grant with which the request was sent again, because a proof needed a nonce
         for _ in range(MAX_ATTEMPTS):
             if not (server.is_ready or was_replaced):  # a new token is tried, even if its lifetime is 0
                 with self._while_signing_in():
@@ -350,9 +351,9 @@ class AuthorizedRequests:
             sending = self._peers.http.request(method, url, {**(headers or {}), **token}, body, **options)
             async with sending as response:
                 if grant is not None and dpop is not None and dpop.learn(url, response.headers):
-                    if proven is grant:
+                    if retried is grant:
                         raise AuthorizationError(f"{peer_url(url)} refuses every proof; ask its operator")
-                    proven = grant  # [RFC 9449 9] one more attempt with the new nonce, without another token
+                    retried = grant  # [RFC 9449 9] one more attempt, with the new nonce but the same token
                     continue
                 status, challenge = response.status, token_challenge(response.headers.get_all("www-authenticate"))
                 wants_scopes = status == 403 and challenge.parameters.get("error") == "insufficient_scope"
@@ -364,7 +365,7 @@ class AuthorizedRequests:
                         server.served(operation)
                     yield response
                     return
-                self._peers.address = response.address or ""
+                self._peers.address = response.address or ""  # it limits the networks that the server may point into
             need = Need(self._peers, challenge, grant, server.scopes, wants_scopes)
             with self._while_signing_in():
                 if wants_scopes:

@@ -92,7 +92,8 @@ class Clients:
     ) -> tuple[OAuthClient, Receiver]:
         """Return the client for an authorization server, and a receiver at its redirect URI, which `stack` closes."""
         # [2026-07-28 basic/authorization/client-registration] pre-registered, metadata document, dynamic, else an error
-        client, registered_scopes = None, tuple[str, ...]()
+        client: OAuthClient | None = None
+        registered_scopes: tuple[str, ...] = ()
         if self.client_id is not None:
             method = choose_auth_method(metadata, self.client_secret != "")
             client = OAuthClient(self.client_id, self.client_secret, method)
@@ -107,7 +108,7 @@ class Clients:
                     return stored, await stack.enter_async_context(receive(uri))
         receiver = await stack.enter_async_context(receive(self.redirect_uri))
         if client is None:
-            # Ask for the old scopes too, or two MCP servers with one authorization server would take turns to register.
+            # Keep the old scopes, or two MCP servers with one authorization server would make us register in turn.
             wanted = dict.fromkeys((*registered_scopes, *scopes))
             client = await register(peers, metadata, self.client_name, receiver.redirect_uri, wanted)
             await self.store.put(f"client|{metadata.issuer}", client.to_json())
@@ -136,17 +137,19 @@ class Clients:
 
 
 def _fits(registered: str, configured: str) -> bool:
-    """Return True if a registered redirect URI is the configured one, except for a port that is not configured."""
+    """Return True if a registered redirect URI is the configured one. The port may differ if none is configured."""
     ours, wanted = urlsplit(registered), urlsplit(configured)
-    return (ours.hostname, ours.path) == (wanted.hostname, wanted.path or "/") and wanted.port in (None, 0, ours.port)
+    has_right_port = wanted.port in (None, 0, ours.port)
+    return has_right_port and ours.hostname == wanted.hostname and ours.path == (wanted.path or "/")
 
 
 def choose_auth_method(metadata: ServerMetadata, has_secret: bool, registered: str = "") -> str:
     """Return the way in which a client authenticates itself at the token endpoint, preferring the `registered` one."""
-    # [RFC 8414 2] the default of an absent list
-    offered = metadata.token_endpoint_auth_methods_supported or ("client_secret_basic",)
-    chosen = next((one for one in AUTH_METHODS if one in offered), "none") if has_secret else "none"
-    method = registered or chosen
+    method = registered or "none"
+    if has_secret and not registered:
+        # [RFC 8414 2] the default of an absent list
+        offered = metadata.token_endpoint_auth_methods_supported or ("client_secret_basic",)
+        method = next((one for one in AUTH_METHODS if one in offered), "none")
     if method not in AUTH_METHODS or (method != "none" and not has_secret):
         reason = f'it wants the client authentication "{peer_text(method)}", which this client cannot do'
         raise RegistrationFailed(metadata.issuer, reason)
@@ -160,9 +163,9 @@ async def register(
     issuer = metadata.issuer
     if not metadata.registration_endpoint:
         raise RegistrationFailed(issuer, "it does not let clients register themselves")
-    # "none", or the first listed method, because some servers list client_secret_basic last, and refuse it here.
-    offered = metadata.token_endpoint_auth_methods_supported
-    wanted = "none" if "none" in offered else next((one for one in offered if one in AUTH_METHODS), "none")
+    # "none", or else in the server's order, because some servers list client_secret_basic last, and refuse it here.
+    usable = [one for one in metadata.token_endpoint_auth_methods_supported if one in AUTH_METHODS]
+    wanted = usable[0] if usable and "none" not in usable else "none"
     scope = " ".join(scopes)
     document = ClientMetadata(client_name, (redirect_uri,), scope, token_endpoint_auth_method=wanted)
     body, headers = json.dumps(document.to_json()).encode(), {"Content-Type": "application/json"}

@@ -1,8 +1,8 @@
 """Exceptions of authorization. Each text says which side failed, and what to do.
 
-Because an exception ends up in logs, in bug reports and before a model, none contains a token, code, verifier, secret,
-query or body. A peer's own text is cut, and reduced to printable ASCII, or it could forge log lines or control a
-terminal.
+Because an exception can end up in a log, a bug report or a model's context, none contains a token, code, verifier,
+secret, query or body. A peer's own text is cut, and reduced to printable ASCII, or it could forge log lines or control
+a terminal.
 
 Spec:  2026-07-28 basic/authorization/index#error-handling; RFC 6749, sections 4.1.2.1 and 5.2
 """
@@ -82,7 +82,7 @@ class InsufficientScope(AuthorizationError):
 
 
 class DiscoveryFailed(AuthorizationError):
-    """A search for metadata without a result.
+    """A failed search for metadata.
 
     Args:
         subject: The document that was searched for.
@@ -132,7 +132,7 @@ class TokenRefused(AuthorizationError):
 
 
 class VerificationUnavailable(AuthorizationError):
-    """A verification of a token that must wait. The client gets 503, and may retry after `retry_after` seconds."""
+    """A token that cannot be verified now. The client gets 503, and may retry after `retry_after` seconds."""
 
     def __init__(self, reason: str, retry_after: int = 30) -> None:
         super().__init__(reason)

@@ -8,7 +8,7 @@
 The receiver is an HTTP server for one response. Every web page in the browser, and every program on the machine, can
 send requests to it. So it
 
-- begins to listen before the browser opens, because another program could take the port; [RFC 8252 8.1]
+- begins to listen before the browser opens, or another program could take the port; [RFC 8252 8.1]
 - serves one path, GET only, and checks the Host header, or a page could reach it under another name (DNS rebinding);
 - ignores a response without the `state` of this sign-in, and continues to wait, or a page could end the sign-in;
 - shows constant pages only, because text from a query could contain a script.
@@ -61,7 +61,7 @@ def check_receivable(uri: str) -> None:
 
 
 class Receiver:
-    """A listening receiver. `receive` makes it."""
+    """A listening receiver, as `receive` returns it."""
 
     def __init__(self, redirect_uri: str) -> None:
         self.redirect_uri = redirect_uri
@@ -95,7 +95,8 @@ async def receive(redirect_uri: str) -> AsyncIterator[Receiver]:
     parts = urlsplit(redirect_uri)
     # [RFC 8252 8.3] the literal address, even for `localhost`, because the name could lead to another interface
     address = "::1" if parts.hostname == "::1" else "127.0.0.1"
-    receiver, listening = Receiver(redirect_uri), socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    receiver = Receiver(redirect_uri)
+    listening = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
     try:
         # On Windows, SO_EXCLUSIVEADDRUSE stops another program from sharing the port and receiving the code. Elsewhere,
         # SO_REUSEADDR lets the next sign-in use a registered port at once.
@@ -115,7 +116,7 @@ async def receive(redirect_uri: str) -> AsyncIterator[Receiver]:
 
 
 def has_display() -> bool:
-    """Return True if a browser window can be opened here, where `webbrowser` will not start a text browser."""
+    """Return True if a browser can open a window. Otherwise, `webbrowser` could start a text browser in a terminal."""
     return sys.platform in ("win32", "darwin") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 

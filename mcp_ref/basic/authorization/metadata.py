@@ -1,8 +1,8 @@
 """JSON documents of authorization: which members a client or server uses, and how each is read.
 
-Peers differ in everything that is optional, so a reader that checked members that it does not use would fail at servers
-that work. Therefore unknown members are ignored, and null, "" and unusable items of a list count as absent. A member
-that is used but has another type is an error that names it. An identifier is kept as it came, byte for byte.
+Peers differ in everything optional, so a client that also checked the members that it does not use would fail with
+servers that work. Therefore unknown members are ignored, and null, "" and unusable items of a list count as absent. A
+used member of the wrong type is an error that names it. Identifiers are kept as they came, to be compared as strings.
 
 Spec:  2026-07-28 basic/authorization/authorization-server-discovery; 2026-07-28
        basic/authorization/client-registration; RFC 6749, sections 5.1 and 5.2; RFC 7591,
@@ -39,11 +39,14 @@ def _members(body: bytes) -> Object:
     """Return the JSON object of a document. Raise ValueError if the body is too long or not an object."""
     if len(body) > MAX_DOCUMENT:
         raise ValueError(f"the document is longer than {MAX_DOCUMENT} bytes")
+    members: JSON = None
+    fault = "a JSON object is expected"
     try:
-        members, fault = parse_json(body), "a JSON object is expected"
+        members = parse_json(body)
     except ValueError as error:
-        members, fault = None, peer_text(str(error))
+        fault = peer_text(str(error))
     if not isinstance(members, dict):
+        # Not raised inside `except`, where its context would be an error that can hold the document, and so secrets.
         raise ValueError(f"the document cannot be read: {fault}")
     return members
 
@@ -179,7 +182,7 @@ def default_server_metadata(base: str) -> ServerMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ClientMetadata(JsonObject):
-    """The metadata of this client, a program on the user's machine, as it registers itself."""
+    """The metadata with which this client, a program on the user's machine, registers itself."""
 
     client_name: str
     redirect_uris: tuple[str, ...]
@@ -199,14 +202,14 @@ class TokenResponse(JsonObject):
     access_token: str = field(repr=False)
     token_type: str
     expires_in: int | None = None
-    """Lifetime of the access token, in seconds; None if the server does not tell."""
+    """Lifetime of the access token, in seconds; None if the server does not say."""
     refresh_token: str = field(default="", repr=False)
     issued_token_type: str = ""
     """The type of a token that was exchanged for another. [RFC 8693 2.2.1]"""
 
 
 def parse_oauth_error(body: bytes) -> tuple[str, str]:
-    """Return error code and description in a response, fit for an error; "" and "" if it is HTML, for example."""
+    """Return the error code and description of a response, cleaned by `peer_text`; "" if it has none, as in HTML."""
     try:
         members = _members(body)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The server's half of authorization, which decides from the Authorization header if a caller has access.
+"""The server's half of authorization, which decides from the Authorization header whether a caller has access.
 
     protection = Protection("https://mcp.example/notes", ["https://auth.example"], JwtVerifier(), scopes={"notes:read"})
     server.run_http(authorization=protection)
@@ -7,15 +7,15 @@ A server MUST refuse a request with the status that fits. Every refusal but the 
 which a client learns the authorization server. [2026-07-28 basic/authorization/index#error-handling]
 
     no Authorization header                     401   without `error`, as the client did nothing wrong [RFC 6750 3.1]
-    not one scheme with one token               400   invalid_request
+    not exactly one scheme and one token        400   invalid_request
     a token that is not valid here              401   invalid_token
     a caller without the scopes                 403   insufficient_scope, and all scopes of the operation
     the verifier cannot reach its keys          503   Retry-After; a 401 would make all users sign in again
 
-A token is valid here if it is genuine, from one of the issuers, in time, and made for this server, all of which the
+A token is valid here if it is genuine, from one of the issuers, not expired, and made for this server, all of which the
 server MUST check. The last check is easily forgotten, but without it, the operator of any other service could use here
-the tokens that users gave to that service. So a verifier that has checked the audience itself must say so. All invalid
-tokens get the same response, which tells an attacker nothing.
+the tokens that users gave to that service. So a token without this audience is refused, unless the verifier says that
+it has checked the audience itself. All invalid tokens get the same response, which tells an attacker nothing.
 [2026-07-28 basic/authorization/security-considerations#access-token-privilege-restriction]
 
 Because verifying a signature for every request would cost too much, `Protection` remembers the rights of a token that a
@@ -53,7 +53,7 @@ DEFAULT_SKEW: Final = 30.0
 MAX_REMEMBERED: Final = 10_000
 """Maximum number of verified tokens that are remembered, by their hash."""
 REMEMBERED_SECONDS: Final = 60.0
-"""Time for which a verified token is remembered, and so a revoked one stays valid, in seconds."""
+"""Time for which a verified token is remembered, even if it is revoked meanwhile, in seconds."""
 INVALID_TOKEN: Final = "the access token is not valid here: get another one"
 """The only reason that clients learn about an invalid token."""
 INVALID_PROOF: Final = "the DPoP proof is not valid here: send another one"
@@ -68,7 +68,7 @@ Refusal: TypeAlias = tuple[str, HeaderList]
 
 
 class Verifier:
-    """The base class of verifiers that get resource and issuers from `Protection`, which remembers their principals."""
+    """The base class of verifiers. `Protection` gives them resource and issuers, and remembers their principals."""
 
     skew = DEFAULT_SKEW
     """Tolerance for clocks that differ, in seconds."""
@@ -79,7 +79,7 @@ class Verifier:
 
 
 class ProofCheck(Protocol):
-    """The check of DPoP proofs, with which a client shows that it has the key of a token. [RFC 9449 4.3]"""
+    """A check of DPoP proofs, with which a client shows that it has the key of a token. [RFC 9449 4.3]"""
 
     is_required: bool
     """True if tokens that are not bound to a key are refused."""
@@ -89,7 +89,7 @@ class ProofCheck(Protocol):
 
 
 class Protection:
-    """The protection of an MCP server over HTTP.
+    """The settings of a protected MCP server over HTTP, and the check of its requests.
 
     Args:
         resource: The URL of the MCP endpoint, as clients and the authorization server know it. Tokens are made for it.
@@ -125,7 +125,7 @@ class Protection:
         self.needs = {method: checked_scopes(needed) for method, needed in (needs or {}).items()}
         self.implies = implies if callable(implies) else _hierarchy(implies or {})
         self.hide_forbidden, self._dpop, self._remembers = hide_forbidden, dpop, isinstance(verify, Verifier)
-        # Credentials (not decisions) by head, because the HTTP server reuses the Headers object of an equal head.
+        # The credentials in a head, but no decision about them. The HTTP server reuses the object for an equal head.
         self._parsed: WeakKeyDictionary[Headers, tuple[str, str, bytes]] = WeakKeyDictionary()
         # By the token's hash: its rights, the end of the entry (monotonic clock), the end of the token (since 1970).
         self._remembered: dict[bytes, tuple[TokenAccess, float, float]] = {}
@@ -171,7 +171,8 @@ class Protection:
 
     async def _access(self, scheme: str, token: str, digest: bytes) -> TokenAccess:
         """Return the rights that a token gives, and remember them. Raise AccessRefused for an invalid token."""
-        principal, fault = None, "the verifier does not accept it"
+        principal: Principal | None = None
+        fault: str | None = "the verifier does not accept it"
         try:
             principal = await self._verify(token)
         except VerificationUnavailable as unavailable:
@@ -182,14 +183,15 @@ class Protection:
             fault = peer_text(str(error))
         self._remembered.pop(digest, None)
         if principal is not None:
-            fault = self._fault(principal, scheme) or ""
-        if principal is None or fault:
+            fault = self._fault(principal, scheme)
+        if principal is None or fault is not None:
             log.info("a token was refused: %s", fault)
             raise self._refusal(401, INVALID_TOKEN, "invalid_token")
         access = TokenAccess(self, principal)
         if self._remembers:
             if len(self._remembered) >= MAX_REMEMBERED:
-                del self._remembered[next(iter(self._remembered))]
+                oldest = next(iter(self._remembered))
+                del self._remembered[oldest]
             ends_at = MAX_DATE if access.ends_at is None else access.ends_at
             self._remembered[digest] = access, time.monotonic() + REMEMBERED_SECONDS, ends_at
         return access
@@ -223,10 +225,12 @@ class Protection:
                 return "the `audience` of its Principal does not contain the resource"
         if principal.expires_at is not None and time.time() >= principal.expires_at + self.skew:
             return "it has expired"
-        # [RFC 9449 7.2] not as a bearer token, or a stolen one would work without its key
+        # [RFC 9449 7.2] refused as a bearer token if it is bound to a key, or a thief would not need the key
         if scheme == "bearer" and ("cnf" in principal.claims or "Bearer" not in self._schemes):
             return "it needs a proof of possession"
-        return "the scheme DPoP is not supported" if scheme == "dpop" and self._dpop is None else None
+        if scheme == "dpop" and self._dpop is None:
+            return "the scheme DPoP is not supported"
+        return None
 
     def _refusal(
         self, status: int, reason: str, error: str = "", scopes: Iterable[str] | None = None,
@@ -263,11 +267,15 @@ class TokenAccess(Access):
 
 
 def _hierarchy(included: Mapping[str, Collection[str]]) -> Implies:
-    """Return the function for a table of scopes. Inclusion is transitive."""
+    """Return the function for a table of scopes. A scope also includes the scopes of those that it includes."""
     table = {scope: checked_scopes(included[scope]) for scope in checked_scopes(included)}
 
     def implies(held: frozenset[str], needed: str) -> bool:
-        inner = held.union(*(table.get(scope, ()) for scope in held))
-        return needed in inner or (inner != held and implies(inner, needed))
+        while needed not in held:
+            widened = held.union(*(table.get(scope, ()) for scope in held))
+            if widened == held:
+                return False
+            held = widened
+        return True
 
     return implies

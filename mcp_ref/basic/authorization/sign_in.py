@@ -41,7 +41,7 @@ OpenBrowser: TypeAlias = Callable[[str], Awaitable[None]]
 
 @dataclass(repr=False, eq=False)
 class AuthorizationCode(Authorizer):
-    """The way to get tokens in which a user signs in with a browser on this machine.
+    """An `Authorizer` whose user signs in with a browser on this machine.
 
         async with Client(url, authorization=AuthorizationCode(store=FileStore())) as client: ...
 
@@ -85,8 +85,9 @@ class AuthorizationCode(Authorizer):
             return grant_to_keep(refusal, grant)
 
     async def obtain(self, need: Need) -> Grant:
-        old, named = need.grant or await self._load(need.peers), need.challenge.resource_metadata
-        resource, server = await discover(need.peers, named, self.issuer, old.issuer if old else "")
+        old = need.grant or await self._load(need.peers)
+        named, known = need.challenge.resource_metadata, old.issuer if old else ""
+        resource, server = await discover(need.peers, named, self.issuer, known)
         if old is not None and old.issuer == server.issuer and not need.wants_scopes:
             refreshed = await self._refresh(need.peers, old, server.token_endpoint)
             if refreshed is not None:
@@ -126,7 +127,7 @@ class AuthorizationCode(Authorizer):
         return True
 
     async def stored(self, url: str) -> Grant | None:
-        """Return the stored grant for an MCP server, unless it has another issuer or client id than we are to use.
+        """Return the stored grant for an MCP server, unless the program is configured for another issuer or client id.
 
         Args:
             url: URL of the MCP server.
@@ -149,8 +150,8 @@ class AuthorizationCode(Authorizer):
         peers, scopes = need.peers, self.choose_scopes(need, resource, server)
         target = resource.resource if self.resource_parameter else ""
         async with contextlib.AsyncExitStack() as stack:
-            wanted = dict.fromkeys((*scopes, *resource.scopes_supported))
-            client, receiver = await self._clients.begin(stack, peers, server, wanted)
+            to_register = dict.fromkeys((*scopes, *resource.scopes_supported))
+            client, receiver = await self._clients.begin(stack, peers, server, to_register)
             try:
                 sign_in = begin_sign_in(server, client.client_id, receiver.redirect_uri, target, scopes)
             except ValueError as error:
@@ -162,7 +163,7 @@ class AuthorizationCode(Authorizer):
                     query = await receiver.query
                 code = read_response(sign_in, query)
             except (TimeoutError, SignInRefused) as error:
-                # Perhaps the server has forgotten this client, or its scopes, so register it again the next time.
+                # Perhaps the server has forgotten this client or its scopes, so it registers again the next time.
                 await self._clients.forget(server.issuer)
                 if isinstance(error, SignInRefused):
                     raise
@@ -198,7 +199,7 @@ class AuthorizationCode(Authorizer):
                 if refusal.error in ("invalid_client", "unauthorized_client"):
                     await self._clients.forget(grant.issuer)
                 elif refusal.error != "invalid_grant":
-                    raise  # but keep the refresh token, because perhaps the server is only out of order
+                    raise  # but keep the refresh token, because the failure may be temporary
                 await self._keep(peers.server, replace(grant, refresh_token=""))
                 return None
             return await self._keep(peers.server, grant)

@@ -4,14 +4,14 @@
     grant|<MCP server's URL>   the tokens, their issuer, and all that a refresh needs
     issuer|<client id>         the only issuer to which a program without a user sends its credentials
 
-A program that keeps them need not ask its user to sign in at each start. But a refresh token works for months, during
-which a thief of the file would have the user's rights, so clients MUST store tokens securely.
+A program that keeps them need not ask its user to sign in at each start. But a refresh token works for months, and a
+thief would have the user's rights for as long, so clients MUST store tokens securely.
 [2026-07-28 basic/authorization/security-considerations#token-theft] `FileStore` therefore
 - creates its file readable by its owner alone, from the first byte on, and refuses a file that others could read;
 - replaces the file as a whole, so that a crash leaves the old or the new one;
 - never overwrites a file that it cannot read;
 - has a lock between processes, so that one process refreshes, and the others read its result. Many servers issue a new
-  refresh token with each refresh, and take a second use of the old one for a theft, upon which they revoke all tokens.
+  refresh token with each refresh, and treat a second use of the old one as theft, so that all tokens are revoked.
 
 For a keyring, write a class with `get`, `put` and `delete`, derived from `MemoryStore`, which has the lock.
 
@@ -60,7 +60,7 @@ _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)  # because a link could lead to a
 
 
 class MemoryStore:
-    """A store in memory, which ends with the program, and the base class of all stores. The values are secrets.
+    """A store in memory, and the base class of all stores. The values are secrets.
 
     Args of methods:
         key: The name of a value, such as "client|https://auth.example".
@@ -153,7 +153,7 @@ class FileStore(MemoryStore):
             os.close(handle)
 
     def _check_folder(self) -> None:
-        """Raise AuthorizationError if another user could replace the file. In a sticky folder, nobody else can."""
+        """Raise AuthorizationError if another user could replace the file, which a folder's sticky bit prevents."""
         status = os.stat(self.path.parent)
         anyone_can_replace = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
         if not _IS_WINDOWS and (anyone_can_replace or status.st_uid not in (0, os.geteuid())):
@@ -180,7 +180,7 @@ class FileStore(MemoryStore):
         finally:
             os.close(handle)
         content = None
-        with contextlib.suppress(ValueError):  # its text quotes the file, so it must not be the cause of the refusal
+        with contextlib.suppress(ValueError):  # it quotes the file, so the refusal below must not have it as its cause
             if len(data) <= MAX_FILE:
                 content = parse_json(data)
         if isinstance(content, dict) and content.get("version") == _VERSION:

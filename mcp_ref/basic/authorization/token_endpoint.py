@@ -40,11 +40,11 @@ Form: TypeAlias = dict[str, str]
 """The parameters of a token request."""
 
 ClientAuthentication: TypeAlias = Callable[[str], tuple[Mapping[str, str], Mapping[str, str]]]
-"""A function from the issuer to the headers and the parameters that authenticate the client, for one request."""
+"""A function that takes the issuer, and returns the headers and parameters that authenticate the client there once."""
 
 
 class Prover(Protocol):
-    """A key that the client proves it has. Tokens bound to the key are useless without it. See `DpopKey`."""
+    """A key, such as a `DpopKey`, that the client proves it has. Tokens bound to the key are useless without it."""
 
     extension: str
     """The name of the extension."""
@@ -152,7 +152,7 @@ async def revoke(
     error, description = parse_oauth_error(response.body)
     # [RFC 7009 2.2.1] a server need not be able to revoke access tokens, which are valid only for a short time
     if response.status != 200 and error != "unsupported_token_type":
-        advice = "the token was not revoked: it is valid until it ends"
+        advice = "the token was not revoked: it is valid until it expires"
         raise TokenRefused(issuer, response.status, error, description, advice)
 
 

@@ -1,4 +1,4 @@
-"""Verifiers of access tokens: they check that a token is genuine, in time and made for this server.
+"""Verifiers of access tokens: they check that a token is genuine, not expired, and made for this server.
 
     JwtVerifier     the token is signed, a JWT; the issuer publishes its keys          RFC 9068, RFC 7517
     Introspection   the token is a random text; the issuer is asked about it           RFC 7662
@@ -11,8 +11,8 @@ All trust rests on the keys, so the requests for them have rules:
 - Only the configured issuers are asked, over https, without redirects. A key server that a token names is ignored.
 - Each issuer has its own keys, because one issuer could otherwise sign tokens in the name of another.
 - An unknown key id leads to a request at most every `RETRY_SECONDS`, because an attacker can invent key ids.
-- Old keys stay valid for `HELD_SECONDS`, so that a key server that is out of order does not sign out all users. Without
-  keys the response is 503, because a 401 would send each user to a sign-in that cannot help.
+- Old keys stay valid for `HELD_SECONDS`, so that a failing key server does not sign out all users. Without keys the
+  response is 503, because a 401 would send each user to a sign-in that cannot help.
 
 Because verifying a signature takes up to 5 ms, the claims are checked first, and most bad tokens fail there.
 
@@ -61,7 +61,7 @@ MAX_INTROSPECTIONS: Final = 32
 
 
 class _Fetched(Generic[T]):
-    """A value that an issuer publishes. It is fetched when it is needed, and kept."""
+    """A value that an issuer publishes, fetched when it is first needed, and then kept."""
 
     def __init__(self, name: str, fetch_value: Callable[[], Awaitable[T]]) -> None:
         self.has_failed = False
@@ -73,12 +73,12 @@ class _Fetched(Generic[T]):
 
     async def get(self, renew: bool = False) -> T:
         """Return the value, fetched if it is old or `renew` is True. Raise VerificationUnavailable without one."""
-        now = time.monotonic()
-        if renew or self._value is None or now >= self._fetched_at + FRESH_SECONDS:
+        now, can_use_old = time.monotonic(), self._value is not None and not renew
+        if not can_use_old or now >= self._fetched_at + FRESH_SECONDS:
             if self._fetching is None or now >= self._asked_at + RETRY_SECONDS:
                 self._asked_at, self._fetching = now, asyncio.create_task(self._fetch())
             if not self._fetching.done():  # all requests wait for one task, and none of them cancels it
-                await asyncio.wait([self._fetching], timeout=None if renew or self._value is None else HURRY_SECONDS)
+                await asyncio.wait([self._fetching], timeout=HURRY_SECONDS if can_use_old else None)
         if self._value is None or time.monotonic() >= self._fetched_at + HELD_SECONDS:
             left = self._asked_at + RETRY_SECONDS - time.monotonic()
             raise VerificationUnavailable(f"{self._name} are out of reach", retry_after=max(1, round(left)))
@@ -104,7 +104,7 @@ async def _fetch_body(method: str, url: str, limit: int, headers: Mapping[str, s
 
 
 async def _fetch_metadata(issuer: str, resource: str) -> ServerMetadata:
-    """Return the metadata of an issuer of the configuration, from the first of its well-known URLs that has them."""
+    """Return the metadata of a configured issuer, from the first of its well-known URLs that has them."""
     faults = []
     for url in issuer_metadata_urls(issuer):
         try:
@@ -133,14 +133,15 @@ def _principal_of(claims: dict[str, JSON], issuer: str) -> Principal:
     # Authorization servers name client and scopes in different ways.
     clients = [claims.get(name) for name in ("client_id", "azp", "appid")]
     client = next((value for value in clients if isinstance(value, str)), "")
-    scope, subject, audience = claims.get("scope", claims.get("scp")), claims.get("sub", ""), claims.get("aud")
-    words = scope if isinstance(scope, list) else [scope]
-    scopes = split_scopes(word for word in words if isinstance(word, str))
+    scope = claims.get("scope", claims.get("scp"))
+    subject, audience = claims.get("sub", ""), claims.get("aud")
+    texts = scope if isinstance(scope, list) else [scope]
+    scopes = split_scopes(text for text in texts if isinstance(text, str))
     if not isinstance(subject, str) or not (subject or client):
         raise JoseError("the token names neither a user (sub) nor a client (client_id)")
-    names = [str(name) for name in (audience if isinstance(audience, list) else [audience])]
+    audiences = audience if isinstance(audience, list) else [audience]
     return Principal(issuer, subject, client, frozenset(scopes), MappingProxyType(claims), read_date(claims, "exp"),
-                     names, audience_checked=True)  # fmt: skip
+                     [str(name) for name in audiences], audience_checked=True)  # fmt: skip
 
 
 def _check_sets(**sets: Collection[str | None] | None) -> None:
@@ -151,7 +152,7 @@ def _check_sets(**sets: Collection[str | None] | None) -> None:
 
 
 class JwtVerifier(Verifier):
-    """The verifier of tokens that are JWTs, with the keys from the metadata of each issuer.
+    """A verifier of tokens that are JWTs, with the keys that each issuer publishes.
 
     Args:
         audiences: The names of this server in the `aud` of tokens. Default: the resource of the `Protection`. Give
@@ -159,7 +160,7 @@ class JwtVerifier(Verifier):
         algorithms: The allowed signature algorithms. Default: all of `lib/jose`, which has none with shared secrets.
         types: The allowed types (`typ`) of tokens. Default: "at+jwt", as RFC 9068 demands, "jwt", and None for no type.
         skew: Tolerance for clocks that differ, in seconds, 0 to 300.
-        jwks: URL of the keys, for an issuer whose metadata do not name it. It holds for all issuers.
+        jwks: URL of the keys, for an issuer whose metadata do not name it. It is used for all issuers.
 
     Raises:
         ValueError: An argument is out of its bounds.
@@ -201,7 +202,7 @@ class JwtVerifier(Verifier):
 
 
 class Introspection(Verifier):
-    """The verifier of tokens that only their issuer understands. It asks the issuer about each of them.
+    """A verifier of tokens that only their issuer understands. It asks the issuer about each of them.
 
     Args:
         issuer: The authorization server.
