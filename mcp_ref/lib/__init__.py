@@ -11,9 +11,9 @@ typed/          makes the JSON Schemas of a Python function's arguments and resu
 fields.py       checks the fields of dataclasses, and keyword arguments, against their annotations
 web_url.py      finds the host that a browser opens for a URL
 text.py         finds and shows the characters of a text that a person does not see
-shares.py       counts the bytes that one caller, and all callers, make a table keep
+shares.py       limits the bytes that a table keeps for one caller, and for all callers together
 slots.py        limits how many things are in use at the same time
-time_limits.py  ends what takes too long, except while a user is asked
+time_limits.py  ends a request that takes too long, not counting the time in which a user is asked
 turns.py        lets large messages take turns, so that they do not delay small messages
 http/           speaks HTTP/1.1 on asyncio: a server, a client, server-sent events, and an ASGI adapter
 jose/           verifies signed tokens (JSON Web Tokens), and signs them with ES256

@@ -25,7 +25,7 @@ QUOTED = 80
 """Maximum length of a refused value in an error, in characters."""
 
 _TEXT_TYPES = (str, bytes)
-"""Types that Python treats as sequences. An author who gives one for a list has forgotten the brackets around it."""
+"""Texts, which Python also treats as sequences. An author who gives one for a list has forgotten its brackets."""
 
 _UNTYPED = object()
 """A value that fits an annotation only if every value does, as for `object`."""
@@ -97,7 +97,9 @@ def _type_of(value: object) -> str:
     name = type(value).__name__
     if isinstance(value, dict) and value:
         return f"{name}[{_types_of(value)}, {_types_of(value.values())}]"
-    return f"{name}[{_types_of(value)}]" if isinstance(value, (list, tuple, set)) and value else name
+    if isinstance(value, (list, tuple, set)) and value:
+        return f"{name}[{_types_of(value)}]"
+    return name
 
 
 def _types_of(items: Iterable[object]) -> str:
@@ -200,9 +202,9 @@ def wrong_type(owner: type, name: str, given: object) -> TypeError:
     if not owner.__dataclass_fields__[name].repr:  # type: ignore[attr-defined]  # it is a dataclass
         return TypeError(f"{owner.__name__}.{name} must be {describe(hints[name])}, not an object of {_type_of(given)}")
     shown, advice = f"{given!r:.{QUOTED}}", _advice(hints[name], given)
-    others = [other for other, hint in hints.items() if fits(hint, given) and not fits(hint, _UNTYPED)]
-    if not advice and len(others) == 1:
-        advice = f"; did you mean {others[0]}={shown}?"
+    fitting = [other for other, hint in hints.items() if fits(hint, given) and not fits(hint, _UNTYPED)]
+    if not advice and len(fitting) == 1:
+        advice = f"; did you mean {fitting[0]}={shown}?"
     return TypeError(f"{owner.__name__}.{name} must be {describe(hints[name])}, not {shown}{advice}")
 
 

@@ -1,13 +1,13 @@
-"""Shares: how many bytes of a table one caller can fill, and how many all callers together.
+"""Shares: limits on the bytes that a table keeps for one caller, and for all callers together.
 
-A limit on the number of entries is not enough if the entries can be large, and a limit for all callers is not enough
-either: one hostile caller would take everything. So a table that keeps data of callers asks its shares first:
+A limit on the number of entries is not enough if entries can be large, and a limit for all callers together is not
+enough either, because one hostile caller could use it up. So a table that keeps callers' data asks its shares first:
 
     shares.take(caller, size)         before an entry is stored; raises ShareExceeded
     shares.give_back(caller, size)    after it is removed
 
 The size of a message says little about the memory that it needs, because JSON can need 25 times its size as Python
-objects: `[[],[],[],...]` has a list in every three bytes. So `memory_of` counts the characters that begin objects.
+objects: `[[],[],[],...]` has a list in every three bytes. So `memory_of` counts the characters that stand for objects.
 
 Threats:
     request-memory: the server's memory; a caller; sends many requests whose small text becomes many objects, and whose
@@ -55,7 +55,7 @@ def request_memory(frame: bytes | bytearray | memoryview) -> int:
 
 
 class ShareExceeded(Exception):
-    """A caller would keep more bytes than its share, or all callers more than the table has. The text says which."""
+    """A caller would exceed its share, or all callers together the size of the table. The text says which."""
 
 
 class Shares:
@@ -70,12 +70,12 @@ class Shares:
     def __init__(self, contents: str, per_caller: int, total: int) -> None:
         self.contents, self.per_caller, self.total = contents, per_caller, total
         self.used = 0
-        """Number of bytes of all callers."""
+        """Number of bytes that are kept for all callers."""
         self.by_caller: dict[str, int] = {}
-        """Number of bytes of each caller. A caller without bytes has no entry."""
+        """Number of bytes that are kept for each caller. A caller without bytes has no entry."""
 
     def take(self, caller: str, size: int) -> None:
-        """Count bytes that a caller makes us keep. Raise ShareExceeded, and count nothing, if a limit is exceeded."""
+        """Count bytes that are kept for a caller. Raise ShareExceeded, and count nothing, if a limit is exceeded."""
         own = self.by_caller.get(caller, 0) + size
         if own > self.per_caller:
             raise ShareExceeded(f"your {self.contents} need more than {self.per_caller} bytes, which is the limit")
@@ -85,7 +85,7 @@ class Shares:
         self.used += size
 
     def give_back(self, caller: str, size: int) -> None:
-        """Count bytes that were taken, and are no longer kept."""
+        """Stop counting bytes that were taken, because they are no longer kept."""
         self.used -= size
         left = self.by_caller[caller] - size
         if left:
@@ -95,7 +95,7 @@ class Shares:
 
 
 class CountedQueue(dict[tuple[str, "str | None"], None]):
-    """A queue of different changes, the oldest first. The memory of their texts counts in the share of a caller.
+    """A queue of different changes, the oldest first. The memory of their texts counts towards a caller's share.
 
     Args:
         shares: The shares of all queues.
@@ -113,7 +113,8 @@ class CountedQueue(dict[tuple[str, "str | None"], None]):
             return
         if len(self) >= self._max_length:
             self.take()
-        while not self._has_share(change):
+        _, text = change
+        while text is not None and not self._has_share(text):
             if not self:
                 return
             self.take()
@@ -123,15 +124,15 @@ class CountedQueue(dict[tuple[str, "str | None"], None]):
         """Return the oldest change, and remove it."""
         oldest = next(iter(self))
         del self[oldest]
-        if oldest[1] is not None:
-            self._shares.give_back(self._caller, QUEUED_COST + len(oldest[1]))
+        _, text = oldest
+        if text is not None:
+            self._shares.give_back(self._caller, QUEUED_COST + len(text))
         return oldest
 
-    def _has_share(self, change: tuple[str, str | None]) -> bool:
-        """Count the memory of a change, if it has a text. Return False, and count nothing, if a limit is exceeded."""
-        if change[1] is not None:
-            try:
-                self._shares.take(self._caller, QUEUED_COST + len(change[1]))
-            except ShareExceeded:
-                return False
+    def _has_share(self, text: str) -> bool:
+        """Count the memory of a change with this text. Return False, and count nothing, if a limit is exceeded."""
+        try:
+            self._shares.take(self._caller, QUEUED_COST + len(text))
+        except ShareExceeded:
+            return False
         return True

@@ -1,10 +1,10 @@
-"""Slots: a number of things that can be in use at the same time, such as connections.
+"""Slots: a limit on the number of things that are in use at the same time, such as connections.
 
     has_slot = slots.take_now() or await slots.take()
     ...
     slots.give_back()
 
-`asyncio.Semaphore` does the same, but it costs a coroutine and a search of its waiting tasks although a slot is free.
+`asyncio.Semaphore` does the same, but even if a slot is free, it costs a coroutine and a search of its waiting tasks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Literal
 
 
 class Slots:
-    """A number of slots. Tasks that wait for one get it in their order."""
+    """A number of slots, which tasks get in the order in which they asked."""
 
     def __init__(self, number: int) -> None:
         self._free = number

@@ -1,12 +1,12 @@
 r"""Hidden characters: the characters of a text that a person does not see, and a form of the text that shows them.
 
-A text from somebody else can move the cursor of a terminal, turn the direction of the line, or carry instructions that
+A text from somebody else can move the cursor of a terminal, reverse the direction of a line, or carry instructions that
 only a model reads. `escape_hidden` writes such characters as `\u{202e}`, so that they are seen and have no effect.
 
-Hidden are, by their general category, controls, formats (such as direction marks), surrogates, private-use characters,
-and line and paragraph separators; the Default_Ignorable_Code_Point characters; and letters and symbols without
-ink, such as the Hangul fillers and the blank Braille pattern. The variation selectors 15 and 16 count as visible behind
-a symbol, where they choose between its two forms, as in a colored warning sign, and as hidden everywhere else.
+Three kinds of characters are hidden. By their general category, these are controls, formats (such as direction marks),
+surrogates, private-use characters, and line and paragraph separators. Then there are the Default_Ignorable_Code_Point
+characters, and letters and symbols without ink, such as the Hangul fillers. The variation selectors 15 and 16 are
+visible behind a symbol, whose form they choose, as in a colored warning sign, and hidden everywhere else.
 
 Threats:
     terminal-escapes: the user's terminal; a server or a client; puts escape sequences or hidden characters into a name,
@@ -34,6 +34,7 @@ _IGNORABLE: Final = re.compile(
 ink."""
 
 _PRESENTATION_SELECTORS: Final = "\ufe0e\ufe0f"
+_CONTINUED: Final = "    | "
 
 
 def is_hidden(character: str) -> bool:
@@ -60,7 +61,7 @@ def escape_hidden(text: str, keep: str = "\n\t") -> str:
 
 
 def fold(line: str, columns: int | None) -> str:
-    """Return one line for a person, with its hidden characters escaped.
+    """Return a line as a person should see it, with its hidden characters escaped.
 
     Args:
         line: The line.
@@ -79,9 +80,6 @@ def fold(line: str, columns: int | None) -> str:
         pieces.append(character)
         width += character_width
     return "".join(pieces)
-
-
-_CONTINUED: Final = "    | "
 
 
 def show_text(text: str, stream: TextIO, end: str = "\n") -> None:

@@ -2,15 +2,15 @@
 
     with limits.timeout(60.0):           raises TimeoutError after 60 s
         ...
-    with limits.stopped():               inside this block, no limit can end
+    with limits.stopped():               inside this block, no limit ends
         ...                              a user types a password
                                          after the block, each limit continues with the time that it had left
 
 Without the stop, every request would time out before its user has found the password, and a protected server would look
 like one that does not respond.
 
-Most requests end long before their limit. A timer for each of them, as `asyncio.timeout` makes it, would take a tenth
-of a client's time.
+Most requests end long before their limit, so a timer for each of them, as `asyncio.timeout` makes it, would waste a
+tenth of a client's time.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from types import TracebackType
 class TimeLimit:
     """A time limit, as a context manager. At its end, the block is cancelled, and TimeoutError is raised after it."""
 
-    __slots__ = ("_before", "_limits", "_task", "deadline", "end", "has_ended", "seconds", "stopped_since")
+    __slots__ = ("_earlier_cancels", "_limits", "_task", "deadline", "end", "has_ended", "seconds", "stopped_since")
 
     def __init__(self, limits: TimeLimits, seconds: float | None, max_seconds: float | None) -> None:
         now = asyncio.get_running_loop().time()
         self._limits, self.seconds, self.has_ended = limits, seconds, False
         self.deadline = math.inf if max_seconds is None else now + max_seconds
         """The latest end that `restart` can set, on the event loop's clock."""
-        self.end = self.deadline if seconds is None or now + seconds > self.deadline else now + seconds
+        end = math.inf if seconds is None else now + seconds
+        self.end = end if end < self.deadline else self.deadline
         """The end on the event loop's clock; infinity without a limit."""
         self.stopped_since = 0.0
         """Start of the current `stopped` block, or of this limit if that is later, on the event loop's clock."""
@@ -40,7 +41,7 @@ class TimeLimit:
     def __enter__(self) -> TimeLimit:
         task = asyncio.current_task()
         assert task is not None
-        self._task, self._before = task, task.cancelling()
+        self._task, self._earlier_cancels = task, task.cancelling()
         limits = self._limits
         limits.running.add(self)
         if limits.stops:
@@ -52,7 +53,7 @@ class TimeLimit:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self._limits.running.discard(self)
         # if somebody else has cancelled the task too, the cancellation goes on
-        if self.has_ended and self._task.uncancel() <= self._before and kind is asyncio.CancelledError:
+        if self.has_ended and self._task.uncancel() <= self._earlier_cancels and kind is asyncio.CancelledError:
             raise TimeoutError from error
 
     def restart(self) -> None:
@@ -144,7 +145,7 @@ class TimeLimits:
         self.watch(now)
 
     def close(self) -> None:
-        """Stop the timer, except for limits that are still running when those who wait for a response have left."""
+        """Stop the timer, unless limits still run in the next iteration, after the failed requests have left theirs."""
         self._stop_timer()
         if self.running:
             self.watch(asyncio.get_running_loop().time())

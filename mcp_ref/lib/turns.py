@@ -4,9 +4,9 @@ The event loop needs some milliseconds to encode and send a message of 1 MB, so 
 once, all other clients would wait for seconds. Therefore one large message is encoded in every `ITERATIONS_PER_TURN`
 iterations of the loop, and other work goes on in between. Small messages never wait.
 
-When a few results wait already, requests wait too, before their handlers run, because all their results would fill the
-memory. At each turn the newest request starts, so that the queue of one client does not delay the others. While clients
-have too much unread data, results wait, but requests go on starting until `MAX_WAITING_FULL` results wait.
+When a few results wait already, requests wait too, before their handlers run, because their results together would fill
+the memory. At each turn the newest request starts, so that the queue of one client does not delay the others. While
+clients have too much unread data, results wait, but requests keep starting until `MAX_WAITING_FULL` results wait.
 
     async def respond(result):
         if (turn := turn_for(result)) is not None:
@@ -145,7 +145,7 @@ def note_size(size: int) -> None:
 
 
 def is_large(value: object) -> bool:
-    """Estimate if the JSON of a value needs more than `LARGE_MESSAGE` bytes. The time is limited for every value."""
+    """Estimate if the JSON of a value needs more than `LARGE_MESSAGE` bytes, without looking at more of the value."""
     left, values = LARGE_MESSAGE, [value]
     while values and left > 0:
         part = values.pop()

@@ -8,7 +8,7 @@ enters, and from then on compares only canonical forms. The form follows section
 
 - The scheme and the host are in lower case, in every scheme: `notes://Payroll` equals `notes://payroll`. The path, the
   query and the fragment keep their case.
-- Letters, digits and `- . _ ~` are plain. Because `%2F` is not `/`, other escapes stay, with upper-case digits.
+- Letters, digits and `- . _ ~` are not escaped. Because `%2F` is not `/`, other escapes stay, with upper-case digits.
 - The path has no segments `.` and `..`. Removing them never turns a path into a host.
 - An empty port and the default port of the scheme are left out (6.2.3), and so is the host of `file://localhost`
   (RFC 8089). `file:/a` becomes `file:///a`. Other rules of a scheme are not applied: an empty path is not `/`.
@@ -87,17 +87,17 @@ def canonical_uri(uri: str) -> str | None:
 
 
 class Reading(NamedTuple):
-    """A text for which a program could take a URI if it decodes its parts."""
+    """One way in which a program that decodes the parts of a URI could read it."""
 
     path: str
     """The scheme, the host and the path. Reserved characters are plain if a path can contain them, and else escaped; a
     backslash is a slash; and the path has no dot segment, no empty segment and no slash at its end."""
     rest: frozenset[str]
-    """The parts of the query and the fragment, between the characters `? # & ;`, in no order. A space replaces `+`."""
+    """The parts of the query and the fragment, between the characters `? # & ;`, in no order. `%20` replaces `+`."""
 
 
 def readings(uri: str) -> tuple[Reading, Reading, Reading]:
-    """Return the texts for which a program could take a canonical URI if it decodes its parts.
+    """Return the ways in which a program that decodes the parts of a canonical URI could read it.
 
     In the second reading, an escaped `?` or `#` of the path begins the query or the fragment, as if it were plain. In
     the third, the query and the fragment belong to the path. Because URIs with different canonical forms can have equal
@@ -130,10 +130,11 @@ def bare_path(path: str) -> str:
     Windows ignores such dots and spaces, as the domain name system ignores a dot that ends a host.
     """
     scheme, _, hierarchy = path.partition(":")
-    first, *others = (segment.rstrip(". ") for segment in hierarchy.replace("%20", " ").split("/"))
+    first, *others = [segment.rstrip(". ") for segment in hierarchy.replace("%20", " ").split("/")]
     if others:
-        others[0] = others[0].rpartition("@")[2]
-    return f"{scheme}:{'/'.join([first, *filter(None, others)])}".replace(" ", "%20")
+        others[0] = others[0].rpartition("@")[2]  # the host
+    bare = "/".join([first, *filter(None, others)])
+    return f"{scheme}:{bare}".replace(" ", "%20")
 
 
 def _with_plain_characters(text: str) -> str:

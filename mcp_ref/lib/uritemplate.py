@@ -112,8 +112,7 @@ class UriTemplate:
 
     Args:
         template: The text of the template, of at most `MAX_TEMPLATE` characters.
-        absolute_paths: True if values can have colons, and can be absolute paths unless they must stay in a segment.
-            Default: False.
+        absolute_paths: True if values can have colons and, if they can have slashes, be absolute paths. Default: False.
 
     Raises:
         TemplateError: The template violates the grammar or is too long.
@@ -132,7 +131,7 @@ class UriTemplate:
 
     def expand(self, values: Mapping[str, Value]) -> str:
         """Return the URI for these values, by variable name. Raise TemplateError if `{x:3}` gets a list or mapping."""
-        return "".join(_encode(part, True) if isinstance(part, str) else _expand(part, values) for part in self.parts)
+        return "".join(_literal(part) if isinstance(part, str) else _expand(part, values) for part in self.parts)
 
     def match(self, uri: str) -> dict[str, MatchedValue] | None:
         """Return the decoded values of the variables, or None if the URI does not match the template."""
@@ -205,7 +204,7 @@ def checked_template(template: str) -> str:
     """Return the canonical form of a template or URI. Raise ValueError if it has none."""
     parse(template)
     start, brace, _ = template.partition("{")
-    check_uri(_encode(start, True) if brace else template)
+    check_uri(_literal(start) if brace else template)  # the text before the first expression must have the scheme
     canonical = canonical_template(template)
     if canonical is None:
         raise TemplateError(f"{template!r} must have no escaped control character, and no '..' after a variable")
@@ -220,7 +219,7 @@ def _mark(expression: re.Match[str]) -> str:
     """Return the mark of an expression. It begins a path, query or fragment where the expression can."""
     operator = expression[1]
     if operator == "+" and _IN_AUTHORITY.fullmatch(expression.string, 0, expression.start()):
-        operator = "/"
+        operator = "/"  # the value can end the host and begin the path
     return f"{operator}%01" if operator and operator in "/?#" else "%00"
 
 
@@ -275,7 +274,7 @@ def _expand_variable(variable: Variable, value: Value, operator: Operator) -> li
         if variable.explode:
             if_empty = operator.if_empty if operator.named else "="
             return [f"{name}={text}" if text else name + if_empty for name, text in pairs]
-        return [_with_name(variable.name, ",".join(text for pair in pairs for text in pair), operator)]
+        return [_with_name(variable.name, ",".join(f"{name},{text}" for name, text in pairs), operator)]
     members = [_encode(str(member), keeps) for member in value]
     if variable.explode:
         return [_with_name(variable.name, member, operator) for member in members]
@@ -289,10 +288,11 @@ def _with_name(name: str, text: str, operator: Operator) -> str:
 
 
 def _encode(text: str, keeps_reserved: bool) -> str:
-    """Return the percent-encoded text (section 3.2.1). `keeps_reserved`: do not encode reserved characters."""
-    if keeps_reserved:
-        return quote(_STRAY_PERCENT.sub("%25", text), safe=_RESERVED_CHARS + "%")
-    return quote(text, safe="")
+    return _literal(text) if keeps_reserved else quote(text, safe="")
+
+
+def _literal(text: str) -> str:
+    return quote(_STRAY_PERCENT.sub("%25", text), safe=_RESERVED_CHARS + "%")  # section 3.2.1
 
 
 _ENCODED_CHAR: Final = "%[0-9A-Fa-f]{2}"
@@ -302,7 +302,7 @@ _SEGMENT_CHARS: Final = r"A-Za-z0-9\-._~!$&'()*+,;=:@"  # RFC 3986, section 3.3,
 def _pattern_of(part: str | Expression, following: list[str | Expression], index: int) -> str:
     """Return the regular expression for a part. A value in the part ends where one of the `following` parts begins."""
     if isinstance(part, str):
-        return re.escape(_encode(part, True))
+        return re.escape(_literal(part))
     operator = part.operator
     characters = _SEGMENT_CHARS
     if operator.keeps_reserved:
@@ -322,7 +322,7 @@ def _stop_lookahead(following: list[str | Expression]) -> str:
     for index, part in enumerate(following):
         if isinstance(part, str):
             at_the_end = r"\Z" if index == len(following) - 1 else ""
-            return f"(?!{re.escape(_encode(part, True))}{at_the_end})"
+            return f"(?!{re.escape(_literal(part))}{at_the_end})"
         if part.operator.first:
             return f"(?!{re.escape(part.operator.first)})"
     return ""

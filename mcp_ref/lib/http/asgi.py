@@ -40,11 +40,9 @@ MAX_UNSENT_BYTES: Final = 4 * 1024 * 1024
 
 
 def application(
-    handler: Handler,
-    close: Callable[[], Awaitable[None]] | None = None,
-    limits: HttpLimits | None = None,
+    handler: Handler, close: Callable[[], Awaitable[None]] | None = None, limits: HttpLimits | None = None,
     start: Callable[[], Awaitable[None]] | None = None,
-) -> Application:
+) -> Application:  # fmt: skip
     """Return an ASGI application that serves HTTP requests with the handler.
 
     It works without ASGI's lifespan events too, because some frameworks do not forward them to a mounted application.
@@ -117,13 +115,12 @@ def _http_request(scope: Scope) -> HttpRequest:
     raw_path, root = cast("bytes | None", scope.get("raw_path")), _escaped(scope.get("root_path", ""))
     path = raw_path.decode("latin-1") if raw_path else _escaped(scope["path"])
     return HttpRequest(
-        cast(str, scope["method"]),
-        path.removeprefix(root).partition("?")[0] or "/",
-        cast(bytes, scope.get("query_string", b"")).decode("latin-1"),
-        Headers((name.decode("latin-1"), value.decode("latin-1").strip(" \t")) for name, value in headers),
-        b"",
-        cast("tuple[str, int] | None", scope.get("client")),
-        root,
+        method=cast(str, scope["method"]),
+        path=path.removeprefix(root).partition("?")[0] or "/",
+        query=cast(bytes, scope.get("query_string", b"")).decode("latin-1"),
+        headers=Headers((name.decode("latin-1"), value.decode("latin-1").strip(" \t")) for name, value in headers),
+        client=cast("tuple[str, int] | None", scope.get("client")),
+        root=root,
     )
 
 
@@ -188,10 +185,12 @@ class AsgiExchange:
         self._disconnect_watcher = self._disconnect_watcher or asyncio.create_task(self._watch())
 
     async def _watch(self) -> None:
-        while (message := await self._receive())["type"] != "http.disconnect":
+        message = await self._receive()
+        while message["type"] != "http.disconnect":
             if not self._has_more_body:
                 return  # middleware that repeats the body at every call would keep the event loop busy forever
             self._has_more_body = cast(bool, message.get("more_body", False))
+            message = await self._receive()
         self._is_disconnected = True
         self.end_stream()
         if self._response is None and self._on_disconnect is not None:

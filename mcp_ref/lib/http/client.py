@@ -66,12 +66,9 @@ class HttpClient:
     """
 
     def __init__(
-        self,
-        *,
-        limits: ClientLimits | None = None,
-        ssl: ssl.SSLContext | None = None,
+        self, *, limits: ClientLimits | None = None, ssl: ssl.SSLContext | None = None,
         proxies: Mapping[str, str] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._limits, self._ssl, self._proxies = limits or ClientLimits(), ssl, proxies
         self._free: list[ClientConnection] = []
         self._all: set[ClientConnection] = set()
@@ -200,7 +197,9 @@ class HttpClient:
 
     async def _connect(self, origin: Origin, may_connect: MayConnect | None) -> ClientConnection:
         proxy = self._proxy_for(origin)
-        host, port = (proxy.hostname or "", proxy.port or 80) if proxy else (origin.host, origin.port)
+        host, port = origin.host, origin.port
+        if proxy is not None:
+            host, port = proxy.hostname or "", proxy.port or 80
         connection, transport = ClientConnection(origin, self._limits), None
         try:
             async with asyncio.timeout(self._limits.connect):
@@ -273,7 +272,7 @@ async def _reach(host: str, port: int, connection: ClientConnection, tls: ssl.SS
     loop = asyncio.get_running_loop()
     is_address = ":" in host or host.replace(".", "").isdigit()
     found = [] if is_address else await loop.getaddrinfo(host, port, type=SOCK_STREAM)
-    *others, last = list(dict.fromkeys(_address_text(each[4]) for each in found)) or [host]
+    *others, last = list(dict.fromkeys(_address_text(address) for *_, address in found)) or [host]
 
     async def connect(address: str, seconds: float | None) -> asyncio.Transport:
         async with time_limit(seconds):
@@ -311,7 +310,9 @@ def _reason(error: OSError | UnicodeError) -> str:
         return "no program listens there (is the server running?)"
     if isinstance(error, ssl.SSLError) and error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
         return f"the server does not use TLS: write http:// in place of https:// ({error.reason})"
-    return "its name has no address: check the name, and the network" if isinstance(error, gaierror) else str(error)
+    if isinstance(error, gaierror):
+        return "its name has no address: check the name, and the network"
+    return str(error)
 
 
 def _is_allowed(address: str | None, may_connect: MayConnect | None) -> bool:

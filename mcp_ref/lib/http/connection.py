@@ -414,7 +414,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _refuse(self, status: int, why: str) -> None:
         log.debug("refused a request of %s with status %d: %s", self._client, status, why)
         body = f"{why}\n".encode()
-        head = self.head_writer.write(status, _PLAIN_TEXT, True)
+        head = self.head_writer.write(status, _PLAIN_TEXT, close=True)
         self.write(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
         self._close()
 

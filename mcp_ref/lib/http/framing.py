@@ -234,7 +234,7 @@ class ResponseHeadWriter:
 
     def __init__(self) -> None:
         self._cached: dict[tuple[int, tuple[tuple[str, str], ...], bool], bytes] = {}
-        self._date_line = (0, b"")  # the Unix time in seconds, and the Date header for this second
+        self._date_second, self._date_line = 0, b""  # a Unix time, and the Date header for it
 
     def write(self, status: int, headers: HeaderList, close: bool) -> bytes:
         """Return a head without the body's length and the final empty line. Raise ValueError for an invalid header."""
@@ -248,9 +248,9 @@ class ResponseHeadWriter:
                 self._cached.clear()
             self._cached[key] = head
         now = int(time.time())
-        if now != self._date_line[0]:
+        if now != self._date_second:
             # [RFC 9110 5.6.7] the names are English, but those of strftime are in the language of the locale
             t = time.gmtime(now)
             date = f"{_DAYS[t.tm_wday]}, {t.tm_mday:02} {_MONTHS[t.tm_mon - 1]} {time.strftime('%Y %H:%M:%S GMT', t)}"
-            self._date_line = (now, f"Date: {date}\r\n".encode())
-        return head + self._date_line[1]
+            self._date_second, self._date_line = now, f"Date: {date}\r\n".encode()
+        return head + self._date_line

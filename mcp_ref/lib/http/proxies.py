@@ -114,7 +114,8 @@ def _values_of_for(text: str) -> list[str]:
 def _x_forwarded_for(headers: Headers) -> Iterator[str] | None:
     """Return the addresses in `X-Forwarded-For`, the last one first."""
     values = headers.get_all("x-forwarded-for")
-    return (each.strip() for each in reversed(",".join(values).split(","))) if values else None
+    entries = ",".join(values).split(",")
+    return (entry.strip() for entry in reversed(entries)) if values else None
 
 
 def _address_in(text: str) -> IPv4Address | IPv6Address | None:

@@ -111,7 +111,7 @@ def public_key(secret: int) -> tuple[int, int]:
     scalar, p, blind = secret + P256.order, P256.prime, secrets.randbelow(P256.prime - 1) + 1
     scalar += P256.order * (scalar < 2**256)  # a number of 257 bits with the same product
     total = base = Point((P256.x * blind**2 % p, P256.y * blind**3 % p, blind))
-    for bit in bin(scalar)[3:]:
+    for bit in bin(scalar)[3:]:  # without "0b" and the highest bit
         doubled = P256.double(total)
         total = (doubled, P256.add(doubled, base))[bit == "1"]  # both are computed, so the time does not tell the bit
     return total[0] * pow(total[2], -2, p) % p, total[1] * pow(total[2], -3, p) % p

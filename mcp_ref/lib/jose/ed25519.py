@@ -33,6 +33,10 @@ def add(a: Point, b: Point) -> Point:
     return e * f % PRIME, g * h % PRIME, f * g % PRIME, e * h % PRIME
 
 
+def _extended(x: int, y: int) -> Point:
+    return x, y, 1, x * y % PRIME
+
+
 def decode_point(encoded: bytes) -> tuple[int, int] | None:
     """Return x and y of a public key, or None if the bytes are not a canonical point, or its order is small."""
     number = int.from_bytes(encoded, "little")
@@ -45,7 +49,7 @@ def decode_point(encoded: bytes) -> tuple[int, int] | None:
     if (v * x * x + u) % PRIME == 0:
         x = x * pow(2, (PRIME - 1) // 4, PRIME) % PRIME
     x = x if x % 2 == sign else PRIME - x
-    eightfold: Point = (x, y, 1, x * y % PRIME)
+    eightfold = _extended(x, y)
     for _ in range(3):
         eightfold = add(eightfold, eightfold)
     is_on_curve = (v * x * x - u) % PRIME == 0
@@ -59,8 +63,8 @@ def verify(key: tuple[int, int], message: bytes, signature: bytes) -> bool:
     if len(signature) != 64 or s >= ORDER:
         return False
     k = int.from_bytes(hashlib.sha512(signature[:32] + _encode_point(*key) + message).digest(), "little") % ORDER
-    base, own = ((x, y, 1, x * y % PRIME) for x, y in (_BASE, (PRIME - key[0], key[1])))
-    x, y, z, _ = sum_of_products(add, _NEUTRAL, (s, base), (k, own))
+    minus_key = _extended(PRIME - key[0], key[1])
+    x, y, z, _ = sum_of_products(add, _NEUTRAL, (s, _extended(*_BASE)), (k, minus_key))
     inverse = pow(z, -1, PRIME)
     return _encode_point(x * inverse % PRIME, y * inverse % PRIME) == signature[:32]
 

@@ -22,7 +22,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from . import curves, ed25519, rsa
 
@@ -39,14 +39,23 @@ MAX_RSA_BITS: Final = 8192
 """Maximum length of an RSA modulus, in bits. It limits the time of a verification, as the next limit does."""
 MAX_RSA_EXPONENT: Final = 2**32 - 1
 """Maximum public exponent of an RSA key: 32 bits."""
-ALGORITHMS: Final[dict[str, tuple[str, Callable[[tuple[int, int], bytes, bytes], bool]]]] = {
-    **{f"RS{bits}": ("RSA", partial(rsa.verify_pkcs1, f"sha{bits}")) for bits in (256, 384, 512)},
-    **{f"PS{bits}": ("RSA", partial(rsa.verify_pss, f"sha{bits}")) for bits in (256, 384, 512)},
-    "ES256": ("P-256", partial(curves.verify, curves.P256)),
-    "ES384": ("P-384", partial(curves.verify, curves.P384)),
-    **dict.fromkeys(("EdDSA", "Ed25519"), ("Ed25519", ed25519.verify)),
+
+
+class Algorithm(NamedTuple):
+    """A signature algorithm: the kind of its keys, and a function of the key's numbers, a message and a signature."""
+
+    kind: str
+    verify: Callable[[tuple[int, int], bytes, bytes], bool]
+
+
+ALGORITHMS: Final = {
+    **{f"RS{bits}": Algorithm("RSA", partial(rsa.verify_pkcs1, f"sha{bits}")) for bits in (256, 384, 512)},
+    **{f"PS{bits}": Algorithm("RSA", partial(rsa.verify_pss, f"sha{bits}")) for bits in (256, 384, 512)},
+    "ES256": Algorithm("P-256", partial(curves.verify, curves.P256)),
+    "ES384": Algorithm("P-384", partial(curves.verify, curves.P384)),
+    **dict.fromkeys(("EdDSA", "Ed25519"), Algorithm("Ed25519", ed25519.verify)),
 }
-"""The kind of key and the function of each algorithm, by its name in the `alg` of a header or key."""
+"""The algorithms by their names in the `alg` of a header or key. The last two are names of the same algorithm."""
 
 
 class JoseError(ValueError):
@@ -71,11 +80,11 @@ class PublicKey:
     def fits(self, algorithm: str) -> bool:
         """Return True if the key may verify signatures of an algorithm."""
         found = ALGORITHMS.get(algorithm)
-        return found is not None and found[0] == self.kind and found == ALGORITHMS.get(self.algorithm or algorithm)
+        return found is not None and found.kind == self.kind and found == ALGORITHMS.get(self.algorithm or algorithm)
 
     def verify(self, algorithm: str, message: bytes, signature: bytes) -> bool:
         """Return True if a signature of a message is valid under this key and an algorithm that it fits."""
-        return self.fits(algorithm) and ALGORITHMS[algorithm][1](self.numbers, message, signature)
+        return self.fits(algorithm) and ALGORITHMS[algorithm].verify(self.numbers, message, signature)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,21 +139,24 @@ def parse_jwk(jwk: JSON) -> PublicKey:
 
 
 def _numbers(members: dict[str, str]) -> tuple[str, tuple[int, int]]:
+    """Return the kind and the numbers of a key: modulus and exponent, or x and y of a point on a curve."""
     octets = [decode_base64url(members[name]) for name in ("n", "e", "x", "y") if name in members]
-    kind, first, last = members.get("crv", "RSA"), int.from_bytes(octets[0]), int.from_bytes(octets[-1])
-    curve = _CURVES.get(kind)
-    point = ed25519.decode_point(octets[0]) if (members["kty"], kind) == ("OKP", "Ed25519") else None
-    if members["kty"] == "RSA":
+    first, last = int.from_bytes(octets[0]), int.from_bytes(octets[-1])
+    kty, kind = members["kty"], members.get("crv", "RSA")
+    curve, numbers = _CURVES.get(kind), None
+    if kty == "RSA":
         is_minimal = all(number[:1] > b"\x00" for number in octets)  # RFC 7518 2: the fewest octets
         is_strong = MIN_RSA_BITS <= first.bit_length() <= MAX_RSA_BITS and 3 <= last <= MAX_RSA_EXPONENT
         are_odd = first % 2 == last % 2 == 1
-        point = (first, last) if is_minimal and is_strong and are_odd else None
-    elif members["kty"] == "EC" and curve is not None:
-        is_full = {8 * len(one) for one in octets} == {curve.prime.bit_length()}  # RFC 7518 6.2.1.2: all octets
-        point = (first, last) if is_full and curve.contains(first, last) else None
-    if point is None:
+        numbers = (first, last) if is_minimal and is_strong and are_odd else None
+    elif kty == "EC" and curve is not None:
+        is_full = all(8 * len(one) == curve.prime.bit_length() for one in octets)  # RFC 7518 6.2.1.2: all octets
+        numbers = (first, last) if is_full and curve.contains(first, last) else None
+    elif kty == "OKP" and kind == "Ed25519":
+        numbers = ed25519.decode_point(octets[0])
+    if numbers is None:
         raise JoseError(f"not a canonical key of RSA ({MIN_RSA_BITS} to {MAX_RSA_BITS} bits), P-256, P-384 or Ed25519")
-    return kind, point
+    return kind, numbers
 
 
 def make_private_key(secret: int | None = None) -> PrivateKey:
@@ -162,7 +174,7 @@ def parse_private_key(pem: str) -> PrivateKey:
     """Return the P-256 private key in a PEM text: PKCS#8 ("PRIVATE KEY") or SEC1 ("EC PRIVATE KEY"), not encrypted.
 
     Apart from two optional parts, a key has only one encoding in DER. So instead of parsing DER, build each possible
-    encoding, and compare it, which also checks the public key. Raise JoseError for another or several keys or forms.
+    encoding, and compare it, which also checks the public key. Raise JoseError unless the text has one such key.
     """
     found = _PEM.findall(pem)
     label, text = found[0] if len(found) == 1 else ("", "")

@@ -32,12 +32,12 @@ def verify_pss(hash_name: str, key: tuple[int, int], message: bytes, signature: 
     """Return True if a PSS signature is valid. The key is the modulus and the exponent."""
     block = _block(key, signature)
     used_bits = key[0].bit_length() - 1  # the block leaves the highest bit of the modulus unused
-    size, length = hashlib.new(hash_name).digest_size, (used_bits + 7) // 8
+    size, length = hashlib.new(hash_name).digest_size, (used_bits + 7) // 8  # of the digest and the block, in bytes
     if block is None or any(block[:-length]) or block[-1] != 0xBC:
         return False
     # The block is the masked padding and salt, then a digest, from which the mask is made, then 0xBC (RFC 8017 9.1.2).
     masked, digest = int.from_bytes(block[-length : -size - 1]), block[-size - 1 : -1]
-    masks = (hashlib.new(hash_name, digest + i.to_bytes(4)).digest() for i in range(-(-length // size)))
+    masks = [hashlib.new(hash_name, digest + number.to_bytes(4)).digest() for number in range(length // size)]
     mask = int.from_bytes(b"".join(masks)[: length - size - 1])  # MGF1, RFC 8017 B.2.1
     bits = used_bits - 8 * (size + 1)  # of the masked part; the bits above them must be 0
     padding, salt = divmod((masked ^ mask) & (1 << bits) - 1, 1 << 8 * size)

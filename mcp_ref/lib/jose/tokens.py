@@ -57,7 +57,7 @@ def parse_jws(
         raise JoseError(f"a token must have three parts and at most {MAX_TOKEN} characters")
     head, payload, signature = map(decode_base64url, parts)
     header = parse_object(head)
-    algorithm, kid, kind = (header.get(name) for name in ("alg", "kid", "typ"))
+    algorithm, kid, kind = header.get("alg"), header.get("kid"), header.get("typ")
     if header.keys() & {"crit", "b64"}:
         raise JoseError("the header demands extensions (crit, b64), and none are supported")
     if not isinstance(algorithm, str) or not isinstance(kid, str | None) or not isinstance(kind, str | None):
@@ -99,7 +99,7 @@ def check_claims(
         raise JoseError("the issuer (iss) is not accepted")
     if not all(isinstance(one, str) for one in named) or not any(name in named for name in audiences):
         raise JoseError("the token is for another audience (aud)")  # which may have passed it on to the sender
-    expires, starts, issued = (read_date(claims, name) for name in ("exp", "nbf", "iat"))
+    expires, starts, issued = read_date(claims, "exp"), read_date(claims, "nbf"), read_date(claims, "iat")
     if expires is None or now >= expires + skew:
         raise JoseError("the token has expired" if expires is not None else "the token has no expiry (exp)")
     if max(starts or 0, issued or 0) > now + skew:

@@ -204,7 +204,8 @@ def items_of_draft_07(reader: SchemaReader) -> Keyword | None:
 def _items(first: list[CompiledSchema], rest: CompiledSchema | None) -> Keyword:
     if rest is not None and rest.false_error:
         rest.set_false("items", f"unexpected item, expected at most {format_count(len(first), 'items')}")
-    count, (checks, cost) = len(first), _checks_and_cost(first)
+    count = len(first)
+    checks, cost = _checks_and_cost(first)
     check_rest, cost_of_rest = (rest.check, rest.cost) if rest is not None else (None, 1)
 
     def check(instance: JSON, budget: Budget) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from .errors import IllegalSchemaError, SchemaError, quoted
 from .expressions import PatternError
 from .limits import ValidationLimits
-from .model import CompiledSchema, SchemaReader
+from .model import CompiledSchema, KeywordBuilder, SchemaReader
 from .patterns import Pattern
 from .resources import SchemaResource, SchemaResources, decode_percent, escape_step
 from .values import JSON, Object
@@ -142,7 +142,9 @@ class Compiler:
         builders = scoped.resource.dialect.builders
         if scoped.resource.dialect.is_draft_07 and "$ref" in scoped.schema:
             builders = {"$ref": builders["$ref"]}  # Draft-07 8.3: all siblings of a $ref are ignored
-        ranked_builders = {ranked for name in scoped.schema if name in builders for ranked in builders[name]}
+        ranked_builders: set[tuple[int, KeywordBuilder]] = set()  # a set, because a builder can build several keywords
+        for name in scoped.schema:
+            ranked_builders.update(builders.get(name, ()))
         for _, build in sorted(ranked_builders):
             keyword = build(scoped)
             if keyword is not None:

@@ -141,7 +141,8 @@ class Parser:
             name = reference[2]
             if name is not None and name not in self._names:
                 raise self._error("unknown group name")
-            return NonRegular(f"\\{reference[1] or self._names.index(name) + 1}")
+            number = reference[1] or self._names.index(name) + 1
+            return NonRegular(f"\\{number}")
         if self._take("\\"):
             return self._escape()
         if self.source[self.position] in "*+?" or self._take_match(r"\{\d+(,\d*)?\}"):

@@ -55,8 +55,11 @@ class CharacterSet:
         """Return True if the two sets have no common character. Return False if a set has categories."""
         if self.categories or other.categories:
             return False
-        mine, others = (invert(chars.ranges) if chars.negated else chars.ranges for chars in (self, other))
-        return not any(low <= high2 and low2 <= high for low, high in mine for low2, high2 in others)
+        ranges, other_ranges = self._included(), other._included()
+        return not any(low <= high2 and low2 <= high for low, high in ranges for low2, high2 in other_ranges)
+
+    def _included(self) -> Ranges:
+        return invert(self.ranges) if self.negated else self.ranges
 
     def to_re(self) -> str:
         if not self.ranges:

@@ -224,7 +224,8 @@ def resolve_uri(base: str, reference: str) -> str:
         if not path:
             path, query = base_path, query or base_query
         elif not path.startswith("/"):
-            path = base_path[: base_path.rfind("/") + 1] + path if base_path or not authority else "/" + path
+            folder = base_path[: base_path.rfind("/") + 1]
+            path = f"{folder}{path}" if base_path or not authority else f"/{path}"
     return f"{scheme}{authority}{_without_dot_segments(path)}{query}"
 
 

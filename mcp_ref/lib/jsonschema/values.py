@@ -6,6 +6,7 @@ Core 4.2.2 defines the equality that `enum`, `const` and `uniqueItems` use. Vali
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 
 from .limits import Budget
 
@@ -75,10 +76,11 @@ def is_multiple(value: int | float, factor: int | float, budget: Budget) -> bool
         budget.spend(value.bit_length() >> 7)
         if isinstance(factor, int):
             return value % factor == 0
-    if isinstance(value, float) and value - value != 0:
-        return False  # infinity: the JSON number was too large for a float, so its digits are unknown
+    if isinstance(value, float) and not isfinite(value):
+        return False  # the JSON number was too large for a float, so its digits are unknown
     budget.spend(20)
-    (digits, exponent), (factor_digits, factor_exponent) = _decimal(value), _decimal(factor)
+    digits, exponent = _decimal(value)
+    factor_digits, factor_exponent = _decimal(factor)
     least = min(exponent, factor_exponent)
     dividend, divisor = digits * int(10 ** (exponent - least)), factor_digits * int(10 ** (factor_exponent - least))
     budget.spend((dividend.bit_length() + divisor.bit_length()) >> 7)

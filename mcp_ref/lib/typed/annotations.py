@@ -247,7 +247,7 @@ _MAPPING_CLASSES: Final = (dict, abc.Mapping, abc.MutableMapping)
 
 def _array(build: Callable[[list[Any]], object], argument: Any, scope: AnnotationScope) -> Conversion:
     item = conversion_of(argument, scope.part("[]"))
-    schema: Schema = {"type": "array", **({"items": item.schema} if item.schema else {})}
+    schema: Schema = {"type": "array", "items": item.schema} if item.schema else {"type": "array"}
     read_item = item.read
     if build is list and read_item is None:
         return Conversion(schema, None, item.is_generated)
@@ -299,7 +299,7 @@ def _mapping(annotation: Any, arguments: tuple[Any, ...], scope: AnnotationScope
     if conversion_of(arguments[0], scope).schema not in ({}, {"type": "string"}):
         raise scope.error(annotation, "has keys that are not plain strings, but a JSON object has only string keys")
     member = conversion_of(arguments[1], scope.part("{}"))
-    schema: Schema = {"type": "object", **({"additionalProperties": member.schema} if member.schema else {})}
+    schema: Schema = {"type": "object", "additionalProperties": member.schema} if member.schema else {"type": "object"}
     read_member = member.read
     if read_member is None:
         return Conversion(schema, None, member.is_generated)
@@ -375,8 +375,9 @@ def _record(cls: Any, scope: AnnotationScope) -> Conversion:
     schema = object_schema(properties, [each.name for each in record if each.required])
     is_generated = _are_generated(conversions)
     if typing.is_typeddict(cls):
-        read_dict: Reader | None = (lambda members: convert_members(members, readers)) if readers else None
-        return Conversion(schema, read_dict, is_generated)
+        if not readers:
+            return Conversion(schema, None, is_generated)
+        return Conversion(schema, lambda members: convert_members(members, readers), is_generated)
     names = [each.name for each in record if not each.read_only]
 
     def read(members: dict[str, Any]) -> object:
