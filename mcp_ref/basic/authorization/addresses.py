@@ -47,7 +47,7 @@ _OPENID_PATH: Final = "/.well-known/openid-configuration"
 
 def _parse(url: str, limit: int = MAX_URL) -> tuple[SplitResult, Origin]:
     """Return the parts and the origin of a URL. Raise ValueError if no client may use it."""
-    # Checked first, because urlsplit drops tabs and line breaks, and so would check another URL than the one in use.
+    # No "#", no backslash. Checked first, because urlsplit drops tabs and line breaks, and so would see another URL.
     if len(url) > limit or not re.fullmatch(r'[!"$-\[\]-~]+', url):
         raise ValueError(f"a URL must be at most {limit} ASCII characters, without fragment (#): {peer_url(url)}")
     try:

@@ -52,7 +52,7 @@ from .token_endpoint import ClientAuthentication, Form, Grant, Prover, request_t
 MAX_ATTEMPTS: Final = 5
 """Maximum number of times that one HTTP request is sent."""
 MAX_STEP_UPS: Final = 2
-"""Maximum number of step-ups (sign-ins for more scopes) for one operation, such as a tool, that stays refused."""
+"""Maximum number of step-ups (sign-ins for more scopes) for one operation, such as a tool, if it stays refused."""
 MAX_STEP_UPS_IN_A_ROW: Final = 3
 """Maximum number of step-ups in a row that do not help, for all operations of one server together."""
 MAX_UNACCEPTED: Final = 2
@@ -94,7 +94,7 @@ class Authorizer(CheckedFields):
     dpop: Prover | None = None
     """A `DpopKey`, to which tokens are then bound, so that a thief cannot use them without its private key."""
     resource_parameter: bool = True
-    """False to leave out `resource`, which breaks a MUST, for authorization servers that refuse it."""
+    """False to leave out `resource` for an authorization server that refuses it, although a client MUST send it."""
     private_networks: bool = False
     """True if an MCP server on the internet may name authorization servers in the client's private network."""
 
@@ -105,7 +105,7 @@ class Authorizer(CheckedFields):
         self._servers: dict[str, ServerGrant] = {}
 
     def server(self, url: str) -> ServerGrant:
-        """Return the state of the MCP server at a URL."""
+        """Return the state for the MCP server at a URL."""
         return self._servers.setdefault(canonical_resource(url), ServerGrant(self))
 
     def wrap(
@@ -195,7 +195,7 @@ class _Flow:
 
 
 class ServerGrant:
-    """The state of an authorizer at one MCP server: the grant, and the task that gets another grant."""
+    """An authorizer's state for one MCP server: the grant, and the task that gets another one."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self.grant: Grant | None = None

@@ -3,7 +3,7 @@
     1  pre-registered      the user registered the client by hand, and configured id and issuer
     2  metadata document   the client id is an https URL, under which the client's metadata are published (CIMD)
     3  dynamic             POST to the registration endpoint; deprecated since 2026-07-28 (DCR)
-    4  nothing             an error that says how to register by hand
+    4  none of these       an error that says how to register by hand
 
 The client uses the first way that both sides support. [2026-07-28 basic/authorization/client-registration]
 
@@ -49,12 +49,12 @@ class OAuthClient(JsonObject):
     redirect_uris: tuple[str, ...] = ()
     """The redirect URI that was registered, with its port; empty if the client did not register itself."""
     client_secret_expires_at: int = 0
-    """End of the secret, in seconds since 1970; 0 if it never ends."""
+    """Time when the secret expires, in seconds since 1970; 0 if it never does."""
     scope: str = ""
     """The scopes that were registered; "" if the client may ask for any."""
 
     def is_usable(self) -> bool:
-        """Return True if the secret of a registration has not ended."""
+        """Return True unless the secret has expired."""
         return not self.client_secret_expires_at or self.client_secret_expires_at > time.time()
 
     def authenticate(self, issuer: str) -> tuple[Mapping[str, str], Mapping[str, str]]:

@@ -72,7 +72,7 @@ class _Fetched(Generic[T]):
         self._fetching: asyncio.Task[None] | None = None
 
     async def get(self, renew: bool = False) -> T:
-        """Return the value, fetched if it is old or `renew` is True. Raise VerificationUnavailable without one."""
+        """Return the value, after fetching it if it is old or `renew` is True, or raise VerificationUnavailable."""
         now, can_use_old = time.monotonic(), self._value is not None and not renew
         if not can_use_old or now >= self._fetched_at + FRESH_SECONDS:
             if self._fetching is None or now >= self._asked_at + RETRY_SECONDS:
