@@ -8,8 +8,8 @@
     Reply(b"ok")  # TypeError: Reply.status must be int, not b'ok'; did you mean body=b'ok'?
 
 Python does not check annotations, so a wrong type would fail later, in another function, with an error that does not
-name the mistake. Objects that authors build once, such as limits, are therefore checked when they are built. A message
-is checked only when the codec writes it, so that the many messages that the codec reads cost no check.
+name the mistake. Objects that authors build once, such as limits, are therefore checked when they are built. Messages
+are checked only when they are written, because a check of all messages that are read would cost too much time.
 """
 
 from __future__ import annotations

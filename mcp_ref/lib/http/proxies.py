@@ -99,9 +99,10 @@ def _values_of_for(text: str) -> list[str]:
         if token is None:  # a quotation mark without an end
             return [*found, ""]
         position = token.end()
-        if token[0] not in ",;":
+        is_separator = token[0] in ",;"
+        if not is_separator:
             pair += token[0]
-        if token[0] in ",;" or position == len(text):
+        if is_separator or position == len(text):
             name, _, value = pair.partition("=")
             if name.strip().lower() == "for":
                 found[-1] = value.strip().strip('"')

@@ -179,10 +179,11 @@ class ClientConnection(asyncio.Protocol):
     async def read_head(self) -> ResponseHead:
         """Return the head of the next final response."""
         try:
-            # [RFC 9110 15.2] interim responses precede the final one
-            while (head := self._take_head()) is None or head.is_interim:
+            head = self._take_head()
+            while head is None or head.is_interim:  # [RFC 9110 15.2] interim responses precede the final one
                 if head is None:
                     await self.arrival()
+                head = self._take_head()
         except EOFError:
             if self.received:
                 raise HttpError("the connection ended in the middle of the response's head") from None

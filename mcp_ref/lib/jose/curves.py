@@ -5,9 +5,9 @@ number, and its public key is that multiple of the *base point*. The functions k
 a division in every addition; z = 0 is the neutral point.
 
 A *nonce* is the secret number of one signature. A few known bits of many nonces give away the private key, and the time
-of Python's integers depends on their values, so `sign` takes the same steps for every nonce, on coordinates that a
-random factor blinds. As a small risk remains, sign with the `cryptography` package, a key management service or the
-`openssl` command if the key lives long.
+of a calculation with Python's integers depends on their values, so `sign` takes the same steps for every nonce, and
+hides the coordinates behind a random factor. A small risk remains, so if the key is used for years, sign with the
+`cryptography` package, a key management service or the `openssl` command.
 
 Spec:  FIPS 186-5 6.4; SEC 1 4.1; RFC 7518 3.4; RFC 6979 3.2, 3.6
 """

@@ -335,10 +335,10 @@ REFERENCE: Vocabulary = (_reference("$ref", dynamic=False),)
 CORE: Vocabulary = (*REFERENCE, _reference("$dynamicRef", dynamic=True))
 """The references of the core vocabulary (Core 8). resources.py reads the other core keywords, such as `$id`."""
 
-# Keywords with a cheap check and a clear error message come first.
-APPLICATOR: Vocabulary = ((items, "prefixItems", "items"), (contains, "contains"))
-APPLICATOR += ((properties, "properties", "patternProperties", "additionalProperties"),)
-APPLICATOR += ((property_names, "propertyNames"), dependent_schemas("dependentSchemas"))
-APPLICATOR += ((if_then_else, "if", "then", "else"), _all_or_any("allOf", deciding=False))
-APPLICATOR += (_all_or_any("anyOf", deciding=True), (one_of, "oneOf"), (not_, "not"))
-"""The applicator vocabulary (Core 10)."""
+APPLICATOR: Vocabulary = (
+    (items, "prefixItems", "items"), (contains, "contains"),
+    (properties, "properties", "patternProperties", "additionalProperties"), (property_names, "propertyNames"),
+    dependent_schemas("dependentSchemas"), (if_then_else, "if", "then", "else"), _all_or_any("allOf", deciding=False),
+    _all_or_any("anyOf", deciding=True), (one_of, "oneOf"), (not_, "not"),
+)  # fmt: skip
+"""The applicator vocabulary (Core 10). Keywords with a cheap check and a clear error message come first."""

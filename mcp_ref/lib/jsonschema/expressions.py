@@ -270,11 +270,12 @@ class Automaton:
                 condition = self.conditions[state]
                 if isinstance(condition, CharacterSet) and condition.has(char):
                     members.update(self.targets[state])
-            key = frozenset(members), "a" if is_word(char) else " "
+            before = "a" if is_word(char) else " "
             if self._transition_count > MAX_TRANSITIONS:
                 self._sets.clear()
                 self._initial_states, self._transition_count = _StateSet(frozenset([self._start_state]), ""), 0
-            following = self._sets.setdefault(key, _StateSet(*key))
+            new = _StateSet(frozenset(members), before)
+            following = self._sets.setdefault((new.members, before), new)
         states.transitions[char] = following
         self._transition_count += 1
         return following

@@ -172,14 +172,16 @@ _DURATION_DATE = r"(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)"
 _URI_VARIABLE = r"(?:[a-zA-Z0-9_]|%[0-9a-fA-F]{2})+(?:\.(?:[a-zA-Z0-9_]|%[0-9a-fA-F]{2})+)*(?::[1-9][0-9]{0,3}|\*)?"
 _LITERAL = r"[^\x00-\x20\"<>\\^`{|}%\x7f]|%[0-9a-fA-F]{2}"
 
-FORMATS: dict[str, Callable[[str], bool]] = {"date": is_date, "time": is_time, "date-time": is_date_time}
-FORMATS |= {"duration": _regex_check(rf"P(?:{_DURATION_DATE}(?:{_DURATION_TIME})?|{_DURATION_TIME}|\d+W)")}
-FORMATS |= {"email": _ascii_check(is_idn_email), "idn-email": is_idn_email}
-FORMATS |= {"hostname": is_hostname, "idn-hostname": is_idn_hostname, "ipv4": is_ipv4, "ipv6": is_ipv6}
-FORMATS |= {"uri": _ascii_check(is_iri), "uri-reference": _ascii_check(is_iri_reference)}
-FORMATS |= {"iri": is_iri, "iri-reference": is_iri_reference, "regex": is_regex}
-FORMATS |= {"uri-template": _regex_check(rf"(?:{_LITERAL}|\{{[+#./;?&=,!@|]?{_URI_VARIABLE}(?:,{_URI_VARIABLE})*\}})*")}
-FORMATS |= {"uuid": _regex_check(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")}
-FORMATS |= {"json-pointer": _regex_check(r"(?:/(?:[^~/]|~[01])*)*")}
-FORMATS |= {"relative-json-pointer": _regex_check(r"(?:0|[1-9]\d*)(?:[+-][1-9]\d*)?(?:#|(?:/(?:[^~/]|~[01])*)*)")}
+FORMATS: dict[str, Callable[[str], bool]] = {
+    "date": is_date, "time": is_time, "date-time": is_date_time,
+    "duration": _regex_check(rf"P(?:{_DURATION_DATE}(?:{_DURATION_TIME})?|{_DURATION_TIME}|\d+W)"),
+    "email": _ascii_check(is_idn_email), "idn-email": is_idn_email,
+    "hostname": is_hostname, "idn-hostname": is_idn_hostname, "ipv4": is_ipv4, "ipv6": is_ipv6,
+    "uri": _ascii_check(is_iri), "uri-reference": _ascii_check(is_iri_reference),
+    "iri": is_iri, "iri-reference": is_iri_reference, "regex": is_regex,
+    "uri-template": _regex_check(rf"(?:{_LITERAL}|\{{[+#./;?&=,!@|]?{_URI_VARIABLE}(?:,{_URI_VARIABLE})*\}})*"),
+    "uuid": _regex_check(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
+    "json-pointer": _regex_check(r"(?:/(?:[^~/]|~[01])*)*"),
+    "relative-json-pointer": _regex_check(r"(?:0|[1-9]\d*)(?:[+-][1-9]\d*)?(?:#|(?:/(?:[^~/]|~[01])*)*)"),
+}  # fmt: skip
 """The checks of all formats, by name."""

@@ -30,21 +30,26 @@ _URIS_DRAFT_07 = [_URI_DRAFT_07, _URI_DRAFT_07.replace("http:", "https:")]
 
 # Keywords of both dialects whose value is a subschema, an array of subschemas, or an object with subschemas as members.
 # The scan ignores all other keywords, because their values are data.
-_WITH_SUBSCHEMA = {"additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not"}
-_WITH_SUBSCHEMA |= {"propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
+_WITH_SUBSCHEMA = {
+    "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not",
+    "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties",
+}  # fmt: skip
 _WITH_SUBSCHEMA_ARRAY = {"allOf", "anyOf", "items", "oneOf", "prefixItems"}
 _WITH_SUBSCHEMA_MAP = {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
 
-_VOCABULARIES: dict[str, Vocabulary] = {"core": CORE, "applicator": APPLICATOR, "unevaluated": UNEVALUATED}
-_VOCABULARIES |= {"validation": VALIDATION_2020_12, "format-annotation": FORMAT, "format-assertion": FORMAT}
-_VOCABULARIES |= {"content": (), "meta-data": ()}
+_VOCABULARIES: dict[str, Vocabulary] = {
+    "core": CORE, "applicator": APPLICATOR, "unevaluated": UNEVALUATED, "validation": VALIDATION_2020_12,
+    "format-annotation": FORMAT, "format-assertion": FORMAT, "content": (), "meta-data": (),
+}  # fmt: skip
 """The vocabularies of 2020-12 (Core 8.1.2). The last two never refuse an instance (Validation 8 and 9)."""
 
 _ROWS_2020_12 = (*CORE, *VALIDATION_2020_12, *FORMAT, *APPLICATOR, *UNEVALUATED)
 
-_ROWS_DRAFT_07: Vocabulary = (*REFERENCE, *VALIDATION, *FORMAT, (items_of_draft_07, "items", "additionalItems"))
-_ROWS_DRAFT_07 += tuple(row for row in APPLICATOR if "prefixItems" not in row and "dependentSchemas" not in row)
-_ROWS_DRAFT_07 += (dependent_names("dependencies"), dependent_schemas("dependencies"))
+_ROWS_DRAFT_07: Vocabulary = (
+    *REFERENCE, *VALIDATION, *FORMAT, (items_of_draft_07, "items", "additionalItems"),
+    *(row for row in APPLICATOR if "prefixItems" not in row and "dependentSchemas" not in row),
+    dependent_names("dependencies"), dependent_schemas("dependencies"),
+)  # fmt: skip
 """The keywords of draft-07, which has no vocabularies."""
 
 

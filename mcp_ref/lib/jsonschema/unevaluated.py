@@ -61,6 +61,8 @@ def _evaluated(keywords: list[Keyword], instance: JSON, budget: Budget) -> set[S
     return found
 
 
-UNEVALUATED: Vocabulary = (_unevaluated("unevaluatedItems", list, "unexpected item"),)
-UNEVALUATED += (_unevaluated("unevaluatedProperties", dict, "unexpected property"),)
+UNEVALUATED: Vocabulary = (
+    _unevaluated("unevaluatedItems", list, "unexpected item"),
+    _unevaluated("unevaluatedProperties", dict, "unexpected property"),
+)
 """The unevaluated vocabulary (Core 11), which must be built last."""

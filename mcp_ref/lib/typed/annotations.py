@@ -239,9 +239,10 @@ def _enum(cls: type[Enum], scope: AnnotationScope) -> Conversion:
     return Conversion(_enum_schema(values, scope, cls, "numbers"), cls)
 
 
-_ARRAY_CLASSES: dict[Any, Callable[[list[Any]], object]] = {frozenset: frozenset}
-_ARRAY_CLASSES |= dict.fromkeys((list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable), list)
-_ARRAY_CLASSES |= dict.fromkeys((set, abc.Set, abc.MutableSet), set)
+_ARRAY_CLASSES: Final[dict[Any, Callable[[list[Any]], object]]] = {
+    **dict.fromkeys((list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable), list),
+    **dict.fromkeys((set, abc.Set, abc.MutableSet), set), frozenset: frozenset,
+}  # fmt: skip
 _MAPPING_CLASSES: Final = (dict, abc.Mapping, abc.MutableMapping)
 
 

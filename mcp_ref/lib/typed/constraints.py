@@ -34,9 +34,8 @@ _NOTES: Final = {"description": "description", "documentation": "description", "
 _NEEDLESS: Final = ("strict", "allow_inf_nan")
 """Constraints without a keyword that always hold: JSON has no infinity, and a text is never converted to a number."""
 _FIELD: Final = (
-    *("description", "title", "examples", "json_schema_extra"),
-    *("default", "default_factory", "alias", "validation_alias"),
-)
+    "description", "title", "examples", "json_schema_extra", "default", "default_factory", "alias", "validation_alias",
+)  # fmt: skip
 """The attributes of a pydantic `Field` that concern its JSON, besides the constraints."""
 _ADVICE: Final = {"default": "write the default after `=`", "alias": "rename the parameter or field"}
 _GENERAL_ADVICE: Final = "check the value in your code, or write keywords as a dict, such as {'minimum': 1}"

@@ -304,7 +304,7 @@ def _classes(plain: Any, closure: dict[str, object]) -> dict[str, Any] | None:
     module, hints = plain.__globals__, {}
     for name, hint in plain.__annotations__.items():
         if isinstance(hint, str):
-            hint = closure.get(hint, module.get(hint, _BUILTINS.get(hint)))
+            hint = closure.get(hint, module.get(hint, _BUILTINS.get(hint)))  # in the order in which Python looks
         if not isinstance(hint, type):
             return None
         hints[name] = hint

@@ -22,12 +22,12 @@ TYPE_NAMES: Final = {str: "string", bool: "boolean", int: "integer", float: "num
 """Python type -> the JSON type of its values."""
 _NULL: Final[Schema] = {"type": "null"}
 _SINGLE_TYPE_KEYWORDS: Final = {
-    *("type", "description"),
-    *("format", "pattern", "minLength", "maxLength", "contentEncoding", "contentMediaType"),
-    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-    *("items", "prefixItems", "minItems", "maxItems", "uniqueItems"),
-    *("properties", "required", "additionalProperties", "propertyNames", "minProperties", "maxProperties"),
-}
+    "type", "description",
+    "format", "pattern", "minLength", "maxLength", "contentEncoding", "contentMediaType",
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+    "items", "prefixItems", "minItems", "maxItems", "uniqueItems",
+    "properties", "required", "additionalProperties", "propertyNames", "minProperties", "maxProperties",
+}  # fmt: skip
 """`type` and `description`, and the keywords that constrain only values of one type."""
 
 
