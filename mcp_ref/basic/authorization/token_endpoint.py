@@ -133,7 +133,7 @@ async def request_token(
 
 
 def grant_to_keep(refusal: TokenRefused, grant: Grant) -> Grant | None:
-    """Return a grant whose refresh was refused while its token is still valid. Otherwise, raise the refusal.
+    """Return the grant if its token is still valid, although its refresh was refused. Otherwise, raise the refusal.
 
     If the token endpoint has moved, return None, because a request without a token gets a 401, which leads to it.
     """

@@ -68,7 +68,7 @@ class _Fetched(Generic[T]):
         """True if the latest request has failed."""
         self._name, self._fetch_value = name, fetch_value
         self._value: T | None = None
-        self._fetched_at = self._asked_at = -HELD_SECONDS  # of the monotonic clock
+        self._fetched_at = self._asked_at = -HELD_SECONDS  # monotonic times
         self._fetching: asyncio.Task[None] | None = None
 
     async def get(self, renew: bool = False) -> T:

@@ -32,10 +32,10 @@ from .parser import RequestHead, RequestParser
 log = logging.getLogger(__name__)
 
 MAX_PIPELINED_BYTES: Final = 64 * 1024
-"""Total size of the requests that have arrived while a handler runs, in bytes. Above it, the server stops reading."""
+"""Maximum size of all requests that arrive while a handler runs, in bytes. At this size, the server stops reading."""
 
 LINGER_SECONDS: Final = 2.0
-"""Seconds for the client to read the last response and to close, before the server aborts the connection."""
+"""Seconds that a client has to read the last response and close the connection, before the server aborts it."""
 
 MAX_REFUSED: Final = 8
 """Maximum number of connections over the limit that stay open until their clients have read the status 503."""
@@ -96,7 +96,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._task: asyncio.Task[None] | None = None  # runs the handler
         self.response: HttpStreamingResponse | None = None
         self._handler_returned = False  # True while the response lasts longer than its handler
-        self._response_size = LARGE_MESSAGE + 1  # of the last response, in bytes; assumed to be large before the first
+        self._response_size = LARGE_MESSAGE + 1  # of the last response, in bytes; before the first, assumed to be large
         self._slow_reader: SlowReader | None = None  # not None while the client reads too slowly
 
     def _enter_phase(self, phase: Phase, seconds: float = math.inf) -> None:
@@ -254,7 +254,8 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _check_client(self) -> None:
         """Notify the handler if the client has left, which the event loop does not notice while reading is paused."""
-        # Looking at the next byte is not enough, because unread requests may precede the end. POLLRDHUP is Linux only.
+        # Peeking at the next byte is not enough, because unread requests may precede the end of the input. POLLRDHUP,
+        # which finds this end, is Linux only.
         if sys.platform != "linux":
             return
         poll = select.poll()
@@ -326,7 +327,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             # Run no further handler for a client that does not read.
             self._slow_reader.drained.add_done_callback(self._next_request)
         elif self.parser.buffer:
-            self._connections.loop.call_soon(self._next_request)  # not a direct call, which many requests would nest
+            self._connections.loop.call_soon(self._next_request)  # direct calls would nest, one inside the other
         else:
             self._next_request()
 

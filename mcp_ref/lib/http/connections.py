@@ -41,7 +41,7 @@ CROWDED_READ_SECONDS: Final = 1.0
 """Seconds in which a client must read a part of its data while all clients together have over `unread_size` unread."""
 
 CROWDED_READ_SHARE: Final = 1 / 16
-"""The part of its unread data that a client must read in this second, so that slow readers cannot keep the memory."""
+"""The part of its unread data that a client must read in that time, so that slow readers cannot keep the memory."""
 
 
 class OpenConnection(Protocol):
@@ -64,7 +64,7 @@ class SlowReader:
         self._connections, self._transport, self._client = connections, transport, client
         self.drained: asyncio.Future[None] = connections.loop.create_future()
         """Done when the client has read most of the data, or has disconnected."""
-        self._written = 0  # bytes, since this object exists
+        self._written = 0  # bytes that were written since this object exists
         self._read_bytes, self._progress_at = -math.inf, 0.0  # number of bytes read so far, and when that last grew
 
     def note_written(self, size: int) -> None:
@@ -124,7 +124,7 @@ class Connections:
         return self.unread_bytes < self.limits.unread_size
 
     def count_unread(self, reader: SlowReader, size: int) -> None:
-        """Set the number of unread bytes of a slow reader; 0 at its end."""
+        """Set the number of unread bytes of a slow reader; 0 when it is no longer slow."""
         self.unread_bytes += size - self.slow.pop(reader, 0)
         if size:
             self.slow[reader] = size

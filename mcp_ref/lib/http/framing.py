@@ -250,7 +250,8 @@ class ResponseHeadWriter:
         now = int(time.time())
         if now != self._date_second:
             # [RFC 9110 5.6.7] the names are English, but those of strftime are in the language of the locale
-            t = time.gmtime(now)
-            date = f"{_DAYS[t.tm_wday]}, {t.tm_mday:02} {_MONTHS[t.tm_mon - 1]} {time.strftime('%Y %H:%M:%S GMT', t)}"
+            utc = time.gmtime(now)
+            day = f"{_DAYS[utc.tm_wday]}, {utc.tm_mday:02} {_MONTHS[utc.tm_mon - 1]}"
+            date = f"{day} {time.strftime('%Y %H:%M:%S GMT', utc)}"
             self._date_second, self._date_line = now, f"Date: {date}\r\n".encode()
         return head + self._date_line

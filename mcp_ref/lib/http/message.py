@@ -140,7 +140,7 @@ class HttpLimits(CheckedTimes):
 class BodyError(Exception):
     """The body of a request is invalid, too large or too late, or the client has disconnected.
 
-    A handler lets this error pass, so that the server responds with `status`.
+    If the handler does not catch this error, the server responds with `status`.
     """
 
     def __init__(self, status: int, why: str) -> None:

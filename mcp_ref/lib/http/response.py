@@ -24,7 +24,7 @@ _END_OF_HEAD: Final = b"\r\n\r\n"
 
 
 class HttpError(Exception):
-    """A request failed, for the reason in the text."""
+    """A request failed. The text says why."""
 
 
 class HttpTimeout(HttpError):
@@ -98,12 +98,12 @@ class ClientConnection(asyncio.Protocol):
         self.address: str | None = None
         """The IP address of the server; None behind a proxy."""
         self.used_before = False
-        self.free_since = 0.0  # the event loop's time
+        self.free_since = 0.0  # on the event loop's clock
         self.received = bytearray()
         """The received bytes that are not read yet."""
         self._loop = asyncio.get_running_loop()
         self._last_head: ResponseHead | None = None
-        self._arrival: asyncio.Future[None] | None = None  # of more bytes, or of the end
+        self._arrival: asyncio.Future[None] | None = None  # done when more bytes have arrived, or the connection ends
         self._closed: asyncio.Future[None] = self._loop.create_future()
         self._has_ended = self._is_paused = False
         self._error: Exception | None = None  # the error that ended the connection
@@ -165,7 +165,7 @@ class ClientConnection(asyncio.Protocol):
 
     def send_request(self, request: bytes) -> Coroutine[object, object, ResponseHead]:
         """Send a request. Return an awaitable for the head of the final response."""
-        # Do not wait until the request is sent: the server can respond before it has read the whole request.
+        # Do not wait until the request is sent, because the server can respond before it has read all of it.
         self.transport.write(request)
         return self.read_head() if self.limits.head_time is None else self._read_head_within(self.limits.head_time)
 

@@ -40,7 +40,7 @@ MAX_QUEUED_CONNECTIONS: Final = 1024
 """Maximum number of connections that the operating system holds until the server accepts them."""
 
 MAX_STARTING: Final = 8
-"""Number of connections that are being set up above which the server lets other work run before it accepts more."""
+"""Number of connections that are being set up, at which the server lets other work run before it accepts more."""
 
 ACCEPT_RETRY_SECONDS: Final = 0.1
 """Seconds until the server tries again to accept a connection if no file descriptor is free."""
@@ -77,8 +77,8 @@ class HttpServer:
 
         Args:
             grace: Time for the handlers, in seconds.
-            last_requests: Time for requests on connections without one, in seconds, so that a load balancer that has
-                just connected does not lose its request.
+            last_requests: Time in which a connection that has no request yet can still send one, in seconds, so that a
+                load balancer that has just connected does not lose its request.
         """
         if not self._sockets:
             return
@@ -139,7 +139,7 @@ class HttpServer:
         """Wait for a client, and return the socket of its connection.
 
         Nothing is awaited after `accept`, so when the server closes, the cancellation of this function loses no
-        connection. `sock_accept` could lose one, but Windows offers nothing else.
+        connection. `sock_accept` could lose one, but Windows offers only this function.
         """
         loop = self._connections.loop
         if sys.platform == "win32":

@@ -21,9 +21,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-Point = tuple[int, ...]  # coordinates, in the form of the group
+Point = tuple[int, ...]  # coordinates, in the form that the functions of a curve use
 NEUTRAL: Final[Point] = (1, 1, 0)
-Add = Callable[[Point, Point], Point]  # the addition of a group, for all points: equal, opposite and neutral ones too
+Add = Callable[[Point, Point], Point]  # the addition of two points, which may be equal, opposite or neutral
 
 
 def sum_of_products(add: Add, neutral: Point, a: tuple[int, Point], b: tuple[int, Point]) -> Point:
@@ -101,8 +101,8 @@ def verify(curve: Curve, key: tuple[int, int], message: bytes, signature: bytes)
     if len(signature) != 2 * size or not (0 < r < n and 0 < s < n):
         return False
     hashed, inverse = int.from_bytes(hashlib.new(f"sha{8 * size}", message).digest()), pow(s, -1, n)
-    base, own = (hashed * inverse % n, (curve.x, curve.y, 1)), (r * inverse % n, (*key, 1))
-    x, _, z = sum_of_products(curve.add, NEUTRAL, base, own)
+    base, public = (curve.x, curve.y, 1), (*key, 1)
+    x, _, z = sum_of_products(curve.add, NEUTRAL, (hashed * inverse % n, base), (r * inverse % n, public))
     return z != 0 and x * pow(z, -2, p) % p % n == r
 
 

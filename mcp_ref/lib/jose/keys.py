@@ -59,7 +59,7 @@ ALGORITHMS: Final = {
 
 
 class JoseError(ValueError):
-    """A key or token to refuse. The text contains the reason, but nothing that would help to use the key or token."""
+    """A key or token is refused. The text contains the reason, but nothing that would help to use the key or token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def make_private_key(secret: int | None = None) -> PrivateKey:
 
 
 _PEM: Final = re.compile(r"-----BEGIN ((?:EC )?PRIVATE KEY)-----([A-Za-z0-9+/\s]++={0,2}+\s*+)-----END \1-----")
-_EC, _P256 = bytes.fromhex("06072a8648ce3d0201"), bytes.fromhex("06082a8648ce3d030107")  # the names of both in DER
+_EC, _P256 = bytes.fromhex("06072a8648ce3d0201"), bytes.fromhex("06082a8648ce3d030107")  # their DER names
 
 
 def parse_private_key(pem: str) -> PrivateKey:

@@ -98,7 +98,7 @@ def check_claims(
     if claims.get("iss") not in [*issuers]:
         raise JoseError("the issuer (iss) is not accepted")
     if not all(isinstance(one, str) for one in named) or not any(name in named for name in audiences):
-        raise JoseError("the token is for another audience (aud)")  # which may have passed it on to the sender
+        raise JoseError("the token is for another audience (aud)")  # that audience may have passed it on to the sender
     expires, starts, issued = read_date(claims, "exp"), read_date(claims, "nbf"), read_date(claims, "iat")
     if expires is None or now >= expires + skew:
         raise JoseError("the token has expired" if expires is not None else "the token has no expiry (exp)")

@@ -107,8 +107,8 @@ def _no_match_message(schemas: list[CompiledSchema], instance: JSON, budget: Bud
         got = f", got {quoted(instance)}"
         types = [errors[0].message.removeprefix("expected ").removesuffix(got) for errors in failures]
         return f"expected {join_alternatives(list(dict.fromkeys(types)))}{got}"
-    # Alternatives often differ in a property with a fixed value, such as "kind". Show the errors of those whose value
-    # is right, or, without any, the wrong values.
+    # Alternatives often differ in a property with a fixed value, such as "kind". Show the errors of those whose fixed
+    # value is right or, if all are wrong, these values.
     of_matching_kind, wrong_kinds = list[str](), list[str]()
     for errors in right_type:
         mismatches = [error for error in errors if error.keyword in ("const", "enum")]

@@ -63,7 +63,7 @@ def _allowed_values(name: str, values: list[JSON]) -> Keyword:
         if isinstance(instance, str):
             return instance in strings
         if not others or (isinstance(instance, (list, dict)) and len(instance) not in lengths):
-            return False  # without the text of the instance, which would cost much more
+            return False  # computing the text of the instance would cost much more
         return canonical_text(instance, budget) in others
 
     return Keyword(name, check, text)
@@ -182,7 +182,7 @@ def dependent_names(keyword: str) -> VocabularyRow:
 
     def build(reader: SchemaReader) -> Keyword:
         lists = reader.mapping(keyword)
-        if keyword == "dependencies":  # whose other members are schemas
+        if keyword == "dependencies":  # its other members are schemas
             lists = {key: names for key, names in lists.items() if isinstance(names, list)}
         required = {key: set(reader.strings(keyword, names)) for key, names in lists.items()}
         cost = len(required) + sum(map(len, required.values()))

@@ -61,7 +61,7 @@ class ScopedSchema(SchemaReader):
             try:
                 known[source] = Pattern(source)
             except PatternError as error:
-                # not illegal, as a pattern only SHOULD be valid (Validation 6.3.3), and can be too slow or unknown here
+                # no IllegalSchemaError, because a pattern only SHOULD be valid (Validation 6.3.3), or is too slow here
                 raise self.unsupported(keyword, f"a regular expression ({error})") from None
         return known[source]
 
@@ -165,6 +165,6 @@ class Compiler:
                     if applied not in finished:
                         path[applied] = iter(applied.in_place)
                         break
-                else:  # all that the schema applies is finished
+                else:  # all schemas that this one applies are finished
                     finished.add(schema)
                     del path[schema]

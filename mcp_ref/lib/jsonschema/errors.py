@@ -100,11 +100,13 @@ def join_alternatives(texts: list[str], separator: str = " or ") -> str:
 
 def format_count(number: int, unit: str) -> str:
     """Return a number with its unit, such as `1 property` or `2 properties`. `unit` is a plural."""
-    return f"{number} {unit}" if number != 1 else "1 " + unit.removesuffix("s").replace("ie", "y")  # of "properties"
+    if number != 1:
+        return f"{number} {unit}"
+    return "1 " + unit.removesuffix("s").replace("ie", "y")  # "properties" becomes "property"
 
 
 def missing_properties_message(names: list[str], instance: dict[str, JSON]) -> str:
-    """Return the error text that lists the required properties that an object lacks, at most thirteen."""
+    """Return the error text with the required properties that an object lacks, at most thirteen."""
     lacking = quoted_names([name for name in names if name not in instance])
     noun = "property" if len(lacking) == 1 else "properties"
     return f"missing required {noun} {', '.join(lacking)}"

@@ -21,7 +21,7 @@ class ValidationLimits:
     subschemas: int = 20_000
     """Maximum number of compiled subschemas, in all documents together."""
     steps: int = 1_000_000
-    """Maximum number of steps of one validation. Each subschema takes a step or more. The default: about 0.1 s."""
+    """Maximum number of steps of one validation. Each subschema takes a step or more. The default takes about 0.1 s."""
     seconds: float = 0.2
     """Maximum processor time of one validation, in seconds. Most validations reach the maximum of steps first, but at
     some depths of the stack, CPython gets memory from the system for each call, and a step takes 30 times longer."""
@@ -37,7 +37,7 @@ class BudgetExceeded(Exception):
 
 _SLICE = 10_000
 """Number of steps after which a validation reads the clock."""
-_clock = getattr(time, "thread_time", time.process_time)  # WebAssembly has no time of a thread
+_clock = getattr(time, "thread_time", time.process_time)  # WebAssembly has no clock for a thread
 
 
 class Budget:

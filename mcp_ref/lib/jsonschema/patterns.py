@@ -68,7 +68,7 @@ class Pattern:
                 return automaton.search(text, budget)
             if cost > MAX_COST:
                 raise BudgetExceeded(f"a text of {len(text)} characters is too long for the pattern {self.source}")
-        budget.spend(2 + int(cost) // 64)  # only a part of the cost, which is an upper bound
+        budget.spend(2 + int(cost) // 64)  # the cost is an upper bound, so only a part of it counts
         compiled = self._re or self._make_re()
         return (compiled.match(text) if self._is_anchored else compiled.search(text)) is not None
 

@@ -48,7 +48,7 @@ def canonical_text(value: JSON, budget: Budget | None = None) -> str:
     """Return the canonical text of a value. Two JSON values are equal if and only if their canonical texts are equal.
 
     Callers put these texts into sets. A set of the numbers themselves would be unsafe, because Python's hashes of
-    numbers are predictable: an attacker can send many with the same hash, and each look-up would be slow.
+    numbers are predictable, so an attacker could send many with the same hash, which would make each look-up slow.
     """
     if isinstance(value, str):
         if budget is not None:

@@ -198,7 +198,7 @@ def _string_reader(string_type: StringType, cls: type) -> Reader:
 
     def read(value: str) -> object:
         try:
-            if pattern.search(value):  # again, because the author's own schema of a tool may lack the pattern
+            if pattern.search(value):  # checked here too, because a schema that the author wrote may lack the pattern
                 return string_type.read(cls, value)
         except (ValueError, ArithmeticError):
             pass

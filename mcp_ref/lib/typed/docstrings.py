@@ -23,7 +23,7 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
     text = text or ""
     if "\n" in text or "\t" in text:
         text = inspect.cleandoc(text)
-    if ":" not in text and "---" not in text:  # no convention
+    if ":" not in text and "---" not in text:  # it follows no convention
         return text.strip(), {}
     lines = text.splitlines()
     kept: list[str] = []

@@ -74,7 +74,7 @@ class Signature:
     read_extra: Reader | None = field(repr=False)
     """The function that converts each further argument (**kwargs), or None."""
     is_generated: bool
-    """False if an annotation adds keywords to a schema, or has its own schema. A compiler then has to check them."""
+    """False if an annotation adds keywords to a schema, or has its own schema, which must then be checked."""
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments for a function call: `arguments` itself, or a copy with converted values.
@@ -197,7 +197,7 @@ def _conversion(
     each: inspect.Parameter, hints: dict[str, Any], function: AnnotationScope, context_type: type | None
 ) -> Conversion | None:
     """Return the conversion of a parameter, or None for the context object."""
-    annotation, kind = hints.get(each.name, each.annotation), each.kind  # the latter if it is in a `__signature__`
+    annotation, kind = hints.get(each.name, each.annotation), each.kind  # a `__signature__` is not in `hints`
     if annotation is each.empty or isinstance(annotation, str):
         annotation = Any
     simple = SIMPLE_CONVERSIONS.get(annotation) if isinstance(annotation, type) else None

@@ -35,7 +35,7 @@ class ConversionError(ValueError):
         self.why, self.path = why, path
 
     def with_prefix(self, step: str) -> ConversionError:
-        """Return a new error whose path begins with `step`, which leads from the parent: `.name` or `[index]`."""
+        """Return a new error whose path begins one level further out, with `step`: `.name` or `[index]`."""
         return ConversionError(self.why, step + self.path)
 
     def __str__(self) -> str:
