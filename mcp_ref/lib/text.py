@@ -55,7 +55,7 @@ def escape_hidden(text: str, keep: str = "\n\t") -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(
-        f"\\u{{{ord(character):x}}}" if _hides(previous, character, keep) else character
+        "\\u{" + format(ord(character), "x") + "}" if _hides(previous, character, keep) else character
         for previous, character in zip("x" + text, text, strict=False)
     )
 

@@ -136,8 +136,9 @@ def write_challenge(
         "resource_metadata": resource_metadata,
         "algs": " ".join(algorithms),
     }
-    cleaned = ((name, re.sub(r"[^ !#-\[\]-~]", "?", value)) for name, value in parameters.items() if value)
-    return " ".join((scheme, ", ".join(f'{name}="{value}"' for name, value in cleaned))).rstrip()
+    cleaned = {name: re.sub(r"[^ !#-\[\]-~]", "?", value) for name, value in parameters.items() if value}
+    pairs = [f'{name}="{value}"' for name, value in cleaned.items()]
+    return f"{scheme} {', '.join(pairs)}".rstrip()  # the scheme alone, if it has no parameters
 
 
 def read_credentials(field: str) -> tuple[str, str]:

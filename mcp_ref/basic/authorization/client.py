@@ -139,7 +139,9 @@ class Authorizer(CheckedFields):
     def choose_scopes(self, need: Need, resource: ResourceMetadata, server: ServerMetadata) -> tuple[str, ...]:
         """Return the scopes to ask for: the earlier ones, those that the server demands, and the program's own."""
         # [2026-07-28 basic/authorization/index#scope-selection-strategy] the challenge's, or at first all supported
-        demanded = need.challenge.scopes or (() if need.scopes else resource.scopes_supported)
+        demanded = need.challenge.scopes
+        if not demanded and not need.scopes:
+            demanded = resource.scopes_supported
         # [2026-07-28 basic/authorization/index#step-up-authorization-flow] the union with the earlier scopes
         scopes = dict.fromkeys((*need.scopes, *demanded, *split_scopes(self.scopes)))
         if scopes and "offline_access" in server.scopes_supported:

@@ -90,7 +90,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._buffer_is_counted = False  # True if `Connections.bodies` counts the parser's buffer
         self._phase, self._deadline = IDLE, math.inf
         self.parser = RequestParser(connections.limits, connections.parse_head)
-        self.keep_alive, self._stopping = True, False  # _stopping: True while the server stops
+        self.keep_alive = True
+        self._stopping = False  # True while the server stops
         self._exchange: HttpExchange | None = None
         self._body: asyncio.Future[bytes] | None = None  # not None after a handler has asked for its body
         self._task: asyncio.Task[None] | None = None  # runs the handler
@@ -219,7 +220,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         context = connections.context.copy()  # so that a handler's context variables do not leak into the next request
         was_large = self._response_size > LARGE_MESSAGE  # then the next response probably is large too
         self._response_size = 0
-        if was_large and connections.turns.is_crowded and not (body is not None and connections.is_urgent(body)):
+        if was_large and connections.turns.is_crowded and (body is None or not connections.is_urgent(body)):
             rest: Rest = self._wait_and_handle(exchange)
         else:
             try:

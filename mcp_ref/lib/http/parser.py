@@ -1,8 +1,8 @@
 """The server's parser, which turns the bytes of one connection into requests, without a socket.
 
 This module checks every line of a request's head strictly, because of the attacks that framing.py describes. Only then
-does the standard library's `http.server` parse the request line. It alone would be too lenient, because it accepts LF
-as a line end.
+does the standard library's `http.server` parse the request line. On its own, `http.server` would be too lenient,
+because it accepts LF as a line end.
 
 An HTTP/1.1 request must have exactly one Host header, and a request target that is a URL must have the same host.
 Otherwise a proxy and the handler could choose a website by two different host names.
