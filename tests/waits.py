@@ -67,14 +67,14 @@ WAITS: dict[tuple[str, str, str], str] = {
         "See `loopback.receive`; the sign-in has the time limit `timeout`.",
     ("basic/authorization/server.py", "Protection._access", "self._verify(token)"):
         "The author's verifier ends it; the requests of those of the package have the time limit `FETCH_SECONDS`.",
-    ("basic/authorization/sign_in.py", "AuthorizationCode._sign_in", "(self.open_browser or print_url)(sign_in.url)"):
+    ("basic/authorization/sign_in.py", "AuthorizationCode._ask_user", "(self.open_browser or print_url)(url)"):
         "The program's function ends it, or the time limit `timeout` of the sign-in.",
-    ("basic/authorization/sign_in.py", "AuthorizationCode._sign_in", "contextlib.AsyncExitStack()"):
-        "Entering it does not wait; leaving it closes the receiver, see `loopback.receive`.",
-    ("basic/authorization/sign_in.py", "AuthorizationCode._sign_in", "receiver.query"):
+    ("basic/authorization/sign_in.py", "AuthorizationCode._ask_user", "receiver.query"):
         "The browser's request ends it, or the time limit `timeout` of the sign-in.",
     ("basic/authorization/sign_in.py", "AuthorizationCode._keep", "self.store.put(grant_key(url), grant.to_json())"):
         STORE_WRITES,
+    ("basic/authorization/sign_in.py", "AuthorizationCode._sign_in", "contextlib.AsyncExitStack()"):
+        "Entering it does not wait; leaving it closes the receiver, see `loopback.receive`.",
     ("basic/authorization/sign_in.py", "AuthorizationCode.obtain", "self._sign_ins"):
         "The sign-in before it ends it, which has the time limit `timeout`.",
     ("basic/authorization/sign_in.py", "AuthorizationCode.stored", "self.store.get(grant_key(url))"): STORE_READS,

@@ -95,7 +95,9 @@ def issuer_metadata_urls(issuer: str) -> tuple[str, ...]:
     # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery] the order
     base, path = _base(origin), parts.path.removesuffix("/")
     inserted = (base + _SERVER_METADATA_PATH + path, base + _OPENID_PATH + path)
-    return (*inserted, base + path + _OPENID_PATH) if path else inserted
+    if not path:
+        return inserted
+    return (*inserted, base + path + _OPENID_PATH)
 
 
 def accepts_resource(resource: str, url: str, document: str) -> bool:

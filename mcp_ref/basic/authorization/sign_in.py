@@ -25,7 +25,7 @@ from .authorization_server_discovery import PeerRequests, discover
 from .client import Authorizer, Need
 from .client_registration import Clients
 from .errors import DiscoveryFailed, SignInRefused, TokenRefused
-from .loopback import open_in_browser, print_url
+from .loopback import Receiver, open_in_browser, print_url
 from .metadata import ResourceMetadata, ServerMetadata
 from .token_endpoint import Grant, grant_to_keep, read_grant, revoke
 
@@ -86,8 +86,8 @@ class AuthorizationCode(Authorizer):
 
     async def obtain(self, need: Need) -> Grant:
         old = need.grant or await self._load(need.peers)
-        named, known = need.challenge.resource_metadata, old.issuer if old else ""
-        resource, server = await discover(need.peers, named, self.issuer, known)
+        old_issuer = old.issuer if old else ""
+        resource, server = await discover(need.peers, need.challenge.resource_metadata, self.issuer, old_issuer)
         if old is not None and old.issuer == server.issuer and not need.wants_scopes:
             refreshed = await self._refresh(need.peers, old, server.token_endpoint)
             if refreshed is not None:
@@ -143,7 +143,8 @@ class AuthorizationCode(Authorizer):
 
     async def _load(self, peers: PeerRequests) -> Grant | None:
         grant = await self.stored(peers.server)
-        peers.address = peers.address or (grant.server_address if grant else "")
+        if grant is not None and not peers.address:  # before a refusal has told the present address
+            peers.address = grant.server_address
         return grant
 
     async def _sign_in(self, need: Need, resource: ResourceMetadata, server: ServerMetadata) -> Grant:
@@ -158,16 +159,11 @@ class AuthorizationCode(Authorizer):
                 raise DiscoveryFailed("a usable authorization server", [(server.issuer, str(error))]) from None
             receiver.expected = sign_in
             try:
-                async with asyncio.timeout(self.timeout):
-                    await (self.open_browser or print_url)(sign_in.url)
-                    query = await receiver.query
-                code = read_response(sign_in, query)
-            except (TimeoutError, SignInRefused) as error:
+                code = read_response(sign_in, await self._ask_user(sign_in.url, receiver))
+            except SignInRefused:
                 # Perhaps the server has forgotten this client or its scopes, so it registers again the next time.
                 await self._clients.forget(server.issuer)
-                if isinstance(error, SignInRefused):
-                    raise
-                raise SignInRefused(f"nobody signed in within {self.timeout:g} s") from None
+                raise
         grant = Grant("", server.issuer, resource.resource, scopes, token_endpoint=server.token_endpoint,
                       revocation_endpoint=server.revocation_endpoint, client_id=client.client_id,
                       auth_method=client.token_endpoint_auth_method, server_address=peers.address)  # fmt: skip
@@ -178,6 +174,15 @@ class AuthorizationCode(Authorizer):
         except TokenRefused as refusal:
             refusal.is_temporary = False  # a retry would open the browser again
             raise
+
+    async def _ask_user(self, url: str, receiver: Receiver) -> str:
+        """Open the URL for the user, and return the query of the response. Raise SignInRefused at the time limit."""
+        try:
+            async with asyncio.timeout(self.timeout):
+                await (self.open_browser or print_url)(url)
+                return await receiver.query
+        except TimeoutError:
+            raise SignInRefused(f"nobody signed in within {self.timeout:g} s") from None
 
     async def _refresh(self, peers: PeerRequests, grant: Grant, url: str = "") -> Grant | None:
         """Return a grant with a new token from the endpoint `url`, or None if the user has to sign in."""

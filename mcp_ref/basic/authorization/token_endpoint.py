@@ -159,7 +159,7 @@ async def revoke(
 async def _post(
     peers: PeerRequests, issuer: str, url: str, authenticate: ClientAuthentication, form: Form, prover: Prover | None
 ) -> HttpResponse:
-    for is_last in (False, True):  # a second time if the server demands another proof
+    for _ in range(2):  # a second time if the server demands another proof
         headers, parameters = authenticate(issuer)
         headers = {"Content-Type": "application/x-www-form-urlencoded", **headers}
         proof = {} if prover is None else prover.headers("POST", url)
@@ -167,7 +167,7 @@ async def _post(
             response = await peers.send("POST", url, {**headers, **proof}, urlencode({**form, **parameters}).encode())
         except HttpError as fault:
             raise TokenRefused(issuer, 0, advice=f"{peer_text(str(fault))}; try again later") from None
-        demands_proof = prover is not None and prover.learn(url, response.headers, parse_oauth_error(response.body)[0])
-        if is_last or not demands_proof:
+        error, _description = parse_oauth_error(response.body)
+        if prover is None or not prover.learn(url, response.headers, error):
             break
     return response

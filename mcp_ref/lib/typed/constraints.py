@@ -101,6 +101,7 @@ def _constraint(name: str, value: Any, schema: Schema) -> Schema:
         return dict.fromkeys(keywords, value)
     is_integer = type(value) is int
     is_number = is_integer or (type(value) is float and isfinite(value))
-    if not (is_integer if name.endswith("_length") else is_number):
+    is_valid = is_integer if name.endswith("_length") else is_number
+    if not is_valid:
         raise ValueError(f"has {name}={value!r:.100}, but {name} must be a number that JSON can hold, such as an int")
     return dict.fromkeys(keywords, value)
