@@ -107,7 +107,6 @@ class TimeLimits:
         self._timer = asyncio.get_running_loop().call_at(end, self._check)
 
     def _check(self) -> None:
-        """End the limits whose time is over, and watch the others."""
         self._stop_timer()
         if self.stops:
             return

@@ -88,7 +88,6 @@ class Turns:
             raise
 
     def _pass_later(self, iterations: int) -> None:
-        """Call `_pass_on` after this number of iterations of the event loop."""
         step = partial(self._pass_later, iterations - 1) if iterations > 1 else self._pass_on
         asyncio.get_running_loop().call_soon(step)
 

@@ -17,9 +17,9 @@ does not define matching (section 1.4), so this module has its own rules, for a 
 - **A value stays in its directory**, even on Windows. The rules are for the decoded value, so an encoded character
   changes nothing. A value of `{x}`, `{.x}`, `{/x}` or `{;x}` has no slash, no backslash and no colon, because
   `C:secret` is a file on another drive, and `a.txt:x` is a hidden stream of a file. Values of `{+x}`, `{#x}`, `{?x}`
-  and `{&x}` can have them, but cannot be an absolute path or begin with a drive (`/etc`, `C:x`). An author who wants
-  such values, for example times such as `10:30`, creates the template with `absolute_paths=True`, which allows colons
-  and absolute paths. No value ever has a NUL character or a segment such as "..", and `{x}` never has a slash.
+  and `{&x}` can have them, but cannot be an absolute path or begin with a drive (`/etc`, `C:x`). With
+  `absolute_paths=True`, colons (as in the time `10:30`) and absolute paths are allowed. No value ever has a NUL
+  character or a segment such as "..", and `{x}` never has a slash.
 - Expressions with one of the operators `. / ; ? & #` are optional in the URI. Query parameters can have any order.
 - The result omits variables that the URI does not contain, and empty values of `{x}` and `{+x}`.
 

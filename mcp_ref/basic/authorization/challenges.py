@@ -45,7 +45,7 @@ _END: Final = r"(?=[ \t]*(?:,|\Z))"  # the element ends here
 _TOKEN68: Final = r"[A-Za-z0-9\-._~+/]++=*+"
 _TEXT: Final = r'[^"\\\x00-\x08\x0A-\x1F\x7F]'
 _NEXT: Final = r"[ \t,]*+"  # a list may have empty elements [RFC 9110 5.6.1.2]
-# a scheme, and then a token68, the space before a parameter, or nothing
+# after the scheme: a token68, a space before a parameter, or nothing
 _SCHEME: Final = re.compile(rf"(?P<scheme>{_TOKEN})(?: +(?P<token68>{_TOKEN68}){_END}|(?= )|{_END}){_NEXT}")
 _QUOTED: Final = rf'"(?P<quoted>(?:{_TEXT}|\\{_TEXT}|\\["\\])*+)"'
 _PARAMETER: Final = re.compile(rf"(?P<name>{_TOKEN})[ \t]*=[ \t]*(?:(?P<token>{_TOKEN})|{_QUOTED}){_END}{_NEXT}")
@@ -138,7 +138,7 @@ def write_challenge(
     }
     cleaned = {name: re.sub(r"[^ !#-\[\]-~]", "?", value) for name, value in parameters.items() if value}
     pairs = [f'{name}="{value}"' for name, value in cleaned.items()]
-    return f"{scheme} {', '.join(pairs)}".rstrip()  # the scheme alone, if it has no parameters
+    return f"{scheme} {', '.join(pairs)}".rstrip()  # without parameters, the scheme alone
 
 
 def read_credentials(field: str) -> tuple[str, str]:

@@ -58,7 +58,7 @@ MAX_STEP_UPS_IN_A_ROW: Final = 3
 MAX_UNACCEPTED: Final = 2
 """Number of new grants in a row that the server may refuse before the client has to wait for the next one."""
 UNACCEPTED_SECONDS: Final = 600.0
-"""Length of this wait, in seconds, counted from the time at which the client got the latest of these grants."""
+"""Length of this wait, in seconds, from the time at which the client got the latest of these grants."""
 MAX_OPERATIONS: Final = 1000
 """Maximum number of operations whose step-ups are remembered. The oldest are forgotten first."""
 RENEWAL_SECONDS: Final = 120.0
@@ -287,7 +287,7 @@ class ServerGrant:
             if is_done():
                 return
         self._flow = _Flow(asyncio.create_task(self._run(work)))
-        # retrieve the exception, or asyncio would log it if nobody waits for the task any more
+        # retrieve the exception, or asyncio would log it if nobody waits
         self._flow.task.add_done_callback(lambda task: task.cancelled() or task.exception())
         await self._wait(self._flow)
 
@@ -343,7 +343,7 @@ class AuthorizedRequests:
         server, dpop = self._server, self._authorizer.dpop
         was_replaced = False  # True after a 401 for which this request got another grant
         operation: tuple[str, str] | None = None  # the operation that needed more scopes
-        retried: Grant | None = None  # the grant with which the request was sent again, because a proof needed a nonce
+        retried: Grant | None = None  # the grant of a request that was repeated with a new nonce
         for _ in range(MAX_ATTEMPTS):
             if not (server.is_ready or was_replaced):  # a new token is tried, even if its lifetime is 0
                 with self._while_signing_in():
@@ -367,7 +367,7 @@ class AuthorizedRequests:
                         server.served(operation)
                     yield response
                     return
-                self._peers.address = response.address or ""  # it limits the networks that the server may point into
+                self._peers.address = response.address or ""  # it limits where the server may point
             need = Need(self._peers, challenge, grant, server.scopes, wants_scopes)
             with self._while_signing_in():
                 if wants_scopes:

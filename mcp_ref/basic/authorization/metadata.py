@@ -36,7 +36,7 @@ def _fault(name: str, expected: str) -> ValueError:
 
 
 def _members(body: bytes) -> Object:
-    """Return the JSON object of a document. Raise ValueError if the body is too long or not an object."""
+    """Return the JSON object in a body, or raise ValueError."""
     if len(body) > MAX_DOCUMENT:
         raise ValueError(f"the document is longer than {MAX_DOCUMENT} bytes")
     members: JSON = None
@@ -46,7 +46,7 @@ def _members(body: bytes) -> Object:
     except ValueError as error:
         fault = peer_text(str(error))
     if not isinstance(members, dict):
-        # Not raised inside `except`, where its context would be an error that can hold the document, and so secrets.
+        # Not inside `except`, where the context of the error could hold the document, and so secrets.
         raise ValueError(f"the document cannot be read: {fault}")
     return members
 

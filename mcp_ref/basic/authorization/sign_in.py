@@ -176,7 +176,7 @@ class AuthorizationCode(Authorizer):
             raise
 
     async def _ask_user(self, url: str, receiver: Receiver) -> str:
-        """Open the URL for the user, and return the query of the response. Raise SignInRefused at the time limit."""
+        """Open the URL for the user, and return the query of the response."""
         try:
             async with asyncio.timeout(self.timeout):
                 await (self.open_browser or print_url)(url)

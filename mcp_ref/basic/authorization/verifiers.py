@@ -145,7 +145,6 @@ def _principal_of(claims: dict[str, JSON], issuer: str) -> Principal:
 
 
 def _check_sets(**sets: Collection[str | None] | None) -> None:
-    """Raise ValueError for an argument that is an empty set or a string."""
     for name, given in sets.items():
         if given is not None and (isinstance(given, str) or not given):
             raise ValueError(f"{name} must be a set of at least one string")

@@ -42,7 +42,7 @@ MAX_RSA_EXPONENT: Final = 2**32 - 1
 
 
 class Algorithm(NamedTuple):
-    """A signature algorithm: the kind of its keys, and a function of the key's numbers, a message and a signature."""
+    """A signature algorithm: the kind of its keys, and its verification with a key's numbers."""
 
     kind: str
     verify: Callable[[tuple[int, int], bytes, bytes], bool]
@@ -55,7 +55,7 @@ ALGORITHMS: Final = {
     "ES384": Algorithm("P-384", partial(curves.verify, curves.P384)),
     **dict.fromkeys(("EdDSA", "Ed25519"), Algorithm("Ed25519", ed25519.verify)),
 }
-"""The algorithms by their names in the `alg` of a header or key. The last two are names of the same algorithm."""
+"""The algorithms by their names in the `alg` of a header or key. The last two names mean the same."""
 
 
 class JoseError(ValueError):
@@ -139,7 +139,7 @@ def parse_jwk(jwk: JSON) -> PublicKey:
 
 
 def _numbers(members: dict[str, str]) -> tuple[str, tuple[int, int]]:
-    """Return the kind and the numbers of a key: modulus and exponent, or x and y of a point on a curve."""
+    """Return the kind of a key, and its numbers: modulus and exponent, or x and y."""
     octets = [decode_base64url(members[name]) for name in ("n", "e", "x", "y") if name in members]
     first, last = int.from_bytes(octets[0]), int.from_bytes(octets[-1])
     kty, kind = members["kty"], members.get("crv", "RSA")

@@ -323,7 +323,6 @@ def _is_async(function: Any) -> bool:
 
 
 def _contains_type(annotation: Any, classes: tuple[type, ...], enclosing: tuple[object, ...] = ()) -> bool:
-    """Return True if an annotation contains one of the classes, or one of their subclasses."""
     if isinstance(annotation, type):
         return issubclass(annotation, classes)
     if annotation in enclosing:  # a type alias that contains itself
