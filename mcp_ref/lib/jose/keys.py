@@ -129,7 +129,8 @@ def parse_jwk(jwk: JSON) -> PublicKey:
     operations, algorithm, kid = jwk.get("key_ops", ["verify"]), jwk.get("alg"), jwk.get("kid")
     if jwk.get("use", "sig") != "sig" or not isinstance(operations, list) or "verify" not in operations:
         raise JoseError("the use or key_ops of the key exclude verification")
-    members = {name: value for name in _MEMBERS[kty] if isinstance(value := jwk.get(name), str)}
+    texts = {name: value for name, value in jwk.items() if isinstance(value, str)}
+    members = {name: texts[name] for name in _MEMBERS[kty] if name in texts}  # in the order of the thumbprint
     if len(members) < len(_MEMBERS[kty]) or not isinstance(kid, str | None) or not isinstance(algorithm, str | None):
         raise JoseError(f"a key must have {', '.join(_MEMBERS[kty])}, as strings; alg and kid can only be strings")
     key = PublicKey(*_numbers(members), members, kid, algorithm)

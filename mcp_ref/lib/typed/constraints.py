@@ -33,7 +33,7 @@ _NOTES: Final = {"description": "description", "documentation": "description", "
 """Attribute -> a keyword that constrains nothing. If two objects have the attribute, the first one wins."""
 _NEEDLESS: Final = ("strict", "allow_inf_nan")
 """Constraints without a keyword that always hold: JSON has no infinity, and a text is never converted to a number."""
-_FIELD: Final = (
+_FIELD: Final[tuple[str, ...]] = (
     "description", "title", "examples", "json_schema_extra", "default", "default_factory", "alias", "validation_alias",
 )  # fmt: skip
 """The attributes of a pydantic `Field` that concern its JSON, besides the constraints."""
@@ -69,14 +69,13 @@ def _attributes(extra: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(extra, str | dict):
         yield ("description" if isinstance(extra, str) else "json_schema_extra"), extra
         return
-    is_field = hasattr(extra, "metadata")  # pydantic's Field
-    if is_field or isinstance(extra, Iterable):  # a group, such as Interval
-        for item in extra.metadata if is_field else extra:
-            yield from _attributes(item)
-    slots = [name for cls in type(extra).__mro__ for name in getattr(cls, "__slots__", ())]
-    own = dict.fromkeys((*getattr(extra, "__dict__", ()), *slots))  # each name once
-    attributes = _FIELD if is_field else own
-    names = [name for name in attributes if not name.startswith("_")]
+    if hasattr(extra, "metadata"):  # pydantic's Field
+        items, names = extra.metadata, _FIELD
+    else:
+        items = extra if isinstance(extra, Iterable) else ()  # of a group, such as Interval
+        names = _public_names(extra)
+    for item in items:
+        yield from _attributes(item)
     for name in names:
         value = getattr(extra, name, None)
         is_unset = value is None or value is False or value is ... or type(value).__name__ == "PydanticUndefinedType"
@@ -84,6 +83,12 @@ def _attributes(extra: Any) -> Iterator[tuple[str, Any]]:
             yield name, value
     if not names and extra is not None:  # `conint` of pydantic writes None for a constraint that is not set
         yield "", extra
+
+
+def _public_names(extra: object) -> tuple[str, ...]:
+    slots = [name for cls in type(extra).__mro__ for name in getattr(cls, "__slots__", ())]
+    names = dict.fromkeys((*getattr(extra, "__dict__", ()), *slots))  # each name once
+    return tuple(name for name in names if not name.startswith("_"))
 
 
 def _constraint(name: str, value: Any, schema: Schema) -> Schema:
