@@ -3,10 +3,10 @@ r"""Hidden characters: the characters of a text that a person does not see, and 
 A text from somebody else can move the cursor of a terminal, reverse the direction of a line, or carry instructions that
 only a model reads. `escape_hidden` writes such characters as `\u{202e}`, so that they are seen and have no effect.
 
-Three kinds of characters are hidden. By their general category, these are controls, formats (such as direction marks),
-surrogates, private-use characters, and line and paragraph separators. Then there are the Default_Ignorable_Code_Point
-characters, and letters and symbols without ink, such as the Hangul fillers. The variation selectors 15 and 16 are
-visible behind a symbol, whose form they choose, as in a colored warning sign, and hidden everywhere else.
+Three kinds of characters are hidden: the general categories of controls, formats (such as direction marks), surrogates,
+private-use characters, and line and paragraph separators; the Default_Ignorable_Code_Point characters; and letters and
+symbols without ink, such as the Hangul fillers. The variation selectors 15 and 16 are visible behind a symbol, whose
+form they choose, as in a colored warning sign, and hidden everywhere else.
 
 Threats:
     terminal-escapes: the user's terminal; a server or a client; puts escape sequences or hidden characters into a name,

@@ -144,7 +144,7 @@ class TimeLimits:
         self.watch(now)
 
     def close(self) -> None:
-        """Stop the timer, unless limits still run in the next iteration, after the failed requests have left theirs."""
+        """Stop the timer, unless limits still run after the next iteration, in which failed requests leave theirs."""
         self._stop_timer()
         if self.running:
             self.watch(asyncio.get_running_loop().time())

@@ -32,7 +32,7 @@ from enum import IntEnum
 from typing import Final
 from urllib.parse import SplitResult, quote
 
-from ...lib.http.origin import Origin, parse_url
+from ...lib.http.origin import Origin, origin_of, parse_url
 from .errors import peer_url
 
 MAX_URL: Final = 2_048
@@ -76,7 +76,7 @@ def canonical_resource(url: str) -> str:
 def authorization_base_url(url: str) -> str:
     """Return the origin of a URL, which in 2025-03-26 is also the authorization server of the MCP server there."""
     # [2025-03-26 basic/authorization#authorization-base-url] the client MUST discard the path
-    return _base(parse_url(url)[1])
+    return _base(origin_of(url))
 
 
 def resource_metadata_urls(url: str) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ def check_fetchable(url: str, server: str) -> None:
     https is required. [RFC 9728 7.7] Only a server on loopback may name plain http URLs, and only on loopback.
     """
     _, origin = _parse(url)
-    if origin.scheme != "https" and not (origin.is_loopback and parse_url(server)[1].is_loopback):
+    if origin.scheme != "https" and not (origin.is_loopback and origin_of(server).is_loopback):
         raise ValueError(f"the URL must begin with https:// (http is for programs on one machine): {peer_url(url)}")
 
 

@@ -38,7 +38,7 @@ from typing import Final, Unpack
 from ...jsonrpc.messages import JSON
 from ...lib.fields import CheckedFields
 from ...lib.http.client import HttpSender, RequestOptions
-from ...lib.http.origin import parse_url
+from ...lib.http.origin import origin_of
 from ...lib.http.response import HttpResponse
 from ...revisions import Revision
 from .addresses import canonical_resource, check_fetchable
@@ -323,7 +323,7 @@ class AuthorizedRequests:
     ) -> None:
         check_fetchable(peers.server, peers.server)  # [RFC 6750 5.3] clients MUST use TLS, or anyone reads the token
         self._authorizer, self._peers, self._while_signing_in = authorizer, peers, while_signing_in
-        self._server, self._origin = authorizer.server(peers.server), parse_url(peers.server)[1]
+        self._server, self._origin = authorizer.server(peers.server), origin_of(peers.server)
 
     async def close(self) -> None:
         await self._peers.http.close()
@@ -338,7 +338,7 @@ class AuthorizedRequests:
         Raises:
             AuthorizationError: The client got no token that the server accepts.
         """
-        if parse_url(url)[1] != self._origin:  # or this server would get the token of another one
+        if origin_of(url) != self._origin:  # or this server would get the token of another one
             raise AuthorizationError(f"a request to {peer_url(url)} gets no token of {self._origin}")
         server, dpop = self._server, self._authorizer.dpop
         was_replaced = False  # True after a 401 for which this request got another grant

@@ -108,7 +108,7 @@ class Clients:
                     return stored, await stack.enter_async_context(receive(uri))
         receiver = await stack.enter_async_context(receive(self.redirect_uri))
         if client is None:
-            # Keep the old scopes, or two MCP servers with one authorization server would make us register in turn.
+            # Keep the old scopes, or two MCP servers with one authorization server would take turns to register.
             wanted = dict.fromkeys((*registered_scopes, *scopes))
             client = await register(peers, metadata, self.client_name, receiver.redirect_uri, wanted)
             await self.store.put(f"client|{metadata.issuer}", client.to_json())

@@ -64,7 +64,7 @@ class SlowReader:
         self._connections, self._transport, self._client = connections, transport, client
         self.drained: asyncio.Future[None] = connections.loop.create_future()
         """Done when the client has read most of the data, or has disconnected."""
-        self._written = 0  # bytes that were written since this object exists
+        self._written = 0  # bytes that were written since this object was made
         self._read_bytes, self._progress_at = -math.inf, 0.0  # number of bytes read so far, and when that last grew
 
     def note_written(self, size: int) -> None:

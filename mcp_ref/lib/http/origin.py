@@ -63,11 +63,17 @@ def parse_url(url: str) -> tuple[SplitResult, Origin]:
     return parts, Origin(parts.scheme, host, port or _DEFAULT_PORTS[parts.scheme])
 
 
+def origin_of(url: str) -> Origin:
+    """Return the origin of a URL. Raise ValueError for an unusable URL."""
+    _, origin = parse_url(url)
+    return origin
+
+
 def redirect_target(url: str, location: str) -> str:
     """Return the URL to which a redirect leads. Raise ValueError if this URL is unusable or has a forbidden origin."""
     try:
         target = urljoin(url, location)
-        old, new = parse_url(url)[1], parse_url(target)[1]
+        old, new = origin_of(url), origin_of(target)
     except ValueError as error:
         raise ValueError(f"the server redirects to an unusable URL: {error}") from None
     upgraded = Origin("https", old.host, 443)

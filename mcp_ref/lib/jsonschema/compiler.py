@@ -61,7 +61,7 @@ class ScopedSchema(SchemaReader):
             try:
                 known[source] = Pattern(source)
             except PatternError as error:
-                # no IllegalSchemaError, because a pattern only SHOULD be valid (Validation 6.3.3), or is too slow here
+                # not an IllegalSchemaError, as a pattern only SHOULD be valid (Validation 6.3.3), or is only too slow
                 raise self.unsupported(keyword, f"a regular expression ({error})") from None
         return known[source]
 
