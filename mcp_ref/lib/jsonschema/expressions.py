@@ -193,7 +193,10 @@ class NonRegular:
         return f"({self.prefix}{self.body.to_re()})" if self.body is not None else f"(?:{self.prefix})"
 
     def cost(self, length: int) -> tuple[float, float]:
-        return (1, self.body.cost(length)[1] + 1) if self.body is not None else (1, length + 1)
+        if self.body is None:
+            return 1, length + 1
+        _, steps = self.body.cost(length)
+        return 1, steps + 1
 
     def add_to(self, automaton: Automaton, following: int) -> int:
         raise AssertionError("a pattern with lookaround or backreferences has no automaton")

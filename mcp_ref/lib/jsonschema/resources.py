@@ -180,7 +180,8 @@ class SchemaResources:
         for keyword in ("$anchor", "$dynamicAnchor"):  # Core 8.2.2
             name = schema.get(keyword)
             if isinstance(name, str):
-                if resource.anchors.setdefault(name, (schema, location))[0] is not schema:
+                known, _ = resource.anchors.setdefault(name, (schema, location))
+                if known is not schema:
                     raise SchemaError(f"{location}/{keyword}: the anchor {quoted(name)} is defined twice in {resource}")
                 if keyword == "$dynamicAnchor":
                     resource.dynamic_anchors.add(name)
