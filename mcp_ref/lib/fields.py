@@ -87,7 +87,7 @@ def check_options(options: Mapping[str, object], known: type) -> None:
             advice = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(names)}"
             raise TypeError(f"unknown option {name!r}; {advice}")
         if not fits(hints_of(known)[name], value):
-            annotation = known.__annotations__[name].__forward_arg__
+            annotation = known.__annotations__[name].__forward_arg__  # its source text
             advice = _advice(hints_of(known)[name], value)
             raise TypeError(f"the option {name} must have the type {annotation}, not {_type_of(value)}{advice}")
 

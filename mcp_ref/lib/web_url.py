@@ -17,7 +17,7 @@ from typing import Final
 
 _URL: Final = re.compile(r"(https?)://([^/?#]*)(?:[/?#].*)?", re.IGNORECASE)
 _HOST: Final = re.compile(r"(?!-)[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?|\[[0-9a-f:.]+\]")
-_PORT: Final = re.compile(r":[0-9]{1,5}\Z")
+_PORT: Final = re.compile(r":([0-9]{1,5})\Z")
 
 
 def browser_host(url: str) -> str:
@@ -36,7 +36,7 @@ def browser_host(url: str) -> str:
     if not authority.isascii():
         raise ValueError("the host of the URL must be ASCII; write other letters in Punycode (xn--...)")
     host, port = _PORT.sub("", authority).lower(), _PORT.search(authority)
-    if port is not None and int(port[0][1:]) > 65535:
+    if port is not None and int(port[1]) > 65535:
         raise ValueError("the URL must have a port of at most 65535")
     if not _HOST.fullmatch(host):
         raise ValueError("the URL must have a valid host, such as example.com")

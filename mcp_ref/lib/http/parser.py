@@ -174,18 +174,19 @@ def parse_request_head(head: bytes, max_headers: int) -> RequestHead:
         raise BadMessage(505, "this server speaks only HTTP/1.0 and HTTP/1.1")
     headers = parse_headers(lines, max_headers)
     method, version = _parse_request_line(request_line)
+    is_http_1_0 = version < "HTTP/1.1"
     hosts = headers.get_all("host")
-    if len(hosts) > 1 or (not hosts and version >= "HTTP/1.1"):
+    if len(hosts) > 1 or not (hosts or is_http_1_0):
         # [RFC 9112 3.2] a server MUST respond with 400 to a missing or duplicate Host
         raise BadMessage(400, f"the request has {len(hosts)} Host headers: send exactly one")
     length = body_length(headers) or 0  # [RFC 9112 6.3, rule 7] a request without a length has no body
-    if length == CHUNKED and version < "HTTP/1.1":
+    if length == CHUNKED and is_http_1_0:
         # [RFC 9112 6.1] a server MUST treat Transfer-Encoding in an HTTP/1.0 message as faulty
         raise BadMessage(400, "HTTP/1.0 has no Transfer-Encoding: send Content-Length instead")
     path, query = _split_target(method, found[1], hosts)
-    expects_continue = version >= "HTTP/1.1" and (headers.get("expect") or "").lower() == "100-continue"
+    expects_continue = not is_http_1_0 and (headers.get("expect") or "").lower() == "100-continue"
     keep_alive = keeps_open(headers, version)
-    return RequestHead(method, path, query, headers, version < "HTTP/1.1", length, keep_alive, expects_continue)
+    return RequestHead(method, path, query, headers, is_http_1_0, length, keep_alive, expects_continue)
 
 
 @functools.lru_cache(maxsize=MAX_CACHED_REQUEST_LINES)

@@ -204,9 +204,10 @@ class Parser:
                 self.position += 1
                 end = self._class_atom()
                 if part.is_single and end.is_single:
-                    if part.ranges[0][0] > end.ranges[0][0]:
+                    [(low, _)], [(high, _)] = part.ranges, end.ranges
+                    if low > high:
                         raise self._error("the range is in the wrong order")
-                    part = CharacterSet([(part.ranges[0][0], end.ranges[0][0])], [])
+                    part = CharacterSet([(low, high)], [])
                 else:
                     parts += [_character(ord("-")), end]  # the hyphen in `[\w-.]` is a plain character
             parts.append(part)
