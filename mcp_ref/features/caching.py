@@ -9,18 +9,18 @@ makes it stale earlier. `cacheScope` says which users may get the cached result:
 
 A shared cache can bypass access control: if a server marks one user's result as public, or a cache ignores "private",
 another user of the cache can read that result. So a cache MUST NOT share private results across authorization contexts
-(here, their key contains the user's credential), and a server MUST NOT rely on `cacheScope` alone but MUST control each
-access [2026-07-28 server/utilities/caching#security-considerations].
+(here, their key contains the user's credential), and a server MUST NOT rely on `cacheScope` alone but MUST check the
+rights of each request [2026-07-28 server/utilities/caching#security-considerations].
 
 2026-07-28 added the hints (SEP-2549), so results of earlier revisions are not cached.
 
 Threats:
-    cache-of-another-server: the results of a server; another server that a client of the same cache uses; marks its own
-        result as public, for example with the same command in another directory; the key has all that chooses a server.
+    cache-of-another-server: the results of a server; another server whose client shares the cache; has the same command
+        in another directory, and marks its results as public; the key contains everything that selects a server.
     cache-of-another-user: a private result; another user of the cache; sends the same request; the key of a private
         result contains the credential.
     stale-spelling: the freshness of a resource; a server or a proxy; announces a change of the URI in another spelling;
-        a notification concerns all spellings of a URI, and a result is only reused for the URI exactly as requested.
+        a notification drops the results of all spellings, and a result is reused only for the URI exactly as requested.
 
 Spec:  2026-07-28 server/utilities/caching; schema: CacheableResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "tools": [], "ttlMs": 300000,
@@ -50,7 +50,7 @@ CACHEABLE: Final = (*DISCOVER_AND_LISTS, "resources/read")
 """The methods whose results MUST have the hints. [2026-07-28 server/utilities/caching#cacheable-results]"""
 
 MAX_CACHED_RESULTS = 1000
-"""Default maximum number of results in a cache, which then drops the oldest."""
+"""Default maximum number of results in a cache. A full cache drops the oldest result."""
 
 MAX_CACHED_BYTES = 64 * 1024 * 1024
 """Maximum total size of a cache, in bytes of JSON (64 MiB)."""
@@ -119,7 +119,8 @@ def read_hints(result: Object) -> CacheHints:
     if type(ttl) is float and ttl.is_integer():
         ttl = int(ttl)  # JSON does not distinguish 1.0 from 1
     # [2026-07-28 server/utilities/caching#time-to-live-ttl-field] SHOULD treat a missing or negative ttlMs as 0
-    return CacheHints(ttl if type(ttl) is int and ttl > 0 else 0, "public" if scope == "public" else "private")
+    ttl_ms = ttl if type(ttl) is int and ttl > 0 else 0
+    return CacheHints(ttl_ms, "public" if scope == "public" else "private")
 
 
 class _Key(NamedTuple):
@@ -174,8 +175,8 @@ class ResponseCache:
     ) -> None:
         """Drop the cached result of a request, and store the new one if its hints allow that.
 
-        `invalidations` is the value of `self.invalidations` when the client sent the request. If it has grown since
-        then, the result is not stored, because it can be older than the latest change.
+        `invalidations` is the value of `self.invalidations` when the client sent the request. If the number has grown
+        since then, the result is not stored, because it may be older than the latest change.
         """
         keys = _keys(server, credential, method, params)
         for key in keys:
@@ -185,8 +186,8 @@ class ResponseCache:
         # [2026-07-28 server/utilities/caching#cacheable-results] an `input_required` result is not cacheable
         if not keys or outdated or not hints.ttl_ms or result.get("resultType", "complete") != "complete":
             return
-        private_key, public_key = keys
-        key = public_key if hints.scope == "public" else private_key
+        key_if_private, key_if_public = keys
+        key = key_if_public if hints.scope == "public" else key_if_private
         cached = _CachedResult(json.dumps(result).encode(), params.get("uri"), self._clock(), hints.ttl_ms)
         self._results[key] = cached
         self._size += _size(key, cached)
@@ -211,7 +212,7 @@ class ResponseCache:
     def forget(self, server: Hashable, method: str, uri: str | None = None) -> bool:
         """Drop the results of a method. Return True if the cache had any.
 
-        With `uri`, drop only results for this URI, for URIs below it, and for URIs above it.
+        With `uri`, drop only the results for this URI, its parents, and the URIs below it.
         """
         self.invalidations += 1
         before = len(self._results)
@@ -233,7 +234,7 @@ def _keys(server: Hashable, credential: Hashable, method: str, params: Object) -
         return ()
     # [2026-07-28 server/utilities/caching#cache-key] a cache MUST NOT reuse a result for a request with other params
     text = json.dumps({name: value for name, value in params.items() if name != "_meta"}, sort_keys=True)
-    # [2026-07-28 server/utilities/caching#cache-scope-field] nor MUST it share private results across credentials
+    # [2026-07-28 server/utilities/caching#cache-scope-field] and MUST NOT share private results across credentials
     return _Key(server, method, text, credential), _Key(server, method, text, None)
 
 
@@ -247,5 +248,5 @@ def _is_same_or_nested(updated: str, read: JSON) -> bool:
 
     if not isinstance(read, str):
         return False
-    updated, read = canonical_uri(updated) or updated, canonical_uri(read) or read  # not every server sends URIs
+    updated, read = canonical_uri(updated) or updated, canonical_uri(read) or read  # as sent, if it is not a valid URI
     return includes_uri(updated, read) or includes_uri(read, updated)

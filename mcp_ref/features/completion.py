@@ -162,7 +162,8 @@ class Completions:
         function, signature = found
         others = (params.context.arguments if params.context else None) or {}
         names = [parameter.name for parameter in signature.parameters]
-        arguments: dict[str, object] = dict(zip(names, (params.argument.value, others), strict=False))
+        values = (params.argument.value, others)  # a completer with one parameter gets only the first
+        arguments: dict[str, object] = dict(zip(names, values, strict=False))
         value = await call(function, signature, arguments, context)
         completion = value if isinstance(value, Completion) else Completion(_values_of(value, signature.name))
         if len(completion.values) > MAX_VALUES:

@@ -5,8 +5,8 @@ sends the messages with `client.request`, `client.notify`, `context.request` and
 notification blocks the event loop while it runs, so it must be short.
 
     legacy era  No capability declares a custom method, so a peer without a handler for a request returns -32601.
-    2026-07-28  A custom method belongs to an extension, which both sides MUST declare; for the extensions of their
-                handlers, this package does so. If a client did not declare the extension, the server refuses its
+    2026-07-28  A custom method belongs to an extension, which both sides MUST declare; this package declares the
+                extension of each registered handler. If a client did not declare the extension, the server refuses its
                 request with -32021. Only clients send requests, and only servers send notifications.
 
 The name of a method begins with the name of its extension, unless the program names another extension: the extension of

@@ -8,12 +8,12 @@ user agreed to open the URL, and perhaps has not finished the work on that web p
 Secrets. Servers MUST NOT request passwords, API keys, tokens or payment data with a form, but MUST use URL mode for
 such data [2025-11-25 client/elicitation#user-interaction-model], because the client, its logs, the model and other
 servers can see the values of a form. URL mode (SEP-1036) is for API keys, payments, and third-party OAuth, in which the
-server is an OAuth client of another service. The tokens of this service MUST NOT reach the MCP client. Nor may URL mode
-authorize the MCP client itself: a server MUST NOT use it for that.
+server is an OAuth client of another service. The tokens of this service MUST NOT reach the MCP client. A server MUST
+NOT use URL mode to authorize the MCP client itself.
 
 Phishing [2025-11-25 client/elicitation#phishing]. Suppose that Alice starts an elicitation and sends its URL to Bob. If
 Bob opens it and logs in, the server believes that Bob's tokens belong to Alice. So the server MUST verify that the same
-user opens the URL and sent the MCP request: the URL leads to a web page of the server, which compares the browser's
+user sent the MCP request and opens the URL: the URL leads to a web page of the server, which compares the browser's
 user with the MCP user (the `sub` claim of the access token) before it redirects.
 
 Safe URLs [2025-11-25 client/elicitation#safe-url-handling]. The client MUST show the whole URL and get consent, and
@@ -26,13 +26,13 @@ Until 2025-11-25, the client SHOULD also limit the rate of elicitations.
     2025-06-18  Forms only. Servers MUST NOT request sensitive data. Clients SHOULD show the server's name, and let the
                 user review the values, decline or cancel. `enumNames` names the choices. Only booleans have defaults.
     2025-11-25  Adds URL mode, with `elicitationId`, `notifications/elicitation/complete`, and the error -32042 ("the
-                user must visit a URL first"). The three SHOULD rules become MUST. A client declares its modes;
+                user must visit a URL first"). The SHOULD rules above become MUST. A client declares its modes;
                 `{}` means form mode only. Servers MUST NOT use an undeclared mode; clients MUST refuse such a mode with
                 -32602. Adds choices with `oneOf` and `const`, multiple choices, defaults for all types (SEP-1330,
                 SEP-1034). The server MUST bind the state of an elicitation to the user, not only to a session.
-    2026-07-28  `elicitation/create` is an input request inside an `input_required` result. Since the client then
-                retries its request, whose new result shows the outcome, `elicitationId`, the notification and -32042
-                were removed. The server stores its own identifier in `requestState`. If a client cannot get the
+    2026-07-28  `elicitation/create` is an input request inside an `input_required` result. The client then retries its
+                request, and the new result shows the outcome, so `elicitationId`, the notification and -32042 were
+                removed. The server stores its own identifier in `requestState`. If a client cannot get the
                 information, it does not retry, and servers MUST handle that.
 
 Threats:
@@ -157,7 +157,7 @@ FORMATS = ("email", "uri", "date", "date-time")
 
 
 def form_of(schema: Object) -> Object:
-    """Return the schema of a class for a form, in which the user can leave out a field such as `str | None = None`."""
+    """Return a class's schema as a form, in which the user can leave out a field such as `str | None = None`."""
     fields = cast("dict[str, Object]", schema.get("properties", {}))
     required = cast("list[str]", schema.get("required", []))
     optional = {name: _without_null(field) for name, field in fields.items() if name not in required}
@@ -243,7 +243,8 @@ def checked_result(request: ElicitRequestFormParams | ElicitRequestURLParams, re
         return ElicitResult(result.action, None, result.meta)
     properties = request.requested_schema["properties"]
     assert isinstance(properties, dict)
-    defaults = {n: f["default"] for n, f in properties.items() if isinstance(f, dict) and f.get("default") is not None}
+    fields = {name: field for name, field in properties.items() if isinstance(field, dict)}
+    defaults = {name: field["default"] for name, field in fields.items() if field.get("default") is not None}
     content: Object = {**defaults, **(result.content or {})}  # type: ignore[dict-item]
     if errors := content_errors(request.requested_schema, content):
         # [2025-11-25 client/elicitation#form-mode-security] a legacy server gets this text, but not the user's values

@@ -35,7 +35,7 @@ async def call(
         input_requests = collect_input_requests(group)
         if input_requests is not None:
             raise input_requests  # noqa: B904  # the group is its `__context__`
-        # Raise a failure rather than the input requests beside it, or the user would work for a retry that fails again.
+        # Raise a failure rather than the input requests beside it, because asking the user cannot prevent the failure.
         _, failures = group.split(HandlerNeedsInput)
         raise _first_exception(failures or group)  # noqa: B904
 
@@ -52,7 +52,7 @@ def _first_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def check_description(description: object, options: Mapping[str, object]) -> None:
-    """Raise TypeError or ValueError for a wrong value inside an option, because it would make the whole list fail."""
+    """Raise TypeError or ValueError if one of the author's options has a wrong value, or each list would fail later."""
     if options:
         encode(Response(0, codec_for(REVISIONS[-1]).encode(description)))
 
@@ -60,10 +60,7 @@ def check_description(description: object, options: Mapping[str, object]) -> Non
 def handler_signature(
     function: Callable[..., object], context_type: type | None, schemaless_types: tuple[type, ...] | None = None
 ) -> Signature:
-    """Return the signature of an author's function, with the arguments and exceptions of `signature_of`.
-
-    Raise TypeError also if the default of a parameter does not fit the parameter's own type.
-    """
+    """Return the signature of an author's function. Raise TypeError also if a parameter's default does not fit it."""
     signature = signature_of(function, context_type=context_type, schemaless_types=schemaless_types)
     signature.check_defaults()
     return signature

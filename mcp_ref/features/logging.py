@@ -12,7 +12,7 @@ stderr on stdio, or OpenTelemetry [2026-07-28 changelog#deprecated].
                 messages it sends (this package sends all). An unknown level is -32602 (SHOULD since 2024-11-05).
     2026-07-28  `logging/setLevel` was removed, because no session is left that could store the level. Each request
                 has its minimum level in `_meta["io.modelcontextprotocol/logLevel"]`; without it, the server MUST NOT
-                send log messages. It MUST send them on the response stream of their request only, not on
+                send log messages. It MUST send them only on the response stream of that request, not on
                 `subscriptions/listen` [2026-07-28 server/utilities/logging#per-request-log-level].
 
 Spec:  server/utilities/logging (2024-11-05 to 2026-07-28); schema: SetLevelRequest, LoggingMessageNotification

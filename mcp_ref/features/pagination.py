@@ -5,8 +5,8 @@ each server has its own format [2025-11-25 server/utilities/pagination#implement
 invalid cursor SHOULD be -32602.
 
 A cursor of this package contains the serial number of the last item on the page. New items get higher numbers and go to
-the end of the list, so a client neither misses an item nor gets it twice when the list changes between two pages. With
-a forged cursor, it only skips items. A malicious server could send pages until the client's memory is full, so
+the end of the list, so a client neither misses an item nor gets it twice when the list changes between two pages. A
+client that forges a cursor only skips items. A malicious server could send pages until the client's memory is full, so
 `all_pages` limits the length of a list.
 
     2024-10-07  No pages: one result contains the whole list.
@@ -37,7 +37,7 @@ MAX_PAGES = 10_000
 MAX_ITEMS = 1_000_000
 """Maximum number of items of one list that a client fetches."""
 MAX_LIST_SIZE = 64 * 1024 * 1024
-"""Maximum size of the pages of one list before the last page, in characters of their `repr` (64 Mi)."""
+"""Maximum total size of the pages of one list, without its last page, in characters of their `repr` (64 Mi)."""
 
 
 def cursor_of(serial: int) -> str:
@@ -61,22 +61,22 @@ def serial_of(cursor: str) -> int:
 async def all_pages(
     fetch: Callable[[str | None], Awaitable[tuple[list[T], str | None]]], max_pages: int, max_items: int
 ) -> list[T]:
-    """Return all items of a server's list. Raise InvalidMessage if it is too long or a cursor comes twice.
+    """Return all items of a server's list. Raise InvalidMessage if the list is too long, or repeats a cursor.
 
     `fetch` gets the cursor of a page (None for the first), and returns its items and the next cursor (None at the end).
     """
     items: list[T] = []
     cursor, size = None, 0
     for _ in range(max_pages):
-        page, following = await fetch(cursor)
+        page, next_cursor = await fetch(cursor)
         items += page
         # [2025-11-25 server/utilities/pagination#implementation-guidelines] a missing nextCursor is the end of the list
-        if following is None:
+        if next_cursor is None:
             return items
         size += len(repr(page))
         if len(items) > max_items or size > MAX_LIST_SIZE:
             raise InvalidMessage(f"the server's pages do not end: stopped after {len(items)} items")
-        if following == cursor:
+        if next_cursor == cursor:
             raise InvalidMessage(f"the server's pages do not end: the nextCursor {cursor[:40]!r} came twice")
-        cursor = following
+        cursor = next_cursor
     raise InvalidMessage(f"the server's pages do not end: stopped after {max_pages} pages")

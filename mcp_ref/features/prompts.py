@@ -131,18 +131,19 @@ class Prompts:
     def add(self, function: Callable[..., object], name: str | None = None, **options: Unpack[PromptOptions]) -> Prompt:
         """Register a function as a prompt. The function's parameters become the prompt's arguments.
 
-        It returns a str or a content block, which become a message of the user, a PromptMessage, a list of these, or a
-        GetPromptResult. Raise TypeError if a parameter does not accept a str.
+        The function returns a str or a content block (either becomes a message of the user), a PromptMessage, a list of
+        these, or a GetPromptResult. Raise TypeError if a parameter does not accept a str.
         """
         check_options(options, PromptOptions)
         check_meta_keys(options.get("meta"))
         scopes = options.pop("scopes", ())
         signature = handler_signature(function, self._context_type)
+        arguments: list[PromptArgument] = []
         for parameter in signature.parameters:
             types = parameter.schema.get("type", "string")
             if types != "string" and not (isinstance(types, list) and "string" in types):
                 raise TypeError(f"{signature.name}({parameter.name}): annotate the parameter of a prompt as str")
-        arguments = [PromptArgument(p.name, p.description or None, p.required) for p in signature.parameters]
+            arguments.append(PromptArgument(parameter.name, parameter.description or None, parameter.required))
         prompt = Prompt(name or signature.name, signature.description or None, arguments or None)
         prompt = replace(prompt, **options)  # type: ignore[misc]  # mypy does not see the `pop`
         check_description(prompt, options)

@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 class ToolOptions(TypedDict, total=False):
     """Options of a tool. By default, `description` and the schemas come from the function's docstring and signature.
 
-    The server checks arguments and results with the schemas. Clients get them unchanged, except for `wraps_result`.
+    The server checks arguments and results with the schemas. Clients get the schemas unchanged, but for `wraps_result`.
     """
 
     title: str | None
@@ -69,14 +69,14 @@ class ToolOptions(TypedDict, total=False):
 
 @dataclass(eq=False)
 class RegisteredTool:
+    """A tool of the server. Its validators are compiled at their first use, because most tools are never called."""
+
     tool: Tool
     function: Callable[..., object]
     signature: Signature
     headers: dict[str, tuple[str, ...]] = field(default_factory=dict)  # `X` of `Mcp-Param-X` -> path of its argument
     task: TaskSupport = "forbidden"
     asks_first: bool = False
-
-    # Each validator is compiled at its first use, because most tools are never called.
 
     @cached_property
     def arguments_validator(self) -> Validator:
@@ -212,7 +212,7 @@ TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # [2025-11-25 server/tools#too
 
 
 def _check_schemas(registered: RegisteredTool) -> None:
-    """Raise ValueError for an invalid schema, of which the author has written at least a part."""
+    """Raise ValueError for an invalid schema. Called only if the author has written at least a part of one."""
     tool = registered.tool
     registered.arguments_validator, registered.result_validator  # noqa: B018 - compile the schemas now
     # [2026-07-28 server/tools#tool] it MUST be a JSON Schema object; schema.ts also requires "type": "object"

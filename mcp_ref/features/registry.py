@@ -32,7 +32,7 @@ class Registry(dict[str, T]):
         super().__init__()
         self._kind, self._page_size, self._on_change = kind, page_size, on_change
         self.scopes: dict[str, frozenset[str]] = {}  # key of each item that needs scopes -> these scopes
-        self._serials: dict[str, int] = {}  # by key, in increasing order; a cursor has the last one of its page
+        self._serials: dict[str, int] = {}  # by key, in increasing order; a cursor contains its page's last one
         self._next_serial = count(1)
 
     def add(self, key: str, item: T, scopes: Collection[str] = ()) -> None:
@@ -58,7 +58,7 @@ class Registry(dict[str, T]):
         entries = list(self._serials.items())  # one copy, because another thread may be adding an item
         # [2026-07-28 server/utilities/pagination#implementation-guidelines] "" is a cursor, not the first page
         start = 0 if cursor is None else bisect_right(entries, serial_of(cursor), key=itemgetter(1))
-        page, last = list[T](), 0  # filled with items that the caller can see: a gap would show that others exist
+        page, last = list[T](), 0  # full of items that the caller may see, because a gap would reveal hidden ones
         for key, serial in entries[start:]:
             if context.shows(key, self._scopes_of):
                 if len(page) == self._page_size:

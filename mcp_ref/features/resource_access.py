@@ -1,20 +1,21 @@
-"""Access to resources: the scopes that a caller needs to read a URI, or to hear of its changes.
+"""Access to resources: the scopes that a caller needs to read a URI, or to be told of its changes.
 
 A server can have a template for all notes, and a resource with a scope for one of them. A URI that matches both needs
 the scope, whichever function serves it. Such a function gets decoded values: for `notes://{team}/{name}` it cannot tell
 `r%26d` from `r&d`, and if it opens a file, it cannot tell `a//b` from `a/b`. So this module compares all `readings` of
-a URI (lib/uri.py), and adds the scopes of everything that one of them matches. It never takes a scope away:
+a URI, which are the texts for which a function could take it (lib/uri.py), and requires the scopes of everything that
+one of them matches:
 
 - A protected resource `docs://report?v=1` includes all URIs with this path and with `v=1` in the query, even if they
   have other parts or a fragment. A protected `docs://report{?v}` includes `docs://report` with any query.
 - The types of a template's parameters choose the function, but do not limit the scopes: if `items://{id}` is protected,
   `items://x` needs its scopes too, although `id` is an integer.
-- A function that gets a number cannot tell `items://1.0` from `items://1`, nor a default from an equal value. So the
-  `expansions` of its template with these arguments are compared too, and those of protected resources and templates.
-- A user before the host, and dots and spaces at the end of a segment, do not make another resource of a protected one.
+- A function that gets a number cannot tell `items://1.0` from `items://1`, nor a default from an equal value. So a URI
+  is also compared as its template would write it from these arguments (`expansions`), and so is a protected resource.
+- A user name before the host, or dots and spaces at the end of a segment, do not lead around the scopes of a resource.
 
-A path with other capital letters is another URI. If a function opens files where `Keys` and `keys` are one file,
-follows links, or converts a text itself (`int("01")`), only that function can check the access.
+Paths that differ in capital letters are different URIs. If a function opens files where `Keys` and `keys` are the same
+file, follows links, or converts text itself (`int("01")`), only that function can check the access.
 
 A subscriber to a URI also gets the updates of the URIs below it, but only of those that it is allowed to read.
 
@@ -91,16 +92,17 @@ class _ProtectedTemplate(NamedTuple):
     scopes: frozenset[str]
 
     def covers(self, uris: Iterable[str], found: Iterable[Reading]) -> bool:
-        """Return True if the template could match one of the URIs or readings, with any values for its parameters."""
+        """Return True if the template matches one of the URIs or readings, regardless of its parameters' types."""
         return any(self.matcher.match(uri) is not None for uri in uris) or any(
             self.rest <= reading.rest and self.path_matcher.match(reading.path) is not None for reading in found
         )
 
 
 class _Index(NamedTuple):
-    """The scopes of all registered resources and templates, after a number of changes."""
+    """The scopes of all registered resources and templates. A new index is made after a change."""
 
     changes: int
+    """The number of changes when the index was made."""
     registered: tuple[Template, ...]
     """All templates, protected or not."""
     resources: dict[str, set[Reading]]
@@ -109,13 +111,13 @@ class _Index(NamedTuple):
     """Path of each reading of the resources that need scopes -> the rest of the reading, and the scopes."""
     templates: list[_ProtectedTemplate]
     latest: dict[str, frozenset[str]]
-    """The latest URI, and its scopes. One change of a resource is checked for all its subscribers."""
+    """The latest URI -> its scopes. It is asked for again, because each subscriber's access to a change is checked."""
     listed: dict[str, frozenset[str]]
     """Key of each resource or template that was in a list -> its scopes."""
 
 
 class _Registry(Registry[R]):
-    """The resources or the templates, of which a list shows a caller those that it can read."""
+    """The resources or the templates. A list shows a caller only those that it may read."""
 
     def __init__(self, kind: str, page_size: int, access: ResourceAccess[Any, Any]) -> None:
         super().__init__(kind, page_size, access.changed)
@@ -138,7 +140,7 @@ class ResourceAccess(Generic[R, T]):
         self.resources: Registry[R] = _Registry("resource", page_size, self)
         self.templates: Registry[T] = _Registry("resource template", page_size, self)
         self._changes = 1
-        self._index = _Index(0, (), {}, {}, [], {}, {})  # outdated, so it is made at the first use
+        self._index = _Index(0, (), {}, {}, [], {}, {})  # its `changes` are outdated, so the first use replaces it
 
     def changed(self) -> None:
         """Note that a resource or template was added or removed."""
@@ -148,19 +150,20 @@ class ResourceAccess(Generic[R, T]):
     def scopes_of(self, uri: str, params: Object | None = None) -> frozenset[str]:
         """Return the scopes that a caller needs for a URI or a registered template.
 
-        A template needs its own scopes, and those that all its URIs need. `params` are those of the request: a
+        A template needs its own scopes, and those that all its URIs need. `params` are the params of the request: a
         completion also needs the scopes of the URI that its arguments make.
         """
         if not (self.templates.scopes or self.resources.scopes) or len(uri) > MAX_URI_LENGTH:
             return frozenset()
         key = canonical_template(uri)
-        if key is None:
+        if key is None:  # an invalid URI, which nobody can read
             return frozenset()
         template = self.templates.get(key)
         if template is None:
             return self._scopes_of_uri(key)
-        shortest, longest = (self._scopes_of_uri(uri) for uri in _samples(template.matcher))
-        needed = self.templates.scopes.get(key, frozenset()) | (shortest & longest)
+        short_uri, long_uri = _samples(template.matcher)
+        needed_by_all = self._scopes_of_uri(short_uri) & self._scopes_of_uri(long_uri)
+        needed = self.templates.scopes.get(key, frozenset()) | needed_by_all
         filled = _filled(template.matcher, params) if params is not None else None
         if filled is not None:
             needed |= self._scopes_of_uri(filled)
@@ -189,11 +192,13 @@ class ResourceAccess(Generic[R, T]):
         """Return other URIs for which the template that serves this one calls its function with equal arguments."""
         if uri in self.resources:
             return []
-        every = (expansions(template, uri) for template in tuple(self.templates.values()))
-        return next((found for found in every if found), [])
+        for template in tuple(self.templates.values()):
+            if found := expansions(template, uri):
+                return found
+        return []
 
     def listed_scopes_of(self, key: str) -> frozenset[str]:
-        """Return the scopes of a registered resource or template. They are stored, because each list asks for all."""
+        """Return the scopes of a registered resource or template. They are stored, because each list needs them all."""
         index = self._current_index()
         if (known := index.listed.get(key)) is None:
             known = index.listed[key] = self.scopes_of(key)
@@ -205,7 +210,7 @@ class ResourceAccess(Generic[R, T]):
         return self._index
 
     def _make_index(self) -> _Index:
-        changes = self._changes  # first of all, because another thread can add a resource meanwhile
+        changes = self._changes  # read first, because another thread can add a resource meanwhile
         registered, scopes_by_uri = tuple(self.templates.values()), tuple(self.resources.scopes.items())
         # Matching all resources takes long, so keep the readings if only resources were added.
         known = self._index.resources if self._index.registered == registered else {}
@@ -240,11 +245,11 @@ class ResourceAccess(Generic[R, T]):
             access = subscribed.access
             if access is not None and access.has_ended:
                 access = latest or access
-            if access is None or (not access.has_ended and self._can_hear(access, changed)):
+            if access is None or (not access.has_ended and self._may_learn_of(access, changed)):
                 return respelled(changed, parent, subscribed.uri)
         return None
 
-    def _can_hear(self, access: Access, changed: str) -> bool:
+    def _may_learn_of(self, access: Access, changed: str) -> bool:
         """Return True if a subscriber has the scopes of a changed URI.
 
         An author can announce a text that no client can read, such as a path with a space. Its scopes are unknown.
@@ -255,7 +260,7 @@ class ResourceAccess(Generic[R, T]):
 
 
 def _samples(template: UriTemplate) -> tuple[str, str]:
-    """Return a short and a long URI of a template. A template that matches both is likely to match all its URIs."""
+    """Return a short and a long URI of a template. A pattern that matches both is likely to match all its URIs."""
     long: dict[str, Value] = {}
     for operator, variables in (part for part in template.parts if isinstance(part, Expression)):
         for variable in variables:
@@ -305,7 +310,7 @@ def expansions(template: Template, uri: str) -> list[str]:
     """Return the URIs that a template makes from its function's arguments for a URI, or [] if it does not match.
 
     A function cannot tell `items://1.0` from `items://1` if it gets a number, or a default from an equal value. So all
-    values get one spelling. The second URI also contains the defaults, and the third leaves out values equal to one.
+    values get one spelling. The second URI also contains the defaults; the third omits values that equal their default.
     """
     if (arguments := template.arguments(uri)) is None:
         return []
@@ -358,7 +363,7 @@ def _protected(key: str, matcher: UriTemplate, scopes: frozenset[str]) -> _Prote
     query = re.search(r"[?#]|\{[?#&]", key)
     path, rest = (key[: query.start()], key[query.start() :]) if query else (key, "")
     path_matcher = UriTemplate(_path_reading(path), absolute_paths=True)
-    # In the query, replace an expression that is a part of its own by `&`, and a variable inside a part by `{}`.
+    # In the query, replace an expression that is a part of its own with `&`, and a variable inside a part with `{}`.
     literal = re.sub(r"\{([?#&]?)[^}]*\}", lambda found: "&" if found[1] else "{}", rest)
     required = frozenset(part for part in parts_of_query(literal) if "{}" not in part)
     return _ProtectedTemplate(matcher, path_matcher, required, scopes)
@@ -370,10 +375,10 @@ def _converts(template: Template) -> bool:
 
 
 def _respelled_templates(protected: UriTemplate, converting: Iterable[Template]) -> set[str]:
-    """Return a protected template as other templates write its literals.
+    """Return the protected template in the spellings that other templates would give to its literals.
 
-    For `a/1.0/{p}`, if `n` is a number of `a/{n}/{p}`, return `a/1/{+p}`. To find the variables again in the URIs that
-    the other templates make, fill in each of them with a mark, once as a text and once as a number.
+    For `a/1.0/{p}`, return `a/1/{+p}` if there is a template `a/{n}/{p}` whose `n` is a number. To find the variables
+    again in the URIs that the other templates make, fill in each of them with a mark, once a text and once a number.
     """
     names = [*protected.variables]
     combinations: Iterable[tuple[bool, ...]] = [(False,) * len(names)]

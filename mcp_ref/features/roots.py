@@ -17,8 +17,8 @@ and MUST validate their URIs against path traversal [2025-11-25 client/roots#sec
                 `file://` URI. If a client does not support roots, it SHOULD return -32601.
     2025-06-18  Roots have `_meta`.
     2026-07-28  The specification calls roots "informational guidance", no longer "boundaries". `roots/list` is an input
-                request inside an `input_required` result. A client that cannot list its roots does not retry its
-                request. `listChanged` and its notification were removed.
+                request inside an `input_required` result. A client that cannot list its roots does not retry the
+                request that got this result. `listChanged` and its notification were removed.
 
 Spec:  client/roots (2024-11-05 to 2026-07-28); schema: Root, ListRootsResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "roots/list"}
@@ -44,7 +44,7 @@ class Root:
     """One directory or file that the server should work on."""
 
     uri: str
-    """An absolute `file://` URI, without ".." even after decoding."""
+    """An absolute `file://` URI that contains no "..", not even percent-encoded."""
     name: str | None = None
     """The name to show to people."""
     meta: Annotated[Object | None, Availability(since=R2025_06_18)] = None
@@ -58,7 +58,7 @@ class ListRootsResult:
 
 RootPaths: TypeAlias = Iterable[Root | str | os.PathLike[str]]
 LazyRoots: TypeAlias = Callable[[], RootPaths | Awaitable[RootPaths]]
-"""A function that returns the roots. The client calls it for each request of the server."""
+"""A function that returns the roots. The client calls it each time the server asks for them."""
 
 
 def to_roots(roots: RootPaths) -> list[Root]:
@@ -82,11 +82,12 @@ def checked_root(root: Root) -> Root:
 
 
 def path_of(root: str | os.PathLike[str]) -> str:
-    """Return the path of a root that is a path or, in any spelling, a `file://` URI."""
+    """Return the path of a root, which is given as a path, or as a `file://` URI in any spelling."""
     text = os.fspath(root)
-    canonical = canonical_uri(text) if "://" in text else None
-    is_file = canonical is not None and canonical.startswith("file:///")
-    return unquote(urlsplit(canonical or "").path) if is_file else text
+    uri = canonical_uri(text) if "://" in text else None
+    if uri is None or not uri.startswith("file:///"):
+        return text
+    return unquote(urlsplit(uri).path)
 
 
 def _uri_of(path: str | os.PathLike[str]) -> str:
@@ -94,4 +95,4 @@ def _uri_of(path: str | os.PathLike[str]) -> str:
     if "://" in text:
         return text
     absolute = os.path.abspath(text).replace(os.sep, "/")
-    return "file://" + quote(absolute if absolute.startswith("/") else "/" + absolute)
+    return "file://" + quote(absolute if absolute.startswith("/") else "/" + absolute)  # "C:/" on Windows

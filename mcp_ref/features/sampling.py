@@ -1,7 +1,7 @@
 """Sampling: a server asks the client's language model to continue a conversation.
 
-So the server needs neither a model nor an API key of its own. Since a malicious server could spend the user's money, or
-inject instructions into the user's model, a human SHOULD be able to see, edit and deny the request and the model's
+So the server needs neither a model nor an API key of its own. Because a malicious server could spend the user's money,
+or inject instructions into the user's model, a human SHOULD be able to see, edit and deny the request and the model's
 message [2025-11-25 client/sampling#user-interaction-model], and clients SHOULD limit the rate of requests.
 
 The client chooses the model, because the server does not know which ones the client's provider has. The server sends
@@ -25,9 +25,10 @@ first revision on or after 2027-07-28 can remove it, so use a model provider's A
                 `includeContext` is "none". Servers SHOULD avoid "thisServer" and "allServers", because their meaning is
                 unclear, and SHOULD NOT use them without the capability `sampling.context`.
     2026-07-28  `sampling/createMessage` is an input request inside an `input_required` result. If the user refuses, the
-                client does not retry its own request, so the error -1 was removed. Clients MUST respect `maxTokens`,
-                but MAY ignore `systemPrompt`, `temperature`, `stopSequences`, `metadata` and `includeContext`.
-                "thisServer" and "allServers" are deprecated. Servers SHOULD NOT store messages between requests.
+                client does not retry the request that got this result, so the error -1 was removed. Clients MUST
+                respect `maxTokens`, but MAY ignore `systemPrompt`, `temperature`, `stopSequences`, `metadata` and
+                `includeContext`. "thisServer" and "allServers" are deprecated. Servers SHOULD NOT store messages
+                between requests.
 
 Spec:  client/sampling (2024-11-05 to 2026-07-28); schema: CreateMessageRequest, SamplingMessage, CreateMessageResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": {"messages": [{"role": "user",
@@ -118,7 +119,7 @@ class _MessageFields:
         return self.content if isinstance(self.content, list) else [self.content]
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Replace a list of one block by that block. Before 2025-11-25, raise NotInRevision for any other list."""
+        """Replace a list of one block with the block. Before 2025-11-25, raise NotInRevision for any other list."""
         content = wire["content"]
         if type(content) is list and len(content) == 1:
             return {**wire, "content": content[0]}

@@ -5,7 +5,7 @@ The requestor (the sender of the request) adds `task` to the params of `tools/ca
 `execution.taskSupport` of a tool says if its calls can become tasks. A message about a task has the task's id in
 `_meta`, unless another field contains it. 2026-07-28 removed these fields, because there tasks are an extension, and
 the server decides if a request becomes one. Tasks run in extensions/tasks; this module has only the names that every
-server needs, so that one without tasks never loads that folder.
+server needs, so that a server without tasks never loads that folder.
 
 Spec:  2025-11-25 basic/utilities/tasks, server/tools; schema: TaskAugmentedRequestParams, TaskMetadata
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "build", "task": {"ttl": 60000}}}
@@ -75,7 +75,7 @@ def owner_of(principal: str | None, era: str, session: str = "") -> str:
 
     The era is part of it because a task's result is the JSON of one era, which clients of the other must not get.
     """
-    # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] a task MUST be bound to the authorization
+    # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST bind a task to its authorization context
     if principal is not None:
         return f"{era}:{principal}"
     return f"session:{session}" if session else ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import lru_cache
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 from ..jsonrpc.messages import JSON, Object
 from ..lib.jsonschema import Validator, compile_schema
@@ -20,14 +20,20 @@ MAX_TYPES = 256
 """Maximum number of types whose compiled schemas are stored."""
 
 
+class _CompiledType(NamedTuple):
+    schema: Object
+    validator: Validator
+    read: Reader | None  # None if the JSON needs no conversion
+
+
 @lru_cache(MAX_TYPES)
-def _compile(type_: Hashable, name: str) -> tuple[Object, Validator, Reader | None]:
+def _compile(type_: Hashable, name: str) -> _CompiledType:
     schema = schema_of(type_)
-    return schema, compile_schema(schema), reader_of(type_)
+    return _CompiledType(schema, compile_schema(schema), reader_of(type_))
 
 
-def _compiled(type_: type[object]) -> tuple[Object, Validator, Reader | None]:
-    # The name distinguishes `A | B` from `B | A`, which are equal, although the first type that fits reads the value.
+def _compile_once(type_: type[object]) -> _CompiledType:
+    # `A | B` equals `B | A`, but a value that fits both types is read as the first, so the key also has the name.
     name = type_name(type_)
     try:
         return _compile(cast(Hashable, type_), name)
@@ -37,14 +43,14 @@ def _compiled(type_: type[object]) -> tuple[Object, Validator, Reader | None]:
 
 def json_schema(type_: type[object]) -> Object:
     """Return the JSON Schema of a type. Raise TypeError if the type has none."""
-    return _compiled(type_)[0]
+    return _compile_once(type_).schema
 
 
 def read_json(value: JSON, type_: type[T]) -> T:
     """Convert JSON to an object of a type. Raise ValueError if the JSON does not fit the type."""
-    _, validator, read = _compiled(type_)
-    validator.validate(value)
-    return cast(T, value if read is None else read(value))
+    compiled = _compile_once(type_)
+    compiled.validator.validate(value)
+    return cast(T, value if compiled.read is None else compiled.read(value))
 
 
 def type_name(type_: type[object]) -> str:
