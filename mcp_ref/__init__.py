@@ -13,7 +13,7 @@ client/       `Client` and its parts
 server/       `Server` and its parts
 host/         `Host`: several servers, one policy
 check/        recordings of conversations between any client and any server
-recorder/     a recorder between a client and a server, and the way back: a recorded server or client
+recorder/     a recorder between a client and a server, and a player that repeats the recorded server or client
 bridge/       one server that is made of others, of any revision and transport
 lib/          code without MCP: HTTP, JSON Schema, URI templates, JSON Schemas of Python functions
 cli/, demo/   the commands of `__main__.py`; version.py lists the changes of each version

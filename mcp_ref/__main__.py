@@ -7,7 +7,7 @@ prints one JSON value to standard output, and nothing else.
 Threats:
     folder-with-modules: the user's account; the author of a downloaded folder; puts an `argparse.py` into it, which
         `python3 -m` finds before the real one; the current directory leaves the search path before the first import
-        here. Only `python3 -P -m mcp_ref` and the script `mcp_ref` also protect the imports of Python itself before.
+        here. Only `python3 -P -m mcp_ref` and the script `mcp_ref` also protect the earlier imports of Python itself.
 """
 
 from __future__ import annotations

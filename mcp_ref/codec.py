@@ -235,11 +235,11 @@ class Codec:
 
     def _union_reader(self, members: list[object]) -> _Read | None:
         """Return a reader for a union, which recognizes a class by its members, and other types by the JSON type."""
-        objects = [m for m in members if isinstance(m, type) and dataclasses.is_dataclass(m)]
-        others = [(_json_kinds(m), self._reader(m)) for m in members if m not in objects]
+        objects = [each for each in members if isinstance(each, type) and dataclasses.is_dataclass(each)]
+        others = [(_json_kinds(each), self._reader(each)) for each in members if each not in objects]
         if any(kinds is None for kinds, _ in others):  # this member accepts any JSON value, so the union does too
             return None
-        expected = " or ".join(_describe_type(m) for m in members)
+        expected = " or ".join(_describe_type(each) for each in members)
 
         def read(value: JSON) -> object:
             if type(value) is dict and objects:

@@ -167,7 +167,7 @@ class Availability(NamedTuple):
             "ignore" not to read it either; "refuse" to raise `NotInRevision` when it is sent, because without it the
             message would mean something else.
         required_since: first revision that requires the field, which is optional in earlier ones.
-        fallback: function that replaces an object of a type that the revision lacks by one that it has.
+        fallback: function that converts an object of a type that the revision lacks to one that the revision has.
     """
 
     since: Revision | None = None

@@ -155,7 +155,7 @@ class Session(Channel):
         """Send a request, and return its result. `result` is its dataclass, or a function that chooses it by the JSON.
 
         Raise CapabilityError or NotInRevision if the peer cannot serve the request. The other arguments and exceptions
-        are those of `Requester.request` (jsonrpc/). The time limits begin again with each request that brings input.
+        are those of `Requester.request` (jsonrpc/). The time limits begin again with each retry that brings input.
         """
         if method not in self._sendable:
             self._check_sendable(method)

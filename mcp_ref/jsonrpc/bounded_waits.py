@@ -1,4 +1,4 @@
-"""Waits for handlers of the program, which can ignore a cancellation, or raise CancelledError without one.
+"""Waits for the program's handlers, which can ignore their cancellation, or raise CancelledError without one.
 
 Used by: client/, extensions/tasks/ and host/
 """

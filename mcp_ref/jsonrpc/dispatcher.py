@@ -55,7 +55,7 @@ class Limits(CheckedFields):
     max_in_flight: int = 256
     """Maximum number of the peer's requests that are served at the same time. As many again can wait."""
     patience: float = 1.0
-    """Time after which all waiting requests are refused if none of those served has ended, in seconds."""
+    """Time in seconds after which all waiting requests are refused if no served request has ended."""
     max_bytes_in_flight: int = 512 * 1024 * 1024
     """Maximum memory of the peer's requests in flight, in bytes (512 MiB). Over HTTP, see `EndpointLimits` instead."""
     max_pending: int = 1024
@@ -187,7 +187,7 @@ class Dispatcher(Requester):
         # A method of `blocking_methods` never waits, because it can cancel the very requests that use the slots.
         must_wait = len(self._tasks) >= self._limits.max_in_flight and request.method not in self.blocking_methods
         if must_wait and self._queue.is_full:  # the request is part of a batch, or the transport could not stop reading
-            return self._refuse(Malformed(self._no_slot(), request.id), batch)
+            return self._refuse(Malformed(self._no_slot_error(), request.id), batch)
         try:
             self._shares.take(self._caller, request.memory)
         except ShareExceeded as error:
@@ -214,7 +214,7 @@ class Dispatcher(Requester):
                         await turn
                     response = Response(request.id, result)
                 else:
-                    response = ErrorResponse(request.id, self._no_slot())
+                    response = ErrorResponse(request.id, self._no_slot_error())
             except BaseException as error:  # including SystemExit, because a handler must not end the server
                 response = error_response(request, error, entry.cancelled or self._closed)
         del self.serving[request.id]
@@ -238,7 +238,7 @@ class Dispatcher(Requester):
             self._shares.give_back(self._caller, request.memory)
             self._free_slot(entry.task)  # here, because a done callback would cost another turn of the event loop
 
-    def _no_slot(self) -> Error:
+    def _no_slot_error(self) -> Error:
         text = f"at most {self._limits.max_in_flight} requests are served at the same time; retry later"
         return Error(INTERNAL_ERROR, text)
 

@@ -13,7 +13,7 @@ or instructions for a model, so the handler's peer gets only texts that the auth
 
 Threats:
     error-secrets: passwords in the output of a server; a client of a tool that calls this server; makes the server die
-        or fail, and reads its last words in the tool's error; only the texts above leave.
+        or fail, and reads its last output in the tool's error; a client gets only the texts above.
 
 Spec:  basic/index#error-responses (2025-11-25 and 2026-07-28)
 """

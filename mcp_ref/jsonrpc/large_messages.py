@@ -8,9 +8,9 @@ the client parses a large message, it looks for the id near the start and the en
     larger, without such an id               -> refused, without parsing
 
 This works because a response has three members, `jsonrpc`, `id`, and a result or error, of which only the last may be
-large: in any order, the id stands before it or behind it. In a batch, the first or the last response shows its
-id. A hostile server can write the id of a waiting request into another message, but that request then fails, so the
-server gets at most one large message parsed for each of our requests.
+large, so the id is near the start or the end in any order. In a batch, the first or the last response shows its id. A
+hostile server can write the id of a waiting request into another message, but that request then fails, so the server
+gets at most one large message parsed for each of our requests.
 
 Threats:
     large-notification: the time and the memory of a client, and of its other servers; a hostile server; sends messages
@@ -75,6 +75,6 @@ def is_response(frame: bytes, waits_for: WaitsFor) -> bool:
     return is_request_id(id) and "method" not in keys and (waits_for is None or waits_for(id))
 
 
-def is_only(id: RequestId) -> Callable[[RequestId], bool]:
+def waits_only_for(id: RequestId) -> Callable[[RequestId], bool]:
     """Return the `waits_for` function of one request. Some peers send the id `"1"` in response to `1`."""
     return lambda other: str(other) == str(id)

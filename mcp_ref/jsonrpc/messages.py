@@ -5,7 +5,7 @@ error for the sender.
 
 A proxy and a server must understand a message in the same way. If the proxy checked the first of two `"name"` keys but
 the server used the second, the server would run a call that nobody had checked, so `decode` refuses duplicate keys, and
-likewise NaN, Infinity and lone surrogates. Nor may a small frame cost much time: `MAX_DEPTH` limits the nesting,
+likewise NaN, Infinity and lone surrogates. So that a small frame cannot cost much time, `MAX_DEPTH` limits the nesting,
 `MAX_BATCH` limits the messages in a batch, and Python limits an integer to 4,300 digits.
 
 The rules differ between revisions: [2025-11-25 basic/index#requests] [2026-07-28 basic/index#requests]

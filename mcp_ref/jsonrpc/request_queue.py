@@ -1,8 +1,8 @@
 """The queue of the peer's requests that wait for a slot, because the dispatcher already serves as many as it may.
 
-As many requests may wait as there are slots. Until then the transport keeps reading, because a handler may need the
-peer's response or cancellation; once the queue is full, it stops. If no waiting request gets a slot within
-`Limits.patience` seconds, all of them are refused.
+As many requests may wait as there are slots. While there is room for more, the transport keeps reading, because a
+handler may need the peer's response or cancellation; once the queue is full, it stops. If no waiting request gets a
+slot within `Limits.patience` seconds, all of them are refused.
 
 Used by: dispatcher.py
 """
@@ -82,7 +82,7 @@ class RequestQueue:
         self._timer = asyncio.get_running_loop().call_later(self._patience, self._refuse_waiting)
 
     def _refuse_waiting(self) -> None:
-        """Refuse the waiting requests, unless a slot is used only until the peer reads its response."""
+        """Refuse the waiting requests, unless a used slot only waits for the peer to read its response."""
         running = len(self._serving) - len(self._waiting)
         if running >= self._slots:
             for id in list(self._waiting):

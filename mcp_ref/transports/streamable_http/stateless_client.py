@@ -20,7 +20,7 @@ from typing import Final
 from ...basic.headers import ParameterHeaders, request_headers
 from ...basic.versioning import MODERN_ERROR_CODES
 from ...jsonrpc.errors import McpError
-from ...jsonrpc.large_messages import decode_large, is_only
+from ...jsonrpc.large_messages import decode_large, waits_only_for
 from ...jsonrpc.messages import Batch, ErrorResponse, Malformed, Request, RequestFailure, Response, decode, encode
 from ...jsonrpc.outline import MAX_UNREQUESTED
 from ...lib.http.client import HttpSender
@@ -87,7 +87,7 @@ class StatelessRequests:
         body = await response.read(MAX_RESPONSE if response.status < 300 else MAX_UNREQUESTED)
         if body and self._trace is not None:
             self._trace("<-", body)
-        received = decode(body) if len(body) <= MAX_UNREQUESTED else decode_large(body, is_only(request.id))
+        received = decode(body) if len(body) <= MAX_UNREQUESTED else decode_large(body, waits_only_for(request.id))
         message = _error_for(request, response.status, received) if isinstance(received, ErrorResponse) else received
         if message is not None and _responds_to(message, request.id):
             receive(message)
@@ -98,7 +98,7 @@ class StatelessRequests:
 
     async def _read_events(self, request: Request, response: HttpResponse, receive: Receive) -> bool:
         """Deliver the messages of an event stream. Return True if the JSON-RPC response was among them."""
-        parser, waits_for = EventParser(MAX_RESPONSE), is_only(request.id)
+        parser, waits_for = EventParser(MAX_RESPONSE), waits_only_for(request.id)
         async for piece in response:
             for event in parser.feed(piece):
                 frame = event.data
