@@ -211,7 +211,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "See `ClientHandlers._run`.",
     ("client/handlers.py", "ClientHandlers._run", "work()"): PROGRAMS_HANDLER,
     ("client/handlers.py", "ClientHandlers.list_roots", "found"): PROGRAMS_HANDLER,
-    ("client/handlers.py", "_result", "returned"): PROGRAMS_HANDLER,
+    ("client/handlers.py", "_call", "returned"): PROGRAMS_HANDLER,
     ("client/negotiation.py", "_probe", "asyncio.gather(*tasks, return_exceptions=True)"):
         "Both tasks are cancelled, and all their waits end when they are cancelled.",
     ("client/negotiation.py", "_probe", "asyncio.wait([probe, handshake], return_when=asyncio.FIRST_COMPLETED)"):

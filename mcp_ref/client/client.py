@@ -105,8 +105,8 @@ class Client(ClientRequests):
         self._closing: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
-        session = self.connector.ready_session  # without the server's command, URL and headers: they may be secret
-        return f"<Client {self.connector.state.name}{'' if session is None else f': {session!r}'}>"
+        state, session = self.connector.state.name, self.connector.ready_session
+        return f"<Client {state}>" if session is None else f"<Client {state}: {session!r}>"  # no URL: it can be secret
 
     async def __aenter__(self) -> Client:
         await self.connect()
@@ -146,7 +146,7 @@ class Client(ClientRequests):
     async def _close(self) -> None:
         await self.connector.stop_reconnecting()
         await self._notifications.close()
-        if "_tools" in self.__dict__:
+        if "_tools" in self.__dict__:  # the cached property: the program has used tools
             await self._tools.close()
         try:
             await self.connector.close()
@@ -209,9 +209,9 @@ class Client(ClientRequests):
         on_progress: ProgressHandler | None = None, timeout: float | None = None,
         meta: Mapping[str, object] | None = None,
     ) -> RunningTask[CallToolResult]:  # fmt: skip
-        """Return the task of a call of the tool `name` with these `arguments`, without waiting for its result.
+        """Call the tool `name` with these `arguments` as a task. Return the task without waiting for its result.
 
-        If the tool cannot be a task, wait for the result, and return a finished task. In 2025-11-25, `ttl` is the time
+        If the call cannot be a task, wait for the result, and return a finished task. In 2025-11-25, `ttl` is the time
         in seconds for which the server should store the task. From 2026-07-28 on, tasks report no progress.
         """
         return await self._tools.start_tool(self._tools.params(name, arguments, meta), on_progress, timeout, ttl)

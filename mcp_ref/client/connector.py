@@ -3,7 +3,7 @@
     Target.open -> transport -> ClientSession -> negotiate -> requests -> close
 
 If the process of a modern server ends, the client starts it again: only open requests are lost, because it has no
-session [2026-07-28 basic/transports/stdio#unexpected-termination]. After the end of a legacy server, all requests fail.
+session [2026-07-28 basic/transports/stdio#unexpected-termination]. After a legacy server's end, all requests fail.
 
 Spec:  basic/lifecycle; 2026-07-28 basic/versioning, basic/transports/stdio#unexpected-termination
 """
@@ -55,7 +55,7 @@ class Connector:
     ) -> None:  # fmt: skip
         self.target = target
         self.state = ConnectionState.NEW
-        self.ready_session: ClientSession | None = None  # that of `ready`, even if lost; None until it (re)connects
+        self.ready_session: ClientSession | None = None  # the session for requests, even a lost one; None if not ready
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
         """The tool arguments to copy to HTTP headers: tool name -> header name -> path. The transports read it too."""
         self.time_limits = TimeLimits()

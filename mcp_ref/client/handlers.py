@@ -97,7 +97,7 @@ class ClientHandlers:
     async def create_message(self, params: CreateMessageRequestParams, context: RequestContext) -> object:
         self.check_request(params, context.revision)
         assert self._sampling is not None
-        work = partial(_result, "sampling", self._sampling, params, CreateMessageResult, context.revision)
+        work = partial(_call, "sampling", self._sampling, params, CreateMessageResult, context.revision)
         return await self._run(params.task, work, context)
 
     async def elicit(self, params: ElicitRequestParams, context: RequestContext) -> object:
@@ -108,7 +108,7 @@ class ClientHandlers:
         assert self._elicitation is not None
         if isinstance(params.request, ElicitRequestURLParams) and params.request.elicitation_id is not None:
             self._store_elicitation(params.request.elicitation_id)
-        result = await _result("elicitation", self._elicitation, params.request, ElicitResult, revision)
+        result = await _call("elicitation", self._elicitation, params.request, ElicitResult, revision)
         try:
             return elicitation.checked_result(params.request, result)
         except ValueError as error:
@@ -119,7 +119,7 @@ class ClientHandlers:
     ) -> object:
         if task is None or not self._serves_tasks or not context.revision.tasks_are_core:
             return await work()
-        return await self.tasks.start(lambda channel: work(), context.channel, task.ttl)  # not the result yet
+        return await self.tasks.start(lambda channel: work(), context.channel, task.ttl)  # the task, not yet its result
 
     def _store_elicitation(self, id: str) -> None:
         if len(id) <= MAX_ID_LENGTH:
@@ -142,14 +142,14 @@ class ClientHandlers:
 
     @cached_property
     def tasks(self) -> Tasks:
-        return Tasks()  # that the server has created on this client
+        return Tasks()  # those that the server creates on this client
 
     async def close(self) -> None:
         if "tasks" in self.__dict__:
             await self.tasks.close()
 
 
-async def _result(name: str, handler: Callable[[P], Awaitable[T]], params: P, cls: type[T], revision: Revision) -> T:
+async def _call(name: str, handler: Callable[[P], Awaitable[T]], params: P, cls: type[T], revision: Revision) -> T:
     returned = handler(params)
     if not isawaitable(returned):
         raise _fault(f"the {name} handler must be an `async def` function, not a plain `def` function")
@@ -164,6 +164,6 @@ async def _result(name: str, handler: Callable[[P], Awaitable[T]], params: P, cl
 
 
 def _fault(text: str) -> InvalidMessage:
-    """Log a fault of a handler, and return the exception for the client's call (in the legacy era, the server's)."""
+    """Log a handler's fault. Return the exception that fails the client's call (legacy era: the server's request)."""
     log.error(text)
     return InvalidMessage(text).show_to_peer()

@@ -8,7 +8,7 @@ A client that speaks a modern revision sends `server/discover` first, as a probe
 
 `server/discover` is a safe probe, because no legacy server knows this method, while some would run a `tools/call` even
 before a handshake [2026-07-28 basic/transports/stdio#backward-compatibility]. Legacy servers respond to the probe with
-different error codes, so a client MUST NOT depend on one of them. Others ignore it, so after `PROBE_SECONDS` the client
+different error codes, so a client MUST NOT depend on one of them. Some ignore it, so after `PROBE_SECONDS` the client
 sends `initialize` too, and uses the first result. A client MAY store a server's era (`Client(eras=...)`), and then
 probes a legacy server only if the handshake fails
 [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions].
@@ -68,8 +68,8 @@ async def negotiate(
 ) -> None:
     """Open a session, make it use a common revision, and store the server's name and instructions in it.
 
-    Try once more if `known_era`, which an earlier client found, is wrong, or if the server is a process that we start
-    (`is_process`) and that the probe has ended. The second try opens a new session if the first one has ended.
+    Try once more if `known_era`, which an earlier client found, is wrong, or if the server is a process (`is_process`)
+    that ended when it got the probe. The second try opens a new session if the first one has ended.
 
     Raise UnsupportedRevision if no revision is common, RequestTimeout, or another exception of `Session.request`.
     """
@@ -136,7 +136,7 @@ async def _probe(session: ClientSession, offer: ClientOffer, probe_seconds: floa
 
 
 async def _discover(session: ClientSession, offer: ClientOffer) -> tuple[Revision, DiscoverResult, JSON] | None:
-    """Send `server/discover`. Return revision, result and the server's info, or None if a handshake must follow."""
+    """Send `server/discover`. Return the chosen revision, the result and the server's info; None for a handshake."""
     revision, refused = offer.revisions_of("modern")[-1], list[Revision]()
     while True:
         codec = codec_for(revision)

@@ -1,4 +1,4 @@
-"""The options of `Client` and `SyncClient`, which a host gives to the client of each server.
+"""The options of `Client` and `SyncClient`. A `Host` passes them to the client of each server.
 
 A program can let the server use a model (`sampling`), ask the user (`elicitation`), and see directories (`roots`). For
 each of these options that is given, the client declares a capability.
@@ -66,25 +66,25 @@ class ClientOptions(TypedDict, total=False):
     on_prompts_changed: Callable[[], None] | None
     """Called when the server's list of prompts has changed. [none]"""
     on_elicitation_complete: Callable[[str], None] | None
-    """Called with the elicitation's id when the server reports the end of a visit to a URL. [none]"""
+    """Called with the elicitation's id when the server reports that the user has finished at its URL. [none]"""
     timeout: float | None
     """Time limit of each request, in seconds. None means no limit. [60.0]"""
     env: Mapping[str, str | None] | None
-    """More environment variables for a command, which gets only these and a few safe ones such as PATH. None removes
-    a variable. [none]"""
+    """Environment variables for the server's command, which else gets only a few safe ones such as PATH. None as a
+    value removes a variable. [none]"""
     cwd: str | os.PathLike[str] | None
-    """Working directory of a command. [the directory of this process]"""
+    """Working directory of the server's command. [the directory of this process]"""
     on_stderr: Callable[[bytes], None] | None
-    """Called with the bytes of a command's standard error. [none: only errors quote its last lines]"""
+    """Called with the bytes of the command's standard error. [none: only errors quote its last lines]"""
     headers: Mapping[str, str] | None
-    """HTTP headers of every request to a URL, such as {"Authorization": "Bearer ..."}. [none]"""
+    """HTTP headers of every request to the server's URL, such as {"Authorization": "Bearer ..."}. [none]"""
     authorization: Authorizer | None
-    """The way to get tokens for a protected URL, such as `AuthorizationCode()`. [none]"""
+    """An object that gets tokens for a protected URL, such as `AuthorizationCode()`. [none]"""
     http: HttpClient | None
-    """HTTP client for a URL, with TLS settings, proxy and limits. `Client.close` closes it too. [`HttpClient()`]"""
+    """HTTP client with its own TLS settings, proxy and limits. `Client.close` closes it too. [`HttpClient()`]"""
     limits: Limits | None
     """Limits of the session, such as the maximum number of open requests. [`Limits()`]"""
     cache: ResponseCache | bool
-    """True for a cache of its own, False for no cache, or a `ResponseCache` to share with other clients. [True]"""
+    """True for a cache of the client's own, False for none, or a `ResponseCache` shared with other clients. [True]"""
     trace: Trace | None
-    """Called with the direction and the bytes of each message. [MCP_REF_TRACE]"""
+    """Called with the direction and the bytes of each message. [a trace if MCP_REF_TRACE is set in the environment]"""

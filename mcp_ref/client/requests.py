@@ -49,7 +49,7 @@ class ClientRequests:
         self, connector: Connector, cache: ResponseCache, timeout: float | None, custom_methods: dict[str, CustomMethod]
     ) -> None:
         self.connector, self.cache = connector, cache
-        self.timeout = timeout  # of a request, if the caller gives none; None for no limit
+        self.timeout = timeout  # in seconds, for requests whose caller gives none; None for no limit
         self.custom_methods = custom_methods
         self.extensions: Object = {}  # that the client declares, with their settings
         self.max_pages, self.max_items = MAX_PAGES, MAX_ITEMS  # of one list
@@ -97,7 +97,7 @@ class ClientRequests:
         `client.request("tools/list", PaginatedRequestParams(), ListToolsResult)`, which returns the first page. For a
         custom method, they can be any dataclass, model or dict, and its extension is by default the first two parts of
         its name. In 2026-07-28, a request raises CapabilityError unless client and server both declared the extension.
-        By default, `timeout` is that of the client. `Session.request` documents the other arguments and the exceptions.
+        Without a `timeout`, the client's counts. `Session.request` documents the other arguments and the exceptions.
         """
         seconds = timeout if timeout is not None else self.timeout
         session = self.connector.ready_session or await self.connector.ready()
@@ -127,12 +127,12 @@ class ClientRequests:
         return self.cache.forget(self.connector.target.cache_key[0], method)
 
     async def request_by_name(self, method: str, timeout: float | None, **params: object) -> object:
-        """Send a request, and return its result. The dataclasses of both are those of `METHODS`."""
+        """Send a request, and return its result, as the dataclasses that `METHODS` names for the method."""
         found = next(each for each in METHODS if each.name == method)
         return await self.request(method, load_type(found.params)(**params), load_type(found.result or ""), timeout)
 
     async def request_all_pages(self, method: str, member: str, timeout: float | None) -> list[object]:
-        """Return the items of all pages of a list, each of which has some in its attribute `member`."""
+        """Return the items of all pages of a list. `member` is the attribute of a page that contains its items."""
 
         async def fetch(cursor: str | None) -> tuple[list[object], str | None]:
             page = vars(await self.request_by_name(method, timeout, cursor=cursor))

@@ -5,7 +5,7 @@
 
 A modern server MUST NOT send notifications that the client did not request, and sends log messages only while it serves
 a request [2026-07-28 basic/patterns/subscriptions#opening-a-stream]. If a modern subscription loses its connection, the
-client requests it again, and the one for the callbacks of `Client` even if the server has ended it. After the
+client requests it again (the one for the callbacks of `Client` also after the server has ended it). After the
 acknowledgement, the client tells the program that all subscribed resources and lists have changed, because it may have
 missed notifications. In the legacy era, it does so when the transport has replaced a session that the server ended.
 

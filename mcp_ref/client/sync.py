@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 P = ParamSpec("P")
 C = TypeVar("C", covariant=True)
-Step: TypeAlias = Callable[[], Coroutine[object, object, object]]
+AsyncMethod: TypeAlias = Callable[[], Coroutine[object, object, object]]
 
 
 def blocking(
@@ -48,7 +48,7 @@ def blocking(
 class Synchronous(Generic[C]):
     """The base class of `SyncClient` and `SyncHost`. It runs the wrapped object on an event loop in a second thread."""
 
-    def __init__(self, wrapped: C, open: Step, close: Step) -> None:
+    def __init__(self, wrapped: C, open: AsyncMethod, close: AsyncMethod) -> None:
         self.wrapped, self._open, self._close = wrapped, open, close
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -90,12 +90,12 @@ class Synchronous(Generic[C]):
             for task in ending:
                 task.cancel()
             closing = loop.create_task(self._close())
-            closing.add_done_callback(lambda task: task.cancelled() or task.exception())  # `__exit__` has raised it
+            closing.add_done_callback(lambda task: task.cancelled() or task.exception())  # or asyncio would log it
             loop.run_until_complete(asyncio.wait({*ending, closing}, timeout=10.0))
             generators = loop.create_task(loop.shutdown_asyncgens())
             loop.run_until_complete(asyncio.wait([generators], timeout=10.0))
             loop.close()
-            for call in tuple(self._calls):  # it came so late that no task was made of it
+            for call in tuple(self._calls):  # calls that came too late to become a task of the loop
                 call.cancel()
 
     def run(self, call: Coroutine[object, object, T]) -> T:
@@ -118,17 +118,17 @@ class Synchronous(Generic[C]):
             raise RuntimeError(f"a callback must not call the {name}: its thread would wait for itself")
         try:
             future = asyncio.run_coroutine_threadsafe(call, loop)
-        except RuntimeError:  # the event loop is closed since the check above
+        except RuntimeError:  # the event loop was closed after the check above
             call.close()
             raise ConnectionClosed(f"the {name} was closed") from None
         self._calls.add(future)
         if loop.is_closed():
-            future.cancel()  # `_run_loop` might have cancelled all calls before
+            future.cancel()  # `_run_loop` may have cancelled its calls before this one was added
         try:
             return future.result()
         except CancelledError:
             if self._loop is None:
-                call.close()  # else Python warns about a coroutine that has never begun
+                call.close()  # else Python warns about a coroutine that was never awaited
                 raise ConnectionClosed(f"the {name} was closed") from None
             raise
         except BaseException:
@@ -139,7 +139,7 @@ class Synchronous(Generic[C]):
 
 
 class SyncClient(Synchronous[Client]):
-    """A client whose methods block until the result is there. Use it as a context manager.
+    """A client whose methods block until they have the result. Use it as a context manager.
 
     The methods have the same arguments as the methods of `Client`. For a method of `Client` that is not in this class,
     write `client.run(client.client.start_tool("report"))`.

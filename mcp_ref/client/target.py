@@ -64,7 +64,7 @@ class Target:
 
     @property
     def era_key(self) -> str | None:
-        """The key in `Client(eras=...)`: a URL, or a command with all that decides which program runs; else None."""
+        """The key in `Client(eras=...)`: a URL, or a command with everything that selects its program; else None."""
         if isinstance(self.server, str):
             return self.server
         if not isinstance(self.server, (list, tuple)):
@@ -78,8 +78,10 @@ class Target:
     @property
     def cache_key(self) -> CacheKey:
         """The server and the user, as keys in a shared cache. Secrets are hashed."""
-        if not self.is_process and not self.is_url:  # the object itself, because a later object can have the same id()
-            return (cast("Hashable", self.server) if isinstance(self.server, InProcessServer) else self), None
+        if not self.is_process and not self.is_url:
+            if isinstance(self.server, InProcessServer):
+                return cast("Hashable", self.server), None  # not its id(), which a later object can get
+            return self, None  # so no client shares the results of its transport
         # Another directory, variable, header (for a gateway) or `HttpClient` (with its proxy) may mean another server.
         options, authorization = self.options, self.options.get("authorization")
         headers = options.get("headers") or {}

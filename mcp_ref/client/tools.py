@@ -49,9 +49,9 @@ class CallOptions(TypedDict, total=False):
 
 
 def _response_type(wire: Object, revision: Revision) -> type[CallToolResponse]:
-    is_core_task = revision.tasks_are_core and "task" in wire and "content" not in wire  # 2025-11-25
-    # since 2026-07-28, tasks are an extension, and `resultType` names them
-    return CreateTaskResult if is_core_task or wire.get("resultType") == "task" else CallToolResult
+    # A task is recognized by its members in 2025-11-25, and by `resultType` since 2026-07-28.
+    is_built_in_task = revision.tasks_are_core and "task" in wire and "content" not in wire
+    return CreateTaskResult if is_built_in_task or wire.get("resultType") == "task" else CallToolResult
 
 
 class ToolCalls:
@@ -107,8 +107,7 @@ class ToolCalls:
         return self._client.revision.tasks_are_core and self._client.server_can("tasks.requests.tools.call")
 
     def _add_required_task(self, params: CallToolRequestParams) -> None:
-        # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] the client MUST request a task if the tool requires
-        # one, but MUST NOT if the server does not declare tasks
+        # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST request a required task if the server has tasks
         if self._task_support.get(params.name) == "required" and self._calls_can_be_tasks:
             params.task = TaskMetadata()
 
@@ -196,9 +195,10 @@ class ToolCalls:
         return False
 
     def _running_task(self, name: str | None, response: CallToolResponse) -> RunningTask[CallToolResult]:
-        client = self._client
-        task, result = (response.task, None) if isinstance(response, CreateTaskResult) else (None, response)
-        handle, check = client.session.handle_input_request, partial(self._check_result, name)
+        client, check = self._client, partial(self._check_result, name)
+        task = response.task if isinstance(response, CreateTaskResult) else None
+        result = response if isinstance(response, CallToolResult) else None
+        handle = client.session.handle_input_request
         return RunningTask(client.request, client.revision, task, CallToolResult, result, handle, check)
 
 
