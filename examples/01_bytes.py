@@ -25,7 +25,7 @@ def serve(chatty: bool) -> None:
             print("got a message!")
         text = json.loads(line)
         reply = {"text": text.upper(), "characters": len(text)}
-        # Without the flush, the reply would stay in a buffer of this process, and both sides would wait without end.
+        # Without the flush, the reply would stay in a buffer of this process, and both sides would wait forever.
         print(json.dumps(reply), flush=True)
 
 

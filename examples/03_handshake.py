@@ -1,8 +1,8 @@
 """Two processes agree on a revision and declare their capabilities: the beginning of an MCP session, up to 2025-11-25.
 
 New here: the *handshake*. In `initialize`, the client offers a revision of the protocol, and the server's result names
-that of the session: the offered revision, or another one, which the client can accept or refuse. Both sides declare
-their capabilities too. After that the client sends `notifications/initialized`, and other requests are allowed.
+the session's revision: the offered one, or another, which the client can accept or refuse. Both sides declare their
+capabilities too. After that the client sends `notifications/initialized`, and other requests are allowed.
 
     python3 examples/03_handshake.py                starts a server process and connects to it
     python3 examples/03_handshake.py --trace        also prints every message on standard error

@@ -52,7 +52,9 @@ def serve_request(request: Object) -> Object:
         return {"jsonrpc": "2.0", "id": request["id"], "result": result}
     except Refused as refused:
         code, message, data = refused.args
-        error = {"code": code, "message": message} | ({"data": data} if data is not None else {})
+        error = {"code": code, "message": message}
+        if data is not None:
+            error["data"] = data
         return {"jsonrpc": "2.0", "id": request["id"], "error": error}
 
 

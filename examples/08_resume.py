@@ -68,12 +68,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """Log nothing, so that the terminal shows only the messages."""
 
 
-def exchange(port: int, method: str, message: Object | None, **headers: str) -> tuple[http.client.HTTPResponse, str]:
+def exchange(port: int, method: str, message: Object | None, headers: Object) -> tuple[http.client.HTTPResponse, str]:
     """Send one HTTP request. Return its response and the text of the body."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    fields = {name.replace("_", "-"): value for name, value in headers.items()}
-    connection.request(method, "/mcp", json.dumps(message) if message else None, fields)
-    return (response := connection.getresponse()), response.read().decode()
+    connection.request(method, "/mcp", json.dumps(message) if message else None, headers)
+    response = connection.getresponse()
+    return response, response.read().decode()
 
 
 def main(guessed: str | None) -> None:
@@ -81,13 +81,13 @@ def main(guessed: str | None) -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         port = server.server_port
-        opened, _ = exchange(port, "POST", {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}})
+        opened, _ = exchange(port, "POST", {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}, {})
         session = opened.headers["Mcp-Session-Id"]
         call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "work"}}
-        _, seen = exchange(port, "POST", call, Mcp_Session_Id=session)
+        _, seen = exchange(port, "POST", call, {"Mcp-Session-Id": session})
         print(f"POST\n\n{seen}-- the connection broke --")
         last = seen.rpartition("\nid: ")[2].partition("\n")[0]
-        resumed, rest = exchange(port, "GET", None, Mcp_Session_Id=guessed or session, Last_Event_ID=last)
+        resumed, rest = exchange(port, "GET", None, {"Mcp-Session-Id": guessed or session, "Last-Event-ID": last})
         server.shutdown()
     if resumed.status != 200:
         sys.exit(f"the server refused to resume: {rest}")

@@ -91,7 +91,8 @@ async def main() -> None:
     async with Host(SERVERS, approve=approve, startup_wait=20) as host:
         messages = await run(host, question)
     print(f"The model says: {messages[-1]['text']}")
-    sys.exit(any(message.get("is_error") for message in messages))
+    if any(message.get("is_error") for message in messages):
+        sys.exit(1)
 
 
 if __name__ == "__main__":

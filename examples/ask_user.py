@@ -41,7 +41,7 @@ async def book_table(day: date, context: Context, guests: Annotated[int | None, 
     """Book a table. Without `guests`, the tool asks the user how many people will come, and when.
 
     Args:
-        guests: Number of people, if the user has already named it.
+        guests: Number of people, if the user has already said how many.
     """
     time = "19:30"
     if guests is None:

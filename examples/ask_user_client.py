@@ -69,7 +69,7 @@ async def main() -> None:
             print((await client.call_tool("book_table", {"day": "2030-01-01"}, timeout=600)).text)
     elif "--guests" in sys.argv:
         text = await call(ElicitResult("accept", {"guests": int(sys.argv[-1])}))
-        sys.exit(not text.startswith("Booked"))
+        sys.exit(0 if text.startswith("Booked") else 1)
     else:
         assert await call(ElicitResult("accept", {"guests": 4})) == "Booked: 4 people on 2030-01-01 at 19:30."
         assert "Nothing was booked" in await call(ElicitResult("decline"))

@@ -15,11 +15,11 @@ A *grant* is the access that the user agrees to. A *ticket* is a secret that con
     authorization_code    the code                      1 minute      an access token and a refresh token
     refresh_token         the refresh token             8 hours       an access token and a new refresh token
 
-A ticket is valid once. Any other use ends its grant, because two programs have the ticket, and one of them is a thief;
-the user must then sign in again. Access tokens are signed and not stored, so they cannot be revoked, but end soon.
+A ticket is valid once. A second use ends its grant, because then two programs have the ticket, and one is a thief; the
+user must sign in again. Access tokens are signed and not stored, so they cannot be revoked, but they end soon.
 
 Use this server on your own machine only. It speaks plain http, so everybody on a network could read the tokens; any
-program can register, and nothing slows down guesses of the password. At its end, its user, key and grants are gone.
+program can register, and nothing slows down guesses of the password. When it ends, its user, key and grants are gone.
 
 Watch it fail: it refuses to serve other machines.
 
@@ -57,7 +57,7 @@ Response = tuple[int, HeaderList, bytes]
 SCOPES = ("notes:read", "notes:write")
 LIFETIMES = {"consent": 600, "authorization_code": 60, "refresh_token": 8 * 3600, "access_token": 300}  # in seconds
 TICKETS = {"authorization_code": "code", "refresh_token": "refresh_token"}  # the parameter of each grant_type
-BASIC = ("WWW-Authenticate", "Basic")
+BASIC_CHALLENGE = ("WWW-Authenticate", "Basic")
 PAGE = """<!doctype html><html lang=en><title>{title}</title><h1>{title}</h1>
 <p>A program that calls itself <b>{name}</b> wants to use <b>{resource}</b> with the scopes <b>{scope}</b>.
 <p>The response goes to <b>{host}</b>. {warning}
@@ -77,18 +77,18 @@ class Grant:
     scopes: frozenset[str]
     redirect_uri: str = ""
     state: str = ""
-    challenge: str = ""
+    challenge: str = ""  # the `code_challenge` of PKCE
     id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
     stage: str = ""
     ticket: str = field(default="", repr=False)
-    ends: float = 0.0
+    ends: float = 0.0  # end of the ticket's lifetime, in seconds since 1970
 
 
-def response(value: JSON, status: int = 200, *more: tuple[str, str]) -> Response:
-    """Return a page (for a text) or JSON. Nobody may store it. Other sites cannot frame a page, or see its URL."""
+def response(value: JSON, status: int = 200, *more_headers: tuple[str, str]) -> Response:
+    """Return an HTML page (for a str) or JSON. No cache may store it, and no other site can frame it or see its URL."""
     kind = "text/html; charset=utf-8" if isinstance(value, str) else "application/json"
     headers = [("Content-Type", kind), ("Cache-Control", "no-store"), ("Referrer-Policy", "no-referrer"),
-               ("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"), *more]  # fmt: skip
+               ("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"), *more_headers]  # fmt: skip
     return status, headers, (value if isinstance(value, str) else json.dumps(value)).encode()
 
 
@@ -128,7 +128,7 @@ class AuthorizationServer:
             result = await route(request) if route else response({"error": "not_found"}, 404)
         except Refused as refusal:
             error: JSON = {"error": refusal.code, "error_description": str(refusal)}
-            result = response(error, 401, BASIC) if refusal.code == "invalid_client" else response(error, 400)
+            result = response(error, 401, BASIC_CHALLENGE) if refusal.code == "invalid_client" else response(error, 400)
             if request.path == "/authorize":
                 result = response(f"<!doctype html><title>Refused</title>{escape(str(refusal))}", 400)
         exchange.respond(*result)
@@ -187,9 +187,9 @@ class AuthorizationServer:
         return resource, scopes
 
     def consent_page(self, grant: Grant) -> Response:
-        """Return the page that asks the user. A client chooses its own name, so the page shows the host, too."""
+        """Return the page that asks the user. A client chooses its own name, so the page shows its host too."""
         # [2026-07-28 basic/authorization/security-considerations#localhost-redirect-uri-risks] host and warning
-        name = grant.client.name + f" ({grant.client.id})" * (grant.client.id in self.clients.documents)
+        name = grant.client.name + (f" ({grant.client.id})" if grant.client.id in self.clients.documents else "")
         texts = {"title": "Allow access?", "name": name, "user": self.user, "ticket": self.new_ticket(grant, "consent"),
                  "resource": grant.resource, "scope": " ".join(sorted(grant.scopes)) or "-",
                  "host": urlsplit(grant.redirect_uri).netloc,
@@ -235,8 +235,8 @@ class AuthorizationServer:
         client = await self.clients.authenticate(request.headers.get("authorization"), form, self.issuer)
         kind = form.get("grant_type", "")
         if kind not in client.grant_types:
-            known = kind in TICKETS or kind == "client_credentials"
-            raise Refused("unauthorized_client" if known else "unsupported_grant_type", "not for this client")
+            code = "unauthorized_client" if kind in (*TICKETS, "client_credentials") else "unsupported_grant_type"
+            raise Refused(code, "this client must not use this grant_type")
         if kind == "client_credentials":
             return self.send_tokens(Grant(client, client.id, *self.read_rights(form)), form)
         grant = self.take(kind, form.get(TICKETS[kind], ""), client)
@@ -271,7 +271,7 @@ class AuthorizationServer:
         form = parse_form(request.body.decode("latin-1"))
         client = await self.clients.authenticate(request.headers.get("authorization"), form, self.issuer)
         if form.get("token", "").count(".") == 2:
-            raise Refused("unsupported_token_type", "access tokens cannot be revoked: they end soon")
+            raise Refused("unsupported_token_type", "an access token (a JWT) cannot be revoked, but it ends soon")
         with suppress(Refused):
             self.take("refresh_token", form.get("token", ""), client)
         return response({})

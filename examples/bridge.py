@@ -7,7 +7,7 @@ a result that requires input. The bridge turns one into the other, and the code 
     python3 examples/bridge.py
     python3 examples/bridge.py --explain                prints what a 2024-11-05 client of a 2026-07-28 server loses
 
-Watch it fail: this bridge holds no calls, so the old server gets an error, and not the reply of the user.
+Watch it fail: this bridge keeps no call open while the user replies, so the old server gets an error instead.
 
     python3 examples/bridge.py --no-hold
 """

@@ -78,7 +78,7 @@ def main() -> None:
             for message in HOST:
                 print(json.dumps(message), file=server.stdin, flush=True)
                 while "id" in message and '"id"' not in server.stdout.readline():
-                    pass  # the text of fault 1, or a notification
+                    pass  # wait for the response: this line is the text of fault 1, or a notification
         report = subprocess.run([*package, "check", recording], capture_output=True, text=True, cwd=ROOT)
     print(report.stdout, end="")
     sys.exit(0 if report.returncode == 1 and "4 errors" in report.stdout else 1)

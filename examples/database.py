@@ -68,7 +68,8 @@ def connect() -> sqlite3.Connection:
 
 def to_json(value: str | int | float | bytes | None) -> str | int | float | None:
     """Return a value as JSON. Bytes and infinity become strings, because JSON has neither."""
-    return value.hex() if isinstance(value, bytes) else str(value) if value in (9e999, -9e999) else value
+    plain = value.hex() if isinstance(value, bytes) else value
+    return str(plain) if plain in (9e999, -9e999) else plain
 
 
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))
@@ -76,8 +77,7 @@ def query(sql: Annotated[str, "One SELECT statement, in SQLite's dialect", {"max
     """Run a SELECT statement."""
     rows, size = [], 0
     try:
-        with closing(connect()) as db:
-            cursor = db.execute(sql)
+        with closing(connect()) as db, closing(db.execute(sql)) as cursor:
             for row in cursor:
                 rows.append([to_json(value) for value in row])
                 size += sum(len(str(value)) for value in rows[-1])

@@ -80,7 +80,7 @@ def add(a: int, b: int) -> int:
 
 @server.tool()
 def echo(message: str) -> TextContent:
-    """Return the message without a change."""
+    """Return the message unchanged."""
     return TextContent(message)
 
 
@@ -117,7 +117,7 @@ ADDRESS_BOOK_ENTRY = {
 
 @server.tool(input_schema=ADDRESS_BOOK_ENTRY)
 def json_schema_2020_12_tool(**entry: object) -> TextContent:
-    """Accept arguments with a schema that is written by hand."""
+    """Accept arguments that match a hand-written schema."""
     return TextContent(f"JSON Schema 2020-12 tool called with: {json.dumps(entry)}")
 
 
@@ -242,7 +242,7 @@ async def test_elicitation_sep1330_enums(context: Context) -> TextContent:
 
 # ------------------------------------------------------------------------------------ asking, in several requests
 
-# In 2026-07-28 a request ends when a tool asks. The client sends the request again, with the reply.
+# In 2026-07-28, a request ends when its tool asks for input. The client then sends the request again, with the input.
 
 
 @dataclass
@@ -313,7 +313,7 @@ async def test_input_required_result_multiple_inputs(context: Context) -> TextCo
 
 @server.tool()
 async def test_input_required_result_multi_round(context: Context) -> TextContent:
-    """Ask the user twice, one time after the other."""
+    """Ask the user twice, one question after the other."""
     first = await context.elicit("Step 1: What is your name?", Name)
     second = await context.elicit("Step 2: What is your favorite color?", Name)
     return TextContent(f"{first.content} {second.content}")
@@ -491,7 +491,7 @@ def watched_resource() -> str:
 
 @server.tool()
 def touch_watched() -> TextContent:
-    """Change the watched resource and notify its subscribers."""
+    """Notify the subscribers of the watched resource, as if it had changed."""
     server.resource_updated("test://watched-resource")
     return TextContent("touched")
 

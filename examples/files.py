@@ -43,7 +43,7 @@ def inside(path: str, context: Context) -> Path:
                 if found.is_relative_to(root) and found.exists():
                     return found
             except (OSError, RuntimeError, ValueError):
-                continue  # a circle of links, a name that is too long, or a NUL character in the path
+                continue  # a loop of links, a name that is too long, or a NUL character in the path
     raise ToolError(f"{path!r:.200} is not in any of the roots")
 
 

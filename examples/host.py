@@ -34,7 +34,7 @@ dying.run()
 
 
 async def approve(request: Approval) -> Allow | Deny:
-    """Decide like a user who reads. A real program shows `request.text()` in a dialog."""
+    """Decide like a user who reads the question. A real program shows `request.text()` in a dialog."""
     print(f"May I {request.kind} {request.name or request.server}?", *request.warnings)
     if "--forbid" in sys.argv:
         return Deny("the user does not know these servers")
@@ -68,9 +68,10 @@ async def main(config: Path) -> None:
         except ServerUnavailable as error:
             print("At once:", str(error).partition(":")[0])
         assert (await host.read_resource("notes", "note://all/sun")).contents == note.contents
-        while host.status()[2].state.value != "ready":
+        while any(status.state.value != "ready" for status in host.status()):
             await asyncio.sleep(0.1)
-        print("dying runs again, after", host.status()[2].restarts, "restart")
+        [restarts] = [status.restarts for status in host.status() if status.name == "dying"]
+        print("dying runs again, after", restarts, "restart")
 
 
 if __name__ == "__main__":

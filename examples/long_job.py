@@ -41,18 +41,19 @@ jobs = Jobs()
 def small_primes(limit: int) -> list[int]:
     """Return the primes up to a limit, with the sieve of Eratosthenes."""
     is_prime = bytearray([0, 0]) + bytearray([1]) * (limit - 1)
-    for n in range(2, isqrt(limit) + 1):
-        if is_prime[n]:
-            is_prime[n * n :: n] = bytes(len(range(n * n, limit + 1, n)))
-    return [n for n in range(2, limit + 1) if is_prime[n]]
+    for number in range(2, isqrt(limit) + 1):
+        if is_prime[number]:
+            is_prime[number * number :: number] = bytes(len(range(number * number, limit + 1, number)))
+    return [number for number in range(2, limit + 1) if is_prime[number]]
 
 
 def primes_between(start: int, end: int, small: list[int]) -> int:
     """Count the primes from `start` to `end` - 1. `small` contains the primes up to the square root of `end`."""
     is_prime = bytearray([1]) * (end - start)
-    for p in small:
-        first = max(p * p, -(-start // p) * p) - start
-        is_prime[first::p] = bytes(len(range(first, end - start, p)))
+    for prime in small:
+        first_multiple = -(-start // prime) * prime  # `start` or the next multiple after it
+        first = max(prime * prime, first_multiple) - start
+        is_prime[first::prime] = bytes(len(range(first, end - start, prime)))
     return is_prime.count(1)
 
 

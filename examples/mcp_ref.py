@@ -1,6 +1,6 @@
-"""A helper of the examples. In a clone, `python3 examples/weather.py` runs without an installation of `mcp_ref`.
+"""A helper for the examples: in a clone, `python3 examples/weather.py` runs without an installation of `mcp_ref`.
 
-When an example imports `mcp_ref`, Python first looks beside the example and finds this file. This file then imports the
+When an example imports `mcp_ref`, Python first looks beside the example and finds this file, which then imports the
 package from the folder above. Your own program does not need this file if the folder `mcp_ref` is beside the program.
 """
 

@@ -28,7 +28,7 @@ CALLERS = 10_000  # number of callers that the server remembers; otherwise calle
 BUSY = 1  # [2026-07-28 basic/index#error-codes] a new code lies outside -32768 to -32000
 
 server = Server("dice", "1.0")
-latest: OrderedDict[str, deque[float]] = OrderedDict()  # caller -> times of its latest calls
+recent_calls: OrderedDict[str, deque[float]] = OrderedDict()  # caller -> times of its latest calls, in seconds
 
 
 @server.middleware
@@ -48,10 +48,10 @@ async def log(request: ServedRequest, context: Context, proceed: Proceed) -> obj
 async def limit(request: ServedRequest, context: Context, proceed: Proceed) -> object:
     """Refuse a caller that has called too many tools in the last minute."""
     if request.method == "tools/call":
-        calls = latest.setdefault(caller(context), deque(maxlen=max(CALLS, 1)))
-        latest.move_to_end(caller(context))
-        if len(latest) > CALLERS:
-            latest.popitem(last=False)
+        calls = recent_calls.setdefault(caller(context), deque(maxlen=max(CALLS, 1)))
+        recent_calls.move_to_end(caller(context))
+        if len(recent_calls) > CALLERS:
+            recent_calls.popitem(last=False)
         now = time.monotonic()
         if CALLS == 0 or (len(calls) == CALLS and now - calls[0] < 60):
             raise ProtocolError(BUSY, f"at most {CALLS} tool calls in a minute; try again later")

@@ -39,7 +39,7 @@ def show(line: str, headers: Iterable[tuple[str, str]], body: bytes = b"") -> No
 
 
 class Shown:
-    """An exchange of HTTP that prints its request and its response."""
+    """An HTTP exchange that prints its request and its response."""
 
     def __init__(self, exchange: Exchange, receiver: str) -> None:
         self.exchange, self.request, self.on_disconnect = exchange, exchange.request, exchange.on_disconnect
@@ -90,7 +90,7 @@ async def alone() -> None:
         await start_server(lambda exchange: serve_shown(exchange, "authorization server", issuer.handle)) as first,
         await start_server(lambda exchange: serve_shown(exchange, "MCP server", app.handle)) as second,
     ):
-        issuer.issuer, url = (f"http://127.0.0.1:{one.address[1]}" for one in (first, second))
+        issuer.issuer, url = f"http://127.0.0.1:{first.address[1]}", f"http://127.0.0.1:{second.address[1]}"
         app = HttpApp(server.catalog, authorization=protect(f"{url}/mcp", issuer.issuer))
         try:
             await use(f"{url}/mcp", AuthorizationCode(open_browser=browse))

@@ -14,7 +14,7 @@ cannot keep a secret from its user, so it is a *public* client: it proves nothin
     python3 examples/registered_clients.py              prints the terms of a registration
     python3 examples/protected_client.py --alone        prints all requests, also that of the registration
 
-Watch it fail: the response of this client would cross a network without encryption.
+Watch it fail: the response to this client would cross a network without encryption.
 
     python3 examples/registered_clients.py http://app.example/callback
 
@@ -33,7 +33,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypeVar
 from urllib.parse import parse_qsl, unquote_plus
 
@@ -53,7 +52,7 @@ FETCH_SECONDS = 5
 METHODS = ("none", "client_secret_basic", "client_secret_post", "private_key_jwt")
 PLAIN = re.compile(r"[!\"$-~]{1,500}")  # ASCII without spaces and "#"
 LOOPBACK = re.compile(r"http://(127\.0\.0\.1|\[::1\]|localhost)(:\d{1,5})?(?=/|$)", re.ASCII)
-WEB_URL = re.compile(r"https://[a-z0-9.-]+(:\d{1,5})?(?=/)(?!.*/\.\.?(/|$))", re.ASCII)  # without credentials, /../
+WEB_URL = re.compile(r"https://[a-z0-9.-]+(:\d{1,5})?(?=/)(?!.*/\.\.?(/|$))", re.ASCII)  # no credentials, no `/../`
 Value = TypeVar("Value")
 Fetch = Callable[[str], Awaitable[tuple[bytes, float]]]
 
@@ -81,8 +80,8 @@ class OAuthClient:
     def accepts(self, redirect_uri: str) -> bool:
         """Return True if a redirect URI is registered. On loopback any port will do: the program takes a free one."""
         # [2026-07-28 basic/authorization/security-considerations#open-redirection] exact; [RFC 8252 7.3] for any port
-        without_port = partial(LOOPBACK.sub, r"http://\1")
-        return without_port(redirect_uri) in map(without_port, self.redirect_uris)
+        registered = [LOOPBACK.sub(r"http://\1", uri) for uri in self.redirect_uris]  # without the ports
+        return LOOPBACK.sub(r"http://\1", redirect_uri) in registered
 
     def terms(self) -> dict[str, JSON]:
         """Return the response to the registration of this client."""
@@ -106,7 +105,7 @@ def store(table: dict[str, Value], key: str, value: Value) -> None:
 
 
 def same(one: str, other: str) -> bool:
-    """Return True if two secrets are equal. The duration does not tell where they differ."""
+    """Return True if two secrets are equal. The time that this takes does not reveal where they differ."""
     return hmac.compare_digest(one.encode(), other.encode())
 
 
@@ -116,19 +115,19 @@ def parse_form(text: str) -> dict[str, str]:
         pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=50)
     except ValueError:
         raise Refused("invalid_request", "the parameters cannot be parsed") from None
-    if len(dict(pairs)) < len(pairs):  # the next program could read the other value
+    if len(dict(pairs)) < len(pairs):  # another program could read the other value
         raise Refused("invalid_request", "a parameter occurs twice")
     return dict(pairs)
 
 
 def parse_client(id: str, found: Mapping[str, JSON]) -> OAuthClient:
-    """Return the client that a registration or a document describes. Raise Refused for metadata that are not usable."""
+    """Return the client that a registration or a document describes. Raise Refused for unusable metadata."""
     uris, kinds = found.get("redirect_uris"), found.get("grant_types", ["authorization_code"])
     name, method = found.get("client_name", id), found.get("token_endpoint_auth_method", "client_secret_basic")
     if not isinstance(name, str) or not isinstance(kinds, list) or method not in METHODS:
         raise Refused("invalid_client_metadata", f"wrong client_name, grant_types or method ({', '.join(METHODS)})")
     if hidden_characters(name, keep=""):
-        raise Refused("invalid_client_metadata", "client_name has hidden characters, which could reverse the page")
+        raise Refused("invalid_client_metadata", "client_name has hidden characters, which could garble the page")
     redirect_uris = tuple(str(uri) for uri in uris) if isinstance(uris, list) and len(uris) <= 10 else ()
     # [2026-07-28 basic/authorization/security-considerations#communication-security] MUST be localhost or https
     are_usable = [PLAIN.fullmatch(uri) and (LOOPBACK.match(uri) or WEB_URL.match(uri)) for uri in redirect_uris]
@@ -140,7 +139,7 @@ def parse_client(id: str, found: Mapping[str, JSON]) -> OAuthClient:
         keys = parse_key_set(json.dumps(found.get("jwks")).encode()) if method == "private_key_jwt" else ()
     except ValueError as error:
         raise Refused("invalid_client_metadata", f"private_key_jwt needs the public keys in jwks: {error}") from None
-    # A token without a user is for clients that the operator adds: so nobody can register for client_credentials.
+    # Only clients that the operator adds get tokens without a user, so nobody can register for client_credentials.
     grant_types = tuple(kind for kind in ("authorization_code", "refresh_token") if kind in kinds)
     secret = secrets.token_urlsafe(32) if "secret" in str(method) else ""
     return OAuthClient(id, name[:80], redirect_uris, grant_types, str(method), secret, keys)
@@ -149,7 +148,7 @@ def parse_client(id: str, found: Mapping[str, JSON]) -> OAuthClient:
 async def fetch_document(url: str) -> tuple[bytes, float]:
     """Return the client metadata document at a URL, and the time until which it is valid."""
     # [2026-07-28 basic/authorization/security-considerations#authorization-server-abuse-protection] The client chooses
-    # the URL. Redirects and private addresses are refused: else this server sends requests into its network (SSRF).
+    # the URL. Refuse redirects and private addresses, or it could make this server request URLs of our network (SSRF).
     async with (
         asyncio.timeout(FETCH_SECONDS),
         HttpClient(proxies={}) as http,
@@ -211,15 +210,15 @@ class Clients:
         id, proof, method = form.get("client_id", ""), form.get("client_secret", ""), "none"
         try:
             if header is not None:
-                pair = base64.b64decode(header.removeprefix("Basic "), validate=True).decode().partition(":")
-                id, proof, method = unquote_plus(pair[0]), unquote_plus(pair[2]), "client_secret_basic"
+                id, _, proof = base64.b64decode(header.removeprefix("Basic "), validate=True).decode().partition(":")
+                id, proof, method = unquote_plus(id), unquote_plus(proof), "client_secret_basic"
             elif "client_assertion" in form:
                 proof, method = form["client_assertion"], "private_key_jwt"
                 id = str(parse_object(parse_jws(proof).payload).get("sub"))
             elif proof:
                 method = "client_secret_post"
             client = await self.find(id)
-            # The registered method only: else a client with a key could be imitated with an empty secret.
+            # Accept only the registered method, or an empty secret would pass for a client that has a key instead.
             if method != client.method or form.get("client_id", id) != id:
                 raise ValueError(f"this client must use {client.method}")
             if method == "private_key_jwt":

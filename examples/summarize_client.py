@@ -1,7 +1,7 @@
 """A client that offers a model to summarize.py. Its user can refuse each request.
 
 New here: a *sampling handler*. A client with this handler declares the capability `sampling`. In your own client,
-replace `first_sentences` by a call of your model's API. The user sees a request before the model does, and can refuse
+replace `first_sentences` with a call of your model's API. The user sees a request before the model does, and can refuse
 it. A refusal is an error with its own code. (Before 2026-07-28, the server receives this error. In 2026-07-28 the
 error ends `call_tool` in the client, because the server does not wait for a reply.)
 
@@ -35,7 +35,7 @@ one_at_a_time = asyncio.Lock()
 def first_sentences(question: str) -> str:
     """Return the first sentences of a text. This replaces a model, so that the program runs anywhere."""
     rule, _, text = question.removesuffix("\n</text>").partition("\n<text>\n")
-    limit = int("".join(filter(str.isdecimal, rule)))
+    limit = int("".join(filter(str.isdecimal, rule)))  # the number in "Summarize in at most 3 sentences."
     return " ".join(re.split(r"(?<=\.)\s+", text)[:limit])
 
 
@@ -47,7 +47,8 @@ async def use_model(params: CreateMessageRequestParams) -> CreateMessageResult:
 
 async def use_model_now(params: CreateMessageRequestParams) -> CreateMessageResult:
     """Show the request to the user, and use the model if the user agrees."""
-    question = "\n".join(block.text for m in params.messages for block in m.blocks if isinstance(block, TextContent))
+    blocks = [block for message in params.messages for block in message.blocks]
+    question = "\n".join(block.text for block in blocks if isinstance(block, TextContent))
     print(f"The server asks the model, for at most {params.max_tokens} tokens: {question[:70]!r}…")
     if "--ask" in sys.argv:
         agreed = await asyncio.to_thread(input, "  Agreed? [y/N] ") == "y"

@@ -69,7 +69,7 @@ def get_forecast(latitude: Latitude, longitude: Longitude) -> list[Period]:
     """The weather of the next days at a place in the United States."""
     place = fetch(f"{API}/points/{latitude:.4f},{longitude:.4f}")["properties"]
     periods = fetch(place["forecast"])["properties"]["periods"]
-    return [Period(p["name"], p["temperature"], p["detailedForecast"]) for p in periods]
+    return [Period(each["name"], each["temperature"], each["detailedForecast"]) for each in periods]
 
 
 @server.tool(annotations=READS)
@@ -80,7 +80,7 @@ def get_alerts(state: Annotated[str, "Two letters, such as CA", {"pattern": "^[A
 
 @server.tool(annotations=READS)
 def get_sunrise(latitude: Latitude, longitude: Longitude, day: date) -> Sun:
-    """Compute sunrise and sunset, by the sunrise equation, with errors of a few minutes between the polar circles."""
+    """Compute sunrise and sunset with the sunrise equation, to a few minutes between the polar circles."""
     mean_noon = day.toordinal() - date(2000, 1, 1).toordinal() + 0.0009 - longitude / 360
     anomaly = radians(357.5291 + 0.98560028 * mean_noon)
     ecliptic = anomaly + radians(1.9148 * sin(anomaly) + 0.02 * sin(2 * anomaly) + 180 + 102.9372)
@@ -90,9 +90,9 @@ def get_sunrise(latitude: Latitude, longitude: Longitude, day: date) -> Sun:
     cosine = height / (cos(radians(latitude)) * cos(declination))
     if abs(cosine) > 1:
         return Sun(None, None, 24.0 if cosine < -1 else 0.0)
-    half = degrees(acos(cosine)) / 360
-    rise, set_ = (datetime(2000, 1, 1, 12, tzinfo=UTC) + timedelta(noon + sign * half) for sign in (-1, 1))
-    return Sun(rise.replace(second=0, microsecond=0), set_.replace(second=0, microsecond=0), round(48 * half, 1))
+    half_day = degrees(acos(cosine)) / 360
+    rise, set_ = (datetime(2000, 1, 1, 12, tzinfo=UTC) + timedelta(noon + each) for each in (-half_day, half_day))
+    return Sun(rise.replace(second=0, microsecond=0), set_.replace(second=0, microsecond=0), round(48 * half_day, 1))
 
 
 if __name__ == "__main__":

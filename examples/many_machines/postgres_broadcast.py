@@ -6,7 +6,7 @@ A payload of `NOTIFY` has less than 8,000 bytes, so a change is only a key, such
 read the content from the database. `NOTIFY` takes part in transactions: a tool that changes a row, and announces it
 after its commit, is safe.
 
-A connection that listens must stay open: a pooler such as PgBouncer must not be between, except in session mode.
+A connection that listens must stay open, so no pooler such as PgBouncer may stand in between, except in session mode.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PostgresBroadcast:
 
     Args:
         url: The connection string, such as "postgresql://user:password@host/database".
-        channel: The name of the channel: another one for each server that uses the same database.
+        channel: The name of the channel, different for each server that uses the same database.
     """
 
     def __init__(self, url: str, channel: str = "mcp") -> None:
@@ -38,7 +38,7 @@ class PostgresBroadcast:
         await self._publisher.execute("SELECT pg_notify(%s, %s)", (self._channel, change.decode()))
 
     async def listen(self, receive: Callable[[bytes], None], gap: Callable[[], None]) -> None:
-        """Receive the messages of all processes until the task is cancelled, or PostgreSQL is away."""
+        """Receive the messages of all processes until the task is cancelled, or PostgreSQL cannot be reached."""
         try:
             async with await self._connect() as connection:
                 await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
@@ -50,7 +50,7 @@ class PostgresBroadcast:
                 await self._publisher.close()
 
     async def _connect(self) -> AsyncConnection:
-        # with keepalive of TCP, so that a connection to a dead machine ends after about 11 seconds
+        # with TCP keepalive, so that a connection to a dead machine ends after about 11 seconds
         return await AsyncConnection.connect(
             self._url, autocommit=True, connect_timeout=CONNECT_SECONDS, keepalives_idle=5, keepalives_interval=2,
             keepalives_count=3,

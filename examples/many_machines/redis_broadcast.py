@@ -26,12 +26,12 @@ class RedisBroadcast:
 
     Args:
         url: The URL of Redis, such as "redis://:password@10.0.0.5:6379" or "rediss://..." for TLS.
-        channel: The name of the channel: another one for each server that uses the same Redis.
+        channel: The name of the channel, different for each server that uses the same Redis.
     """
 
     def __init__(self, url: str, channel: str = "mcp") -> None:
         self._channel = channel
-        # No retries of the library: the server itself tries again, and logs that Redis is away.
+        # No retries by the library, because the server itself tries again, and logs that Redis cannot be reached.
         no_retry = Retry(NoBackoff(), 0)
         self._publisher = Redis.from_url(
             url, socket_connect_timeout=CONNECT_SECONDS, socket_timeout=CONNECT_SECONDS, retry=no_retry
@@ -46,7 +46,7 @@ class RedisBroadcast:
         await self._publisher.publish(self._channel, change)
 
     async def listen(self, receive: Callable[[bytes], None], gap: Callable[[], None]) -> None:
-        """Receive the messages of all processes until the task is cancelled, or Redis is away."""
+        """Receive the messages of all processes until the task is cancelled, or Redis cannot be reached."""
         try:
             async with self._subscriber.pubsub() as channel:
                 await channel.subscribe(self._channel)

@@ -1,4 +1,4 @@
-"""An event store in Redis: sessions of the legacy era outlive their node, and continue in another one.
+"""An event store in Redis: sessions of the legacy era outlive their node, and continue on another one.
 
     server.run_http(store=RedisEventStore("redis://10.0.0.5:6379"))
 
@@ -8,9 +8,9 @@ Each session has three keys, which expire a day after its last change:
     mcp:{ID}:events    a stream: its events. The id of an entry is the number of the event.
     mcp:{ID}:lease     the process that serves the session now, for 10 seconds
 
-The owner is the process that has the session, and stays its owner after its lease has ended, until another process
-takes the session over. Each takeover increments the fence, and each write first compares the owner, in one script with
-the write. So a process that was paused, and does not know that it has lost the session, writes nothing.
+The owner is the process that has the session. It stays the owner after its lease has ended, until another process takes
+over the session. Each takeover increments the fence, and each write first compares the owner, in one script with the
+write. So a process that was paused, and does not know that it has lost the session, writes nothing.
 
 If Redis loses its data, the sessions of running nodes end, and their clients begin new ones.
 """
@@ -42,8 +42,9 @@ redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[2])
 return {redis.call('HMGET', KEYS[1], 'initialize', 'last', 'kept'), redis.call('XRANGE', KEYS[2], '-', '+')}
 """
 
-# ARGV: owner, milliseconds, expiry, `initialize` or '', principal or '', number of the oldest event to keep, the kept
-# requests or '', and for each event: number, time, stream, data. Returns 1 if another process is the owner.
+# ARGV: owner, milliseconds of the lease, expiry, `initialize` or '', principal or '', number of the oldest event to
+# keep, log level and subscriptions or '', and for each event: number, time, stream, data. Returns 1 if another process
+# is the owner.
 SAVE: Final = """
 if ARGV[4] ~= '' and redis.call('EXISTS', KEYS[1]) == 0 then
     redis.call('HSET', KEYS[1], 'initialize', ARGV[4], 'principal', ARGV[5], 'owner', ARGV[1], 'fence', 1)
@@ -64,7 +65,7 @@ redis.call('EXPIRE', KEYS[2], ARGV[3])
 return 0
 """
 
-# ARGV: owner, milliseconds, expiry.
+# ARGV: owner, milliseconds of the lease, expiry.
 RENEW: Final = """
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 1 end
 redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[2])
@@ -87,7 +88,7 @@ class RedisEventStore(DurableEventStore):
 
     Args:
         url: The URL of Redis, such as "redis://:password@10.0.0.5:6379".
-        prefix: The first part of each key: another one for each server that uses the same Redis.
+        prefix: The first part of each key, different for each server that uses the same Redis.
         lease_seconds: Time after which another node can continue the sessions of a dead node, in seconds.
         limits: The limits in `StoreLimits`.
     """
@@ -98,18 +99,17 @@ class RedisEventStore(DurableEventStore):
         self.lease_seconds = lease_seconds
         super().__init__(0, **limits)
         self._redis = Redis.from_url(url, socket_connect_timeout=SECONDS, socket_timeout=SECONDS)
-        self._prefix, self._owner, self._milliseconds = prefix, secrets.token_hex(8), int(lease_seconds * 1000)
+        self._prefix, self._owner, self._lease_ms = prefix, secrets.token_hex(8), int(lease_seconds * 1000)
 
     def load(self, session: str, principal: str | None) -> StoredSession | None:
-        lease = (self._owner, self._milliseconds)
-        found: Any = self._redis.eval(LOAD, 3, *self._keys(session), *lease, principal or "")
+        found: Any = self._redis.eval(LOAD, 3, *self._keys(session), self._owner, self._lease_ms, principal or "")
         if found == b"owned":
             raise SessionOwned
         if found is None:
             return None
         (initialize, last, kept), entries = found
         events = []
-        for id, fields in entries:
+        for id, fields in entries:  # `fields` has names and values in turn
             values = dict(zip(fields[::2], fields[1::2], strict=True))
             events.append((float(values[b"t"]), values[b"s"].decode(), int(id.split(b"-")[0]), values[b"d"]))
         return StoredSession(initialize, principal, events, int(last or 0), kept or b"")
@@ -122,8 +122,10 @@ class RedisEventStore(DurableEventStore):
                     pipeline.eval(END, 3, *keys, self._owner, "1")
                     continue
                 opening = (change.initialize or b"", change.principal or "")
-                events = [part for time, stream, number, data in change.events for part in (number, time, stream, data)]
-                start = (self._owner, self._milliseconds, EXPIRY, *opening, change.first_number, change.kept or b"")
+                start = (self._owner, self._lease_ms, EXPIRY, *opening, change.first_number, change.kept or b"")
+                events: list[Any] = []
+                for time, stream, number, data in change.events:
+                    events += (number, time, stream, data)
                 pipeline.eval(SAVE, 3, *keys, *start, *events)
             results = pipeline.execute()
         return [change.session for change, lost in zip(changes, results, strict=True) if lost and not change.is_deleted]
@@ -131,7 +133,7 @@ class RedisEventStore(DurableEventStore):
     def renew(self, sessions: Sequence[str]) -> Collection[str]:
         with self._redis.pipeline(transaction=False) as pipeline:
             for session in sessions:
-                pipeline.eval(RENEW, 3, *self._keys(session), self._owner, self._milliseconds, EXPIRY)
+                pipeline.eval(RENEW, 3, *self._keys(session), self._owner, self._lease_ms, EXPIRY)
             results = pipeline.execute()
         return [session for session, lost in zip(sessions, results, strict=True) if lost]
 
@@ -142,6 +144,6 @@ class RedisEventStore(DurableEventStore):
             pipeline.execute()
 
     def _keys(self, session: str) -> tuple[str, str, str]:
-        # the braces let Redis Cluster store the three keys on one machine, as a script needs it
+        # the braces make Redis Cluster store the three keys on one machine, because a script cannot use several
         key = f"{self._prefix}:{{{session}}}"
         return f"{key}:session", f"{key}:events", f"{key}:lease"

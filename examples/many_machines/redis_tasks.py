@@ -55,7 +55,7 @@ class RedisTaskStore(AsyncTaskStore):
 
     Args:
         url: The URL of Redis, such as "redis://:password@10.0.0.5:6379".
-        prefix: The first part of each key: another one for each server that uses the same Redis.
+        prefix: The first part of each key, different for each server that uses the same Redis.
         lease_seconds: Time after which the tasks of a dead node become failed, in seconds.
         max_tasks: Maximum number of tasks of one owner. All clients without authentication have the same owner.
     """
@@ -65,21 +65,21 @@ class RedisTaskStore(AsyncTaskStore):
         self._redis = Redis.from_url(url, decode_responses=True, socket_connect_timeout=SECONDS, socket_timeout=SECONDS)
 
     async def put(self, stored: OwnedTask) -> bool:
-        task, of_owner = stored.task, self._key_of_owner(stored.owner)
+        task, owner_key = stored.task, self._key_of_owner(stored.owner)
         async with self._redis.pipeline(transaction=False) as pipeline:
-            pipeline.zremrangebyscore(of_owner, "-inf", time.time())
-            pipeline.zscore(of_owner, task.task_id)
-            pipeline.zcard(of_owner)
-            _, known, count = await pipeline.execute()
-        if known is None and count >= self._max_tasks:
+            pipeline.zremrangebyscore(owner_key, "-inf", time.time())
+            pipeline.zscore(owner_key, task.task_id)
+            pipeline.zcard(owner_key)
+            _, earlier_expiry, count = await pipeline.execute()
+        if earlier_expiry is None and count >= self._max_tasks:
             raise ProtocolError(INTERNAL_ERROR, f"you already have {self._max_tasks} tasks; retry later")
         expiry, lease = int(stored.expires_at * 1000), int(self.lease_seconds * 1000)
         text, is_over = json.dumps(dataclasses.asdict(task)), "1" if task.is_over else "0"
         async with self._redis.pipeline(transaction=False) as pipeline:
             pipeline.eval(PUT, 2, *self._keys(task.task_id)[:2], text, stored.owner, is_over, expiry, lease)
-            pipeline.zadd(of_owner, {task.task_id: stored.expires_at})
-            pipeline.pexpireat(of_owner, expiry, nx=True)
-            pipeline.pexpireat(of_owner, expiry, gt=True)
+            pipeline.zadd(owner_key, {task.task_id: stored.expires_at})
+            pipeline.pexpireat(owner_key, expiry, nx=True)  # the first expiry
+            pipeline.pexpireat(owner_key, expiry, gt=True)  # a later one, so the key expires with the last task
             has_changed, *_ = await pipeline.execute()
         return bool(has_changed)
 
@@ -93,20 +93,23 @@ class RedisTaskStore(AsyncTaskStore):
                 pipeline.hgetall(key)
                 pipeline.exists(lease)
             found: list[Any] = await pipeline.execute()
-        return [
-            OwnedTask(Task(**json.loads(fields["task"])), fields["owner"], int(fields["expires"]) / 1000, bool(lease))
-            if fields else None
-            for fields, lease in zip(found[::2], found[1::2], strict=True)
-        ]  # fmt: skip
+        stored: list[OwnedTask | None] = []
+        for fields, has_lease in zip(found[::2], found[1::2], strict=True):  # the results of both commands in turn
+            if fields:
+                task, expires_at = Task(**json.loads(fields["task"])), int(fields["expires"]) / 1000
+                stored.append(OwnedTask(task, fields["owner"], expires_at, bool(has_lease)))
+            else:
+                stored.append(None)
+        return stored
 
     async def page(self, owner: str, cursor: str | None) -> tuple[list[OwnedTask], str | None]:
-        of_owner = self._key_of_owner(owner)
-        last: Any = await self._redis.zrank(of_owner, cursor) if cursor is not None else -1
+        owner_key = self._key_of_owner(owner)
+        last: Any = await self._redis.zrank(owner_key, cursor) if cursor is not None else -1
         if last is None:
             raise ProtocolError(INVALID_PARAMS, "Invalid params: unknown cursor; begin again without a cursor")
-        ids: Any = await self._redis.zrange(of_owner, last + 1, last + PAGE_SIZE + 1)
-        following = ids[PAGE_SIZE - 1] if len(ids) > PAGE_SIZE else None
-        return [stored for stored in await self._get_all(ids[:PAGE_SIZE]) if stored is not None], following
+        ids: Any = await self._redis.zrange(owner_key, last + 1, last + PAGE_SIZE + 1)  # one more than a page
+        next_cursor = ids[PAGE_SIZE - 1] if len(ids) > PAGE_SIZE else None
+        return [stored for stored in await self._get_all(ids[:PAGE_SIZE]) if stored is not None], next_cursor
 
     async def remove(self, id: str) -> None:
         key, *others = self._keys(id)

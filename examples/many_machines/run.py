@@ -58,7 +58,7 @@ def free_ports(count: int) -> list[int]:
     raise OSError("no port of 127.0.0.1 is free")
 
 
-async def accepts(port: int) -> None:
+async def wait_until_listening(port: int) -> None:
     """Wait until a program listens on a port."""
     while True:
         try:
@@ -75,7 +75,7 @@ class Cluster:
 
     Args:
         folder: A folder for the files of Redis and the load balancer.
-        environment: More environment variables of the nodes.
+        environment: Further environment variables of the nodes.
         balancer: "nginx" or "haproxy".
     """
 
@@ -107,12 +107,12 @@ class Cluster:
             process = self.processes[name] = await asyncio.create_subprocess_exec(
                 *command, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        waits = asyncio.create_task(accepts(port)), asyncio.create_task(process.wait())
-        await asyncio.wait(waits, timeout=PROCESS_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        listens = waits[0].done() and process.returncode is None
-        for each in waits:
-            each.cancel()
-        if not listens:
+        started, ended = asyncio.create_task(wait_until_listening(port)), asyncio.create_task(process.wait())
+        await asyncio.wait([started, ended], timeout=PROCESS_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        is_listening = started.done() and process.returncode is None
+        started.cancel()
+        ended.cancel()
+        if not is_listening:
             raise RuntimeError(f"{name} does not listen on port {port}: {path.read_text()[-2000:]}")
 
     async def start_redis(self, *options: str) -> None:
@@ -130,23 +130,23 @@ class Cluster:
         source = HERE / ("nginx.conf" if self._balancer == "nginx" else "haproxy.cfg")
         ports = {8000: self.port, **{8001 + index: port for index, port in enumerate(self.ports.values())}}
         text = re.sub(r"(?<=127\.0\.0\.1:)\d{4}", lambda found: str(ports[int(found[0])]), source.read_text())
-        own = self.folder / source.name
+        configuration = self.folder / source.name
         if self._balancer == "nginx":  # without the rights of root, nginx cannot use its usual folders
             kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
             paths = "".join(f"    {kind}_temp_path {self.folder}/{kind};\n" for kind in kinds)
-            own.write_text(text.replace("http {\n", f"http {{\n{paths}", 1))
+            configuration.write_text(text.replace("http {\n", f"http {{\n{paths}", 1))
             user = ("-g", "user root;") if os.geteuid() == 0 else ()
-            command = ("nginx", "-p", str(self.folder), "-c", str(own), "-e", "stderr", *user)
+            command = ("nginx", "-p", str(self.folder), "-c", str(configuration), "-e", "stderr", *user)
         else:
-            own.write_text(text)
-            command = ("haproxy", "-db", "-f", str(own))
+            configuration.write_text(text)
+            command = ("haproxy", "-db", "-f", str(configuration))
         await self.start("balancer", self.port, *command)
 
     async def stop(self, name: str, number: int = signal.SIGTERM) -> int:
         """End a program by a signal, and return its exit code."""
         process = self.processes.pop(name)
         with contextlib.suppress(ProcessLookupError):
-            process.send_signal(signal.SIGCONT)
+            process.send_signal(signal.SIGCONT)  # a paused process would not handle the next signal
             process.send_signal(number)
         async with asyncio.timeout(PROCESS_SECONDS):
             return await process.wait()
@@ -173,7 +173,7 @@ async def answer(request: ElicitRequestFormParams | ElicitRequestURLParams) -> E
 
 
 def client_of(url: str, revision: str) -> Client:
-    """Return a client that can be asked."""
+    """Return a client whose user answers the server's questions."""
     return Client(url, revision=revision, elicitation=answer, timeout=SECONDS)
 
 
@@ -222,7 +222,8 @@ async def failover(cluster: Cluster, number: int) -> tuple[str, str]:
 
     def trace(direction: str, frame: bytes) -> None:
         nonlocal handshakes
-        handshakes += direction == "->" and b'"initialize"' in frame
+        if direction == "->" and b'"initialize"' in frame:
+            handshakes += 1
 
     async with Client(cluster.url, revision=ERAS[1], timeout=SECONDS, trace=trace) as client:
         before = (await client.call_tool("which_node")).text
@@ -236,7 +237,8 @@ async def failover(cluster: Cluster, number: int) -> tuple[str, str]:
                     await asyncio.sleep(0.1)
         await cluster.start_node(before)
         again = (await client.call_tool("which_node")).text  # the session stays where it is
-        return before, after if handshakes == 1 and again == after else ""
+        has_continued = handshakes == 1 and again == after
+        return before, after if has_continued else ""
 
 
 async def post(port: int, address: str, method: str, params: dict[str, object], session: str = "") -> tuple[int, str]:
@@ -301,7 +303,7 @@ async def rolling_restart(cluster: Cluster, revision: str) -> tuple[int, int]:
 
 
 async def together(cluster: Cluster) -> AsyncIterator[tuple[str, bool]]:
-    """Yield what works on four nodes as on one, and True if it is right."""
+    """Yield observations of features that work on four nodes as on one, each with True if it is right."""
     for revision in ERAS:
         served = await calls(cluster.url, revision)
         wanted = {3} if revision == ERAS[0] else {12}
@@ -321,14 +323,14 @@ async def together(cluster: Cluster) -> AsyncIterator[tuple[str, bool]]:
 
 
 async def failovers(cluster: Cluster) -> AsyncIterator[tuple[str, bool]]:
-    """Yield what happens to sessions when their nodes end, and True if it is right."""
+    """Yield observations of sessions whose nodes end, each with True if it is right."""
     for number, end in ((signal.SIGTERM, "stopped"), (signal.SIGKILL, "killed")):
         before, after = await failover(cluster, number)
         yield f"{ERAS[1]}: a session of a {end} node continues: from {before} on {after}", after not in (before, "")
 
 
 async def restarts(cluster: Cluster) -> AsyncIterator[tuple[str, bool]]:
-    """Yield what happens to calls when each node is restarted, and True if it is right."""
+    """Yield observations of calls while each node is restarted, each with True if it is right."""
     for revision in ERAS:
         made, failed = await rolling_restart(cluster, revision)
         yield f"{revision}: calls during a restart of each node: {made}, failed: {failed}", made > 0 and failed == 0
@@ -341,14 +343,14 @@ async def main(arguments: Iterable[str] | None = None) -> int:
     parser.add_argument("--postgres", metavar="URL")
     options = parser.parse_args(arguments if arguments is None else [*arguments])
     environment = {"BROADCAST": options.postgres} if options.postgres else {}
-    wrong = 0
+    all_right = True
     with tempfile.TemporaryDirectory(prefix="mcp_ref-") as folder:
         async with Cluster(Path(folder), environment, "haproxy" if options.haproxy else "nginx") as cluster:
             for observations in (together, failovers, restarts):
                 async for text, is_right in observations(cluster):
                     print("right" if is_right else "WRONG", text, flush=True)
-                    wrong += not is_right
-    return min(wrong, 1)
+                    all_right = all_right and is_right
+    return 0 if all_right else 1
 
 
 if __name__ == "__main__":

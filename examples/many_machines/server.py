@@ -5,7 +5,7 @@ Its environment is its configuration:
     NODE        the name of this node, for the load balancer: a, b, c, ...
     STATE_KEY   the secret key of all nodes, 32 random bytes in hexadecimal
     REDIS_URL   the Redis of all nodes
-    BROADCAST   the PostgreSQL that carries the changes instead of Redis, if it is set
+    BROADCAST   the URL of the PostgreSQL that carries the changes; Redis does if it is not set
     LEASE       time after which a dead node loses its sessions and tasks to the others, in seconds; 10 by default
     SESSIONS    maximum number of sessions that one client can have on this node; 1,000 by default
     PORT        the port of this node
@@ -42,7 +42,7 @@ server = Server(
     task_store=RedisTaskStore(REDIS_URL, lease_seconds=LEASE),
 )
 redis = Redis.from_url(REDIS_URL, decode_responses=True)
-known: set[str] = set()
+known_words: set[str] = set()
 """The words for which this node has a tool."""
 
 
@@ -106,8 +106,8 @@ async def learn(word: str) -> str:
 async def load_tools() -> None:
     """Add the tools that other nodes have learned. The server calls this at its start too."""
     words = {str(word) for word in await redis.smembers("words")}
-    for word in sorted(words - known):
-        known.add(word)
+    for word in sorted(words - known_words):
+        known_words.add(word)
         server.tools.add(saying(word), f"say_{word}", description=f"Say {word}.")
 
 
