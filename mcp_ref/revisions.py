@@ -91,7 +91,7 @@ class Revision:
     authorization_at_origin: bool = False
     """True if a server can be its own authorization server, at its origin, without metadata. [2025-03-26
     basic/authorization#fallbacks-for-servers-without-metadata-discovery]"""
-    tasks_are_core: bool = False
+    built_in_tasks: bool = False
     """True if tasks belong to the protocol, not to an extension. [2025-11-25 basic/utilities/tasks#capabilities]"""
     resource_not_found_code: int = -32002
     """Error code for an unknown resource. [2025-11-25 server/resources#error-handling]"""
@@ -117,7 +117,7 @@ R2025_03_26: Final = Revision(
 R2025_06_18: Final = Revision(3, "2025-06-18")
 R2025_11_25: Final = Revision(
     4, "2025-11-25", error_id_optional=True, invalid_arguments_are_results=True, elicitation_modes=True,
-    sampling_tools=True, server_can_close_streams=True, tasks_are_core=True)  # fmt: skip
+    sampling_tools=True, server_can_close_streams=True, built_in_tasks=True)  # fmt: skip
 R2026_07_28: Final = Revision(
     5, "2026-07-28", era="modern", error_id_optional=True, structured_content_is_any_json=True,
     invalid_arguments_are_results=True, elicitation_modes=True, sampling_tools=True,

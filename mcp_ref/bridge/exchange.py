@@ -73,7 +73,7 @@ async def _send(client: BackClient, method: str, wire: Object, call: Call, timeo
         return await client.send(method, wire, call, timeout)
     if method == "tools/call" and task_support.get(tool) == "required":
         call.allows_task = True
-    if back.tasks_are_core and call.allows_task:
+    if back.built_in_tasks and call.allows_task:
         # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST request a task, if the tool requires it
         wire = {**wire, "task": {}}
         call.task_id = ""
@@ -128,13 +128,13 @@ async def _task_result(client: BackClient, call: Call, created: Object) -> Objec
         except Exception as error:
             raise refusal(error) from None
 
-    created_task = created.get("task") if client.revision.tasks_are_core else created
+    created_task = created.get("task") if client.revision.built_in_tasks else created
     id = created_task.get("taskId") if isinstance(created_task, dict) else None
     client.watchers += 1  # keeps the client open between two polls
     try:
         task = read(CreateTaskResult, created).task
         call.set_status(task.status_message)
-        if client.revision.tasks_are_core:
+        if client.revision.built_in_tasks:
             return (await request("tasks/result", TaskRequestParams(task.task_id), RelayedObject)).members
         running = RunningTask(request, client.revision, task, RelayedObject, handle_input=respond)
         return (await running.result()).members

@@ -122,7 +122,7 @@ class Relay:
         """Return True if a tool call becomes a task of the bridge itself (tasks.py)."""
         if not self.tasks.wraps(context.revision):
             return False
-        if context.revision.tasks_are_core:
+        if context.revision.built_in_tasks:
             return "task" in routed
         if "requestState" in routed or not declares(context.channel.peer_capabilities, EXTENSION_CAPABILITY):
             return False  # the retry of a call that is not a task, or a client without tasks
@@ -171,7 +171,7 @@ class Relay:
         try:
             return await exchange(client, method, routed, call)
         except ProtocolError as error:
-            needs_task = error.code == METHOD_NOT_FOUND and client.revision.tasks_are_core
+            needs_task = error.code == METHOD_NOT_FOUND and client.revision.built_in_tasks
             if tool in back.parameter_headers or not (needs_task or error.code == HEADER_MISMATCH):
                 raise  # a list of the tools would not help
         await self.lists.note_all_tools(self.servers[back.name], context)

@@ -133,15 +133,15 @@ class BridgeTasks:
         client = self._server.latest_client if self._server is not None else None
         if client is None:
             return False
-        if front.tasks_are_core:
+        if front.built_in_tasks:
             return client.is_modern and client.server_can(EXTENSION_CAPABILITY)
-        is_mixed = front.era == "modern" and client.revision.tasks_are_core
+        is_mixed = front.era == "modern" and client.revision.built_in_tasks
         return is_mixed and client.server_can("tasks.requests.tools.call")
 
     def with_support(self, page: Object, front: Revision) -> Object:
         """Return a page whose tools can all be tasks, because a modern server does not say which of its tools can."""
         tools = page.get("tools")
-        if not isinstance(tools, list) or not front.tasks_are_core or not self.wraps(front):
+        if not isinstance(tools, list) or not front.built_in_tasks or not self.wraps(front):
             return page
         return {**page, "tools": [{**cast(Object, tool), "execution": {"taskSupport": "optional"}} for tool in tools]}
 

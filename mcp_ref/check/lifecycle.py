@@ -80,7 +80,7 @@ def method_of_revision(message: Message) -> Verdict:
         return None
     if message.side == "server" and message.kind == "request" and message.revision.era == "modern":
         return None  # the rule no_request_of_server reports it
-    if "tasks/" in message.method and not message.revision.tasks_are_core:
+    if "tasks/" in message.method and not message.revision.built_in_tasks:
         return None  # it belongs to the extension for tasks
     return f"the {message.side} sends {message.method}, which it cannot send in revision {message.revision}"
 

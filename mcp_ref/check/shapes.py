@@ -147,7 +147,7 @@ def result_fits(message: Message) -> Verdict:
         return None
     if message.body.get("resultType", "complete") != "complete" and message.revision.era == "modern":
         return None  # the rules of MRTR and of tasks judge it
-    if message.revision.tasks_are_core and "task" in call.params and "task" in message.body:
+    if message.revision.built_in_tasks and "task" in call.params and "task" in message.body:
         return _body_fault(message, "extensions.tasks.types:CreateTaskResult", "result")
     return _body_fault(message, facts.result, "result")
 

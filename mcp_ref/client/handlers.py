@@ -117,7 +117,7 @@ class ClientHandlers:
     async def _run(
         self, task: TaskMetadata | None, work: Callable[[], Coroutine[object, object, object]], context: RequestContext
     ) -> object:
-        if task is None or not self._serves_tasks or not context.revision.tasks_are_core:
+        if task is None or not self._serves_tasks or not context.revision.built_in_tasks:
             return await work()
         return await self.tasks.start(lambda channel: work(), context.channel, task.ttl)  # the task, not yet its result
 

@@ -50,7 +50,7 @@ class CallOptions(TypedDict, total=False):
 
 def _response_type(wire: Object, revision: Revision) -> type[CallToolResponse]:
     # A task is recognized by its members in 2025-11-25, and by `resultType` since 2026-07-28.
-    is_built_in_task = revision.tasks_are_core and "task" in wire and "content" not in wire
+    is_built_in_task = revision.built_in_tasks and "task" in wire and "content" not in wire
     return CreateTaskResult if is_built_in_task or wire.get("resultType") == "task" else CallToolResult
 
 
@@ -104,7 +104,7 @@ class ToolCalls:
 
     @property
     def _calls_can_be_tasks(self) -> bool:  # only 2025-11-25 lets the client request a task
-        return self._client.revision.tasks_are_core and self._client.server_can("tasks.requests.tools.call")
+        return self._client.revision.built_in_tasks and self._client.server_can("tasks.requests.tools.call")
 
     def _add_required_task(self, params: CallToolRequestParams) -> None:
         # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST request a required task if the server has tasks

@@ -285,7 +285,7 @@ class InputRequests(RequestContext):
     async def _request(
         self, method: str, params: object, result_type: type[T], timeout: float | None, key: str | None, as_task: bool
     ) -> T:
-        if as_task and self.revision.tasks_are_core and self.client_can(f"tasks.requests.{method.replace('/', '.')}"):
+        if as_task and self.revision.built_in_tasks and self.client_can(f"tasks.requests.{method.replace('/', '.')}"):
             add_task_field(params, timeout)
         try:
             return await self.channel.request_input(method, params, result_type, timeout, self.request_id, key)

@@ -91,7 +91,7 @@ def test_our_client_follows_the_everything_servers_tasks_and_serves_its_question
         script = peers / "node_modules/@modelcontextprotocol/server-everything/dist/index.js"
         command = [str(peers / "node_modules/.bin/node"), str(script), "stdio"]
         async with asyncio.timeout(HELD), Client(command, sampling=model, elicitation=user, tasks=True) as client:
-            assert client.revision.tasks_are_core and client.server_can("tasks.requests.tools.call")
+            assert client.revision.built_in_tasks and client.server_can("tasks.requests.tools.call")
             while not (tools := {tool.name for tool in await client.list_tools()}) >= {
                 "trigger-sampling-request-async", "trigger-elicitation-request-async",
             }:  # fmt: skip

@@ -217,7 +217,7 @@ class LiveTask(Channel):
         """Run the handler. Store its result in the task, or return it if the task has not begun."""
         try:
             outcome = await work
-            if self.revision.tasks_are_core:
+            if self.revision.built_in_tasks:
                 self.begin_task()  # the requestor asked for a task, so it gets one even if the handler is done already
             if self.task is None:
                 return outcome
@@ -232,11 +232,11 @@ class LiveTask(Channel):
 
     def _complete(self, outcome: object) -> None:
         result = codec_for(self.revision).encode(outcome)
-        if not self.revision.tasks_are_core:
+        if not self.revision.built_in_tasks:
             # [2026-07-28 basic/index#result-responses] every result MUST have `resultType`
             result = {"resultType": "complete", **result}
         # [2025-11-25 basic/utilities/tasks#task-execution-errors] `isError` means `failed`, but not in the extension
-        if self.revision.tasks_are_core and result.get("isError") is True:
+        if self.revision.built_in_tasks and result.get("isError") is True:
             text = getattr(outcome, "text", "")  # a `CallToolResult` says there why it failed
             self._change("failed", str(text) or None, result=result)
         else:
@@ -276,7 +276,7 @@ class LiveTask(Channel):
             self.result_requests.ended.set_result(None)
             self.inputs.cancel()
         # [2025-11-25 basic/utilities/tasks#task-notifications] we MAY notify, and SHOULD NOT add the id to `_meta`
-        if self.revision.tasks_are_core:
+        if self.revision.built_in_tasks:
             self._origin.notify("notifications/tasks/status", task)
         self._on_change(self)
 
@@ -310,7 +310,7 @@ class LiveTask(Channel):
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
         if self.task is None:
             return self._origin.notify(method, params, related)
-        if not self.revision.tasks_are_core:
+        if not self.revision.built_in_tasks:
             # SEP-2663: a task sends neither progress nor log messages, so progress becomes the status message.
             if isinstance(params, ProgressNotificationParams) and params.message is not None:
                 self.set_status(params.message)
@@ -320,7 +320,7 @@ class LiveTask(Channel):
         return channel.notify(method, params, id)
 
     async def drain(self, related: RequestId | None = None) -> None:
-        if self.task is None or self.revision.tasks_are_core:
+        if self.task is None or self.revision.built_in_tasks:
             channel, id = self.result_requests.latest() or (self._origin, related)
             await channel.drain(id)
 
@@ -331,14 +331,14 @@ class LiveTask(Channel):
             return await self._origin.request_input(method, params, result, timeout, related, key)
         if self.task.is_over:
             raise McpError(f"{method} was not sent, because the task is over")
-        if self.revision.tasks_are_core:
+        if self.revision.built_in_tasks:
             add_related_task(params, self.task.task_id)
         wire = codec_for(self.revision).encode(params)
         key, response = self.inputs.add({"method": method, "params": wire}, result, key)
         self.update_input_status()  # in 2025-11-25, the entry in `inputs` has no other purpose than this status
         try:
             async with asyncio.timeout(timeout):
-                if self.revision.tasks_are_core:
+                if self.revision.built_in_tasks:
                     return await self._request_on_result_stream(method, params, result)
                 return cast(T, await response)
         except TimeoutError:

@@ -270,7 +270,7 @@ class Tasks:
             was_running = True
         elif self.shared is not None and not task.is_over:
             was_running = await self.shared.cancel(task.task_id, reason)
-        if not context.revision.tasks_are_core:
+        if not context.revision.built_in_tasks:
             return EmptyResult()
         latest = await self._find(params.task_id, context)
         if not was_running:

@@ -97,7 +97,7 @@ class RunningTask(Generic[T]):
         if self.task is None or self.task.is_over:
             return
         params = TaskRequestParams(self.task.task_id)
-        if not self._revision.tasks_are_core:
+        if not self._revision.built_in_tasks:
             await self._send_request("tasks/cancel", params, EmptyResult)
             return
         try:
@@ -126,7 +126,7 @@ class RunningTask(Generic[T]):
         seconds = _default_timeout(self.task) if timeout is None else timeout
         try:
             async with asyncio.timeout(seconds):
-                if self._revision.tasks_are_core:
+                if self._revision.built_in_tasks:
                     result = await self._core_result(self.task)
                 else:
                     result = await self._extension_result(self.task)

@@ -103,11 +103,11 @@ class Task:
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
         """Rename `ttl` to `ttlMs` and `pollInterval` to `pollIntervalMs` for the extension."""
-        return wire if revision.tasks_are_core else _renamed(wire, _EXTENSION_NAMES)
+        return wire if revision.built_in_tasks else _renamed(wire, _EXTENSION_NAMES)
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        return wire if revision.tasks_are_core else _renamed(wire, _CORE_NAMES)
+        return wire if revision.built_in_tasks else _renamed(wire, _CORE_NAMES)
 
 
 _EXTENSION_NAMES = {"ttl": "ttlMs", "pollInterval": "pollIntervalMs"}
@@ -127,14 +127,14 @@ class CreateTaskResult:
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
         """Put the fields of the task beside `resultType` for the extension."""
-        if revision.tasks_are_core:
+        if revision.built_in_tasks:
             return wire
         task = cast(Object, wire.pop("task"))
         return {"resultType": "task", **task, **wire}
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        return wire if revision.tasks_are_core else {"task": wire}
+        return wire if revision.built_in_tasks else {"task": wire}
 
 
 @dataclass
@@ -218,7 +218,7 @@ def becomes_task(support: TaskSupport, requested: bool, revision: Revision, capa
     Raise ProtocolError if the tool forbids the task that the params request. If the tool requires a task, raise
     ProtocolError if the params do not request one or, in 2026-07-28, the client's `capabilities` lack the extension.
     """
-    if revision.tasks_are_core and requested:
+    if revision.built_in_tasks and requested:
         if support == "forbidden":
             # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] the error SHOULD be -32601
             raise ProtocolError(METHOD_NOT_FOUND, "Method not found: this tool cannot be called as a task")

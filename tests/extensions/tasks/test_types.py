@@ -174,7 +174,7 @@ def test_tasks_result_payload_is_written_unchanged() -> None:
     assert codec.decode(GetTaskPayloadResult, {"a": {}}).payload == {"a": {}}
 
 
-@pytest.mark.parametrize("revision", [r for r in (*LEGACY, R2026_07_28) if not r.tasks_are_core], ids=str)
+@pytest.mark.parametrize("revision", [r for r in (*LEGACY, R2026_07_28) if not r.built_in_tasks], ids=str)
 def test_task_param_is_ignored_where_tasks_are_not_core(revision: Revision) -> None:
     for value in ({"ttl": 5}, 5, "x", None):
         assert codec_for(revision).decode(CallToolRequestParams, {"name": "t", "task": value}).task is None  # type: ignore[dict-item]
