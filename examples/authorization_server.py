@@ -93,7 +93,7 @@ def response(value: JSON, status: int = 200, *more_headers: tuple[str, str]) -> 
 
 
 class AuthorizationServer:
-    """The endpoints, and the table of grants. `yes` agrees without a user, and `fetch` is that of `Clients`."""
+    """The endpoints, and the table of grants. `yes` agrees without a user, and `Clients` gets the function `fetch`."""
 
     def __init__(self, scopes: tuple[str, ...] = SCOPES, yes: bool = False, fetch: Fetch | None = None) -> None:
         self.issuer, self.scopes, self.yes, self.clients = "", scopes, yes, Clients(fetch)
@@ -122,7 +122,7 @@ class AuthorizationServer:
         try:
             # A web page can point its own domain name to this machine (DNS rebinding), and the Host header shows it.
             if request.headers.get("host") != urlsplit(self.issuer).netloc:
-                raise Refused("invalid_request", f"the Host header must be that of {self.issuer}")
+                raise Refused("invalid_request", f"the Host header must name the host of {self.issuer}")
             await exchange.read_body()
             route = self.routes.get(f"{request.method} {request.path}")
             result = await route(request) if route else response({"error": "not_found"}, 404)
@@ -245,7 +245,7 @@ class AuthorizationServer:
             if not same(encode_base64url(hashed), grant.challenge):
                 raise Refused("invalid_grant", "the code_verifier does not fit the code_challenge")
             if form.get("redirect_uri") != grant.redirect_uri:
-                raise Refused("invalid_grant", "the redirect_uri differs from that of the authorization request")
+                raise Refused("invalid_grant", "the redirect_uri differs from the one in the authorization request")
         return self.send_tokens(grant, form)
 
     def send_tokens(self, grant: Grant, form: dict[str, str]) -> Response:

@@ -12,7 +12,7 @@ At /token, a *confidential* client proves its identity with a secret or a signat
 cannot keep a secret from its user, so it is a *public* client: it proves nothing, and PKCE protects its codes.
 
     python3 examples/registered_clients.py              prints the terms of a registration
-    python3 examples/protected_client.py --alone        prints all requests, also that of the registration
+    python3 examples/protected_client.py --alone        prints all requests, including the registration
 
 Watch it fail: the response to this client would cross a network without encryption.
 
@@ -67,7 +67,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class OAuthClient:
-    """A client. The defaults are those of a program that the operator adds, and that acts for itself."""
+    """A client. The defaults fit a program that the operator adds, and that acts for itself."""
 
     id: str
     name: str

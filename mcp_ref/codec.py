@@ -260,7 +260,7 @@ def _choose_class(classes: list[type], value: Object, expected: str) -> type:
     """Return the first class that fits `value`, by its constant or, without one, by its required members."""
     for cls in classes:
         tag, constant, required = _distinguishing_members(cls)
-        matches = value.get(tag) == constant if tag else required <= value.keys()
+        matches = (value.get(tag) == constant) if tag else (required <= value.keys())
         if matches:
             return cls
     tag, _, _ = _distinguishing_members(classes[0])

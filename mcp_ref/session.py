@@ -69,7 +69,7 @@ def find_route(
     """Return the route of a request. Raise ProtocolError -32601 for an unknown method or an undeclared capability."""
     method = find_method(name, revision, sender) if custom is None else custom.method
     handler = None
-    # A message with an id is a request, so the method must not be that of a notification.
+    # A message with an id is a request, so its method must not belong to a notification.
     if method is not None and not method.is_notification and (custom is not None or is_declared(method)):
         handler = handler_of(method)
     if method is None or handler is None:
@@ -154,8 +154,8 @@ class Session(Channel):
     ) -> T:  # fmt: skip
         """Send a request, and return its result. `result` is its dataclass, or a function that chooses it by the JSON.
 
-        Raise CapabilityError or NotInRevision if the peer cannot serve the request. The other arguments and exceptions
-        are those of `Requester.request` (jsonrpc/). The time limits begin again with each retry that brings input.
+        Raise CapabilityError or NotInRevision if the peer cannot serve the request. `Requester.request` (jsonrpc/)
+        documents the other arguments and exceptions. The time limits begin again with each retry that brings input.
         """
         if method not in self._sendable:
             self._check_sendable(method)
@@ -201,7 +201,7 @@ class Session(Channel):
                 return False  # our revision lacks it; a method outside the specification is a custom one
             if found is not None and not self._is_declared(self.capabilities, found):
                 return False
-            if found is not None:  # a bridge passes on any name, with which the cache would grow
+            if found is not None:  # otherwise the cache would grow with each name that a bridge passes on
                 self._sendable = _with_method(self._sendable, method)
         self.dispatcher.notify(method, {} if params is None else self.codec.encode(params), related)
         return True
@@ -261,7 +261,7 @@ class Session(Channel):
             is_declared = functools.partial(self._is_declared, self.capabilities)
             custom = self.custom_methods.get(request.method)
             route = find_route(request.method, self.revision, self.peer_role, is_declared, self.handler, custom)
-            if request.method in SPECIFIED:  # a bridge serves any name, with which the table would grow
+            if request.method in SPECIFIED:  # otherwise the table would grow with each name that a bridge serves
                 self._routes[request.method] = route
         try:
             params: object = self.codec.decode(route.params, request.params)

@@ -45,8 +45,8 @@ SESSIONS = 50
 def free_ports(count: int) -> list[int]:
     """Return ports of the loopback address that no program uses.
 
-    They are below those that systems give to outgoing connections. Otherwise a connection could take the port of a
-    program while it restarts.
+    They are below the ports of outgoing connections, or such a connection could take the port of a program that
+    restarts.
     """
     free: list[int] = []
     for port in random.sample(range(10_000, 32_000), 1000):

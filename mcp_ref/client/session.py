@@ -153,7 +153,7 @@ class ClientSession(Session):
     def _send_cancelled(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)
         if pending is not None and pending.method == "server/discover" and self.revision.era == "legacy":
-            return  # the probe of the negotiation, of which a legacy server knows nothing
+            return  # the negotiation's probe: a legacy server does not know its method
         super()._send_cancelled(id, reason)
 
     def handle_error_response(self, error: RemoteError) -> None:

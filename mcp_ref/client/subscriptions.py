@@ -91,7 +91,7 @@ class ServerNotifications:
                 setattr(wanted, f"{kind}_list_changed", True)
         if wanted == SubscriptionFilter():
             return
-        request = ListenRequest(client, wanted, lambda method, uri: self._list_changed(method), self._log_end, True)
+        request = ListenRequest(client, wanted, self._list_changed, self._log_end, _is_permanent=True)
         try:
             await request.open(ACKNOWLEDGE_SECONDS)
             self._listening = request
@@ -138,7 +138,7 @@ class ServerNotifications:
         else:
             self._list_changed(method)
 
-    def _list_changed(self, method: str) -> None:
+    def _list_changed(self, method: str, uri: str | None = None) -> None:
         for subscription in self.subscriptions:
             subscription.receive(method, None)
         function = self._on_changed.get(method.removeprefix("notifications/").removesuffix("/list_changed"))
@@ -281,7 +281,7 @@ class ListenRequest:
     _wanted: SubscriptionFilter
     _on_change: Callable[[str, str | None], None]  # gets the method and, for a resource, the URI
     _on_end: Callable[[Exception | None], None]  # called when an acknowledged subscription ends, unless by `close`
-    _is_permanent: bool = False  # True to send it again without a limit, and also if the server has ended it
+    _is_permanent: bool = False  # True to send it again without a limit, even after the server has ended it
     _state: ListenState = ListenState.OPENING
     _acknowledged: asyncio.Future[SubscriptionFilter] = field(default_factory=asyncio.Future)
     _timeout: float | None = None  # time limit for the acknowledgement, in seconds

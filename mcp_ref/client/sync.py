@@ -4,7 +4,7 @@
         print(client.call_tool("add", {"a": 1, "b": 2}).text)
 
 A `SyncClient` runs a `Client` on an event loop in a second thread, and each of its methods waits for the result from
-that thread. The options are those of `Client`, whose callbacks run in the second thread too.
+that thread. It has the same options as `Client`, and runs its callbacks in the second thread too.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class ToolCalls:
                 return read_json(data, returns)
             except ValueError as unfit:
                 faults.append(str(unfit))
-        # the first fault is that of the likeliest data
+        # the likeliest data came first, so quote their fault
         fault = faults[0] if faults else "it has neither structured content nor a single text"
         raise InvalidMessage(f"the result of tool {name!r} is not of the type {type_name(returns)}: {fault}")
 

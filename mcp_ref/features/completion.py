@@ -157,12 +157,13 @@ class Completions:
             raise ProtocolError(INVALID_PARAMS, f"Unknown prompt or resource template: {target[:200]!r}")
         if not isinstance(params.ref, PromptReference):
             target = canonical_template(target) or target
-        if (found := self._completers.get((target, params.argument.name))) is None:
+        completer = self._completers.get((target, params.argument.name))
+        if completer is None:
             return CompleteResult(Completion([]))
-        function, signature = found
-        others = (params.context.arguments if params.context else None) or {}
+        function, signature = completer
+        others = params.context.arguments if params.context is not None else None
         names = [parameter.name for parameter in signature.parameters]
-        values = (params.argument.value, others)  # a completer with one parameter gets only the first
+        values = (params.argument.value, others or {})  # a completer with one parameter gets only the first
         arguments: dict[str, object] = dict(zip(names, values, strict=False))
         value = await call(function, signature, arguments, context)
         completion = value if isinstance(value, Completion) else Completion(_values_of(value, signature.name))

@@ -18,9 +18,9 @@ user with the MCP user (the `sub` claim of the access token) before it redirects
 
 Safe URLs [2025-11-25 client/elicitation#safe-url-handling]. The client MUST show the whole URL and get consent, and
 MUST NOT fetch the URL by itself. It MUST open the URL in a way that neither client nor model can read the web page: in
-a browser, not in an embedded web view. It SHOULD highlight the domain, and warn of Punycode, with which a domain in
-other letters can look like a known one. The URL MUST NOT contain credentials or other sensitive data, because a
-malicious client could use them. A form SHOULD NOT contain clickable links. The client MUST show the server's name.
+a browser, not in an embedded web view. It SHOULD highlight the domain, and warn of Punycode, because a domain in other
+letters can look like a known one. The URL MUST NOT contain credentials or other sensitive data, because a malicious
+client could use them. A form SHOULD NOT contain clickable links. The client MUST show the server's name.
 Until 2025-11-25, the client SHOULD also limit the rate of elicitations.
 
     2025-06-18  Forms only. Servers MUST NOT request sensitive data. Clients SHOULD show the server's name, and let the

@@ -1,4 +1,4 @@
-"""Pagination: a server sends a long list in pages, each with a cursor by which the client gets the next one.
+"""Pagination: a server sends a long list in pages, each with a cursor that the client returns to get the next page.
 
 The server chooses the size of a page. Clients MUST treat a cursor as opaque and neither read nor change it, because
 each server has its own format [2025-11-25 server/utilities/pagination#implementation-guidelines]. The error for an

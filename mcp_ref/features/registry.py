@@ -1,6 +1,6 @@
 """Registry: a store of a server's tools, resources or prompts, which returns them in pages.
 
-A server SHOULD list its tools in the same order each time (here, that of their registration), because otherwise neither
+A server SHOULD list its tools in the same order each time (here, the order of registration), because otherwise neither
 the client nor its model's provider could reuse cached data [2026-07-28 server/tools#capabilities].
 
 Spec:  server/utilities/pagination (2024-11-05 to 2026-07-28)

@@ -3,8 +3,8 @@
 A server can have a template for all notes, and a resource with a scope for one of them. A URI that matches both needs
 the scope, whichever function serves it. Such a function gets decoded values: for `notes://{team}/{name}` it cannot tell
 `r%26d` from `r&d`, and if it opens a file, it cannot tell `a//b` from `a/b`. So this module compares all `readings` of
-a URI, which are the texts for which a function could take it (lib/uri.py), and requires the scopes of everything that
-one of them matches:
+a URI, meaning the texts that a function could take it for (lib/uri.py), and requires the scopes of everything that one
+of them matches:
 
 - A protected resource `docs://report?v=1` includes all URIs with this path and with `v=1` in the query, even if they
   have other parts or a fragment. A protected `docs://report{?v}` includes `docs://report` with any query.
@@ -106,7 +106,7 @@ class _Index(NamedTuple):
     registered: tuple[Template, ...]
     """All templates, protected or not."""
     resources: dict[str, set[Reading]]
-    """URI of each resource that needs scopes -> its readings, and those of its expansions by all templates."""
+    """URI of each resource that needs scopes -> the readings of the URI and of its expansions by all templates."""
     by_path: dict[str, list[tuple[frozenset[str], frozenset[str]]]]
     """Path of each reading of the resources that need scopes -> the rest of the reading, and the scopes."""
     templates: list[_ProtectedTemplate]
@@ -150,8 +150,8 @@ class ResourceAccess(Generic[R, T]):
     def scopes_of(self, uri: str, params: Object | None = None) -> frozenset[str]:
         """Return the scopes that a caller needs for a URI or a registered template.
 
-        A template needs its own scopes, and those that all its URIs need. `params` are the params of the request: a
-        completion also needs the scopes of the URI that its arguments make.
+        A template needs its own scopes, and the scopes that all its URIs share. `params` are the params of the request:
+        a completion also needs the scopes of the URI that its arguments make.
         """
         if not (self.templates.scopes or self.resources.scopes) or len(uri) > MAX_URI_LENGTH:
             return frozenset()
@@ -189,7 +189,7 @@ class ResourceAccess(Generic[R, T]):
         return index.latest.setdefault(uri, frozenset(needed))
 
     def _expansions_of(self, uri: str) -> list[str]:
-        """Return other URIs for which the template that serves this one calls its function with equal arguments."""
+        """Return other URIs that lead to the same call: the same template's function, with equal arguments."""
         if uri in self.resources:
             return []
         for template in tuple(self.templates.values()):
@@ -370,7 +370,7 @@ def _protected(key: str, matcher: UriTemplate, scopes: frozenset[str]) -> _Prote
 
 
 def _converts(template: Template) -> bool:
-    """Return True if a function gets a converted value, such as a number, from which it cannot tell the URI's text."""
+    """Return True if a function gets a converted value, such as a number, and so cannot see the text in the URI."""
     return any(parameter.schema.get("type") != "string" for parameter in template.signature.parameters)
 
 
@@ -393,12 +393,16 @@ def _respelled_templates(protected: UriTemplate, converting: Iterable[Template])
         with suppress(TemplateError):
             filled = protected.expand(_values_for(protected, marks))
             uri = canonical_uri(filled) or filled
-            for other in {text for each in converting for text in expansions(each, uri)[:2]} - {uri}:
-                if all(mark in other for mark in marks.values()):
-                    for name, mark in marks.items():
-                        other = other.replace(mark, f"{{+{name}}}")
-                    found.add(other)
+            others = {text for each in converting for text in expansions(each, uri)[:2]} - {uri}
+            complete = [other for other in others if all(mark in other for mark in marks.values())]
+            found.update(_with_variables(other, marks) for other in complete)
     return found
+
+
+def _with_variables(uri: str, marks: Mapping[str, str]) -> str:
+    for name, mark in marks.items():
+        uri = uri.replace(mark, f"{{+{name}}}")
+    return uri
 
 
 def _values_for(template: UriTemplate, texts: Mapping[str, str]) -> dict[str, Value]:

@@ -131,7 +131,7 @@ class CallToolResult:
     """True if the tool failed. The content then tells the model the reason."""
     meta: Object | None = None
     structured_null: Annotated[bool, PYTHON_ONLY] = field(default=False, kw_only=True)
-    """True if the structured content is JSON's null, for which `structured_content` has None."""
+    """True if the structured content is JSON's null. `structured_content` is then None."""
 
     @property
     def has_structured_content(self) -> bool:

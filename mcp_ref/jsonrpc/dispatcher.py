@@ -329,7 +329,7 @@ class Dispatcher(Requester):
         return entry is not None and not entry.cancelled
 
     async def finish(self, grace: float) -> None:
-        """Wait at most `grace` seconds until all requests of the peer have ended, also those of `blocking_methods`."""
+        """Wait at most `grace` seconds until all requests of the peer have ended, even a request like `initialize`."""
         loop = asyncio.get_running_loop()
         end = loop.time() + grace
         while self._tasks and (left := end - loop.time()) > 0:

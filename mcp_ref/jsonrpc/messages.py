@@ -286,7 +286,7 @@ def _invalid_response(fault: str, id: RequestId | None) -> Malformed:
 
 
 def oversize(start: bytes, limit: int) -> Malformed:
-    """Return the error for a frame longer than `limit` bytes, of which the transport has stored only the `start`."""
+    """Return the error for a frame longer than `limit` bytes. The transport has stored only the frame's `start`."""
     text = f"Invalid Request: the message is longer than {limit} bytes"
     return _with_recovered_id(start, Error(INVALID_REQUEST, text))
 

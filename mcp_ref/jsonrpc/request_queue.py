@@ -22,8 +22,8 @@ class RequestQueue:
     Args:
         slots: number of slots.
         patience: time after which the waiting requests are refused, in seconds.
-        tasks: the tasks that use a slot or wait for one, of which only the number matters.
-        serving: the peer's requests that have no response yet, of which only the number matters.
+        tasks: the tasks that use a slot or wait for one. They are only counted.
+        serving: the peer's requests that have no response yet. They are only counted.
     """
 
     def __init__(self, slots: int, patience: float, transport: MessageTransport, tasks: Sized, serving: Sized) -> None:

@@ -166,7 +166,7 @@ class Requester:
                 has_slot = self._slots.take_now() or await self._wait_for_slot()
                 await self._transport.drain(related)  # do not pile up messages for a peer that does not read
                 if self._closing_error is not None:
-                    raise self._closing_error.with_traceback(None)  # the traceback would be that of another caller
+                    raise self._closing_error.with_traceback(None)  # the traceback belongs to another caller
                 id = self._last_id = self._last_id + 1
                 self.pending[id] = pending
                 if on_progress is not None:
@@ -216,8 +216,8 @@ class Requester:
         """Run several calls, and send their first requests as one array. [2025-03-26 basic/index#batching]
 
         Return each call's result or exception, in the order of the calls. The array is sent as soon as every call has
-        made a request, waits for a slot, or has ended. Later requests are sent separately, and so are those of other
-        asyncio tasks that a call starts. Raise ValueError for more than `MAX_BATCH` calls.
+        made a request, waits for a slot, or has ended. Later requests are sent separately, and so are the requests of
+        other asyncio tasks that a call starts. Raise ValueError for more than `MAX_BATCH` calls.
         """
         if len(calls) > MAX_BATCH:
             for call in calls:
