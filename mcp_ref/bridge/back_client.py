@@ -32,7 +32,7 @@ from ..client.connector import ConnectionState
 from ..client.session import MAX_FOLLOWED_TASKS, ClientSession, OnSessionEnd
 from ..codec import ShapeError, codec_for
 from ..features.logging import LoggingLevel
-from ..features.task_augmentation import EXTENSION, RELATED_TASK
+from ..features.task_augmentation import RELATED_TASK, TASKS_EXTENSION
 from ..host.hosted import HostedServer
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RequestTimeout
 from ..jsonrpc.messages import INTERNAL_ERROR, JSON, METHOD_NOT_FOUND, Object, RequestId
@@ -171,7 +171,7 @@ class BackClient(Client):
             declared = codec_for(self.caller.revision).decode(ClientCapabilities, wire)
         except ShapeError:
             declared = ClientCapabilities()
-        declared.extensions = {**(declared.extensions or {}), EXTENSION: {}}  # for subscriptions to tasks
+        declared.extensions = {**(declared.extensions or {}), TASKS_EXTENSION: {}}  # for subscriptions to tasks
         return declared
 
     @property
@@ -261,10 +261,10 @@ class BackClient(Client):
         if call.revision is not self.revision:
             declared = codec_for(call.revision).decode(ClientCapabilities, capabilities)
             if call.allows_task:
-                declared.extensions = {EXTENSION: {}}
+                declared.extensions = {TASKS_EXTENSION: {}}
             capabilities = codec_for(self.revision).encode(declared)
         elif not self.back.is_only_server and isinstance(extensions, dict):
-            without_tasks: Object = {name: each for name, each in extensions.items() if name != EXTENSION}
+            without_tasks: Object = {name: each for name, each in extensions.items() if name != TASKS_EXTENSION}
             capabilities = {**capabilities, "extensions": without_tasks}
         fields: Object = {**meta, **self.session.request_meta, CLIENT_CAPABILITIES: capabilities}
         if call.level is not None and self.server_can("logging"):

@@ -18,7 +18,7 @@ from ..basic.versioning import MISSING_REQUIRED_CLIENT_CAPABILITY
 from ..codec import ShapeError, codec_for
 from ..extensions.tasks.requestor import CANCEL_TIMEOUT_SECONDS, RunningTask
 from ..extensions.tasks.types import CreateTaskResult, Task, TaskRequestParams
-from ..features.task_augmentation import EXTENSION_CAPABILITY
+from ..features.task_augmentation import TASKS_CAPABILITY
 from ..jsonrpc.errors import McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import INTERNAL_ERROR, METHOD_NOT_FOUND, Object
 from ..revisions import SPECIFIED, find_method
@@ -82,7 +82,7 @@ async def _send(client: BackClient, method: str, wire: Object, call: Call, timeo
         try:
             return await client.send(method, params, call, timeout)
         except ProtocolError as error:
-            if call.allows_task or not _needs_task(error) or not client.server_can(EXTENSION_CAPABILITY):
+            if call.allows_task or not _needs_task(error) or not client.server_can(TASKS_CAPABILITY):
                 raise
         call.allows_task = True  # the tool runs only as a task, so the second attempt allows one
         if len(task_support) < MAX_TOOLS:
@@ -102,7 +102,7 @@ def _needs_task(error: ProtocolError) -> bool:
     """Return True for the error of a modern tool that runs only as a task."""
     required = error.data.get("requiredCapabilities") if isinstance(error.data, dict) else None
     is_missing = error.code == MISSING_REQUIRED_CLIENT_CAPABILITY and isinstance(required, dict)
-    return is_missing and declares(cast(Object, required), EXTENSION_CAPABILITY)
+    return is_missing and declares(cast(Object, required), TASKS_CAPABILITY)
 
 
 async def _task_result(client: BackClient, call: Call, created: Object) -> Object:

@@ -18,7 +18,7 @@ from ..basic.headers import check_parameters
 from ..basic.lifecycle import declares
 from ..basic.versioning import HEADER_MISMATCH
 from ..features.logging import LEVELS
-from ..features.task_augmentation import EXTENSION_CAPABILITY
+from ..features.task_augmentation import TASKS_CAPABILITY
 from ..host.approval import Refused
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object, Request
@@ -124,7 +124,7 @@ class Relay:
             return False
         if context.revision.built_in_tasks:
             return "task" in routed
-        if "requestState" in routed or not declares(context.channel.peer_capabilities, EXTENSION_CAPABILITY):
+        if "requestState" in routed or not declares(context.channel.peer_capabilities, TASKS_CAPABILITY):
             return False  # the retry of a call that is not a task, or a client without tasks
         name = cast(str, routed["name"])
         if name not in server.parameter_headers:

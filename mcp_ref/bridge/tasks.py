@@ -41,7 +41,7 @@ from ..client.subscriptions import ListenRequest
 from ..codec import ShapeError, codec_for
 from ..extensions.tasks.receiver import Tasks
 from ..features.registered_tools import RegisteredTool
-from ..features.task_augmentation import EXTENSION, EXTENSION_CAPABILITY, RELATED_TASK, SERVER_CAPABILITY, TaskSupport
+from ..features.task_augmentation import RELATED_TASK, SERVER_TASKS, TASKS_CAPABILITY, TASKS_EXTENSION, TaskSupport
 from ..features.tools import CallToolRequestParams, CallToolResult
 from ..jsonrpc.errors import McpError, ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
@@ -119,11 +119,11 @@ class BridgeTasks:
         """Change the capabilities of the server to those that the clients of the bridge can use."""
         if self._server is None:
             declared.tasks = declared.extensions = None
-        elif EXTENSION in (declared.extensions or {}):
-            declared.tasks = SERVER_CAPABILITY
+        elif TASKS_EXTENSION in (declared.extensions or {}):
+            declared.tasks = SERVER_TASKS
         elif declared.tasks is not None:
             if declares(declared.tasks, "requests.tools.call"):
-                declared.extensions = {EXTENSION: {}}
+                declared.extensions = {TASKS_EXTENSION: {}}
             access = current_access.get()
             if access is not None and access.id is not None:
                 declared.tasks = {name: value for name, value in declared.tasks.items() if name != "list"}
@@ -134,7 +134,7 @@ class BridgeTasks:
         if client is None:
             return False
         if front.built_in_tasks:
-            return client.is_modern and client.server_can(EXTENSION_CAPABILITY)
+            return client.is_modern and client.server_can(TASKS_CAPABILITY)
         is_mixed = front.era == "modern" and client.revision.built_in_tasks
         return is_mixed and client.server_can("tasks.requests.tools.call")
 
@@ -171,8 +171,8 @@ class BridgeTasks:
         return self.seal(result, caller.principal)
 
     async def _serve_own(self, method: str, params: Object, context: Context) -> Object:
-        if context.revision.era == "modern" and not declares(context.channel.peer_capabilities, EXTENSION_CAPABILITY):
-            raise MissingCapability(EXTENSION_CAPABILITY)
+        if context.revision.era == "modern" and not declares(context.channel.peer_capabilities, TASKS_CAPABILITY):
+            raise MissingCapability(TASKS_CAPABILITY)
         handler = HANDLERS[method](_catalog_of(context))
         result = await handler(_decoded(params_type(method), params, context.revision), context)
         return codec_for(context.revision).encode(result)
@@ -207,7 +207,7 @@ class BridgeTasks:
         """Pass the notifications about tasks on while a client listens, and leave out unknown tasks from `wanted`."""
         channel, ids, server, caller = context.channel, wanted.task_ids, self._server, caller_of(context)
         assert isinstance(channel, StatelessRequest)
-        if not ids or server is None or not declares(channel.peer_capabilities, EXTENSION_CAPABILITY):
+        if not ids or server is None or not declares(channel.peer_capabilities, TASKS_CAPABILITY):
             yield
         elif self.wraps(channel.revision):
             wanted.task_ids = await Tasks.known(channel.catalog.tasks, ids, channel.task_owner)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..basic.versioning import MODERN_ERROR_CODES, REPLACED_CODES
-from ..features.task_augmentation import EXTENSION_CAPABILITY
+from ..features.task_augmentation import TASKS_CAPABILITY
 from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, is_request_id
 from ..revisions import R2025_06_18, SPECIFIED
 from .rules import ADVICE, FORM, MUST, ORDER, SHOULD, Fault, Verdict, legacy_rule, modern_rule, rule
@@ -181,7 +181,7 @@ def known_result_type(message: Message) -> Verdict:
     kind = message.body.get("resultType")
     if type(kind) is not str or kind in ("complete", "input_required"):
         return None
-    capability = EXTENSION_CAPABILITY if kind == "task" else "extensions"
+    capability = TASKS_CAPABILITY if kind == "task" else "extensions"
     text = f"the {message.label} has the resultType {quoted(kind)}, which no declared extension has"
     return text if message.client_lacks(capability) else None
 

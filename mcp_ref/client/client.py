@@ -21,7 +21,7 @@ from ..basic.meta import checked_extensions
 from ..basic.progress import ProgressHandler
 from ..extensions.tasks.types import CreateTaskResult
 from ..features.caching import ResponseCache
-from ..features.task_augmentation import EXTENSION
+from ..features.task_augmentation import TASKS_EXTENSION
 from ..lib.fields import check_options
 from ..revisions import REVISIONS, Revision, sorted_revisions
 from ..session import DEFAULT_TIMEOUT
@@ -100,7 +100,7 @@ class Client(ClientRequests):
         connector = Connector(target, make_session, {} if eras is None else eras, self._notifications.end_subscriptions)
         super().__init__(connector, cache, options.get("timeout", DEFAULT_TIMEOUT), custom_methods)
         authorization = options.get("authorization")
-        self.extensions = {**checked_extensions(options.get("extensions")), EXTENSION: {}}
+        self.extensions = {**checked_extensions(options.get("extensions")), TASKS_EXTENSION: {}}
         self.extensions |= {} if authorization is None else authorization.extensions
         self._closing: asyncio.Task[None] | None = None
 

@@ -23,7 +23,7 @@ from ..basic.lifecycle import ClientCapabilities
 from ..basic.meta import RequestParams
 from ..codec import codec_for
 from ..extensions.tasks.receiver import Tasks
-from ..extensions.tasks.types import CLIENT_CAPABILITY
+from ..extensions.tasks.types import CLIENT_TASKS
 from ..features import elicitation, sampling
 from ..features.elicitation import ElicitRequestParams, ElicitRequestURLParams, ElicitResult
 from ..features.roots import LazyRoots, ListRootsResult, Root, RootPaths, to_roots
@@ -68,7 +68,7 @@ class ClientHandlers:
             roots={"listChanged": True} if self.roots is not None else None,
             sampling=self._sampling_settings if self._sampling is not None else None,
             elicitation=self._elicitation_modes if self._elicitation is not None else None,
-            tasks=CLIENT_CAPABILITY if self._serves_tasks else None,
+            tasks=CLIENT_TASKS if self._serves_tasks else None,
         )
 
     def find(self, method: str) -> Handler | None:

@@ -19,12 +19,12 @@ from typing import Annotated, Final, Literal, Protocol, cast
 from ..jsonrpc.messages import Object
 from ..revisions import R2025_11_25, R2026_07_28, Availability
 
-EXTENSION: Final = "io.modelcontextprotocol/tasks"
+TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 """The name of the extension in the capability `extensions` (2026-07-28)."""
 
-EXTENSION_CAPABILITY: Final = f"extensions.{EXTENSION}"
+TASKS_CAPABILITY: Final = f"extensions.{TASKS_EXTENSION}"  # the path of the capability that declares it
 
-SERVER_CAPABILITY: Final[Object] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+SERVER_TASKS: Final[Object] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 """The capability `tasks` of a server whose tools can be called as tasks (2025-11-25)."""
 
 RELATED_TASK: Final = "io.modelcontextprotocol/related-task"

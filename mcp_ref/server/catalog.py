@@ -23,7 +23,7 @@ from ..basic.mrtr import checked_key
 from ..basic.ping import ping
 from ..codec import codec_for
 from ..features.caching import hints_by_method
-from ..features.task_augmentation import EXTENSION, SERVER_CAPABILITY
+from ..features.task_augmentation import SERVER_TASKS, TASKS_EXTENSION
 from ..jsonrpc.messages import Notification, Object, Request
 from ..revisions import Method, Revision, sorted_revisions
 from ..session import Handler, Route
@@ -134,8 +134,8 @@ class Catalog:
             prompts=list_changed if "prompts" in declared else None,
             resources={"subscribe": True, **list_changed} if "resources" in declared else None,
             tools=list_changed if "tools" in declared else None,
-            tasks=SERVER_CAPABILITY if has_tasks else None,
-            extensions={**self.extensions, **({EXTENSION: {}} if has_tasks else {})} or None,
+            tasks=SERVER_TASKS if has_tasks else None,
+            extensions={**self.extensions, **({TASKS_EXTENSION: {}} if has_tasks else {})} or None,
         )
 
     def declares(self, method: Method) -> bool:

@@ -28,7 +28,7 @@ from ..basic.meta import EmptyResult
 from ..basic.subscriptions import MAX_RESOURCES, SubscriptionFilter, SubscriptionsAcknowledgedNotificationParams
 from ..basic.versioning import SUBSCRIPTION_ID, MissingCapability
 from ..codec import codec_for
-from ..features.task_augmentation import EXTENSION, EXTENSION_CAPABILITY
+from ..features.task_augmentation import TASKS_CAPABILITY, TASKS_EXTENSION
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object, RequestId
 from ..transports.base import Drain, HeldResponse, Hold, Notify
@@ -168,9 +168,9 @@ async def _accept(
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: name at most {MAX_RESOURCES} resources or tasks")
     offered = channel.catalog.capabilities()
     task_ids = uris = None
-    if wanted.task_ids is not None and EXTENSION in (offered.extensions or ()):
-        if not declares(channel.peer_capabilities, EXTENSION_CAPABILITY):
-            raise MissingCapability(EXTENSION_CAPABILITY)
+    if wanted.task_ids is not None and TASKS_EXTENSION in (offered.extensions or ()):
+        if not declares(channel.peer_capabilities, TASKS_CAPABILITY):
+            raise MissingCapability(TASKS_CAPABILITY)
         task_ids = await channel.catalog.tasks.known(wanted.task_ids, channel.task_owner)
     if wanted.resource_subscriptions is not None and offered.resources is not None:
         await _subscribe(subscriptions, wanted.resource_subscriptions, channel.catalog, access)

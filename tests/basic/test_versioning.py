@@ -8,7 +8,7 @@ import pytest
 
 from mcp_ref import Client, Context, Server, TextContent
 from mcp_ref.basic.versioning import is_stateless, read_request_meta
-from mcp_ref.features.task_augmentation import EXTENSION
+from mcp_ref.features.task_augmentation import TASKS_EXTENSION
 from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY, REVISIONS
@@ -494,7 +494,7 @@ async def test_error_codes_are_of_json_rpc_or_of_2026_07_28(kind: str) -> None:
 @pytest.mark.spec("2026-07-28/basic/index#error-codes-6,7")
 async def test_legacy_error_codes_are_replaced(kind: str, raised: int, said: int) -> None:
     server = Server("s")
-    extended: Object = {"extensions": {EXTENSION: {}}}
+    extended: Object = {"extensions": {TASKS_EXTENSION: {}}}
     visit: JSON = [{"mode": "url", "message": "m", "url": "https://example.com/", "elicitationId": "e"}]
 
     async def refuse(value: str = "") -> list[str]:

@@ -24,7 +24,7 @@ from mcp_ref import (
 )
 from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.features.elicitation import url_required
-from mcp_ref.features.task_augmentation import EXTENSION
+from mcp_ref.features.task_augmentation import TASKS_EXTENSION
 from mcp_ref.jsonrpc.messages import Object
 from tests.bridge.back import make_back
 from tests.bridge.links import linked, send
@@ -102,7 +102,7 @@ async def test_bridge_translates_the_code_of_an_unknown_resource(front: str, cod
         assert refused.value.code == code
 
 
-TASKS: Object = {"extensions": {EXTENSION: {}}}
+TASKS: Object = {"extensions": {TASKS_EXTENSION: {}}}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from mcp_ref import Client, Context, ElicitResult, RemoteError, Server, TextContent
 from mcp_ref.bridge.back_client import BackClient
 from mcp_ref.bridge.bridge import Bridge
-from mcp_ref.features.task_augmentation import EXTENSION, RELATED_TASK
+from mcp_ref.features.task_augmentation import RELATED_TASK, TASKS_EXTENSION
 from mcp_ref.jsonrpc.messages import Object
 from tests.bridge.links import linked
 
@@ -246,7 +246,7 @@ async def test_bridge_declares_the_tasks_that_it_runs_itself(front: str, back: s
             running = await client.start_tool("build")
             assert [task.task_id for task in await client.list_tasks()] == [running.id]
         else:
-            assert client.server_can(f"extensions.{EXTENSION}")
+            assert client.server_can(f"extensions.{TASKS_EXTENSION}")
 
 
 @ALL

@@ -46,12 +46,12 @@ from typing import Annotated, Final, Literal, cast
 
 from ...basic.lifecycle import declares
 from ...basic.versioning import MissingCapability
-from ...features.task_augmentation import EXTENSION_CAPABILITY, TaskSupport
+from ...features.task_augmentation import TASKS_CAPABILITY, TaskSupport
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Object
 from ...revisions import R2026_07_28, Availability, Revision
 
-CLIENT_CAPABILITY: Final[Object] = {
+CLIENT_TASKS: Final[Object] = {
     "list": {}, "cancel": {}, "requests": {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}},
 }  # fmt: skip
 """The capability `tasks` of a client that runs sampling and elicitation as tasks (2025-11-25)."""
@@ -223,12 +223,12 @@ def becomes_task(support: TaskSupport, requested: bool, revision: Revision, capa
             # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] the error SHOULD be -32601
             raise ProtocolError(METHOD_NOT_FOUND, "Method not found: this tool cannot be called as a task")
         return True
-    if revision.era == "modern" and declares(capabilities, EXTENSION_CAPABILITY):
+    if revision.era == "modern" and declares(capabilities, TASKS_CAPABILITY):
         return support != "forbidden"
     if support != "required":
         return False
     if revision.era == "modern":
-        raise MissingCapability(EXTENSION_CAPABILITY)
+        raise MissingCapability(TASKS_CAPABILITY)
     # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] the error MUST be -32601
     raise ProtocolError(METHOD_NOT_FOUND, "Method not found: this tool can only be called as a task")
 

@@ -14,7 +14,7 @@ import pytest
 from mcp_ref import Context, MemoryTaskStore, ProtocolError, Server, TextContent, ToolError
 from mcp_ref.basic.channel import RequestContext
 from mcp_ref.extensions.tasks.types import Task, TaskRequestParams
-from mcp_ref.features.task_augmentation import EXTENSION, RELATED_TASK
+from mcp_ref.features.task_augmentation import RELATED_TASK, TASKS_EXTENSION
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.revisions import LATEST_LEGACY
@@ -28,7 +28,7 @@ from tests.settings import PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS, ev
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 ALONE = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
 ABLE: Object = {"elicitation": {}, "sampling": {}, "roots": {}}
-EXTENDED: Object = {**ABLE, "extensions": {EXTENSION: {}}}
+EXTENDED: Object = {**ABLE, "extensions": {TASKS_EXTENSION: {}}}
 FORM: Object = {"type": "object", "properties": {"name": {"type": "string"}}}
 NOT_FOUND, INVALID, MISSING = -32601, -32602, -32021
 

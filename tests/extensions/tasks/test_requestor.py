@@ -36,7 +36,7 @@ from mcp_ref.basic.mrtr import InputRequest
 from mcp_ref.extensions.tasks import requestor as tasks_client
 from mcp_ref.extensions.tasks.requestor import MAX_POLL_SECONDS, MAX_REPETITIONS, MIN_POLL_SECONDS
 from mcp_ref.extensions.tasks.types import Task, TaskRequestParams
-from mcp_ref.features.task_augmentation import EXTENSION, RELATED_TASK, TaskMetadata
+from mcp_ref.features.task_augmentation import RELATED_TASK, TASKS_EXTENSION, TaskMetadata
 from mcp_ref.jsonrpc import bounded_waits
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import R2025_11_25, R2026_07_28
@@ -401,7 +401,7 @@ async def discovered(**options: object) -> AsyncIterator[tuple[Client, Wire]]:
     given: dict[str, object] = {"revision": "2026-07-28", **options}
     async with raw_server(partial(Client, **given)) as (client, wire):  # type: ignore[arg-type]
         connecting = asyncio.create_task(client.connect())
-        declared: Object = {"tools": {}, "extensions": {EXTENSION: {}}}
+        declared: Object = {"tools": {}, "extensions": {TASKS_EXTENSION: {}}}
         found: Object = {"supportedVersions": ["2026-07-28"], "capabilities": declared, "ttlMs": 0}
         asked = await answer(wire, "server/discover", {**found, "resultType": "complete", "cacheScope": "public"})
         said = asked["_meta"]["io.modelcontextprotocol/clientCapabilities"]

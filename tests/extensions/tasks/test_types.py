@@ -22,7 +22,7 @@ from mcp_ref.extensions.tasks.types import (
     timestamp,
     with_status,
 )
-from mcp_ref.features.task_augmentation import EXTENSION, EXTENSION_CAPABILITY, TaskSupport, owner_of
+from mcp_ref.features.task_augmentation import TASKS_CAPABILITY, TASKS_EXTENSION, TaskSupport, owner_of
 from mcp_ref.features.tools import CallToolRequestParams
 from mcp_ref.jsonrpc.messages import METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY, R2025_06_18, R2025_11_25, R2026_07_28, Revision
@@ -95,7 +95,7 @@ def test_task_times_are_iso_8601() -> None:
 
 # ------------------------------------------------------------------------------------------------ decision for a task
 
-DECLARED: Object = {"extensions": {EXTENSION: {}}}
+DECLARED: Object = {"extensions": {TASKS_EXTENSION: {}}}
 
 
 @pytest.mark.parametrize(("support", "wanted"), [("forbidden", False), ("optional", False)])
@@ -133,8 +133,8 @@ def test_tools_call_task_in_the_extension_is_chosen_by_the_server(wanted: bool) 
 
 
 def test_tasks_extension_name_is_one_step_of_a_capability_path() -> None:
-    assert declares(DECLARED, EXTENSION_CAPABILITY)
-    assert not declares({"extensions": {"io": {"modelcontextprotocol/tasks": {}}}}, EXTENSION_CAPABILITY)
+    assert declares(DECLARED, TASKS_CAPABILITY)
+    assert not declares({"extensions": {"io": {"modelcontextprotocol/tasks": {}}}}, TASKS_CAPABILITY)
 
 
 # ------------------------------------------------------------------------------------------------ its two shapes
