@@ -64,9 +64,10 @@ def post(url: str, id: int, params: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Send the call again and again until the result is complete."""
-    key, other = secrets.token_hex(32), secrets.token_hex(32)
+    key = secrets.token_hex(32)
+    second_key = secrets.token_hex(32) if "--other-key" in sys.argv else key
     with ExitStack() as processes:
-        urls = [serve(key, processes), serve(other if "--other-key" in sys.argv else key, processes)]
+        urls = [serve(key, processes), serve(second_key, processes)]
         url, rounds = urls[0], 1
         result = post(url, rounds, CALL)
         while result["resultType"] == "input_required":

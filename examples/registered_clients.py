@@ -235,7 +235,8 @@ class Clients:
         claims = parse_object(jws.payload)
         check_claims(claims, {client.id}, {issuer}, time.time())
         verify(jws, client.keys)
-        if not isinstance(id := claims.get("jti"), str) or id in self.used:
+        id = claims.get("jti")
+        if not isinstance(id, str) or id in self.used:
             raise ValueError("the assertion has no jti, or was used before")
         store(self.used, id, None)
 

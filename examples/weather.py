@@ -89,7 +89,7 @@ def get_sunrise(latitude: Latitude, longitude: Longitude, day: date) -> Sun:
     height = sin(radians(-0.833)) - sin(radians(latitude)) * sin(declination)  # -0.833: sun's radius, refraction
     cosine = height / (cos(radians(latitude)) * cos(declination))
     if abs(cosine) > 1:
-        return Sun(None, None, 24.0 if cosine < -1 else 0.0)
+        return Sun(None, None, 24.0 if cosine < -1 else 0.0)  # the sun does not set, or does not rise
     half_day = degrees(acos(cosine)) / 360
     rise, set_ = (datetime(2000, 1, 1, 12, tzinfo=UTC) + timedelta(noon + each) for each in (-half_day, half_day))
     return Sun(rise.replace(second=0, microsecond=0), set_.replace(second=0, microsecond=0), round(48 * half_day, 1))

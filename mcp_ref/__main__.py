@@ -47,14 +47,14 @@ def split_url(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def suggested_server(words: list[str]) -> str:
-    """Return the words that name the server in a correct command line, from the words of a wrong command line."""
+    """Return the correct words for the server that a wrong command line names with these words."""
     if len(words) == 1:
         words = [_import_module("transports.stdio.client").corrected_command(words[0]) or words[0]]
     return words[0] if words[0].startswith(("http://", "https://")) else f"-- {' '.join(words)}"
 
 
 def likely_command(options: argparse.Namespace) -> list[str]:
-    """Return the end of the arguments `NAME=VALUE` that looks like the command of a server without two dashes."""
+    """Return the arguments from the first one that looks like a server's program, whose two dashes may be missing."""
     arguments: list[str] = getattr(options, "arguments", [])
     program = r"python[\d.]*|node|npx|uvx?|docker|[^=]*[/\\][^=]*|[^=]*\.(py|js)"
     return next((arguments[at:] for at, word in enumerate(arguments) if re.fullmatch(program, word)), [])

@@ -128,14 +128,14 @@ class RedisTaskStore(AsyncTaskStore):
         return [id for id, is_over in zip(ids, results, strict=True) if is_over]
 
     async def add_responses(self, id: str, responses: dict[str, dict[str, Any]]) -> None:
-        waiting = self._keys(id)[2]
+        _, _, waiting = self._keys(id)
         async with self._redis.pipeline(transaction=False) as pipeline:
             pipeline.rpush(waiting, json.dumps(responses))
             pipeline.expire(waiting, EXPIRY)
             await pipeline.execute()
 
     async def take_responses(self, id: str) -> dict[str, dict[str, Any]]:
-        waiting = self._keys(id)[2]
+        _, _, waiting = self._keys(id)
         async with self._redis.pipeline(transaction=True) as pipeline:
             pipeline.lrange(waiting, 0, -1)
             pipeline.delete(waiting)

@@ -26,8 +26,9 @@ async def traced(request: ServedRequest, context: Context, proceed: Proceed) -> 
     given = {name: context.meta.get(name) or headers.get(name) for name in FIELDS}
     parent = extract({name: value for name, value in given.items() if isinstance(value, str)})
     tool = getattr(request.params, "name", None)  # or a prompt
+    span_name = request.method if tool is None else f"{request.method} {tool}"
     with trace.get_tracer("mcp_ref").start_as_current_span(
-        f"{request.method} {tool}" if tool is not None else request.method,
+        span_name,
         parent,
         kind=SpanKind.SERVER,
         attributes={"mcp.method.name": request.method, "mcp.protocol.version": context.revision.name},

@@ -5,8 +5,8 @@ After that, `client.call_tool(...)` and its other methods are the same for every
 server may ask of it: it runs the program's handlers for input, follows tasks, repeats lost requests that change
 nothing, and restarts a modern server's process.
 
-Reading order: `options.py`, `handlers.py` (the program's handlers of the server's requests), `session.py` (requests in
-both eras), `negotiation.py` (of the era and the revision), `target.py` (the server to connect to), `connector.py`
+Reading order: `options.py`, `handlers.py` (the program's handlers for the server's requests), `session.py` (requests in
+both eras), `negotiation.py` (finds the era and the revision), `target.py` (the server to connect to), `connector.py`
 (connects and reconnects), `requests.py` (the requests that belong to no feature of the server), `subscriptions.py`
 (notifications), `tools.py` (tool calls and tasks), `client.py` (`Client`, the class that programs use), `sync.py`
 (`SyncClient`, for programs without asyncio).

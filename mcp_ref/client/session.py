@@ -157,7 +157,7 @@ class ClientSession(Session):
         super()._send_cancelled(id, reason)
 
     def handle_error_response(self, error: RemoteError) -> None:
-        """Store the ids of URLs that the user must visit, or add to the error how to declare a missing capability."""
+        """Store the ids of URLs that the user must visit, or advise the program to declare a missing capability."""
         data = error.data if isinstance(error.data, dict) else {}
         required = data.get("requiredCapabilities")
         if self._handlers is not None and "elicitations" in data:

@@ -157,9 +157,9 @@ class Subscription:
     """A subscription to one resource or to lists. `async with` opens it, and `async for` yields its updates.
 
     An update is the URI of a changed resource: the subscribed URI as the program wrote it, or a URI that continues it
-    after a slash. For lists, it is the name of a list, such as "tools". Several changes of one resource before the
-    program reads the update are one update. The iterator ends when the server ends the subscription, and raises
-    ConnectionClosed when an error does, such as a lost connection to a legacy server. `async with` raises
+    after a slash. For lists, it is the name of a list, such as "tools". Until the program reads an update, further
+    changes of the resource add none. The iterator ends when the server ends the subscription, and raises
+    ConnectionClosed when an error ends it, such as a lost connection to a legacy server. `async with` raises
     CapabilityError if the server does not support subscriptions, or (modern era) does not accept this URI.
     """
 

@@ -94,7 +94,7 @@ class Target:
     def open(self, mirrored: ParameterHeaders, time_limits: TimeLimits) -> tuple[Transport, asyncio.Task[None] | None]:
         """Return a transport and, for an `InProcessServer`, the asyncio task that serves this client.
 
-        While a user signs in, the `time_limits` of the session stop.
+        `mirrored` has the HTTP headers that repeat arguments of tools. While a user signs in, `time_limits` stop.
         """
         server, options = self.server, self.options
         trace = options.get("trace") or trace_from_environment("client")
@@ -132,4 +132,4 @@ async def _serve(server: InProcessServer, transport: Transport) -> None:
     try:
         await server.serve(transport)
     finally:
-        await transport.close()  # if the server failed, so that the client does not wait for it
+        await transport.close()  # even if the server failed, so that the client does not wait for it

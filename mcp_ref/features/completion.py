@@ -169,7 +169,7 @@ class Completions:
         completion = value if isinstance(value, Completion) else Completion(_values_of(value, signature.name))
         if len(completion.values) > MAX_VALUES:
             total = completion.total if completion.total is not None else len(completion.values)
-            completion = Completion(completion.values[:MAX_VALUES], total, True)
+            completion = Completion(completion.values[:MAX_VALUES], total, has_more=True)
         return CompleteResult(completion)
 
 

@@ -148,7 +148,7 @@ class Tools:
         )
         registered = RegisteredTool(tool, function, signature, task=task, asks_first=options.get("asks_first", False))
         if not signature.is_generated or "input_schema" in options or "output_schema" in options:
-            _check_schemas(registered)  # our own schemas need no check, and declare no headers
+            _check_schemas(registered)  # generated schemas need no check, and declare no headers
             registered.headers = parameter_headers(tool.input_schema)
         check_description(tool, options)
         if not TOOL_NAME.fullmatch(tool.name):

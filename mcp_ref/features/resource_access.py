@@ -200,7 +200,8 @@ class ResourceAccess(Generic[R, T]):
     def listed_scopes_of(self, key: str) -> frozenset[str]:
         """Return the scopes of a registered resource or template. They are stored, because each list needs them all."""
         index = self._current_index()
-        if (known := index.listed.get(key)) is None:
+        known = index.listed.get(key)
+        if known is None:
             known = index.listed[key] = self.scopes_of(key)
         return known
 
@@ -240,7 +241,8 @@ class ResourceAccess(Generic[R, T]):
                 expired.
         """
         for parent in parents(changed):
-            if (subscribed := subscriptions.get(parent)) is None:
+            subscribed = subscriptions.get(parent)
+            if subscribed is None:
                 continue
             access = subscribed.access
             if access is not None and access.has_ended:
@@ -312,7 +314,8 @@ def expansions(template: Template, uri: str) -> list[str]:
     A function cannot tell `items://1.0` from `items://1` if it gets a number, or a default from an equal value. So all
     values get one spelling. The second URI also contains the defaults; the third omits values that equal their default.
     """
-    if (arguments := template.arguments(uri)) is None:
+    arguments = template.arguments(uri)
+    if arguments is None:
         return []
     optional = (each for each in template.signature.parameters if not each.required)
     defaults = {each.name: _template_value(each.default) for each in optional}

@@ -4,7 +4,7 @@ So the server needs neither a model nor an API key of its own. Because a malicio
 or inject instructions into the user's model, a human SHOULD be able to see, edit and deny the request and the model's
 message [2025-11-25 client/sampling#user-interaction-model], and clients SHOULD limit the rate of requests.
 
-The client chooses the model, because the server does not know which ones the client's provider has. The server sends
+The client chooses the model, because the server does not know which models the client's provider has. The server sends
 only preferences: parts of model names (hints), and priorities from 0 to 1 for cost, speed and intelligence.
 
 Since 2025-11-25, a server can add tools to a request. If the model wants to call one of them, its message has a

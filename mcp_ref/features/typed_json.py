@@ -1,4 +1,4 @@
-"""JSON as an object of the Python type that a program names, such as `returns=Seat`.
+"""Conversion of JSON to an object of the Python type that a program names, such as `returns=Seat`.
 
 The type is a dataclass, a model of pydantic, or any other type that lib/typed supports.
 """

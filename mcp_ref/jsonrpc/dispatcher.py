@@ -2,9 +2,9 @@
 
     the peer's request -> receive() -> a task runs serve(request) -> Response | ErrorResponse -> Transport.send
 
-A peer that sends many requests must not fill our memory. So it has `Limits.max_in_flight` slots, and each request uses
-one until the peer has read the response. When all are used, further requests wait (request_queue.py). Because even a
-few requests can be very large, their estimated memory is limited too (lib/shares.py).
+A peer that sends many requests must not fill our memory. So there are `Limits.max_in_flight` slots, and each request
+uses one until the peer has read the response. When all are used, further requests wait (request_queue.py). Because even
+a few requests can be very large, their estimated memory is limited too (lib/shares.py).
 
 Spec:  basic/index#messages; 2025-03-26 basic/index#batching; JSON-RPC 2.0
 """
@@ -174,7 +174,7 @@ class Dispatcher(Requester):
                 member = invalid_request(f"{member.method} must not be part of a batch", member.id)
             self._receive_one(member, received)
         self._finish_member(received)
-        if received.unfinished == 0 and received.responses:  # only errors, and an error uses no slot by itself
+        if received.unfinished == 0 and received.responses:  # only errors, which use no slots by themselves
             self._hold_slot()
 
     def _accept(self, request: Request, batch: _ReceivedBatch | None) -> None:

@@ -58,7 +58,8 @@ def decode_large(frame: bytes, waits_for: WaitsFor) -> Incoming:
     if has_method or id is None or not waits_for(id):
         rule = f"a message with more than {MAX_UNREQUESTED} bytes must be the response to a request that waits"
         error = Error(INVALID_REQUEST, f"Invalid Request: {rule}")
-        return Malformed(error, id if has_method else None, expects_no_response=not has_method or id is None)
+        is_request = has_method and id is not None
+        return Malformed(error, id if is_request else None, expects_no_response=not is_request)
     message = decode(frame)
     members: Sequence[object] = message.messages if isinstance(message, Batch) else [message]
     # Compared as strings, because some peers send the id `"1"` in response to `1`.

@@ -92,4 +92,6 @@ def search_ends(frame: bytes) -> tuple[set[str], object]:
             continue
         keys |= members.keys()
         id = members.get("id") if id is None else id
-    return keys, int(id) if isinstance(id, float) and id.is_integer() else id  # some peers write 1 as 1.0
+    if isinstance(id, float) and id.is_integer():  # some peers write 1 as 1.0
+        id = int(id)
+    return keys, id

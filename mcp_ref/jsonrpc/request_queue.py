@@ -58,7 +58,7 @@ class RequestQueue:
     def give_free_slots(self) -> None:
         """Give waiting requests the slots that a task has freed, and read again if further requests can wait."""
         while self._waiting and len(self._tasks) - len(self._waiting) < self._slots:
-            self._end_wait(next(iter(self._waiting)), True)
+            self._end_wait(next(iter(self._waiting)), has_slot=True)
             self._restart_timer()
         if self._is_paused and not self.is_full:
             self._is_paused = False
@@ -86,4 +86,4 @@ class RequestQueue:
         running = len(self._serving) - len(self._waiting)
         if running >= self._slots:
             for id in list(self._waiting):
-                self._end_wait(id, False)
+                self._end_wait(id, has_slot=False)
