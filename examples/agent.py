@@ -24,7 +24,7 @@ from typing import cast
 from mcp_ref import Allow, Approval, Deny, Host, McpError, UnknownName
 
 MAX_TURNS = 8
-"""Maximum number of responses of the model to one question. Otherwise a model could call tools without end."""
+"""Maximum number of responses of the model to one question, or it could call tools forever."""
 
 Message = dict[str, object]
 SERVERS = {name: [sys.executable, str(Path(__file__).with_name(f"{name}.py"))] for name in ("weather", "notes")}

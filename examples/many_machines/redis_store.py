@@ -43,8 +43,7 @@ return {redis.call('HMGET', KEYS[1], 'initialize', 'last', 'kept'), redis.call('
 """
 
 # ARGV: owner, milliseconds of the lease, expiry, `initialize` or '', principal or '', number of the oldest event to
-# keep, log level and subscriptions or '', and for each event: number, time, stream, data. Returns 1 if another process
-# is the owner.
+# keep, log level and subscriptions or '', and for each event: number, time, stream, data. Returns 1 for another owner.
 SAVE: Final = """
 if ARGV[4] ~= '' and redis.call('EXISTS', KEYS[1]) == 0 then
     redis.call('HSET', KEYS[1], 'initialize', ARGV[4], 'principal', ARGV[5], 'owner', ARGV[1], 'fence', 1)

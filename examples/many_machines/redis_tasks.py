@@ -78,8 +78,8 @@ class RedisTaskStore(AsyncTaskStore):
         async with self._redis.pipeline(transaction=False) as pipeline:
             pipeline.eval(PUT, 2, *self._keys(task.task_id)[:2], text, stored.owner, is_over, expiry, lease)
             pipeline.zadd(owner_key, {task.task_id: stored.expires_at})
-            pipeline.pexpireat(owner_key, expiry, nx=True)  # the first expiry
-            pipeline.pexpireat(owner_key, expiry, gt=True)  # a later one, so the key expires with the last task
+            pipeline.pexpireat(owner_key, expiry, nx=True)
+            pipeline.pexpireat(owner_key, expiry, gt=True)  # so the key expires with its last task
             has_changed, *_ = await pipeline.execute()
         return bool(has_changed)
 
@@ -94,7 +94,7 @@ class RedisTaskStore(AsyncTaskStore):
                 pipeline.exists(lease)
             found: list[Any] = await pipeline.execute()
         stored: list[OwnedTask | None] = []
-        for fields, has_lease in zip(found[::2], found[1::2], strict=True):  # the results of both commands in turn
+        for fields, has_lease in zip(found[::2], found[1::2], strict=True):  # `hgetall` and `exists` in turn
             if fields:
                 task, expires_at = Task(**json.loads(fields["task"])), int(fields["expires"]) / 1000
                 stored.append(OwnedTask(task, fields["owner"], expires_at, bool(has_lease)))

@@ -4,9 +4,6 @@ A server can request three things: a message from a language model (sampling), i
 the directories that it may use (roots). A legacy server sends these requests, while a modern one puts them into a
 result, as input requests. In both eras, the client declares a capability for each kind that the program handles.
 
-An application SHOULD let the user see and refuse each request to the model, and the model's response
-[2025-11-25 client/sampling#user-interaction-model], or a server could secretly spend the user's money on the model.
-
 Spec:  client/roots, client/sampling, client/elicitation (all revisions); 2025-11-25 basic/utilities/tasks
 """
 

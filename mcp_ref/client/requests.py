@@ -43,7 +43,7 @@ REPEATABLE = frozenset({
 
 
 class ClientRequests:
-    """The base class of `Client`: its requests that belong to no feature of the server."""
+    """The base class of `Client`."""
 
     def __init__(
         self, connector: Connector, cache: ResponseCache, timeout: float | None, custom_methods: dict[str, CustomMethod]

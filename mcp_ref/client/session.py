@@ -212,7 +212,6 @@ class ClientSession(Session):
             self._handlers.report_elicitation_end(cast("ElicitationCompleteNotificationParams", params).elicitation_id)
 
     def _listener(self, params: object) -> Listener | None:
-        """Return the listener of the subscription to which a notification belongs, if any."""
         # [2026-07-28 basic/transports/stdio#receiving-messages] the client MUST use the subscription's id in `_meta`
         id: object = (getattr(params, "meta", None) or {}).get(SUBSCRIPTION_ID)
         if isinstance(params, CancelledNotificationParams):

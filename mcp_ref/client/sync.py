@@ -99,10 +99,7 @@ class Synchronous(Generic[C]):
                 call.cancel()
 
     def run(self, call: Coroutine[object, object, T]) -> T:
-        """Return the result of a coroutine of the wrapped object. Wait until the coroutine ends.
-
-        Args:
-            call: A coroutine, such as `client.client.start_tool("report")`.
+        """Wait for a coroutine, such as `client.client.start_tool("report")`. Return its result.
 
         Raises:
             RuntimeError: If the client or host is not open, or if one of its callbacks calls this method.

@@ -243,7 +243,6 @@ def _size(key: _Key, cached: _CachedResult) -> int:
 
 
 def _is_same_or_nested(updated: str, read: JSON) -> bool:
-    """Return True if one URI, in any spelling, equals the other or is below it."""
     from ..lib.uri import canonical_uri, includes_uri  # lazy: a server uses only the hints of this module
 
     if not isinstance(read, str):

@@ -57,8 +57,6 @@ class ResourceTemplateReference:
 
 @dataclass
 class CompleteArgument:
-    """The argument that the user is typing."""
-
     name: str
     value: str
     """The text that the user has typed so far."""
@@ -73,8 +71,6 @@ class CompleteContext:
 
 @dataclass
 class CompleteRequestParams:
-    """The argument to complete, and the prompt or template to which it belongs."""
-
     ref: PromptReference | ResourceTemplateReference
     argument: CompleteArgument
     context: Annotated[CompleteContext | None, Availability(since=R2025_06_18)] = None

@@ -57,8 +57,6 @@ class CustomData:
 
 @dataclass
 class CustomMethod:
-    """A registered custom method."""
-
     method: Method
     serve: Callable[[CustomData, RequestContext], Awaitable[CustomData]]
     receive: Callable[[CustomData], None]

@@ -183,8 +183,10 @@ class Prompts:
 def _messages_of(name: str, value: object) -> list[PromptMessage]:
     if isinstance(value, PromptMessage):
         return [value]
-    if isinstance(value, str | ContentBlock):
-        return [PromptMessage("user", TextContent(value) if isinstance(value, str) else value)]
+    if isinstance(value, str):
+        return [PromptMessage("user", TextContent(value))]
+    if isinstance(value, ContentBlock):
+        return [PromptMessage("user", value)]
     if isinstance(value, (list, tuple)):
         return [message for item in value for message in _messages_of(name, item)]
     raise TypeError(f"the prompt {name} must return str, messages or content, not {type(value).__name__}")

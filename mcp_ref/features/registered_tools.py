@@ -98,11 +98,12 @@ class RegisteredTool:
         return schema is not None and schema is self.signature.output_schema and not is_object_schema(schema)
 
     def tool_for(self, revision: Revision) -> Tool:
-        t = self.tool  # copied below without `dataclasses.replace`, which takes three times as long
+        tool = self.tool  # copied below without `dataclasses.replace`, which takes three times as long
         if not self.wraps_result(revision):
-            return t
-        schema: Object = {"type": "object", "properties": {"result": t.output_schema}, "required": ["result"]}
-        return Tool(t.name, t.input_schema, t.description, t.title, schema, t.annotations, t.icons, t.execution, t.meta)
+            return tool
+        schema: Object = {"type": "object", "properties": {"result": tool.output_schema}, "required": ["result"]}
+        return Tool(tool.name, tool.input_schema, tool.description, tool.title, schema, tool.annotations, tool.icons,
+                    tool.execution, tool.meta)  # fmt: skip
 
 
 ToolRun = Callable[[RequestContext], Coroutine[object, object, CallToolResult]]

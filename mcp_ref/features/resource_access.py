@@ -82,8 +82,6 @@ T = TypeVar("T", bound=Template)
 
 
 class _ProtectedTemplate(NamedTuple):
-    """A template that needs scopes."""
-
     matcher: UriTemplate
     path_matcher: UriTemplate
     """A template for the paths of readings."""
@@ -99,10 +97,9 @@ class _ProtectedTemplate(NamedTuple):
 
 
 class _Index(NamedTuple):
-    """The scopes of all registered resources and templates. A new index is made after a change."""
+    """The scopes of all registered resources and templates."""
 
-    changes: int
-    """The number of changes when the index was made."""
+    changes: int  # their number when the index was made
     registered: tuple[Template, ...]
     """All templates, protected or not."""
     resources: dict[str, set[Reading]]
@@ -111,7 +108,7 @@ class _Index(NamedTuple):
     """Path of each reading of the resources that need scopes -> the rest of the reading, and the scopes."""
     templates: list[_ProtectedTemplate]
     latest: dict[str, frozenset[str]]
-    """The latest URI -> its scopes. It is asked for again, because each subscriber's access to a change is checked."""
+    """The latest URI -> its scopes, because a change of one resource is checked for each of its subscribers."""
     listed: dict[str, frozenset[str]]
     """Key of each resource or template that was in a list -> its scopes."""
 
@@ -252,10 +249,7 @@ class ResourceAccess(Generic[R, T]):
         return None
 
     def _may_learn_of(self, access: Access, changed: str) -> bool:
-        """Return True if a subscriber has the scopes of a changed URI.
-
-        An author can announce a text that no client can read, such as a path with a space. Its scopes are unknown.
-        """
+        # An author can announce a text that no client can read, such as a path with a space. Its scopes are unknown.
         is_readable = len(changed) <= MAX_URI_LENGTH and canonical_uri(changed) is not None
         has_scopes = bool(self.templates.scopes or self.resources.scopes)
         return (is_readable or not has_scopes) and access.refusal_for(self.scopes_of(changed)) is None
@@ -280,10 +274,7 @@ def _shortest(template: UriTemplate) -> dict[str, Value]:
 
 
 def _filled(template: UriTemplate, params: Object) -> str | None:
-    """Return the URI that the arguments of a completion make, or None for another request.
-
-    Of the text that the user is typing, only the directories count: `pay` can become `payday`.
-    """
+    """Return the URI that the arguments of a completion make, or None for another request."""
     argument, context = params.get("argument"), params.get("context")
     if not isinstance(argument, dict):
         return None
@@ -291,7 +282,7 @@ def _filled(template: UriTemplate, params: Object) -> str | None:
     known = others.items() if isinstance(others, dict) else ()
     values = {**_shortest(template), **{name: text for name, text in known if isinstance(text, str)}}
     name, typed = argument.get("name"), argument.get("value")
-    if isinstance(name, str) and isinstance(typed, str):
+    if isinstance(name, str) and isinstance(typed, str):  # only its directories count, as `pay` can become `payday`
         values[name] = typed[: typed.rfind("/") + 1] + "~"
     filled = template.expand(values)
     return canonical_uri(filled) or filled
@@ -311,8 +302,7 @@ def _guarded_readings(uri: str, templates: Iterable[Template]) -> set[Reading]:
 def expansions(template: Template, uri: str) -> list[str]:
     """Return the URIs that a template makes from its function's arguments for a URI, or [] if it does not match.
 
-    A function cannot tell `items://1.0` from `items://1` if it gets a number, or a default from an equal value. So all
-    values get one spelling. The second URI also contains the defaults; the third omits values that equal their default.
+    Equal values get one spelling. The second URI also contains the defaults; the third omits values equal to theirs.
     """
     arguments = template.arguments(uri)
     if arguments is None:

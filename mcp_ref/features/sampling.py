@@ -72,7 +72,6 @@ class ToolUseContent:
     id: str
     """The identifier of this tool call, unique in the conversation."""
     name: str
-    """The name of the tool."""
     input: Object
     """The arguments of the tool."""
     meta: Object | None = None

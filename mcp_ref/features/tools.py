@@ -162,7 +162,8 @@ class CallToolResult:
             return read_structured_content(wire, revision) if has_data else wire
         tool_result = wire["toolResult"]
         blocks = tool_result if isinstance(tool_result, list) else []
-        if blocks and all(isinstance(b, dict) and b.get("type") in ("text", "image", "resource") for b in blocks):
+        types = ("text", "image", "resource")
+        if blocks and all(isinstance(block, dict) and block.get("type") in types for block in blocks):
             return {**wire, "content": blocks}
         text = tool_result if type(tool_result) is str else json.dumps(tool_result, ensure_ascii=False)
         structured: Object = {"structuredContent": tool_result} if type(tool_result) is dict else {}
