@@ -596,8 +596,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The author's handler ends it, or the HTTP server cancels its task.",
     ("server/routes.py", "call_route", "result"):
         "The author's handler ends it, or the HTTP server cancels its task.",
-    ("server/main.py", "run_http_program.listen",
-     "(asyncio.Event() if service.lifespan is None else service.lifespan.ending).wait()"):
+    ("server/main.py", "run_http_program.listen", "stop.wait()"):
         "The end of the lifespan or a signal ends it; it is the idle state of a server.",
     ("server/main.py", "run_http_program.listen", "listening"):
         "Entering it only opens the socket, and leaving it has the time limits of `HttpServer.close`.",

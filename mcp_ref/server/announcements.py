@@ -1,7 +1,7 @@
 """Announcements: the notifications about changes that sessions and subscriptions send to their clients.
 
     Announcers.announce, on any thread -> the next iteration of each event loop -> Announcer.announce
-        -> send_change, if the client wants the change: at once if there is room for it, or else by send_queued
+        -> send_change, if the client wants the change: at once if there is room for it, otherwise from a queue
 
 Equal queued changes are sent only once, so a server that adds a thousand tools in a row sends one notification.
 
@@ -56,7 +56,7 @@ class Announcer(Protocol):
         return False
 
     def announce(self, method: str, subject: str | None) -> None:
-        """Send a change if the client wants it: at once if there is room for it, or else from the queue."""
+        """Send a change if the client wants it: at once if there is room for it, otherwise from the queue."""
         if not self.wants(method, subject):
             return
         if self._changes is None and self.is_ready and self.has_room:
@@ -118,17 +118,17 @@ class Announcers(set[Announcer]):
 
     def _queue_change(self, loop: asyncio.AbstractEventLoop, change: Change) -> None:
         if loop not in self._next_changes:
-            # Send in the next iteration of the event loop, because equal changes often follow. One callback sends to
-            # all clients, because a task for each of them would double the time of a notification.
+            # One callback in the next iteration, because equal changes often follow, and a task per client is slow.
             self._next_changes[loop] = {}
             loop.call_soon(self._send_changes, loop)
         self._next_changes[loop][change] = None
 
     def _send_changes(self, loop: asyncio.AbstractEventLoop) -> None:
         changes = self._next_changes.pop(loop)
-        for announcer in [each for each in tuple(self) if each.loop is loop]:
-            for method, subject in changes:
-                announcer.announce(method, subject)
+        for announcer in tuple(self):
+            if announcer.loop is loop:
+                for method, subject in changes:
+                    announcer.announce(method, subject)
 
 
 class Subscription(Protocol):

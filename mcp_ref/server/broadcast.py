@@ -1,6 +1,6 @@
 """Broadcast: each process of a server announces its changes to the other processes, whose clients want them too.
 
-Behind a load balancer, the stream of a client ends in one process, while a resource can change in another. So the
+Behind a load balancer, a client's stream comes from one process, while a resource can change in another. So the
 processes share a channel of an engine, such as Redis or PostgreSQL, to which `Broadcast` is the interface.
 
     resource_updated, list_changed, a task's status
@@ -11,9 +11,9 @@ processes share a channel of an engine, such as Redis or PostgreSQL, to which `B
     Wire between the processes:  {"from": "c2f1", "changes": [["notifications/resources/updated", "notes://1"]]}
                                  {"from": "c2f1", "all": true}       everything may have changed
 
-- A message has the random name of its process, because an engine usually sends it back to its sender too.
-- While the engine is away, local clients still get their changes. Those for the other processes wait in a queue, and if
-  it is full, a single message takes their place, which says that everything may have changed.
+- A message has the random name of its process, which ignores it when the engine sends it back, as most engines do.
+- While the engine is unreachable, local clients still get their changes. Those for the other processes wait in a queue.
+  If it is full, they are replaced by a single message, which says that everything may have changed.
 - A process that did not listen for a while has missed changes, so when listening begins again, it tells its own clients
   that everything may have changed: each list, and each resource or task with a subscription.
 - A function of `@server.on_change` can add and remove tools. The changes that it causes stay in this process, because
@@ -77,16 +77,16 @@ class Broadcast(Protocol):
         """
 
     async def listen(self, receive: Callable[[bytes], None], gap: Callable[[], None]) -> None:
-        """Listen until the task is cancelled, or raise an exception. It is then called again after a second.
+        """Listen until the task is cancelled. If this method ends before, it is called again after a second.
 
         Args:
             receive: Call it on the event loop, with each message, including those of this process.
-            gap: Call it whenever listening has begun, also after a lost connection, because messages were missed.
+            gap: Call it whenever listening has begun, also after a lost connection, because messages may be missing.
         """
 
 
 class Broadcaster:
-    """The changes of this process on their way to the others, and those of the others on their way to our clients.
+    """The publisher of this process's changes, which also announces the other processes' changes to our clients.
 
     Args:
         broadcast: The author's channel.
@@ -110,7 +110,7 @@ class Broadcaster:
         self._loop: asyncio.AbstractEventLoop | None = None  # not None while it runs
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: dict[Change, float] = {}  # change -> time when it was queued (`time.monotonic`); the oldest first
-        self._all_since: float | None = None  # since when everything may have changed, because the queue was full
+        self._all_since: float | None = None  # time from which everything may have changed, because the queue was full
         self._filled, self._published = asyncio.Event(), asyncio.Event()
         self._received: asyncio.Queue[Change | None] = asyncio.Queue(MAX_QUEUED_CHANGES)  # None: all may have changed
         self._failed: set[str] = set()  # the methods of the channel that failed the last time
@@ -137,7 +137,7 @@ class Broadcaster:
             self._tasks = [self._loop.create_task(run()) for run in (self._publish, self._listen, self._deliver)]
 
     async def stop(self) -> None:
-        """Stop. The last changes are still published, within `STOP_SECONDS`, unless the engine is away."""
+        """Publish the last changes, within `STOP_SECONDS`, unless the engine is unreachable. Then stop."""
         if self._loop is None:
             return
         self._loop = None
@@ -172,7 +172,7 @@ class Broadcaster:
         while True:
             await self._filled.wait()
             await asyncio.sleep(COALESCE_SECONDS)
-            # Take the changes first, because an equal change during the publication is another one, which must follow.
+            # Take the changes first, because one that happens again during the publication must be published again.
             changes, all_since = self._take_changes()
             content = {"all": True} if all_since is not None else {"changes": [*changes]}
             try:
@@ -190,7 +190,7 @@ class Broadcaster:
                     self._published.set()
 
     def _take_changes(self) -> tuple[dict[Change, float], float | None]:
-        """Take the changes of one message out of the queue, or return since when anything may have changed."""
+        """Take the changes of one message out of the queue, or return the time since when all may have changed."""
         all_since, self._all_since = self._all_since, None
         taken: dict[Change, float] = {}
         size = len(json.dumps({"from": self._name, "changes": []}))
@@ -237,7 +237,7 @@ class Broadcaster:
             self._deliver_later(None)
 
     def _deliver_later(self, change: Change | None) -> None:
-        """Queue a received change, because the functions of `@server.on_change` can wait."""
+        """Queue a received change, because a function of `@server.on_change` can block. A full queue becomes None."""
         if self._received.full():
             while not self._received.empty():
                 self._received.get_nowait()
@@ -249,12 +249,14 @@ class Broadcaster:
             change = await self._received.get()
             if change is None:
                 await self._deliver_all()
-            elif change[0] in LISTS:
-                await self._deliver_list(change[0])
-            elif change[0] in TASKS and change[1] is not None:
-                self.note_task(change[1])
+                continue
+            method, subject = change
+            if method in LISTS:
+                await self._deliver_list(method)
+            elif method in TASKS and subject is not None:
+                self.note_task(subject)
             else:
-                self._announcers.announce_here(*change)
+                self._announcers.announce_here(method, subject)
 
     async def _deliver_list(self, method: str) -> None:
         await self._reload(LISTS[method])
@@ -285,7 +287,7 @@ class Broadcaster:
                 _is_reloading.reset(token)
 
     async def _wait_after(self, method: str, error: Exception) -> None:
-        """Log the first failure after a success, and wait."""
+        """Wait until the next attempt. Log only the first failure after a success."""
         if method not in self._failed:
             self._failed.add(method)
             why = f"{type(error).__name__}: {error}"

@@ -52,7 +52,7 @@ class Catalog:
         if page_size < 1:
             raise ValueError(f"page_size, the number of items in a page, must be at least 1, not {page_size}")
         self.info, self.instructions = info, options.get("instructions")
-        self.info_as_json: dict[Revision, Object] = {}  # filled by stateless requests
+        self.info_as_json: dict[Revision, Object] = {}  # `info` as stateless requests send it
         self.cache_hints = hints_by_method(options.get("cache_ttl", 0.0), options.get("cache_scope", "public"))
         self.state_key = checked_key(options.get("state_key"))
         self.revisions = sorted_revisions(revisions)
@@ -79,20 +79,20 @@ class Catalog:
     def tools(self) -> Tools:
         from ..features.registered_tools import Tools  # lazy: not every server has tools
 
-        changed = partial(self._changed, "tools")
-        return Tools(Context, self._page_size, changed, lambda *call: self.tasks.call_tool(*call))  # so `tasks` is lazy
+        changed = partial(self._list_changed, "tools")
+        return Tools(Context, self._page_size, changed, lambda *call: self.tasks.call_tool(*call))  # `tasks` stays lazy
 
     @cached_property
     def resources(self) -> Resources:
         from ..features.resources import Resources  # lazy: not every server has resources
 
-        return Resources(Context, self._page_size, partial(self._changed, "resources"))
+        return Resources(Context, self._page_size, partial(self._list_changed, "resources"))
 
     @cached_property
     def prompts(self) -> Prompts:
         from ..features.prompts import Prompts  # lazy: not every server has prompts
 
-        return Prompts(Context, self._page_size, partial(self._changed, "prompts"))
+        return Prompts(Context, self._page_size, partial(self._list_changed, "prompts"))
 
     @cached_property
     def completions(self) -> Completions:
@@ -109,7 +109,7 @@ class Catalog:
             self.service.broadcaster.note_task = tasks.shared.note_change
         return tasks
 
-    def _changed(self, feature: str) -> None:
+    def _list_changed(self, feature: str) -> None:
         self.used_features.add(feature)
         self.needs_scopes = self.needs_scopes or bool(getattr(self, feature).scopes)
         self.announcers.announce(f"notifications/{feature}/list_changed")
@@ -128,6 +128,7 @@ class Catalog:
         declared = self.used_features
         list_changed: Object = {"listChanged": True}
         has_tasks = "tools" in declared and self.tools.can_be_tasks
+        task_extension: Object = {TASKS_EXTENSION: {}} if has_tasks else {}
         return ServerCapabilities(
             logging={} if self.logging else None,
             completions={} if "completions" in declared else None,
@@ -135,11 +136,11 @@ class Catalog:
             resources={"subscribe": True, **list_changed} if "resources" in declared else None,
             tools=list_changed if "tools" in declared else None,
             tasks=SERVER_TASKS if has_tasks else None,
-            extensions={**self.extensions, **({TASKS_EXTENSION: {}} if has_tasks else {})} or None,
+            extensions={**self.extensions, **task_extension} or None,
         )
 
     def declares(self, method: Method) -> bool:
-        newest = self.revisions[-1]  # which is a modern one, because only stateless requests call this method
+        newest = self.revisions[-1]  # a modern one, because only stateless requests call this method
         capabilities = codec_for(newest).encode(self.capabilities())
         return method.capability is None or declares(capabilities, method.capability)
 
@@ -178,7 +179,7 @@ class Catalog:
         return DiscoverResult(names, self.capabilities(), self.instructions)
 
     async def _close_tasks(self) -> None:
-        if "tasks" in self.__dict__:  # the server has tasks
+        if "tasks" in self.__dict__:  # otherwise reading `self.tasks` would create them
             await self.tasks.close()
 
 

@@ -41,8 +41,8 @@ else:
 T = TypeVar("T")
 
 YIELD_INTERVAL = 32
-"""Number of steps (sent notifications, checked URIs) after which a handler lets other handlers run."""
-_yielding: Final[set[Context[object]]] = set()  # the contexts whose handlers let others run at this moment
+"""Number of steps (notifications sent, URIs checked) after which a handler lets other handlers run."""
+_yielding: Final[set[Context[object]]] = set()  # the contexts whose handlers are letting others run
 
 
 class Context(InputRequests, Generic[S]):
@@ -56,7 +56,7 @@ class Context(InputRequests, Generic[S]):
 
     @property
     def state(self) -> S:
-        """The value that the server's lifespan has yielded, whose type is not checked; None without a lifespan."""
+        """The value that the server's lifespan has yielded; None without a lifespan. Its type is not checked."""
         return cast(S, self.channel.shared.state if self.channel.shared is not None else None)
 
     @property
@@ -68,7 +68,7 @@ class Context(InputRequests, Generic[S]):
     def http(self) -> HttpCaller | None:
         """The headers and the remote address of the HTTP request; None over stdio and in memory.
 
-        A header is a claim of the caller, unless a proxy in front of the server sets it.
+        A caller can write anything into a header, unless a proxy in front of the server sets it.
         """
         access = self.access
         if access is None or access.headers is None:
@@ -164,7 +164,7 @@ class Context(InputRequests, Generic[S]):
     async def notify(self, method: str, params: object = None, *, extension: str | None = None) -> None:
         """Send a notification with a custom `method`, such as `com.example/found`. `params` is a dataclass or a dict.
 
-        By default, `extension` is the first two parts of the name. Raise CapabilityError if a modern client lacks it.
+        Default `extension`: the method's first two parts. Raise CapabilityError if a modern client did not declare it.
         """
         from ..features import custom_methods  # lazy: few handlers send custom notifications
 
@@ -177,9 +177,9 @@ class Context(InputRequests, Generic[S]):
             await self.channel.drain(self.request_id)
 
     def run(self, coroutine: Coroutine[object, object, T]) -> T:
-        """Return the result of a `coroutine` of this context, in a plain `def` function.
+        """Run a `coroutine` of this context in a plain `def` function, and return its result.
 
-        Raise concurrent.futures.CancelledError if the client cancels the request meanwhile or the event loop has ended,
+        Raise concurrent.futures.CancelledError if the client cancels the request meanwhile or the event loop ends,
         and RuntimeError if the caller runs on the event loop, as an `async def` function does.
         """
         if running_loop() is self.channel.loop:

@@ -1,7 +1,7 @@
 """The health of a server over HTTP, for load balancers, Kubernetes and Prometheus: `server.run_http(health=True)`.
 
     GET /livez      200 as long as the process responds. If it does not, restart the process.
-    GET /readyz     200 if new clients can begin. 503 while the lifespan fails, and from SIGTERM on: send requests
+    GET /readyz     200 if new clients can connect. 503 while the lifespan fails, and from SIGTERM on: send requests
                     to another process.
     GET /metrics    the numbers of `Server.stats()`, in the text format of Prometheus
 
@@ -74,7 +74,7 @@ def health_routes(
     """Return the handlers of `/livez`, `/readyz` and `/metrics`.
 
     Args:
-        membership: The part of the HTTP application in the service, for the lifespan.
+        membership: The membership of the HTTP application, by which it enters the lifespan.
         is_draining: Returns True when the application begins no more sessions.
         stats: Returns the numbers for `/metrics`.
     """

@@ -72,10 +72,11 @@ class HttpApp:
         self._membership = Membership(catalog.service, self, self._reopen)
         health = health_routes(self._membership, lambda: self.is_draining, catalog.service.stats)
         self._health = health if options.get("health", False) else {}
-        taken = [*self._endpoint_paths, *self._health, *(self._http_sse.paths if self._http_sse is not None else ())]
-        routes = options.get("routes", {})
-        check_routes(routes, [*taken, *(self._protection.paths if self._protection is not None else ())])
-        self._routes = {**routes, **self._health}
+        taken = [*self._endpoint_paths, *self._health]
+        for part in (self._http_sse, self._protection):
+            taken += part.paths if part is not None else ()
+        check_routes(options.get("routes", {}), taken)
+        self._routes = {**options.get("routes", {}), **self._health}
         self._route_checks = RequestChecks(hosts, origins, METHODS, has_messages=False)
         self._health_checks = RequestChecks(("*",), origins, ("GET", "HEAD"), has_messages=False)
         self.reopens = False  # True to serve again after the lifespan has ended by itself

@@ -1,8 +1,8 @@
 """The requests of a server for input from the client: elicitation, sampling, roots, and requests of extensions.
 
 A server uses only capabilities that the client declared, because the client decides who uses its model and files
-[2025-11-25 basic/lifecycle#operation]. A method that needs an undeclared one raises `CapabilityError`, and sends
-nothing. Sampling, roots and log messages are deprecated since 2026-07-28 [2026-07-28 changelog#major-changes].
+[2025-11-25 basic/lifecycle#operation]. A method that needs any other raises `CapabilityError` instead of sending
+a request. Sampling, roots and log messages are deprecated since 2026-07-28 [2026-07-28 changelog#major-changes].
 
     legacy era  the server sends a request on the stream of the client's request, and waits for the response
     2026-07-28  the handler ends; the client gets `inputRequests` and repeats its request with the responses (mrtr.py)
@@ -83,9 +83,9 @@ class InputRequests(RequestContext):
                 fields such as `str | None = None`, which the user can leave empty. Also one of these types, such as
                 `bool`, for a form with the single field `value`.
             timeout: Seconds to wait, 600 by default; None for no limit.
-            key: A name for the user's response, by which the function finds it in 2026-07-28, when it runs again from
-                its first line. Without a key, the response is valid only if the form has not changed, because a user
-                who agreed to "Delete 2 files?" has not agreed to "Delete 8 files?".
+            key: A name for the user's response. In 2026-07-28, the function runs again from its first line, and finds
+                the response by this name. Without a key, the response is valid only if the form has not changed,
+                because a user who agreed to "Delete 2 files?" has not agreed to "Delete 8 files?".
             as_task: True to run the request as a task, if the client supports tasks (2025-11-25).
 
         Returns:
@@ -93,19 +93,20 @@ class InputRequests(RequestContext):
             the user accepted, `data` is an object of this class, such as True.
 
         Raises:
-            CapabilityError: The client did not declare elicitation by form.
+            CapabilityError: The client did not declare elicitation with forms.
             ValueError: A form cannot show the schema.
             InvalidMessage: The content from the user does not match the schema.
         """
         from ..features import elicitation, typed_json  # lazy: few handlers need input
 
         self._require("elicitation")
-        capability = self.channel.peer_capabilities.get("elicitation")
-        if "form" not in elicitation.supported_modes(capability if isinstance(capability, dict) else {}):
+        declared = self.channel.peer_capabilities.get("elicitation")
+        modes = elicitation.supported_modes(declared if isinstance(declared, dict) else {})
+        if "form" not in modes:
             raise self._undeclared("elicitation.form")
         requested = cast(Object, schema) if isinstance(schema, Mapping) else typed_json.json_schema(schema)
         is_value = not isinstance(schema, Mapping) and requested.get("type") != "object"
-        if is_value:
+        if is_value:  # `schema` is a type such as `bool`, which becomes the only field of the form
             requested = {"type": "object", "properties": {"value": requested}, "required": ["value"]}
         elif not isinstance(schema, Mapping):
             requested = elicitation.form_of(requested)
@@ -126,7 +127,8 @@ class InputRequests(RequestContext):
         if isinstance(schema, Mapping):
             return result
         try:
-            return replace(result, data=typed_json.read_json(content["value"] if is_value else content, schema))
+            value = content["value"] if is_value else content
+            return replace(result, data=typed_json.read_json(value, schema))
         except ValueError as error:
             raise InvalidMessage(f"the content of the form is not valid: {error}").show_to_peer() from None
 
@@ -168,7 +170,7 @@ class InputRequests(RequestContext):
         """Tell the client that the user has finished the visit to a web page.
 
         Args:
-            elicitation_id: The id that was given to `elicit_url`.
+            elicitation_id: The id that `elicit_url` was called with.
         """
         from ..features.elicitation import ElicitationCompleteNotificationParams  # lazy: few handlers need input
 
@@ -316,7 +318,7 @@ class InputRequests(RequestContext):
 
             roots, form = await context.gather_inputs(context.list_roots(), context.elicit(...))
 
-        In 2026-07-28, the client repeats its request after each round of input, of which this method needs only one.
+        In 2026-07-28, the client repeats its request after each round of input. This method needs only one round.
 
         Args:
             requests: Coroutines such as `context.elicit(...)`, `context.sample(...)` or `context.list_roots()`.
@@ -325,11 +327,11 @@ class InputRequests(RequestContext):
             McpError: The error of the first request that failed.
         """
         results = await asyncio.gather(*requests, return_exceptions=True)
-        failed = [result for result in results if isinstance(result, BaseException)]
-        others = [error for error in failed if not isinstance(error, HandlerNeedsInput)]
-        if others:
-            raise others[0]
-        required = collect_input_requests(BaseExceptionGroup("input requests", failed)) if failed else None
+        errors = [result for result in results if isinstance(result, BaseException)]
+        for error in errors:
+            if not isinstance(error, HandlerNeedsInput):
+                raise error
+        required = collect_input_requests(BaseExceptionGroup("input requests", errors)) if errors else None
         if required is not None:
             raise required
         return tuple(results)
@@ -341,7 +343,7 @@ def call_on_loop(coroutine: Coroutine[object, object, T], loop: asyncio.Abstract
     Raise CancelledError if the loop ends.
     """
     future = asyncio.run_coroutine_threadsafe(coroutine, loop)
-    while not (future.done() or loop.is_closed()):  # a loop that is ending does not run a coroutine that comes late
+    while not (future.done() or loop.is_closed()):  # a loop that is ending may never run the coroutine
         concurrent.futures.wait([future], timeout=1.0)
     future.cancel()  # does nothing to a future that is done
     return future.result()

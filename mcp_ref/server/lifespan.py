@@ -13,7 +13,7 @@
 
 The server enters the context manager before it serves the first client, and all its sessions and HTTP applications
 share the object. It leaves the context manager when the last of them has ended, together with all requests and tasks.
-For a later client, it enters a new one.
+For a later client, it enters a new context manager.
 
     no client --enter--> entering --> entered --leave, after the last client--> leaving --> no client
                             '-- an exception --> no client: the server serves nothing, and raises RuntimeError
@@ -77,7 +77,7 @@ class Lifespan:
         loop = asyncio.get_running_loop()
         task = self._task
         while task is not None and task.get_loop() is loop and self.ending.is_set():
-            await asyncio.wait([task])  # it still leaves the previous context manager
+            await asyncio.wait([task])  # it is still leaving the previous context manager
             task = self._task
         if task is not None and task.get_loop() is not loop:
             rule = "use one Server object for each event loop"

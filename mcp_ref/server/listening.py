@@ -38,7 +38,9 @@ class _ListeningOptions(TypedDict):
 def has_small_result(body: bytes) -> bool:
     """Return True if the message in a POST has no result, or a result that is always small."""
     message = decode(body)
-    return message.method in _SMALL_RESULTS if isinstance(message, Request) else not isinstance(message, Batch)
+    if isinstance(message, Request):
+        return message.method in _SMALL_RESULTS
+    return not isinstance(message, Batch)
 
 
 @contextlib.asynccontextmanager

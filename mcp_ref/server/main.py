@@ -7,7 +7,7 @@ asyncio waits for a task that ignores its cancellation. So the program waits onl
 
 A server over HTTP is stopped by its operator instead, usually to start a new version. At SIGTERM, it therefore drains:
 
-    /readyz is 503, new sessions are refused with 503, and subscriptions end with their result
+    /readyz responds with 503, new sessions are refused with 503, and subscriptions end with their result
         -> the requests in flight finish, for at most `drain_seconds`; new stateless requests are still served
         -> the server closes its port, saves its sessions, and ends with exit code 0
 
@@ -45,7 +45,8 @@ def run_http_program(
     async def listen() -> None:
         async with listening as url:
             print(f"{name}: {url}", file=sys.stderr, flush=True)
-            await (asyncio.Event() if service.lifespan is None else service.lifespan.ending).wait()
+            stop = service.lifespan.ending if service.lifespan is not None else asyncio.Event()
+            await stop.wait()  # until the lifespan fails, or a signal cancels this task
 
     try:
         run_program(listen, service, "`async with server.serve_http(...)`", drain_seconds)
@@ -61,7 +62,7 @@ def run_program(
     After SIGTERM, the requests in flight have `drain_seconds` to finish (`Service.drain`), unless SIGINT or a second
     SIGTERM ends them at once.
 
-    Raise RuntimeError, which recommends the `alternative` (a piece of code), if an event loop runs already. Raise
+    Raise RuntimeError, which recommends the `alternative` (a piece of code), if an event loop is already running. Raise
     SystemExit if the lifespan failed.
     """
     if running_loop() is not None:
@@ -71,11 +72,11 @@ def run_program(
 
         escape_log_records()
     is_main_thread = threading.current_thread() is threading.main_thread()
-    handler = signal.getsignal(signal.SIGTERM)  # None if Python did not set it, so that Python cannot restore it
+    earlier_handler = signal.getsignal(signal.SIGTERM)  # None if not set from Python, which then cannot restore it
 
     async def until_terminated() -> None:
         task = asyncio.current_task()
-        draining = list[asyncio.Task[None]]()  # after the first SIGTERM, the task that drains
+        draining: asyncio.Task[None] | None = None  # begun by the first SIGTERM
         assert task is not None
 
         async def drain() -> None:
@@ -85,10 +86,11 @@ def run_program(
                 task.cancel()
 
         def terminate() -> None:
-            if draining or not drain_seconds:
-                task.cancel()
+            nonlocal draining
+            if draining is None and drain_seconds:
+                draining = asyncio.create_task(drain())
             else:
-                draining.append(asyncio.create_task(drain()))
+                task.cancel()
 
         if is_main_thread:
             with contextlib.suppress(NotImplementedError):  # Windows
@@ -107,8 +109,8 @@ def run_program(
         log.debug("the lifespan failed", exc_info=error)
         sys.exit(str(error))
     finally:
-        if is_main_thread and handler is not None:
-            signal.signal(signal.SIGTERM, handler)
+        if is_main_thread and earlier_handler is not None:
+            signal.signal(signal.SIGTERM, earlier_handler)
     if any(thread.is_alive() for thread in service.threads):
         _exit("a tool is still running in a worker thread")  # Python would wait forever for the thread
 

@@ -1,4 +1,4 @@
-"""The options of `Server` that are not about its name, its revisions and its lifespan.
+"""The options of `Server`, apart from its name, its revisions and its lifespan.
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover, server/utilities/caching
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..extensions.tasks.store import TaskStore
     from .broadcast import Broadcast
 else:
-    TaskStore = AsyncTaskStore = Broadcast = object  # `check_options` accepts every object, and loads no module
+    TaskStore = AsyncTaskStore = Broadcast = object  # so that `check_options` accepts any object and loads no module
 
 
 class ServerOptions(TypedDict, total=False):
@@ -48,9 +48,9 @@ class ServerOptions(TypedDict, total=False):
     cache_scope: CacheScope | Mapping[str, CacheScope]
     """"public" if all users can get a cached result, "private" if only the requesting user can. ["public"]"""
     task_store: TaskStore | AsyncTaskStore | None
-    """The store of the tasks. An `AsyncTaskStore` is in a database, which several processes can share. [in memory]"""
+    """The store of the tasks. An `AsyncTaskStore` keeps them in a database that several processes share. [in memory]"""
     node: str | None
     """The name of this process, with which the ids of its sessions and tasks begin: 1 to 32 letters of ASCII, digits
     and hyphens. A load balancer can then send each request about a session or a task to its process. [none]"""
     broadcast: Broadcast | None
-    """The channel through which the processes of a server tell each other of changes (broadcast.py). [none]"""
+    """The channel through which the processes of a server tell each other about changes (broadcast.py). [none]"""

@@ -26,7 +26,7 @@ from ..lib.http.framing import RESERVED_HEADERS, encode_head
 from ..lib.http.message import HeaderList, HttpRequest
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-"""The HTTP methods that handlers of routes get. The server responds to `OPTIONS` itself, and refuses others (405)."""
+"""The HTTP methods that reach a route's handler. The server responds to `OPTIONS` itself, and refuses any other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +97,6 @@ def _encoded(response: RouteResponse) -> tuple[int, HeaderList, bytes]:
     headers = [*response.headers.items()]
     if body and "content-type" not in {name.lower() for name, _ in headers}:
         headers.append(("Content-Type", media_type))
-    headers.append(("X-Content-Type-Options", "nosniff"))  # a browser must not run a text as a web page
+    headers.append(("X-Content-Type-Options", "nosniff"))  # a browser must not treat a text as a web page
     encode_head([], headers, RESERVED_HEADERS)  # check the headers here, because ASGI servers do not check them
     return response.status, headers, body

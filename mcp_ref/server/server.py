@@ -94,7 +94,7 @@ class Server:
             )
 
     def __repr__(self) -> str:
-        loaded = vars(self.catalog)  # to read `self.tools` would load features that the server does not have
+        loaded = vars(self.catalog)  # because reading `self.tools` would load a feature that may be unused
         counts = [f"{len(loaded[name])} {name}" for name in ("tools", "resources", "prompts") if name in loaded]
         members = f"{len(self.catalog.service.members)} sessions and HTTP applications"
         return f"<Server {self.info.name!r}: {', '.join([*counts, members])}>"
@@ -135,7 +135,7 @@ class Server:
 
     @property
     def state(self) -> object:
-        """The value that the lifespan has yielded, for code outside of handlers; None while nothing is served."""
+        """The value that the lifespan has yielded, for code outside of handlers; None unless the server is serving."""
         return self.catalog.service.state
 
     def tool(self, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]:
@@ -146,7 +146,7 @@ class Server:
         return registering("tool", name, lambda function: self.tools.add(function, name, **options))
 
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
-        """Return a decorator that registers a function, which returns the contents of a resource or template.
+        """Return a decorator that registers the function that returns the contents of a resource or template.
 
         `uri` can be a template such as `users://{id}/profile`. This `id` arrives in lower case, because it is the host
         of the URI. For a URI that does not exist, the function raises `ResourceNotFound()`.
@@ -168,11 +168,11 @@ class Server:
         return registering("completion", target, partial(self.completions.add, target, argument))
 
     def middleware(self, function: M) -> M:
-        """Run the coroutine function `function` around each request from now on. Return it, for `@server.middleware`.
+        """Run the coroutine function `function` around each request from now on. Return it, as a decorator must.
 
         It is called with the request (`ServedRequest`), the context, and the function `proceed`, which returns the
         result. The function that was added first is the outermost (middleware.py). Raise RuntimeError if the server
-        serves clients already.
+        is already serving clients.
         """
         from .middleware import add_middleware  # lazy: few servers need it
 
@@ -182,8 +182,8 @@ class Server:
     def method(self, name: str, *, extension: str | None = None, notification: bool = False) -> Callable[[F], F]:
         """Return a decorator that registers a handler of a custom method, which the specification does not define.
 
-        The function has at most one parameter for the params, such as a dataclass, and perhaps a `Context`. It returns
-        the result, such as a dataclass, or None.
+        The function has at most one parameter for the params, such as a dataclass, and optionally a `Context`. It
+        returns the result, such as a dataclass, or None.
 
         Args:
             name: The method, such as `com.example/search`.
@@ -196,7 +196,7 @@ class Server:
         return registrar(self.catalog.custom_methods, self.catalog.extensions, Context, name, extension, notification)
 
     def on_change(self, feature: Literal["tools", "resources", "prompts"]) -> Callable[[F], F]:
-        """Return a decorator for a function without parameters that loads the list of a `feature` again.
+        """Return a decorator for a function without parameters that reloads the list of a `feature`.
 
         The function runs when another process has announced a change, before the clients of this process are notified.
         """
@@ -205,7 +205,7 @@ class Server:
         return registering("on_change", feature, lambda function: functions.append(function))
 
     def list_changed(self, feature: Literal["tools", "resources", "prompts"]) -> None:
-        """Notify the clients, from any thread, that a `feature`'s list has changed. `add` and `remove` do so too."""
+        """Notify the clients that a `feature`'s list has changed, as `add` and `remove` do. Safe on any thread."""
         self.catalog.announcers.announce(self._changed_method(feature))
 
     def _changed_method(self, feature: str) -> str:
@@ -215,7 +215,7 @@ class Server:
         return method
 
     def resource_updated(self, uri: str) -> None:
-        """Notify the subscribers of a changed resource and of its parents, from any thread. `uri` is its URI."""
+        """Notify the clients that subscribed to the resource `uri` or to a parent of it. Safe on any thread."""
         from ..lib.uri import canonical_uri  # lazy: not every server has resources
 
         self.catalog.announcers.announce("notifications/resources/updated", canonical_uri(uri) or uri)
@@ -229,7 +229,7 @@ class Server:
     async def serve_stdio(self) -> None:
         """Serve the client on standard input and output, until the input ends.
 
-        Meanwhile `print` writes to standard error and `input()` reads nothing, so that tools cannot disturb messages.
+        Meanwhile `print` writes to standard error and `input()` reads nothing, so that tools cannot corrupt messages.
         """
         with claimed_stdio() as (source, sink):
             await self.serve(StdioServerTransport(source, sink, trace=self.trace or trace_from_environment("server")))
@@ -261,7 +261,7 @@ class Server:
         return application(app.handle, app.close, start=app.start)
 
     def stats(self) -> ServerStats:
-        """Return the numbers of sessions, streams and requests of this process. `health=True` serves them by HTTP."""
+        """Return the numbers of sessions, streams and requests of this process. `health=True` serves them over HTTP."""
         return self.catalog.service.stats()
 
     async def drain(self, seconds: float = 10.0) -> None:
@@ -282,7 +282,7 @@ class Server:
     def run(self) -> None:
         """Run a program that serves on standard input and output, until the input ends or SIGINT or SIGTERM arrives.
 
-        Raise RuntimeError if an event loop runs already, and SystemExit if the lifespan failed.
+        Raise RuntimeError if an event loop is already running, and SystemExit if the lifespan failed.
         """
         if sys.stdin is not None and sys.stdin.isatty():
             wait = "waiting for the messages of a client on standard input; press Ctrl-D or Ctrl-C to stop"
@@ -295,9 +295,9 @@ class Server:
     ) -> None:  # fmt: skip
         """Run a program that serves over HTTP until SIGINT or SIGTERM arrives. Print the URL on standard error.
 
-        After SIGTERM, requests in flight have `drain_seconds` to finish (main.py). The arguments `host`, `port` (here
-        8000 by default), `ssl` and `http_limits` are as in `serve_http`. Raise RuntimeError if an event loop runs
-        already, and SystemExit, whose text says why, if the address is not available or the lifespan failed.
+        After SIGTERM, requests in flight have `drain_seconds` to finish (main.py). The arguments `host`, `port`, `ssl`
+        and `http_limits` are as in `serve_http`. Raise RuntimeError and SystemExit as `run` does, and SystemExit if the
+        address is not available.
         """
         listening = self.serve_http(host, port, ssl=ssl, http_limits=http_limits, **options)
         run_http_program(listening, self.catalog.service, self.info.name, f"{host}:{port}", drain_seconds)

@@ -61,7 +61,7 @@ class ServerStats:
     unpublished_changes: int = 0
     """Number of changes that the broadcast has not sent to the other processes yet, at most 1,000."""
     broadcast_lag: float = 0.0
-    """Age of the oldest of these changes, in seconds. It grows while the engine of the broadcast is away."""
+    """Age of the oldest of these changes, in seconds. It grows while the engine of the broadcast is unreachable."""
 
 
 class Member(Protocol):
@@ -99,7 +99,7 @@ class Service:
         self.members: dict[Member, Callable[[], None] | None] = {}
         """The members, each with the function to call after the lifespan has failed, if any.
 
-        An application precedes its sessions, because its `close` decides if a store keeps them.
+        An application comes before its sessions, because its `close` decides whether the store keeps them.
         """
         self.subscribed = Shares("subscriptions", MAX_SUBSCRIBED_BYTES_PER_CALLER, MAX_SUBSCRIBED_BYTES)
         self.lifespan: Lifespan | None = None
@@ -107,11 +107,11 @@ class Service:
         self.broadcaster: Broadcaster | None = None
         """The exchange of changes with the other processes of the server."""
         self.reloads: dict[str, list[Callable[[], object]]] = {}
-        """The functions of `@server.on_change`, by the list that another process has changed (broadcast.py)."""
+        """The functions of `@server.on_change`, by the feature whose list they reload (broadcast.py)."""
         self.id_prefix = id_prefix_of(node)
         """The first part of the ids of sessions and tasks of this process: "a." for `Server(node="a")`."""
         self.threads: list[threading.Thread] = []
-        """The worker threads, and earlier ones that still run a function."""
+        """The worker threads, including earlier ones that are still running a function."""
         self._given_executor, self._close_tasks = executor, close_tasks
         self.served: dict[Era, int] = {"legacy": 0, "modern": 0}
         """Number of requests since the start of the process, by the era of the request."""
@@ -168,7 +168,7 @@ class Service:
             if self.broadcaster is not None and not self.members:
                 await self.broadcaster.stop()
         finally:
-            has_new_member = bool(self.members)  # which has begun to serve while the tasks and threads were ending
+            has_new_member = bool(self.members)  # one that joined while the tasks and threads were ending
             if self.lifespan is not None and not has_new_member:
                 await self.lifespan.leave()
 
@@ -221,9 +221,9 @@ class Service:
 
 
 class Membership:
-    """The membership of an HTTP application in the service, which it can begin again after a failed lifespan.
+    """The membership of an HTTP application, which can join the service again after the lifespan has failed.
 
-    `reopen` (see `Service.add`) sets `is_active` to False if the application can begin again.
+    To allow that, the application's `reopen` (see `Service.add`) sets `is_active` to False.
     """
 
     def __init__(self, service: Service, member: Member, reopen: Callable[[], None]) -> None:
@@ -255,6 +255,6 @@ class Membership:
         try:
             await self.begin()
         except RuntimeError as error:
-            if starts_attempt:  # so that each attempt is logged once
+            if starts_attempt:  # so that a failed attempt is logged once, not for each request
                 log.error("requests get status 503, because the server cannot begin", exc_info=error)
         return self.is_active

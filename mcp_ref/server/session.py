@@ -1,7 +1,7 @@
 """A session on the server: the handshake, and the state of one client.
 
 If the server speaks both eras, a client can send requests of both on one transport. A request that names its revision
-in `_meta` is stateless (stateless.py). Any other belongs to the session, which refuses it in the wrong phase.
+in `_meta` is stateless (stateless.py). Any other belongs to the session, whose phase decides if the request is allowed.
 
 Before the client sends `notifications/initialized`, a server SHOULD send only pings and log messages
 [2025-11-25 basic/lifecycle#initialization], so it queues its notifications about changes until then.
@@ -44,7 +44,7 @@ FINISH_SECONDS = 0.75
 async def begin(
     catalog: Catalog, transport: Transport, limits: Limits | None = None, *, serves_stateless: bool = False
 ) -> ServerSession:
-    """Begin to serve one client, including its stateless requests if `serves_stateless`. The caller awaits `finish`."""
+    """Begin to serve one client, including its stateless requests if `serves_stateless`. Then await its `finish`."""
     session = ServerSession(catalog, transport, limits, serves_stateless and catalog.is_modern)
     try:
         await catalog.service.add(session)
@@ -97,7 +97,7 @@ class ServerSession(Session, Announcer):
 
     def _serve(self, request: Request) -> Coroutine[object, object, Object]:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] `_meta` names the era
-        names_revision = "_meta" in request.params and is_stateless(request.params)  # most requests save the call
+        names_revision = "_meta" in request.params and is_stateless(request.params)  # `in` saves most calls
         if self._serves_stateless and (names_revision or not self._serves_sessions):
             notify, drain = partial(self._notify_for, request.id), partial(self.transport.drain, request.id)
             principal = self.transport.principal
@@ -226,5 +226,5 @@ class ServerSession(Session, Announcer):
         self._remove_tasks()
 
     def _remove_tasks(self) -> None:
-        if self.transport.principal is None and "task_owner" in self.__dict__:  # cached; this session owns its tasks
+        if self.transport.principal is None and "task_owner" in self.__dict__:  # tasks that only this session owns
             self.catalog.tasks.remove_all_of(self.__dict__.pop("task_owner"))

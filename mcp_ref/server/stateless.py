@@ -67,7 +67,7 @@ class InputRounds:
         self._earlier_digests = cast(Object, earlier["questions"])
 
     def response_to(self, method: str, params: Object, key: str | None) -> Object:
-        """Return the client's response to an input request. Raise HandlerNeedsInput without one."""
+        """Return the client's response to an input request. Raise HandlerNeedsInput if it has not arrived."""
         digest = ""
         if key is None:
             # Without a key, the user's "yes" is valid only for the text that the user saw, which the digest identifies.
@@ -154,7 +154,7 @@ class StatelessRequest(Channel):
         try:
             response = self.rounds.response_to(method, self.codec.encode(params), key)
         except mrtr.HandlerNeedsInput:
-            await asyncio.sleep(0)  # or an eager task of a TaskGroup would end the group before its other tasks begin
+            await asyncio.sleep(0)  # otherwise an eager task would end its TaskGroup before the other tasks begin
             raise
         try:
             return self.codec.decode(result, response)
@@ -170,7 +170,7 @@ class StatelessRequest(Channel):
         self.may_need_input = request.method in mrtr.MULTI_ROUND_TRIP_METHODS
         is_retry = "inputResponses" in request.params or "requestState" in request.params
         if self.may_need_input and is_retry and request.method not in self.catalog.custom_methods:
-            self.rounds.read(request, self.catalog.state_key, self.principal)  # a bridge reads its states itself
+            self.rounds.read(request, self.catalog.state_key, self.principal)  # a bridge's methods do so themselves
         return params
 
     def to_modern_error(self, error: ProtocolError) -> BaseException:
@@ -186,10 +186,10 @@ class StatelessRequest(Channel):
             response = self.rounds.responses.get(id)
             if isinstance(response, dict) and response.get("action") != "accept":
                 return ProtocolError(INVALID_PARAMS, f"{error.message}; the user did not agree to visit the URL")
-        method, encode = "elicitation/create", self.codec.encode
         # [2026-07-28 client/elicitation#url-mode-elicitation-requests] ask again, because `accept` proves no visit
-        requests: dict[str, Object] = {id: {"method": method, "params": encode(visits[id])} for id in visits}
-        return mrtr.HandlerNeedsInput(requests)
+        return mrtr.HandlerNeedsInput(
+            {id: {"method": "elicitation/create", "params": self.codec.encode(visit)} for id, visit in visits.items()}
+        )
 
 
 async def serve_request(
@@ -198,8 +198,7 @@ async def serve_request(
 ) -> Object:  # fmt: skip
     """Serve one stateless request, and return its result. Raise ProtocolError for an error response.
 
-    `notify` sends a notification about the request, and `drain` waits until the client has read most of them. `hold`
-    holds back the result of a subscription; None if the transport cannot do so.
+    For `notify`, `drain` and `hold` (None if the transport cannot hold back a result), see transports/base.py.
     """
     catalog.service.served["modern"] += 1
     if request.method == "initialize" and not versioning.is_stateless(request.params):
@@ -219,14 +218,14 @@ async def serve_request(
         except ProtocolError as error:
             raise channel.to_modern_error(error) from None
         if isinstance(result, CacheableResult) and request.method in catalog.cache_hints:
-            # [2026-07-28 server/utilities/caching#cacheable-results] it MUST include `ttlMs` and `cacheScope`
+            # [2026-07-28 server/utilities/caching#cacheable-results] the result MUST have `ttlMs` and `cacheScope`
             result.ttl_ms, result.cache_scope = catalog.cache_hints[request.method]
             if context.access is not None and context.access.hides_forbidden:
                 result.cache_scope = "private"  # because callers with other scopes may get another list
-        wire: Object = {"resultType": "complete", **channel.codec.encode(result)}
+        encoded: Object = {"resultType": "complete", **channel.codec.encode(result)}
     except mrtr.HandlerNeedsInput as required:
         state = channel.rounds.signed_state(request, catalog.state_key, principal)
-        wire = {"resultType": "input_required", "inputRequests": {**required.requests}, "requestState": state}
+        encoded = {"resultType": "input_required", "inputRequests": {**required.requests}, "requestState": state}
     except InvalidMessage as error:
         if not error.is_for_peer:
             raise  # not about this client, but about another server that the handler called
@@ -237,9 +236,9 @@ async def serve_request(
         catalog.info_as_json[revision] = channel.codec.encode(catalog.info)
     # [2026-07-28 basic/index#_meta] every result SHOULD contain the server's info
     info: Object = {versioning.SERVER_INFO: catalog.info_as_json[revision]}
-    given = wire.get("_meta")
-    wire["_meta"] = {**given, **info} if isinstance(given, dict) else info
-    return wire
+    meta_of_handler = encoded.get("_meta")
+    encoded["_meta"] = {**meta_of_handler, **info} if isinstance(meta_of_handler, dict) else info
+    return encoded
 
 
 def _check_meta(channel: StatelessRequest, method: Method) -> None:
@@ -259,7 +258,7 @@ def _find_route(catalog: Catalog, name: str, revision: Revision) -> Route:
         return catalog.wrapped(name, _listen) if name == "subscriptions/listen" else catalog.handler(method)
 
     route = find_route(name, revision, "client", catalog.declares, handler_of, catalog.custom_methods.get(name))
-    if name in SPECIFIED:  # a bridge serves any other name too, and storing those would fill the memory
+    if name in SPECIFIED:  # a bridge serves all names, and storing those that clients invent would fill the memory
         catalog.routes[name] = route
     return route
 

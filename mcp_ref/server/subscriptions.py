@@ -103,7 +103,7 @@ class OpenSubscription(Announcer):
 
     @property
     def has_room(self) -> bool:
-        return self.held is not None and self.held.has_room  # without `held`, a task sends and drains
+        return self.held is not None and self.held.has_room  # without `held`, a task sends the changes
 
     async def drain_changes(self) -> None:
         await self._drain()
@@ -150,7 +150,7 @@ async def _subscribe(subscriptions: Subscriptions, uris: list[str], catalog: Cat
     stored_access = access.without_headers() if access is not None else None
     try:
         for number, uri in enumerate(uris, 1):
-            if number % YIELD_INTERVAL == 0:  # let other requests run, because a thousand URIs take long
+            if number % YIELD_INTERVAL == 0:  # let other requests run, because a thousand URIs take a long time
                 await asyncio.sleep(0)
             is_allowed = access is None or access.refusal_for(catalog.resources.access.scopes_of(uri)) is None
             if is_allowed and catalog.resources.accepts_subscription(uri):

@@ -4,8 +4,8 @@ If one client could use all threads, its slow calls would stop the calls of all 
 
     running calls of its caller + running calls of its session  >=  free threads
 
-A client alone thus uses a third of the threads, because each of its calls counts for its caller and for its session,
-and every further client finds free threads. The caller is the principal or the remote address (`Access.caller`).
+A client that is alone thus gets a third of the threads, because each of its calls counts twice, for its caller and for
+its session. Every further client finds free threads. The caller is the principal or the address (`Access.caller`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Calls: TypeAlias = dict[Future[Any], Callable[[], object]]  # the function of e
 
 
 class Workers(ThreadPoolExecutor):
-    """A thread pool of which each client has a share.
+    """A thread pool in which each client has its share of the threads.
 
     Args:
         threads: A list to which each new thread adds itself.
@@ -42,11 +42,11 @@ class Workers(ThreadPoolExecutor):
         super().__init__(MAX_WORKERS, WORKER_NAME_PREFIX, lambda: threads.append(threading.current_thread()))
         self._lock = threading.RLock()
         self._running = 0
-        self._running_by_client: Counter[str | _Session] = Counter()  # each caller, and each session
-        self._waiting: dict[_Session, _Calls] = {}  # the session whose turn is next is the first
+        self._running_by_client: Counter[str | _Session] = Counter()  # by caller, and by session
+        self._waiting: dict[_Session, _Calls] = {}  # the session whose turn is next comes first
 
     def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run a function in a thread, now or when its client's share allows it."""
+        """Run a function in a thread, at once or as soon as its client's share allows it."""
         access = current_access.get()
         session = (access.caller, access.session_id) if access is not None else ("", None)
         with self._lock:
@@ -68,12 +68,14 @@ class Workers(ThreadPoolExecutor):
         super().shutdown(wait, cancel_futures=cancel_futures)
 
     def _has_share(self, session: _Session) -> bool:
+        caller, _ = session
         running = self._running_by_client
-        return running[session[0]] + running[session] < MAX_WORKERS - self._running
+        return running[caller] + running[session] < MAX_WORKERS - self._running
 
     def _count(self, session: _Session, change: int) -> None:
+        caller, _ = session
+        running = self._running_by_client
         self._running += change
-        running, caller = self._running_by_client, session[0]
         running[caller] += change
         running[session] += change
         if not running[session]:
@@ -97,7 +99,7 @@ class Workers(ThreadPoolExecutor):
                     self._waiting[next_session] = calls  # the session goes to the end of the line
                 try:
                     started.append((next_session, super().submit(_run, waiting, function)))
-                except RuntimeError:  # Python ends, so no thread starts any more
+                except RuntimeError:  # the program ends, so no thread starts any more
                     waiting.cancel()
                 else:
                     self._count(next_session, 1)
@@ -107,7 +109,8 @@ class Workers(ThreadPoolExecutor):
     def _forget(self, session: _Session, future: Future[Any]) -> None:
         """Remove a call that is cancelled while it waits."""
         with self._lock:
-            if (calls := self._waiting.get(session)) is not None:
+            calls = self._waiting.get(session)
+            if calls is not None:
                 calls.pop(future, None)
                 if not calls:
                     del self._waiting[session]
