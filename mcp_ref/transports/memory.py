@@ -108,7 +108,7 @@ class MemoryTransport(Transport):
 
     def _deliver_inbox(self) -> None:
         self._delivery_scheduled = False
-        current_access.set(None)  # the sender may be the handler of an HTTP request, but this message is not HTTP
+        current_access.set(None)  # otherwise a message from an HTTP request's handler would have its rights
         while self._receive is not None and not self._paused:
             frame = self._inbox.take()
             if frame is None:

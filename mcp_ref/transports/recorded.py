@@ -2,8 +2,9 @@
 
     MCP_REF_TRACE=talk.jsonl python3 server.py      or      Client(..., trace=recording_trace("talk.jsonl", "client"))
 
-The program itself writes each message, as one line (check/recording.py), so unlike with `python3 -m mcp_ref record`,
-the file lacks standard error and HTTP heads, and a slow disk slows the program. Secrets are hidden in the same way.
+The program itself writes each message, as one line (check/recording.py). So unlike a recording by
+`python3 -m mcp_ref record`, the file lacks standard error and HTTP heads, and a slow disk slows the program. Secrets
+are hidden in the same way.
 
 This module imports nothing that a program without such a trace would load.
 """
@@ -29,8 +30,8 @@ MAX_NUMBER = 10_000
 def open_recording(path: str) -> int:
     """Open a new file for a recording, and return its descriptor. Raise OSError if that is impossible.
 
-    A file of this name is kept: the new one then has a number before its ending, such as `talk-2.jsonl`. A host starts
-    its server with the same command again and again, which must not overwrite the earlier recordings.
+    If a file of this name exists, the new one gets a number before its ending, such as `talk-2.jsonl`, because a host
+    starts its server with the same command again and again, which must not overwrite the earlier recordings.
     """
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(os.stat(path).st_mode):

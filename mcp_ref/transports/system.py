@@ -47,7 +47,7 @@ PIECE: Final = 64 * 1024
 MAX_UNSENT: Final = 64 * 1024
 """Size of unsent data above which senders must wait, in bytes. asyncio's own transports have the same limit."""
 MAX_NAMES: Final = 1000
-"""Maximum number of folders and links above a file that are checked. A circle of links has no end."""
+"""Maximum number of folders and links above a file that are checked, because a circle of links has no end."""
 TASKKILL_SECONDS: Final = 5.0
 """Maximum time for which the client waits for `taskkill`, in seconds."""
 
@@ -74,21 +74,21 @@ class Posix:
 
     def is_shared(self, path: str) -> bool:
         """Return True if another user, except the administrator, can change or replace the file. Raise OSError."""
-        waiting, here = _names(os.path.abspath(path)), os.sep
+        remaining, checked = _names(os.path.abspath(path)), os.sep
         for _ in range(MAX_NAMES):
-            status = os.lstat(here)
+            status = os.lstat(checked)
             is_link = stat.S_ISLNK(status.st_mode)  # a link has no mode of its own
             # in a sticky folder such as /tmp, users can replace only their own files
             is_open = not is_link and status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
             if is_open or status.st_uid not in (0, os.geteuid()):
                 return True
             if is_link:
-                target = os.path.join(os.path.dirname(here), os.readlink(here))
-                waiting, here = _names(target) + waiting, os.sep
-            elif not waiting:
+                target = os.path.join(os.path.dirname(checked), os.readlink(checked))
+                remaining, checked = _names(target) + remaining, os.sep
+            elif not remaining:
                 return False
             else:
-                here = os.path.join(here, waiting.pop(0))
+                checked = os.path.join(checked, remaining.pop(0))
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
 
     def has_hung_up(self, pipe: int) -> bool:

@@ -1,7 +1,7 @@
 """HTTP+SSE on the client: a GET opens the event stream. Its first event, `endpoint`, contains the URL for POSTs.
 
 The session ends with the stream, because the stream cannot be resumed. The URL for POSTs must have the stream's origin,
-because a hostile server could make the client send its messages and its `Authorization` header to another host.
+because otherwise a hostile server could direct the client's messages and its `Authorization` header to another host.
 
 Spec:  2024-11-05 basic/transports#http-with-sse
 Used by: ../streamable_http/client.py, which tries this transport when a server refuses `initialize`
@@ -80,7 +80,7 @@ class SseClientTransport:
         why, failure = "the server ended the stream", None
         try:
             headers = {**self._headers, "Accept": SSE_TYPE}
-            # extra: outside the limit of connections, because the responses of running requests come on this stream
+            # `extra` exceeds the limit of connections, because the responses of all POSTs come on this stream
             async with self._http.request("GET", self.url, headers, extra=True) as response:
                 if response.status != 200 or response.headers.media_type != SSE_TYPE:
                     raise HttpError(f"the server answered a GET with HTTP {response.status}, not with an event stream")
@@ -155,7 +155,7 @@ class SseClientTransport:
         await finish(self._last_post, timeout=CLOSE_ACCEPT_SECONDS)
         await finish(*self._posts, self._reader, cancel=True, timeout=5.0)
         if self._endpoint.done() and not self._endpoint.cancelled():
-            self._endpoint.exception()  # else asyncio warns that the exception was never retrieved
+            self._endpoint.exception()  # otherwise asyncio warns that nobody retrieved the exception
         self._end.send(ConnectionClosed("the connection was closed"))
 
 

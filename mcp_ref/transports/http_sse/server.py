@@ -56,7 +56,7 @@ class SseSession(SessionTransport):
         self.size = 0
         """Memory of its `initialize` messages, in bytes."""
         self.ends_at = access.ends_at
-        """Time when the last access token expires and the stream closes, in seconds since 1970; None for no limit."""
+        """Time when the newest access token expires and the stream closes, in seconds since 1970; None for no limit."""
 
     def seconds_left(self) -> float | None:
         """Return the time until the stream closes, in seconds; None for no limit."""
@@ -153,8 +153,10 @@ class SseEndpoint:
         self._heartbeat.start()
         try:
             ended: list[asyncio.Future[None]] = [task, response.ended]
-            # Look at the time left again after each wait, because a POST with a newer token can have extended it.
-            while not any(each.done() for each in ended) and (left := session.seconds_left()) != 0:
+            while not any(each.done() for each in ended):
+                left = session.seconds_left()  # again after each wait, because a POST with a newer token can extend it
+                if left == 0:
+                    break
                 await asyncio.wait(ended, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         finally:
             del self.sessions[id]
@@ -195,7 +197,7 @@ class SseEndpoint:
             size = memory_of(body)
             self._take(session.caller, size)
             session.size += size
-        # The stream carries every response, also the error for an invalid message.
+        # Every response goes to the stream, even the error for an invalid message.
         session.receive(message, body)
         exchange.respond(202, checked.cors, b"")
 

@@ -36,7 +36,7 @@ STDERR_TAIL_BYTES = 8192
 
 
 def server_environment(extra: Mapping[str, str | None] | None = None) -> dict[str, str]:
-    """Return the environment of a server process: the `INHERITED_VARIABLES`, and `extra`, where None removes one."""
+    """Return the environment of a server process: the `INHERITED_VARIABLES`, and `extra`, in which None removes one."""
     variables: dict[str, str | None] = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
     variables.update((system.SYSTEM.variable_name(name), value) for name, value in (extra or {}).items())
     return {name: value for name, value in variables.items() if value is not None}
@@ -51,7 +51,7 @@ def check_command(command: Sequence[str]) -> None:
 
 
 def corrected_command(word: str) -> str:
-    """Return the command or URL to write instead of a word that is not a program, or "" if we have no idea."""
+    """Return the command or URL that the user probably meant by a word that is not a program, or ""."""
     if re.match(r"[\w.-]+ ", word):
         return word  # a whole command in one string
     interpreter = {".py": "python3", ".js": "node"}.get(os.path.splitext(word)[1])
@@ -202,7 +202,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
             if not await self._exits_within(self._grace):
                 await system.SYSTEM.end_processes(pid, force=True, has_exited=False)
                 await self._exits_within(self._grace)
-        await system.SYSTEM.end_processes(pid, force=True, has_exited=self._exited.is_set())  # those it left running
+        await system.SYSTEM.end_processes(pid, force=True, has_exited=self._exited.is_set())  # its children
         if self._stdin is not None and self._stdin.get_write_buffer_size():
             self._stdin.abort()  # unsent data keeps a closed pipe open while any process can read it
         process.close()

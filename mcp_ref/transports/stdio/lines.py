@@ -43,7 +43,7 @@ class LineReader:
         self._split_buffer()
 
     def feed_eof(self, on_delivered: Callable[[], None]) -> None:
-        """Note the end of the stream. Call `on_delivered` after the last line, which needs no newline."""
+        """Note the end of the stream. Call `on_delivered` after the last line, which may lack its newline."""
         if self._buffer and not self._buffer.endswith(b"\n"):
             self._buffer += b"\n"
         self._on_delivered = on_delivered
@@ -145,7 +145,6 @@ class LineTransport(Transport):
         self._lines.resume()
 
     def pause_writing(self) -> None:
-        """Make senders wait, because the peer does not read fast enough. Called by asyncio."""
         self._writable.clear()
 
     def resume_writing(self) -> None:
@@ -153,6 +152,6 @@ class LineTransport(Transport):
 
 
 def limit_reads(pipe: object) -> None:
-    """Make asyncio allocate `MAX_READ` bytes for each read, because mapping memory for 256 KiB takes 15 us."""
+    """Limit each read to `MAX_READ` bytes, because asyncio would map 256 KiB of memory each time, which takes 15 us."""
     if hasattr(pipe, "max_size"):  # other event loops lack this attribute
         pipe.max_size = MAX_READ

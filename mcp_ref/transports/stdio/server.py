@@ -115,7 +115,7 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
 
     def pause_reading(self) -> None:
         super().pause_reading()
-        self._check_later(math.inf)  # so that the first check only counts what is unread
+        self._check_later(math.inf)  # more than any count, so that the first check only counts
 
     def resume_reading(self) -> None:
         super().resume_reading()
@@ -139,7 +139,7 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
     def eof_received(self) -> bool:
         """End the session, because the client has closed our input. Return True to keep a socket open for output."""
         self._lines.feed_eof(lambda: self.report_end(None))
-        # Lines that wait because reading is paused are still served while the client reads.
+        # If reading is paused, the waiting lines are still served, as long as the client reads the responses.
         self._end_unless_read(-1)  # less than any count, so that the first call always waits
         return True
 

@@ -1,6 +1,6 @@
 """Streamable HTTP: a client sends each message by POST to one URL. The response is JSON or a server-sent-event stream.
 
-In the legacy era (revisions up to 2025-11-25), a session id connects many HTTP requests to one conversation. If a
+In the legacy era (revisions up to 2025-11-25), a session id joins many HTTP requests into one conversation. If a
 stream breaks, the client resumes it, because the server has stored its events. In the modern era (from 2026-07-28),
 each request is stateless: its response is the only stream, and a client that closes it cancels the request.
 

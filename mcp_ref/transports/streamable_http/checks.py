@@ -1,7 +1,7 @@
 """The checks that the head of an HTTP request must pass before the server reads its body.
 
 The server makes the checks in this order, and responds to the first failure with an HTTP status and a JSON-RPC error
-without an id. (In the modern era, server.py makes check 8 for a POST together with the body, so its error has an id.)
+without an id. (In the modern era, server.py makes check 8 of a POST after reading the body, so this error has an id.)
 
     1  no header of `UNIQUE_HEADERS` is sent twice           400
     2  `Host` is a name of this server                       403
@@ -50,7 +50,7 @@ VERSION_HEADER: Final = "MCP-Protocol-Version"
 JSON_TYPE: Final = "application/json"
 SSE_TYPE: Final = "text/event-stream"
 JSON_HEADERS: Final = [("Content-Type", JSON_TYPE)]
-# [2026-07-28 basic/transports/streamable-http#receiving-messages] servers SHOULD send the last, or nginx buffers events
+# [2026-07-28 basic/transports/streamable-http#receiving-messages] servers SHOULD send X-Accel-Buffering, for nginx
 SSE_HEADERS: Final = [("Content-Type", SSE_TYPE), ("Cache-Control", "no-cache, no-transform"),
                 ("X-Accel-Buffering", "no")]  # fmt: skip
 
@@ -101,7 +101,7 @@ class CheckedRequest:
     accepts_sse: bool
     deferred_failure: HttpRefusal | None  # the first one of checks 6 to 8, raised after check 5 (authentication)
     compared_fields: tuple[str, str, str | None] | None = None
-    """The `mirrored_fields` of the latest body that matched these headers, to save comparing equal ones again."""
+    """The `mirrored_fields` of the latest body that matched these headers, so that equal ones need no comparison."""
 
 
 Serve = Callable[[Exchange, CheckedRequest, Access], Rest]
@@ -127,12 +127,12 @@ class RequestChecks:
         self._hosts = LOOPBACK if allowed_hosts is None else frozenset(host.lower() for host in allowed_hosts)
         self._origins = None if allowed_origins is None else frozenset(origin.lower() for origin in allowed_origins)
         self._methods, self.revisions, self._has_messages = methods, revisions, has_messages
-        self.session_revisions = frozenset(revisions).intersection(LEGACY)  # a set, because comparing them is slow
+        self.session_revisions = frozenset(revisions).intersection(LEGACY)  # a set, because comparing revisions is slow
         self._modern = len(self.session_revisions) < len(revisions)  # the endpoint serves stateless requests too
         self._allow = ("Allow", ", ".join((*methods, "OPTIONS")))
 
     def guard(self, exchange: Exchange, authorize: Authorize | None, serve: Serve) -> Rest:
-        """Make all checks, then call `serve`. Also respond to preflight requests, and to refusals of either."""
+        """Make all checks, then call `serve`. Send any refusal that they raise. Respond to preflight requests."""
         request = exchange.request
         cors: HeaderList = []
         try:
@@ -154,7 +154,7 @@ class RequestChecks:
     def check(self, request: HttpRequest) -> CheckedRequest:
         """Make checks 1 to 4, and store the first failure among checks 6 to 8. Raises HttpRefusal."""
         headers = request.headers
-        # The outcome depends only on the head, and if a head comes again, the HTTP server reuses the Headers object.
+        # The outcome depends only on the head. When a head comes again, the HTTP server reuses its Headers object.
         known = headers.attachment
         if type(known) is CheckedRequest and known.checks is self and known.method == request.method:
             return known
@@ -162,7 +162,7 @@ class RequestChecks:
             if name in UNIQUE_HEADERS:
                 raise HttpRefusal(400, f"duplicate header {name}: send it once")
         host = headers.get("host")
-        lowered = (host or "").lower()  # HTTP/1.0 needs no Host, and "*" accepts this too
+        lowered = (host or "").lower()  # HTTP/1.0 needs no Host; "*" allows that too
         if self._hosts.isdisjoint((lowered, _without_port(lowered), "*")):
             raise HttpRefusal(403, f"Host {_quoted(host)} is not allowed; add it to the server's setting allowed_hosts")
         origin = headers.get("origin")
@@ -177,8 +177,8 @@ class RequestChecks:
         if request.method not in (*self._methods, "OPTIONS"):
             why = f"this endpoint does not support {request.method}, only {', '.join(self._methods)}"
             raise HttpRefusal(405, why, [self._allow, *cors])
-        accepts = accepted_types(",".join(headers.get_all("accept") or ("*/*",)))
-        deferred = self._deferred_failure(request, *accepts) if self._has_messages else None
+        accepts_json, accepts_sse = accepted_types(",".join(headers.get_all("accept") or ("*/*",)))
+        deferred = self._deferred_failure(request, accepts_json, accepts_sse) if self._has_messages else None
         version = headers.get(VERSION_HEADER)
         names_modern, session_failure = False, None
         if version is not None:
@@ -187,8 +187,9 @@ class RequestChecks:
             session_failure = None if revision in self.session_revisions else self.unsupported_revision(version)
         session_id, last_id = headers.get(SESSION_HEADER), headers.get("last-event-id")
         headers.attachment = checked = CheckedRequest(
-            self, request.method, cors, session_id, version, names_modern, session_failure, last_id, *accepts, deferred
-        )
+            self, request.method, cors, session_id, version, names_modern, session_failure, last_id,
+            accepts_json, accepts_sse, deferred,
+        )  # fmt: skip
         return checked
 
     def preflight(self, request: HttpRequest, checked: CheckedRequest) -> HeaderList:
@@ -211,14 +212,14 @@ class RequestChecks:
     def _deferred_failure(self, request: HttpRequest, accepts_json: bool, accepts_sse: bool) -> HttpRefusal | None:
         headers = request.headers
         if request.method == "POST":
-            if (kind := headers.media_type) != JSON_TYPE:
-                return HttpRefusal(415, f"Content-Type must be {JSON_TYPE}, not {_quoted(kind)}")
+            if headers.media_type != JSON_TYPE:
+                return HttpRefusal(415, f"Content-Type must be {JSON_TYPE}, not {_quoted(headers.media_type)}")
             if not (accepts_json or accepts_sse):
                 # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST list both
                 # DEVIATION: a client that lists only one content type is served, with that content type.
                 return HttpRefusal(406, f"Accept must list {JSON_TYPE} and {SSE_TYPE}")
         elif request.method == "GET" and not accepts_sse:
-            # [2025-11-25 basic/transports#listening-for-messages-from-the-server] the client MUST list it
+            # [2025-11-25 basic/transports#listening-for-messages-from-the-server] the client MUST list events
             return HttpRefusal(406, f"Accept must list {SSE_TYPE}")
         name = headers.get(VERSION_HEADER)
         if self._modern and request.method == "POST":
@@ -230,7 +231,6 @@ class RequestChecks:
         return None if name is None or revision in LEGACY else self.unsupported_revision(name)
 
     def unsupported_revision(self, name: str) -> HttpRefusal:
-        """Return the refusal of a request whose revision no session of this server can speak."""
         # [2025-11-25 basic/transports#protocol-version-header] the server MUST respond to an unsupported one with 400
         known = ", ".join(str(revision) for revision in self.revisions if revision in self.session_revisions)
         return HttpRefusal(400, f"{VERSION_HEADER} {_quoted(name)} is not supported here; supported: {known}")
@@ -280,7 +280,7 @@ def refuse(exchange: Exchange, refused: HttpRefusal | AccessRefused, cors: Heade
 
 @functools.lru_cache(maxsize=64)  # clients send the same few values
 def accepted_types(accept: str) -> tuple[bool, bool]:
-    """Return if a client with this `Accept` header accepts JSON, and if it accepts event streams."""
+    """Return two booleans: whether a client with this `Accept` header accepts JSON, and event streams."""
     kinds = set()
     for item in accept.lower().split(","):
         kind, *parameters = (part.strip() for part in item.split(";"))

@@ -106,7 +106,7 @@ class StreamableHttpClientTransport(Transport):
         self._end = EndReport()
         self._initialize: Request | None = None  # before this request, only stateless requests are in flight
         self._use_session(None, None)
-        self._posts: dict[asyncio.Task[None], set[RequestId]] = {}  # with the ids of the requests not cancelled
+        self._posts: dict[asyncio.Task[None], set[RequestId]] = {}  # POST -> ids of the requests that are not cancelled
         self._last_one_way_post: asyncio.Task[None] | None = None  # the last POST of a notification or response
         self._listener: asyncio.Task[None] | None = None
         self._renewal: asyncio.Task[str | None] | None = None
@@ -156,7 +156,7 @@ class StreamableHttpClientTransport(Transport):
             self._listener = asyncio.get_running_loop().create_task(self._listen(task))
 
     def _cancel_post(self, cancellation: Outgoing) -> None:
-        """Cancel the POST of a request, or of a batch after its last request, unless the caller runs and ends it."""
+        """Cancel a request's POST, or a batch's after its last request. (A caller that runs its POST ends it.)"""
         assert isinstance(cancellation, Notification)
         id = cast(RequestId, cancellation.params.get("requestId"))
         for post, ids in self._posts.items():
@@ -233,7 +233,7 @@ class StreamableHttpClientTransport(Transport):
             session_has_ended = response.status == 404 and session is not None and not repeated
             if session_has_ended:
                 pass  # handled below, when this response has freed its connection
-            elif response.status in (400, 404, 405) and is_initialize and deliver is self._receive:  # not repeated
+            elif response.status in (400, 404, 405) and is_initialize and deliver is self._receive:  # the first one
                 await self._try_http_sse(response, ids)
             elif response.status >= 300:
                 self._deliver_refusal(response, await response.read(MAX_UNREQUESTED), ids, deliver)
@@ -244,7 +244,7 @@ class StreamableHttpClientTransport(Transport):
                 await self._read(response, ids, deliver)
         if session_has_ended:
             await self._renew_session(session)
-            if not isinstance(message, (Response, ErrorResponse)):  # the new session has not sent their request
+            if not isinstance(message, (Response, ErrorResponse)):  # the new session knows nothing of their requests
                 await self._post(message, frame, ids, deliver, repeated=True)
 
     async def _read(self, response: HttpResponse, ids: list[RequestId], deliver: Receive) -> None:
@@ -265,7 +265,7 @@ class StreamableHttpClientTransport(Transport):
             self._fail_requests(list(unanswered), "the HTTP response ended without the JSON-RPC response", deliver)
 
     def _deliver_refusal(self, response: HttpResponse, body: bytes, ids: list[RequestId], deliver: Receive) -> None:
-        """Deliver an HTTP error to the requests of a POST, as the JSON-RPC error in it except for `initialize`."""
+        """Deliver an HTTP error to a POST's requests, with the JSON-RPC error in it, if any (not to `initialize`)."""
         text, found = http_error_text(response, body), error_in(body)
         if found is None or not ids or (self._initialize is not None and ids == [self._initialize.id]):
             return self._fail_requests(ids, text, deliver)
@@ -354,7 +354,7 @@ class StreamableHttpClientTransport(Transport):
     async def _deliver_frame(self, unanswered: set[RequestId], deliver: Receive, frame: bytes) -> None:
         was_one_request = len(unanswered) == 1
         self._deliver(unanswered, deliver, frame)
-        if unanswered or not was_one_request:  # otherwise the caller, whose task this is, has its response
+        if unanswered or not was_one_request:  # otherwise this task has the response that its caller waits for
             await self._stateless.readable.wait()
 
     def _deliver(self, unanswered: set[RequestId], deliver: Receive, frame: bytes) -> None:
@@ -365,7 +365,7 @@ class StreamableHttpClientTransport(Transport):
             self._use_session(self._session, find_revision(message.result.get("protocolVersion")))
         for member in message.messages if isinstance(message, Batch) else (message,):
             if isinstance(member, (Response, ErrorResponse, Malformed)) and member.id is not None:
-                unanswered.discard(member.id)  # usually the only one, so that the slower search finds nothing to do
+                unanswered.discard(member.id)  # usually the only one, so that the next line has nothing to do
                 unanswered -= {id for id in unanswered if str(id) == str(member.id)}  # some servers send "1" for 1
         deliver(message)
 

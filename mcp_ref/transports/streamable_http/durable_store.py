@@ -9,8 +9,7 @@ The event loop uses only the memory, so a slow disk never blocks it. A thread co
 - While the storage fails, sessions go on working, and clients resume from the memory; only a restart would lose the
   changes.
 - After a failure, the thread saves the events that the memory still has. If the memory has dropped an unsaved event,
-  the storage deletes the session's earlier events too, so that a stored session has no gap, although unsaved events
-  have no second copy in memory.
+  the storage deletes the session's earlier events too, so that a stored session never has a gap.
 - If several processes share a storage (`lease_seconds`), a process serves a session only while it has the session's
   lease (leases.py).
 - An event is sent before it is saved. If the process is killed in between, a client that received the event cannot
@@ -65,9 +64,9 @@ HANDOVER_PAUSE: Final = 0.1
 OPENING_SECONDS: Final = 1.0
 """Maximum time for which the response to `initialize` waits until a shared storage has the session, in seconds."""
 AWAY_SECONDS: Final = 60.0
-"""Time after a fruitless wait for a session in which no request waits for it again, in seconds."""
+"""Time after a request has waited for a session in vain, in which no other request waits for it, in seconds."""
 MAX_AWAY: Final = 1000
-"""Maximum number of sessions for which a fruitless wait is remembered."""
+"""Maximum number of sessions for which such a wait in vain is remembered."""
 EVENTS_PER_SAVE: Final = 1000
 """Number of sessions and events after which one `save` gets no further session. One session can have more events."""
 MAX_WAITING_CALLS: Final = 10_000
@@ -134,7 +133,7 @@ class DurableEventStore(MemoryEventStore):
         self._has_failed = False  # True from a failure to the next successful `save`
         self._thread = _DaemonThread()
         self._loads: Counter[str] = Counter()  # calls of `load` that run or wait, by caller
-        self._openings: dict[str, asyncio.Event] = {}  # new session that waits for its `save` -> set when it has ended
+        self._openings: dict[str, asyncio.Event] = {}  # new session -> set when it need not wait for its `save`
         self._returned: dict[str, asyncio.Event] = {}  # session to give back -> set when another process can have it
         self._away: dict[str, float] = {}  # session of another process -> end of the time in which no request waits
         if self.lease_seconds is not None:
@@ -262,7 +261,7 @@ class DurableEventStore(MemoryEventStore):
         # elsewhere. Without this wait, each rolling restart would refuse some of them.
         end = now() + min(HANDOVER_SECONDS, self.lease_seconds or 0.0)
         if self._away.get(session, 0.0) > now():
-            end = 0.0  # the session has moved for good, and the load balancer asks here first each time
+            end = 0.0  # the session has moved for good, but the load balancer still tries this process first
         try:
             while True:
                 try:
@@ -388,7 +387,7 @@ class DurableEventStore(MemoryEventStore):
             return SessionChange(session, is_deleted=True)
         state.is_stored = True
         events, last_saved = self._sessions[session].events, state.last_number
-        # From the newest on, because the other events are saved, and can be many.
+        # Search from the newest on, by their numbers, because the saved events can be many.
         newest_first = [*takewhile(lambda event: event[2] > last_saved, reversed(events))]
         unsaved = newest_first[::-1]
         first_number = events[0][2] if events else self._number + 1

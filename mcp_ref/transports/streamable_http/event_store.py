@@ -9,7 +9,7 @@ events of that stream (a replay).
 A server MUST NOT replay events of another stream [2025-11-25 basic/transports#resumability-and-redelivery], because the
 client would receive the messages of its other streams twice.
 
-Since the store drops the oldest events of a session first, it has all later events of any event that it still has, so a
+The store drops the oldest events of a session first. So if it still has an event, it has all later ones too, and a
 replay never has a gap. The server refuses to replay the events after a dropped one.
 
 Revision 2025-03-26 added resumption, and since 2025-11-25 servers SHOULD give ids that identify the stream. 2026-07-28
@@ -40,7 +40,7 @@ from .leases import Leases
 EVENT_COST = 300
 """Memory that an event needs in addition to its data, in bytes: its number, its time, and the Python objects."""
 NUMBERS_PER_TAKEOVER = 2**20
-"""Number of events that a process can have sent, but not saved, before another process continues its session."""
+"""Number of events that a process can have sent, but not saved, when another process continues its session."""
 MAX_DROPPED_STREAMS = 100
 """Maximum number of streams of one session for which a store remembers that it dropped events."""
 
@@ -224,7 +224,7 @@ class MemoryEventStore:
         ):
             self._drop_oldest(session, stored)
         if self._size > self._max_bytes:
-            share = self._max_bytes / len(self._by_caller)  # a caller has more, because all together exceed max_bytes
+            share = self._max_bytes / len(self._by_caller)  # some have more, because all together exceed max_bytes
             greedy = [each for each in self._by_caller.values() if each.size > share]
             for each in sorted(greedy, key=lambda each: each.size, reverse=True):
                 while self._size > self._max_bytes and each.size > share:
@@ -263,7 +263,7 @@ class MemoryEventStore:
             return None
         later, last_dropped = self.events_from(session, event_id), stored.dropped.get(stream_of(event_id))
         if last_dropped is not None and last_dropped > number:
-            return None  # the client would miss an event without noticing
+            return None  # otherwise the client would miss an event without noticing
         if last_dropped == number:
             return later
         return later[1:] if later and later[0].id == event_id else None
@@ -313,7 +313,7 @@ class MemoryEventStore:
         MemoryEventStore.delete_session(self, session)
         restored = self._sessions[session] = SessionEvents(caller, list(stored.events))
         latest = max(stored.last_number, last_number_of(stored.events))
-        if latest >= self._number:  # another process has numbered them
+        if latest >= self._number:  # another process has numbered the events
             self._number = latest + NUMBERS_PER_TAKEOVER
         if restored.events:
             self._count(session, restored, sum(len(event[3]) + EVENT_COST for event in stored.events))

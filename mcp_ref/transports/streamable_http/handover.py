@@ -1,8 +1,8 @@
 """The handover: a process that drains gives each of its sessions back to the shared store while it still runs.
 
-    no request of the session is in flight    it ends here, its changes are saved, and its lease ends
+    no request of the session is in flight    the session ends here, its changes are saved, and its lease ends
     a request is in flight                    the same, when the last request has its response
-    it is being loaded                        its lease ends after the load
+    the session is being loaded               its lease ends after the load
     a request comes later                     503, as soon as another process can have the session
 
 A load balancer sends a request that got 503 to another process, which continues the session. So a rolling restart loses
@@ -61,7 +61,7 @@ class Handover:
     async def refuse_loaded(self, id: str, stored: StoredSession, caller: str) -> NoReturn:
         """Refuse a request whose session was still being loaded when the drain began, and give the session back."""
         given_back = self._given_back.get(id)
-        if given_back is None or given_back.is_set():  # otherwise a request beside this one has just given it back
+        if given_back is None or given_back.is_set():  # otherwise a parallel request has just given it back
             self._store.restore_session(id, stored, caller)
             self._given_back[id] = self._store.give_back(id)
         await self.refuse(id)

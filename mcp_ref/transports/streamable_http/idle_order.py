@@ -14,8 +14,8 @@ class IdleOrder:
     """The order in which the table ends the idle sessions of one caller, or of all callers.
 
     Sessions that have had no request come first, then those that were used longest ago. Using a session does not move
-    it, which would cost time at every request. Only when `next_idle` comes to a session that was used in the meantime,
-    that session moves to the end.
+    it, because that would cost time at every request. Instead, `next_idle` moves a session that was used in the
+    meantime to the end.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class IdleOrder:
             while queue:
                 session, last_known_use = queue.popitem(last=False)
                 if not session.is_idle:
-                    session.at_next_use.append(self.add)  # it is back in the order when its request has ended
+                    session.at_next_use.append(self.add)  # the session returns when its request has ended
                 elif session.last_used == last_known_use:
                     return session
                 else:

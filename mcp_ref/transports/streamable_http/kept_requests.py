@@ -1,4 +1,4 @@
-"""Kept requests: those that set the state of a session, which an event store keeps beside the events.
+"""Kept requests: the requests that set the state of a session. An event store keeps them beside the events.
 
 They are the latest `logging/setLevel`, and a `resources/subscribe` for each resource with a subscription. Another
 process that continues the session handles them again (restoration.py).
@@ -85,7 +85,8 @@ def name_with_id(name: str, ids: Sequence[RequestId]) -> str:
 
 def request_of(stream: str) -> RequestId | None:
     """Return the id of the request that a stream has in its name, or None."""
-    id = stream.partition("-")[2].partition("-")[2]  # of prefix-number-id
-    if not id:
+    parts = stream.split("-", 2)  # prefix-number-id, or prefix-number
+    if len(parts) < 3 or not parts[2]:
         return None
+    id = parts[2]
     return urlsafe_b64decode(id[1:]).decode() if id.startswith("s") else int(id)

@@ -1,19 +1,19 @@
-"""The leases of sessions, if several processes share a storage: at most one process serves a session at a time.
+"""Leases: if several processes share a storage, only the process that has the lease of a session serves the session.
 
-    add_session (a new session), or load -> this process has the lease -> renewed every third of its time
+    a new session, or `load` of a stored one -> this process has the lease, and renews it every `lease_seconds / 3`
         -> give_back (handover.py), or flush at the end of the process: the lease is released, so another process can
            load the session at once
-        -> the process is killed, paused or cut off: the lease ends, and another process can load the session
-    load, while another process has the lease -> SessionOwned: after a second (`HANDOVER_SECONDS`) 503, and the
-        client tries again after a second
+        -> the process is killed, paused or cut off: when the lease ends, another process can load the session
+    `load` of a session whose lease another process has -> SessionOwned: 503 after a second (`HANDOVER_SECONDS`), and
+        the client tries again after a second
 
-The storage decides who has a lease, and refuses the writes of any other process. This module only watches the time: a
+The storage decides which process has a lease, and saves no changes of any other. This module only watches the time: a
 process that was paused, or that cannot reach the storage, must not serve a session whose lease has ended, so it checks
-the clock before each request. That clock runs on during a pause, and on Linux while the machine is suspended. If no
-other process has taken the session over, a later `renew` continues it. If one has, `save` and `renew` say so, and this
-process ends its copy.
+the clock before each request. That clock runs on during a pause, and on Linux while the machine is suspended. If
+another process has taken the session over meanwhile, `save` and `renew` report it, and this process ends its copy.
+Otherwise the next `renew` makes the lease valid again.
 
-A lease counts from the start of the storage's call, because it can have been granted at any moment of the call.
+A lease begins with the call of the storage, not with its result, because the storage may have granted it in between.
 
 Threats:
     lease-of-another-caller: a user's session; another caller who knows its id; sends a request for it to another
@@ -34,12 +34,12 @@ _CLOCK: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)  # Linux only
 
 
 def now() -> float:
-    """Return a time that also runs while the machine is suspended, in seconds. `time.monotonic` stands still then."""
+    """Return the time in seconds, of a clock that on Linux also runs while the machine is suspended."""
     return time.clock_gettime(_CLOCK) if _CLOCK is not None else time.monotonic()
 
 
 class Leases:
-    """The leases of one process.
+    """The leases that this process has.
 
     Args:
         seconds: Duration of a lease after each `load`, `save` or `renew`, in seconds.
@@ -61,7 +61,7 @@ class Leases:
         return self._ends.get(session, 0.0) > now()
 
     def begin(self, session: str, end: float = math.inf) -> None:
-        """Begin the lease of a session. That of a new session has no `end` until the storage has the session."""
+        """Begin a lease. That of a new session is endless, because no other process can load it before it is saved."""
         self._ends[session] = end
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._renew_all())
@@ -72,14 +72,14 @@ class Leases:
 
     def keep(self, session: str) -> None:
         """Keep the lease of a loaded session, because the session is in memory now."""
-        end = self._restoring.pop(session, 0.0)  # `_renew_all` drops the entry of a lease that has ended
+        end = self._restoring.pop(session, 0.0)  # 0.0 if `_renew_all` has dropped the ended lease
         self.begin(session, end)
 
     def end(self, session: str) -> None:
         self._ends.pop(session, None)
 
     def extend(self, sessions: Iterable[str], began: float, lost: Collection[str]) -> None:
-        """Note the result of a `save` or `renew` that began at the time `began`, and end the lost sessions."""
+        """Extend the leases after a `save` or `renew` that began at the time `began`, and end the lost sessions."""
         for session in sessions:
             if session in self._ends:
                 self._ends[session] = began + self._seconds
@@ -88,7 +88,7 @@ class Leases:
                 self._lose(session)
 
     def end_all(self) -> list[str]:
-        """Stop renewing leases. Return the sessions whose leases the storage can end."""
+        """Stop renewing leases. Return the sessions whose leases the storage can release."""
         if self._task is not None:
             self._task.cancel()
         sessions = [*self._ends, *self._restoring]

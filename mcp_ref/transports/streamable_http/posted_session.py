@@ -25,7 +25,7 @@ class EndpointLimits(CheckedTimes):
     """The limits of one HTTP endpoint."""
 
     sessions: int = 10_000
-    """Maximum number of sessions. A further one replaces an idle session (not in HTTP+SSE), or else gets 503."""
+    """Maximum number of sessions. A further one ends an idle session (not in HTTP+SSE), or gets 503."""
     sessions_per_caller: int = 1000
     """Maximum number of sessions of one caller: a principal, or without one a remote address, such as a proxy's."""
     session_idle: float = 1800.0
@@ -37,7 +37,7 @@ class EndpointLimits(CheckedTimes):
     session_bytes: int = 256 * 1024 * 1024
     """Maximum memory of the sessions of all callers, in bytes (256 MiB)."""
     request_bytes_per_caller: int = 128 * 1024 * 1024
-    """Maximum memory of one caller's requests in flight, in bytes (128 MiB). More get 503, or an error in a session."""
+    """Maximum memory of one caller's requests in flight, in bytes (128 MiB). More get 503, or a JSON-RPC error."""
     request_bytes: int = 512 * 1024 * 1024
     """Maximum memory of the requests of all callers in flight, in bytes (512 MiB)."""
     streams: int = 512
@@ -61,7 +61,6 @@ SESSION_COST: Final = 16 * 1024  # memory of a session in addition to its `initi
 
 
 def check_initialize(frame: bytes, limits: EndpointLimits) -> None:
-    """Raise HttpRefusal if an `initialize` message is too large."""
     if len(frame) > limits.initialize:
         raise HttpRefusal(413, f"an initialize message must have at most {limits.initialize} bytes")
 

@@ -5,10 +5,10 @@
     GET with the last event of a stream whose request was in flight -> add_error
 
 The process checks the caller's scopes for the kept requests again, because the caller can have lost a scope meanwhile.
-It announces each subscribed resource once, because an update can have been missed while no process had the session.
+It sends one update for each subscribed resource, which can have changed while no process had the session.
 
-A request that was in flight is lost with its process. Its stream has the request's id in its name. So when the client
-resumes the stream, an error is the last event, and the client need not wait for a time limit.
+A request that was in flight is lost with its process. The name of its stream contains the request's id, so when the
+client resumes the stream, the server can end it with an error, and the client need not wait for a time limit.
 
 Spec:  basic/transports#resumability-and-redelivery, #session-management (2025-03-26 to 2025-11-25)
 Used by: session_table.py, server.py. Uses: kept_requests.py, session.py
@@ -137,7 +137,8 @@ def add_error(session: HttpSession, stream: str, last: str, missed: list[Event])
     if stream.startswith(f"{session.stream_prefix}-"):
         return missed  # a stream of this process
     id, stored = request_of(stream), session.events_from(last)
-    has_response = bool(stored and stored[-1].data) and isinstance(decode(stored[-1].data), (Response, ErrorResponse))
+    last_data = stored[-1].data if stored else b""
+    has_response = last_data != b"" and isinstance(decode(last_data), (Response, ErrorResponse))
     if id is not None and not has_response:
         error = encode(ErrorResponse(id, Error(INTERNAL_ERROR, LOST)))
         return [*missed, Event(session.store_event(stream, error), error)]

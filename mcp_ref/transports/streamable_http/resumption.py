@@ -1,7 +1,7 @@
-"""Resumption on the client: how the client continues a broken event stream, and keeps the listening stream open.
+"""Resumption on the client, which continues a broken event stream, and keeps the listening stream open.
 
 A client whose event stream broke sends a GET with the id of the last event that it received, in `Last-Event-ID`, and
-the server sends the later events of that stream. Since 2025-11-25 a server is also allowed to close a connection on
+the server sends the later events of that stream. Since 2025-11-25 a server MAY also close a connection on
 purpose; the client MUST then wait for the stream's `retry` time before it reconnects. 2026-07-28 has no resumption.
 The listening stream is the response to a GET without `Last-Event-ID`, for messages that belong to no request. If the
 server has ended the session, the client repeats `initialize`.
@@ -135,7 +135,7 @@ async def listen(
 
 
 class HandshakeReceiver:
-    """Receives the messages that arrive for a repeated `initialize`, and passes all but its response on."""
+    """The receiver of the messages of a repeated handshake. It passes on all but the response."""
 
     def __init__(self, id: RequestId, others: Receive) -> None:
         self.failure: str | None = "the server did not respond to `initialize`"

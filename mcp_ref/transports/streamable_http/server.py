@@ -1,7 +1,7 @@
 """Streamable HTTP on the server: one URL, the MCP endpoint, to which a client POSTs each of its messages.
 
-The response to a request is one JSON object, unless the server sends other messages first, such as progress. Then it is
-a server-sent-event stream, whose last event is the JSON-RPC response.
+The response to a request is one JSON object, unless the server sends other messages first, such as progress. Then the
+response is a server-sent-event stream, whose last event is the JSON-RPC response.
 
     POST    checks -> session -> dispatcher -> the request's stream -> JSON or events; 202 without a JSON-RPC request
     GET     checks -> session -> the listening stream; with Last-Event-ID: the later events of a broken stream
@@ -152,7 +152,7 @@ class StreamableHttpEndpoint:
             raise _session_missing()
         ids = (message.id,) if isinstance(message, Request) else session.ids_in(message)
         if not ids:
-            # [2025-11-25 basic/transports#sending-messages-to-the-server] without a request, it MUST be 202, no body
+            # [2025-11-25 basic/transports#sending-messages-to-the-server] without a request, the response MUST be 202
             session.receive(message, frame)
             exchange.respond(202, checked.cors, b"")
             return None
@@ -174,7 +174,7 @@ class StreamableHttpEndpoint:
     def _find_ready(self, id: str) -> HttpSession | None:
         session, leases = self.table.by_id.get(id), self.table.store.leases
         if session is None or session.is_paused or session.restoration is not None or not session.initialized.done():
-            return None  # `_wait_and_post` must find or resume it first
+            return None  # `_wait_and_post` must load it, or wait for it
         return session if leases is None or leases.has(id) else None
 
     async def _wait_and_post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
@@ -212,7 +212,7 @@ class StreamableHttpEndpoint:
         if ("_meta" in params and is_stateless(params)) or not self._checks.session_revisions:
             return True
         is_initialize = isinstance(message, Request) and message.method == "initialize"
-        return checked.names_modern and not is_initialize  # its body negotiates the revision, not the header
+        return checked.names_modern and not is_initialize  # whose body, not its header, names the revision
 
     def _post_stateless(self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access) -> Rest:
         if self._trace is not None:
@@ -260,11 +260,13 @@ class StreamableHttpEndpoint:
         session = await self._find_session(checked, access)
         last = checked.last_event_id
         # [2025-11-25 basic/transports#resumability-and-redelivery] a server MUST NOT replay messages of another stream
-        name = stream_of(last) if last is not None else LISTENING
-        stream = session.streams.get(name)  # None after its end
-        missed = session.events_after(last) if last is not None else session.events_from(session.listening.first_unsent)
+        if last is not None:
+            name, missed = stream_of(last), session.events_after(last)
+        else:
+            name, missed = LISTENING, session.events_from(session.listening.first_unsent)
         if missed is None:
             raise HttpRefusal(400, f"event {last!r:.102} is unknown in this session, or a later event was dropped")
+        stream = session.streams.get(name)  # None after its end
         if stream is None and last is not None:
             missed = add_error(session, name, last, missed)
         response = exchange.stream(200, [*SSE_HEADERS, *checked.cors])
@@ -284,11 +286,12 @@ async def _replay(session: HttpSession, response: StreamingResponse, missed: lis
     while missed:
         for event in missed:
             response.write(session.encode(event.id, event.data))
+            last_sent = event.id
             if not response.has_room:
                 break
         missed = None  # free the list, so that only the store, with its limits, keeps events for a slow client
         await response.drain()
-        missed = session.events_after(event.id) if not response.ended.done() else []
+        missed = session.events_after(last_sent) if not response.ended.done() else []
     if missed is None:
         response.close()
 

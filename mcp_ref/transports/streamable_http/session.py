@@ -52,7 +52,7 @@ class StreamState(Enum):
     ENDED = auto()  # the last message was sent, or the session has ended
 
 
-UNDECIDED, REPLAYING, CONNECTED, DETACHED, ENDED = StreamState  # globals are faster than attributes
+UNDECIDED, REPLAYING, CONNECTED, DETACHED, ENDED = StreamState  # as globals, which are faster than attributes
 
 
 class Stream:
@@ -138,9 +138,9 @@ class Stream:
 
     def begin_replay(self, response: StreamingResponse, ends_at: float | None = None) -> None:
         """Reserve the stream for this response, which sends missed events until `attach`."""
-        self._end_response(REPLAYING)  # the previous one, which a reconnecting client no longer reads
+        self._end_response(REPLAYING)  # of the previous GET or POST, which the client no longer reads
         self._response = response
-        if ends_at is not None:  # in seconds since 1970; the token expires, so the client must resume with a new one
+        if ends_at is not None:  # in seconds since 1970; then the client must resume with a new token
             left = max(0.0, ends_at - time.time())
             self._expiry = asyncio.get_running_loop().call_later(left, response.close)
 
@@ -194,7 +194,6 @@ class Stream:
             response.close()
 
     def keep_alive(self) -> None:
-        """Send a comment, so that proxies do not close a silent response."""
         if self._response is not None:
             self._response.write(encode_comment())
 
@@ -290,7 +289,8 @@ class HttpSession(SessionTransport):
         return self.listening.has_room
 
     async def drain(self, related: RequestId | None = None) -> None:
-        if (stream := self.listening if related is None else self.streams_by_request.get(related)) is not None:
+        stream = self.listening if related is None else self.streams_by_request.get(related)
+        if stream is not None:
             await stream.drain()
 
     async def close(self) -> None:

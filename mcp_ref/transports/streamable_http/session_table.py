@@ -68,7 +68,7 @@ class SessionTable:
         store.on_lost = self._lose
         self.is_draining = False  # True if the server will stop soon, so that no session begins any more
         self._handover: Handover | None = None  # not None if this process drains and the store is shared
-        self.is_closing = False  # True after the server has begun to stop, which may happen during each wait
+        self.is_closing = False  # True after the server has begun to stop, which may happen during any `await`
 
     def begin(self, initialize: bytes, access: Access) -> HttpSession:
         """Return a new session with a random id. Raise HttpRefusal if a limit is reached and no session is idle."""
@@ -125,7 +125,7 @@ class SessionTable:
             await session.close()
 
     async def find(self, id: str, access: Access) -> HttpSession:
-        """Return the caller's session with this id. Raise HttpRefusal 404 without one, 503 if it cannot be served."""
+        """Return the caller's session with this id. Raise HttpRefusal: 404 if unknown, 503 if it cannot be served."""
         session = self.by_id.get(id) or await self._restore(id, access)
         if session is None or session.principal != access.id:
             raise unknown_session()  # before the lease is checked: 503 would say that the session exists
@@ -153,7 +153,7 @@ class SessionTable:
         if self._handover is not None and stored is not None and not self.is_closing:
             await self._handover.refuse_loaded(id, stored, access.caller)
         if id in self.by_id:
-            return self.by_id[id]  # another request has restored it meanwhile
+            return self.by_id[id]  # another request has restored the session meanwhile
         if stored is None or stored.principal != access.id:
             return None
         message = decode(stored.initialize)

@@ -110,7 +110,7 @@ class SqliteEventStore(DurableEventStore):
             CREATE INDEX IF NOT EXISTS events_of_session ON events (session, number);
             """
         )
-        with suppress(sqlite3.OperationalError):  # it fails if the column exists, as in all but old stores
+        with suppress(sqlite3.OperationalError):  # the column exists, as in all but old stores
             self._database.execute("ALTER TABLE sessions ADD COLUMN kept BLOB")
         lacks_events = os.path.exists(self._unsaved_path)
         process_number = int(self._database.execute("PRAGMA user_version").fetchone()[0]) + 1

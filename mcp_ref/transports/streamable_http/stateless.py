@@ -1,6 +1,6 @@
 """Streamable HTTP of the modern era, on the server: each POST is one request, which needs no session.
 
-Any process behind a load balancer can serve any request, whose headers repeat parts of the body (basic/headers.py). The
+Any process behind a load balancer can serve any request. Its headers repeat parts of its body (basic/headers.py). The
 status of the response is 200 even if the method fails, but 404 for an unknown method, and 400 for the errors that the
 modern era has added (basic/versioning.py). If the client closes the HTTP response, the server MUST cancel the request
 [2026-07-28 basic/transports/streamable-http#cancellation].
@@ -37,7 +37,7 @@ FindParameters = Callable[[str], dict[str, ArgumentPath]]
 def status_of(response: Response | ErrorResponse) -> int:
     code = response.error.code if isinstance(response, ErrorResponse) else 0
     if code == METHOD_NOT_FOUND:
-        return 404  # [2026-07-28 basic/transports/streamable-http#protocol-version-header] it MUST be 404
+        return 404  # [2026-07-28 basic/transports/streamable-http#protocol-version-header] the status MUST be 404
     return 400 if code in MODERN_ERROR_CODES else 200
 
 
@@ -126,11 +126,10 @@ class StatelessExchange:
     async def serve(self, serve_request: ServeStateless, access: Access) -> None:
         """Serve the request and respond, or hold back the response. Cancel the request if the client disconnects.
 
-        Raise HttpRefusal if too many requests are in flight, and AccessRefused if the handler refused the access before
-        anything was sent.
+        Raise HttpRefusal for too many requests in flight, and AccessRefused if the handler refuses before it sends.
         """
         self._in_flight.add(self, access.caller)
-        self._exchange.forget_body()  # the caller's share counts the message now
+        self._exchange.forget_body()  # the message counts in the caller's share now
         task = self.task = asyncio.current_task()
         assert task is not None
         self._expected_cancellations = task.cancelling()

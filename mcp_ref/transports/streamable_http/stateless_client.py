@@ -57,7 +57,7 @@ class StatelessRequests:
 
     def round_trip(self, request: Request, receive: Receive) -> Coroutine[object, object, None]:
         """Return a coroutine that POSTs a request and delivers its messages. Raises the exceptions of `encode`."""
-        # [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation] ending it early cancels
+        # [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation] closing the response cancels
         frame = encode(request)
         return self._post(request, frame, {**self.headers, **request_headers(request, self._parameters)}, receive)
 
@@ -94,7 +94,9 @@ class StatelessRequests:
             return None
         if response.status >= 300:
             return http_error_text(response, body)
-        return f"the body of type {kind or '(none)'} is not the JSON-RPC response" if body else "the response is empty"
+        if not body:
+            return "the response is empty"
+        return f"the body of type {kind or '(none)'} is not the JSON-RPC response"
 
     async def _read_events(self, request: Request, response: HttpResponse, receive: Receive) -> bool:
         """Deliver the messages of an event stream. Return True if the JSON-RPC response was among them."""
@@ -116,9 +118,9 @@ class StatelessRequests:
 
 
 def _responds_to(message: object, id: object) -> bool:
-    if isinstance(message, Batch):  # which no revision with stateless requests has, so the request will fail
+    if isinstance(message, Batch):  # no revision with stateless requests has batches, so the request will fail
         return any(_responds_to(member, id) for member in message.messages)
-    return isinstance(message, (Response, ErrorResponse, Malformed)) and str(message.id) == str(id)  # as "1" for 1
+    return isinstance(message, (Response, ErrorResponse, Malformed)) and str(message.id) == str(id)  # "1" for 1, too
 
 
 def suggests_legacy_era(status: int) -> bool:
@@ -129,10 +131,7 @@ def suggests_legacy_era(status: int) -> bool:
 
 
 def _error_for(request: Request, status: int, error: ErrorResponse) -> ErrorResponse | None:
-    """Return the error with the request's id, or None if it has the id of another request.
-
-    Return None too if it is an error of `server/discover` that does not show which revisions the server supports.
-    """
+    """Return the error with the request's id; None if it has another id, or is inconclusive for `server/discover`."""
     if error.id is not None and error.id != request.id:
         return None
     is_conclusive = suggests_legacy_era(status) or error.error.code in MODERN_ERROR_CODES
