@@ -75,7 +75,7 @@ STEPS = {
 
 
 class DemoAuthorizationServer:
-    """An authorization server for the demo. It checks only what the chapter explains."""
+    """An authorization server for the demo, with only those checks that the chapter explains."""
 
     def __init__(self) -> None:
         self.issuer = ""
@@ -148,7 +148,8 @@ class ExchangePrinter:
 
     def end(self, step: str, status: int, headers: Iterable[tuple[str, str]], body: str) -> None:
         """Print a response."""
-        self._screen.http("server", f"status {status}", {n: v for n, v in headers if n in SHOWN_HEADERS}, body)
+        shown = {name: value for name, value in headers if name in SHOWN_HEADERS}
+        self._screen.http("server", f"status {status}", shown, body)
         if step not in self._explained:
             self._screen.say(STEPS[step][1])
             self._explained.add(step)
@@ -199,7 +200,7 @@ async def authorization(screen: Screen) -> None:
     async def serve_mcp(exchange: Exchange) -> None:
         await exchange.read_body()
         rest = app.handle(PrintedExchange(exchange, printer))  # `app` is made below, when the server has an address
-        if rest is not None:  # not every request needs to wait
+        if rest is not None:  # the request must wait for its handler
             await rest
 
     async with await start_server(serve_issuer) as authorization_server, await start_server(serve_mcp) as mcp_server:

@@ -96,18 +96,20 @@ class HttpConnections(Connections):
         self._servers: dict[tuple[str, ...], tuple[str, asyncio.subprocess.Process]] = {}  # options -> URL, process
 
     async def _url(self, *options: str) -> str:
-        """Return the URL of a server with these options. Start the server at the first call."""
-        server = self._servers.get(options)
-        if server is None or server[1].returncode is not None:
-            process = await asyncio.create_subprocess_exec(
-                *server_command("--http", "--port", "0", *options), env={**os.environ, **ENVIRONMENT},
-                stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
-            )  # fmt: skip
-            self._exit_stack.push_async_callback(_stop_process, process)
-            assert process.stderr is not None
-            url = (await process.stderr.readline()).decode().rpartition(" ")[2].strip()  # "demo: http://..."
-            server = self._servers[options] = url, process
-        return server[0]
+        """Return the URL of a server with these options. Start the server if it does not run."""
+        if options in self._servers:
+            url, process = self._servers[options]
+            if process.returncode is None:
+                return url
+        process = await asyncio.create_subprocess_exec(
+            *server_command("--http", "--port", "0", *options), env={**os.environ, **ENVIRONMENT},
+            stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        self._exit_stack.push_async_callback(_stop_process, process)
+        assert process.stderr is not None
+        url = (await process.stderr.readline()).decode().rpartition(" ")[2].strip()  # "demo: http://..."
+        self._servers[options] = url, process
+        return url
 
     @contextlib.asynccontextmanager
     async def connect(
@@ -132,7 +134,8 @@ class HttpConnections(Connections):
 
     def show_end(self, screen: Screen) -> None:
         screen.say("There is no session to end. The server keeps running for other clients.")
-        screen.claim("the server's process still runs", self._servers[()][1].returncode is None)
+        _, process = self._servers[()]
+        screen.claim("the server's process still runs", process.returncode is None)
 
 
 async def _stop_process(process: asyncio.subprocess.Process) -> None:

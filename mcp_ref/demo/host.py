@@ -44,7 +44,7 @@ def claim_server_info(screen: Screen, client: Client, revision: Revision) -> Non
 
 
 async def cancel_call(client: Client) -> bool:
-    """Call the tool `sleep` for 30 seconds, and cancel the call after the tool has begun. Return True if cancelled."""
+    """Call the tool `sleep` for 30 seconds, and cancel the call when the tool has begun. Return True if cancelled."""
     begun = asyncio.Event()
     call = asyncio.create_task(client.call_tool("sleep", {"seconds": 30}, on_progress=lambda *_: begun.set()))
     await begun.wait()

@@ -1,4 +1,4 @@
-"""Second half of the demo: the same server and client in the legacy era (the revisions with a handshake).
+"""The second half of the demo: the same server and client in the legacy era (the revisions with a handshake).
 
 `tour.py` shows the features in the modern era, so these chapters show only the differences: a session that both sides
 remember, requests that the server sends, and a subscription for each resource.
@@ -118,7 +118,7 @@ async def differences(screen: Screen, client: Client) -> None:
             screen.say("Invalid arguments are a JSON-RPC error. From 2025-11-25 on they are a result for the model.")
             await screen.claim_error("a string for a number", -32602, client.call_tool("add", {"a": "one", "b": 2}))
         case "2025-03-26":
-            screen.say("Only this revision has batches. One message has two requests, and one has both responses.")
+            screen.say("Only this revision has batches: one message has two requests, and another both responses.")
             pong, added = await client.batch(client.ping(), client.call_tool("add", {"a": 1, "b": 2}))
             screen.claim("both requests have their results", pong is None and getattr(added, "text", None) == "3")
             screen.claim("the result has no structured content", getattr(added, "structured_content", 0) is None)

@@ -24,7 +24,7 @@ MAX_FULL_LENGTH = 60
 """Length in characters above which the screen shortens a `requestState`, or a repeated `_meta`."""
 
 BREAK = re.compile(r',(?=["{])| ')
-"""A place between two members or two words, where the screen can break a message."""
+"""A place between two members or two words, where the screen can start a new line."""
 
 PURPOSE = {
     "initialize": ("offer a revision; declare capabilities", "the chosen revision; the server's capabilities"),
@@ -185,10 +185,11 @@ class Screen:
         if "method" in message:
             method = str(message["method"])
             self.sent_counts[method] += 1
+            purpose, _ = PURPOSE[method]
             if "id" not in message:
-                return method, PURPOSE[method][0]
+                return method, purpose
             self._requests[sender, message["id"]] = method
-            return f"{method} #{message['id']}", PURPOSE[method][0]
+            return f"{method} #{message['id']}", purpose
         if "id" not in message:
             return "error", "the server refuses the request"
         method = self._requests["server" if sender == "client" else "client", message["id"]]
@@ -199,7 +200,8 @@ class Screen:
         kind = result.get("resultType", "")
         if not kind and method == "tools/call" and "task" in result:  # in 2025-11-25
             kind = "task"
-        return f"result for #{message['id']}", UNFINISHED_RESULTS.get(kind, PURPOSE[method][1])
+        _, meaning = PURPOSE[method]
+        return f"result for #{message['id']}", UNFINISHED_RESULTS.get(kind, meaning)
 
     def _colored(self, code: str, text: str) -> str:
         shown = escape_hidden(text)

@@ -65,8 +65,8 @@ async def discovery(screen: Screen, connections: Connections) -> None:
     """Show `server/discover`, and a stateless request."""
     screen.chapter("Discovery", "server/discover, basic/versioning")
     screen.say("The client asks for the server's name, revisions and capabilities.")
-    screen.say("`_meta` of a request has the revision and the client's capabilities.")
-    screen.say("`_meta` of a result has the server's name. The demo prints {...} for a repeated `_meta`.")
+    screen.say("The `_meta` of a request has the revision and the client's capabilities.")
+    screen.say("The `_meta` of a result has the server's name. The demo prints {...} for a repeated `_meta`.")
     async with connections.connect(screen) as client:
         claim_server_info(screen, client, REVISIONS[-1])
 
@@ -205,9 +205,7 @@ async def input_requests(screen: Screen, client: Client) -> None:
     screen.say("This tool needs the client's model, but a server of this revision cannot send requests.")
     screen.say("So the result is `input_required`, and the client repeats the call with the input and `requestState`.")
     screen.say("The tool runs again from its first line, because the server keeps nothing between the two calls.")
-    screen.say(
-        "The command `bridge` turns it into requests for a legacy client, and a legacy server's requests into it."
-    )
+    screen.say("(A legacy server sends a request instead, and the command `bridge` converts between these two ways.)")
     before = screen.sent_counts["tools/call"]
     result = await client.call_tool("summarize", {"text": "Buy bread, milk and eggs."})
     screen.claim("the tool used the reply of the model", result.text == "Groceries")
