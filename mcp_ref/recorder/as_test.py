@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import pprint
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -54,7 +55,7 @@ def test_{identifier}() -> None:
 
 def to_test(name: str, head: Head, revision: str, requests: Sequence[RecordedRequest]) -> str:
     """Return the source of a pytest module that repeats the requests of the recording in the file `name`."""
-    identifier = "".join(c if c.isalnum() and c.isascii() else "_" for c in name.removesuffix(".jsonl")).strip("_")
+    identifier = re.sub("[^A-Za-z0-9]", "_", name.removesuffix(".jsonl")).strip("_")
     statements = [each for recorded in requests for each in _statements(recorded, requests)]
     source = _TEMPLATE.format(
         name=_in_comment(name), started=_in_comment(head.started) or "an unknown time",

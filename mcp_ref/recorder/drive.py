@@ -220,8 +220,8 @@ async def _use_tools(client: Client, visit: Visit, calls: dict[str, Object]) -> 
             arguments = {} if read_only <= MAX_CALLED else None
         if arguments is None:
             continue
-        result = await _try(visit, f"call {tool.name}", client.call_tool(tool.name, arguments))
-        called += result is not None
+        if await _try(visit, f"call {tool.name}", client.call_tool(tool.name, arguments)) is not None:
+            called += 1
     visit.notes += [f"call {name}: there is no such tool" for name in calls]
     calls.clear()
     _note_left_out(visit, read_only, MAX_CALLED, "tool", "called")
@@ -245,7 +245,8 @@ async def _use_resources(client: Client, visit: Visit) -> None:
         return
     read = 0
     for uri in [resource.uri for resource in resources[:MAX_READ]]:
-        read += await _try(visit, f"read {uri}", client.read_resource(uri)) is not None
+        if await _try(visit, f"read {uri}", client.read_resource(uri)) is not None:
+            read += 1
     _note_left_out(visit, len(resources), MAX_READ, "resource", "read")
     text = _counted(len(resources), "resource", read, "read")
     visit.worked.append(f"{text}, {_counted(len(templates), 'template')}" if templates else text)
@@ -255,10 +256,11 @@ async def _use_prompts(client: Client, visit: Visit) -> None:
     prompts = await _try(visit, "prompts/list", client.list_prompts())
     if prompts is None:
         return
-    without_arguments = [p.name for p in prompts if not any(argument.required for argument in p.arguments or [])]
+    without_arguments = [each.name for each in prompts if not any(one.required for one in each.arguments or [])]
     got = 0
     for name in without_arguments[:MAX_GOT]:
-        got += await _try(visit, f"get {name}", client.get_prompt(name)) is not None
+        if await _try(visit, f"get {name}", client.get_prompt(name)) is not None:
+            got += 1
     _note_left_out(visit, len(without_arguments), MAX_GOT, "prompt", "got")
     visit.worked.append(_counted(len(prompts), "prompt", got, "got"))
 
@@ -270,7 +272,8 @@ def _note_left_out(visit: Visit, number: int, most: int, name: str, done: str) -
 
 def _counted(number: int, name: str, used: int = 0, done: str = "") -> str:
     """Return a text such as `3 tools (2 called)`."""
-    return f"{number} {name}{'' if number == 1 else 's'}" + (f" ({used} {done})" if used else "")
+    counted = f"{number} {name}" if number == 1 else f"{number} {name}s"
+    return f"{counted} ({used} {done})" if used else counted
 
 
 async def _send_wrong_requests(client: Client, visit: Visit, tools: Sequence[Tool]) -> None:
@@ -339,7 +342,8 @@ async def _send_wrong_headers(visit: Visit, url: str, is_local: bool, has_header
              **options.headers}  # fmt: skip
     is_modern = revision_named(visit.revision).era == "modern"
     if is_modern:
-        method, params = "tools/list", Object(_meta={PROTOCOL_VERSION: visit.revision, CLIENT_CAPABILITIES: {}})
+        method = "tools/list"
+        params: Object = {"_meta": {PROTOCOL_VERSION: visit.revision, CLIENT_CAPABILITIES: {}}}
         usual["Mcp-Method"] = method
     else:
         client: Object = {"name": "mcp_ref", "version": __version__}
@@ -376,7 +380,7 @@ def _note_status(visit: Visit, what: str, status: int, accepted: list[str]) -> N
 
 
 async def _post(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> int:
-    """Send a POST. Return the status, or 0 without a response. `HttpClient` is of no use: it sends its own Host."""
+    """Send a POST. Return the status, or 0 without a response. (`HttpClient` would send its own Host.)"""
     parts, origin = parse_url(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     lines = [f"POST {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]

@@ -103,8 +103,9 @@ def requests_of(messages: Iterable[Sent]) -> list[RecordedRequest]:
             id = json.dumps(value.get("id"))
             same_id = [each for each in reversed(in_flight) if json.dumps(each.request.value["id"]) == id]
             same_stream = [each for each in same_id if each.request.number == sent.number]
-            answered = next(iter(same_stream or same_id), None)
-            if answered is not None:
+            candidates = same_stream or same_id
+            if candidates:
+                answered = candidates[0]
                 answered.messages.append(sent)
                 answered.response = sent
                 in_flight.remove(answered)
@@ -145,7 +146,7 @@ def _cut(text: str) -> str:
 
 
 class Cassette:
-    """The recorded requests, each with its recorded responses in order, of which the last one is repeated.
+    """The recorded requests. Equal ones are replayed in their order, and the last of them as often as needed.
 
     Args:
         events: The events of a recording.
@@ -158,7 +159,9 @@ class Cassette:
             self._by_signature.setdefault(signature(recorded.request.value), []).append(recorded)
         for same in self._by_signature.values():
             # a request without a response was cancelled, or was sent again, as `initialize` to an HTTP+SSE server
-            same[:] = [recorded for recorded in same if recorded.response is not None] or same
+            answered = [recorded for recorded in same if recorded.response is not None]
+            if answered:
+                same[:] = answered
         self.unknown: list[str] = []
         """A line for each of the first `MAX_UNKNOWN` requests that were not recorded."""
 

@@ -7,8 +7,8 @@ event and even bytes that are not HTTP arrive as the other side has sent them. H
 connections of a pair begin and end together. There is one exception. A web server on another machine chooses the site
 by `Host`, and does not know the recorder's address, so the recorder puts the server's name there. It does so only if
 the client has named the recorder itself, so any other name, such as that of a web page, still reaches the server. (If
-it listens to other machines, it replaces every name, because it does not know by which names they know it.) If it
-cannot tell where a request to such a server begins or ends, it ends the connection, and its client gets a 400 response.
+the recorder listens to other machines, it replaces every name, because it cannot know what they call it.) If it cannot
+tell where a request to such a server begins or ends, its client gets a 400 response, and it ends the connection.
 
 Threats:
     recorder-as-open-proxy: the machines that this one can reach; any client of the recorder; asks for another server;
@@ -65,14 +65,15 @@ async def record_http(options: TapeOptions, url: str, host: str, port: int) -> A
         ValueError: The URL is invalid.
     """
     parts, origin = parse_url(url)
-    # clients on other machines use names of this machine that it does not know, so then each name is replaced
+    # a client on another machine may use a name of this machine that we do not know, so each name is replaced then
     own_names = LOOPBACK if bracket_ipv6(host) in LOOPBACK else None
     proxy = _Proxy(origin, own_names, Tape(open_recording(options.path), Head("http", now(), url=url), options))
     try:
         listening = await asyncio.get_running_loop().create_server(proxy.accept, host, port)
         try:
-            address, query = listening.sockets[0].getsockname(), f"?{parts.query}" if parts.query else ""
-            yield f"http://{bracket_ipv6(address[0])}:{address[1]}{parts.path}{query}"
+            own_host, own_port, *_ = listening.sockets[0].getsockname()
+            query = f"?{parts.query}" if parts.query else ""
+            yield f"http://{bracket_ipv6(own_host)}:{own_port}{parts.path}{query}"
         finally:
             listening.close()
             await proxy.close()
@@ -218,7 +219,7 @@ class _Connection(asyncio.Protocol):
 
 
 class HostReplacer:
-    """Replaces the value of `Host` in each request of a stream.
+    """The replacement of the value of `Host` in each request of a stream.
 
     Args:
         host: The new value.

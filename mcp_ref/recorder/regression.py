@@ -127,19 +127,20 @@ async def rerun(messages: Sequence[Sent], server: str | Sequence[str]) -> list[D
     try:
         found = list[Difference]()
         waiting = list[tuple[RecordedRequest, RequestId]]()
-        seen = set[int]()  # the messages before the current one
+        seen = set[int]()  # the `id()` of each message so far
         for sent in messages:
             seen.add(id(sent))
             if sent.sender != "client" or "method" not in sent.value:
                 continue
-            for each in [each for each in waiting if id(each[0].response) in seen]:
-                waiting.remove(each)
-                found += await _compare(run, *each)
-            request_id = None if id(sent) in repeated else _send(run, sent.value)
-            if request_id is not None and id(sent) in expected:
-                waiting.append((expected[id(sent)], request_id))
-        for each in waiting:
-            found += await _compare(run, *each)
+            for recorded, request_id in tuple(waiting):
+                if id(recorded.response) in seen:
+                    waiting.remove((recorded, request_id))
+                    found += await _compare(run, recorded, request_id)
+            new_id = None if id(sent) in repeated else _send(run, sent.value)
+            if new_id is not None and id(sent) in expected:
+                waiting.append((expected[id(sent)], new_id))
+        for recorded, request_id in waiting:
+            found += await _compare(run, recorded, request_id)
         if run.failure and not run.has_response:
             raise ConnectionClosed(run.failure)
         return found

@@ -119,7 +119,7 @@ class Player:
 
         def receive(message: Incoming) -> None:
             if isinstance(message, Message):
-                conversation.receive(json.loads(encode(message)))  # back to the JSON object, which recordings have
+                conversation.receive(json.loads(encode(message)))  # the JSON object again, as recordings have it
 
         conversation = _Conversation(self, send)
         await transport.start(receive, lambda error: ended.set())

@@ -32,8 +32,8 @@ from .streams import Stream
 QUEUE_BYTES: Final = 32 * 1024 * 1024
 """Maximum size of the bytes that wait to be written, in bytes."""
 OVERHEAD_BYTES: Final = 256
-"""Memory that each piece takes besides its bytes, in bytes. It counts too, or else many pieces of one byte each would
-fill the memory while the disk hangs."""
+"""Memory that each piece takes besides its bytes, in bytes. It counts too, because otherwise many pieces of
+one byte each could fill the memory while the disk hangs."""
 BATCH_BYTES: Final = 256 * 1024
 """Size of the lines that are written together, in bytes."""
 BATCH_SECONDS: Final = 0.01
@@ -88,7 +88,7 @@ class Tape:
         self._queue: SimpleQueue[_Piece | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._waiting = 0  # bytes in the queue
-        self._lost: dict[tuple[int, Side], list[int]] = {}  # (stream, side) -> lost lines and bytes, not yet reported
+        self._lost: dict[tuple[int, Side], tuple[int, int]] = {}  # (stream, side) -> unreported lost lines, bytes
         self._started = time.monotonic()
         self._written = 0
         self._gap = Gap(0)  # counts the events that could not be written, until a line says so
@@ -101,13 +101,11 @@ class Tape:
         """Record bytes that `side` has sent, or the end of its stream if they are empty, without waiting."""
         at, key = time.monotonic() - self._started, (id(stream), side)
         with self._lock:
+            lines, size = self._lost.pop(key, (0, 0))
             if data and self._waiting + len(data) + OVERHEAD_BYTES > QUEUE_BYTES:
-                lost = self._lost.setdefault(key, [0, 0])
-                lost[0] += data.count(b"\n")
-                lost[1] += len(data)
+                self._lost[key] = lines + data.count(b"\n"), size + len(data)
                 return
             self._waiting += len(data) + OVERHEAD_BYTES
-            lines, size = self._lost.pop(key, (0, 0))
         self._queue.put(_Piece(at, stream, side, data, lines, size))
 
     def close(self) -> str:
