@@ -686,7 +686,7 @@ WAITS: dict[tuple[str, str, str], str] = {
      "self._thread.run(partial(self._renew_checked, sessions), is_urgent=True)"):
         "The author's storage ends it. Meanwhile the leases end, so the process serves none of these sessions.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore.wait_stored", "ended.wait()"):
-        "It has the time limit `OPENING_SECONDS`.",
+        "It has the time limit `BEGIN_SECONDS`.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore._release_returned",
      "self._thread.run(partial(self.release, saved))"):
         "The author's store ends it in a thread, or `flush` cancels the task.",
@@ -711,11 +711,12 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("transports/streamable_http/posted_session.py", "SessionTransport.wait_resumed", "self._resumed.wait()"):
         "`resume_reading` sets it when the dispatcher has room again, and `close` calls that.",
     ("transports/streamable_http/resumption.py", "_read_events", "response"): PIECES,
-    ("transports/streamable_http/resumption.py", "listen", "asyncio.sleep(retry_seconds(parser, attempts, idle))"):
+    ("transports/streamable_http/resumption.py", "listen",
+     "asyncio.sleep(retry_seconds(parser, since_event, since_message))"):
         "Each sleep has at most `MAX_RETRY` seconds, and `close` cancels the task.",
     ("transports/streamable_http/resumption.py", "listen", "get(resume_header(parser))"): CONTEXT_OF_REQUEST,
     ("transports/streamable_http/resumption.py", "read_and_resume",
-     "asyncio.sleep(retry_seconds(parser, attempts, idle))"):
+     "asyncio.sleep(retry_seconds(parser, since_event, since_message))"):
         "The loop has at most `MAX_RECONNECTIONS` attempts without a message.",
     ("transports/streamable_http/resumption.py", "read_and_resume", "get(resume_header(parser))"): CONTEXT_OF_REQUEST,
     ("transports/streamable_http/leases.py", "Leases._renew_all", "asyncio.sleep(self._seconds / 3)"):

@@ -68,7 +68,7 @@ class Announcer(Protocol):
 
     def send_queued(self) -> None:
         if self._changes and self._sender is None and self.is_ready:
-            sender = self.loop.create_task(self._send_slowly())
+            sender = self.loop.create_task(self._send_all_queued())
             if not sender.done():  # an eager task may be done already
                 self._sender = sender
 
@@ -78,7 +78,7 @@ class Announcer(Protocol):
         except Exception:  # for example because the URI cannot be written as JSON, or the task store has failed
             log.exception("the notification %s could not be sent, so a client missed a change", method)
 
-    async def _send_slowly(self) -> None:
+    async def _send_all_queued(self) -> None:
         try:
             while self._changes:
                 method, subject = self._changes.take()

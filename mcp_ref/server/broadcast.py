@@ -59,7 +59,8 @@ MAX_MESSAGE_BYTES: Final = 7500
 LISTS: Final = {f"notifications/{feature}/list_changed": feature for feature in ("tools", "resources", "prompts")}
 """The notification of a changed list -> the name of the list."""
 UPDATED: Final = "notifications/resources/updated"
-TASKS: Final = ("notifications/tasks", "tasks/update")
+TASK_STATUS: Final = "notifications/tasks"
+TASKS: Final = (TASK_STATUS, "tasks/update")
 """A task has a new state in the store of tasks, or new responses for its handler (extensions/tasks/shared_tasks.py)."""
 
 _is_reloading = contextvars.ContextVar("is_reloading", default=False)
@@ -104,7 +105,7 @@ class Broadcaster:
         self._broadcast, self._announcers, self._features, self._reloads = broadcast, announcers, features, reloads
         self._run_in_worker = run_in_worker
         announcers.publish = self.publish
-        self.note_task: Callable[[str], None] = lambda id: announcers.announce_here(TASKS[0], id)
+        self.note_task: Callable[[str], None] = lambda id: announcers.announce_here(TASK_STATUS, id)
         """Called with a task that another process has changed."""
         self._name = secrets.token_hex(8)
         self._loop: asyncio.AbstractEventLoop | None = None  # not None while it runs

@@ -149,11 +149,11 @@ class Catalog:
             return None  # the capability is new in 2025-03-26, so clients of earlier revisions do not check it
         custom = self.custom_methods.get(method.name)
         if custom is not None:
-            return self.wrapped(method.name, custom.serve)
-        find = HANDLERS.get(method.name)
-        return self.wrapped(method.name, find(self)) if find is not None else None
+            return self.with_middleware(method.name, custom.serve)
+        handler_in = HANDLERS.get(method.name)
+        return self.with_middleware(method.name, handler_in(self)) if handler_in is not None else None
 
-    def wrapped(self, method: str, handler: Handler) -> Handler:
+    def with_middleware(self, method: str, handler: Handler) -> Handler:
         for wrap in self.middleware:
             handler = wrap(method, handler)
         return handler

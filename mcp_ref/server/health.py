@@ -62,8 +62,8 @@ def metrics_text(stats: ServerStats) -> str:
 
 def add_numbers(endpoint: StreamableHttpEndpoint, stats: ServerStats) -> None:
     """Add the numbers of an endpoint to those of its server."""
-    streams = (stream for session in endpoint.sessions.values() for stream in session.streams.values())
-    stats.streams += sum(stream.state is CONNECTED for stream in streams)
+    for session in endpoint.sessions.values():
+        stats.streams += sum(stream.state is CONNECTED for stream in session.streams.values())
     stats.modern_in_flight += len(endpoint.requests)
     stats.unsaved_sessions += endpoint.table.store.unsaved_sessions
 

@@ -158,7 +158,7 @@ class ServerSession(Session, Announcer):
 
     def handler(self, method: Method) -> Handler | None:
         if method.name == "initialize":
-            return self.catalog.wrapped(method.name, self._initialize)
+            return self.catalog.with_middleware(method.name, self._initialize)
         return self.catalog.handler(method)
 
     async def _initialize(self, params: InitializeRequestParams, context: Context) -> InitializeResult:

@@ -68,7 +68,7 @@ class InputRounds:
 
     def response_to(self, method: str, params: Object, key: str | None) -> Object:
         """Return the client's response to an input request. Raise HandlerNeedsInput if it has not arrived."""
-        digest = ""
+        digest = ""  # with a key, the response stays valid if the text of the request changes
         if key is None:
             # Without a key, the user's "yes" is valid only for the text that the user saw, which the digest identifies.
             digest = mrtr.request_digest(method, params)
@@ -255,7 +255,7 @@ def _check_meta(channel: StatelessRequest, method: Method) -> None:
 
 def _find_route(catalog: Catalog, name: str, revision: Revision) -> Route:
     def handler_of(method: Method) -> Handler | None:
-        return catalog.wrapped(name, _listen) if name == "subscriptions/listen" else catalog.handler(method)
+        return catalog.with_middleware(name, _listen) if name == "subscriptions/listen" else catalog.handler(method)
 
     route = find_route(name, revision, "client", catalog.declares, handler_of, catalog.custom_methods.get(name))
     if name in SPECIFIED:  # a bridge serves all names, and storing those that clients invent would fill the memory

@@ -176,7 +176,9 @@ class Windows(Posix):
             null = asyncio.subprocess.DEVNULL
             # The whole path, because Windows looks for a program in the current directory first
             taskkill = os.path.join(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "taskkill.exe")
-            command = (taskkill, "/PID", str(pid), "/T", *(("/F",) if force else ()))
+            command = [taskkill, "/PID", str(pid), "/T"]
+            if force:
+                command.append("/F")
             killer = await asyncio.create_subprocess_exec(
                 *command, stdin=null, stdout=null, stderr=null, creationflags=self.creation_flags
             )

@@ -52,7 +52,7 @@ _HARMLESS_NAMES = (  # "token" in them means no secret
     "token_endpoint_auth_method", "token_endpoint_auth_methods_supported",
 )  # fmt: skip
 _SCHEMAS = ("inputSchema", "outputSchema", "requestedSchema")
-"""The members that hold a JSON Schema. It describes secrets, but contains them only under `_VALUE_KEYWORDS`."""
+"""The members that hold a JSON Schema. A schema describes secrets, but contains them only under `_VALUE_KEYWORDS`."""
 _TABLE_KEYWORDS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 """The keywords of JSON Schema that map names to schemas."""
 _VALUE_KEYWORDS = ("default", "const", "enum", "examples")
@@ -271,9 +271,9 @@ class TracedHttpClient:
         **options: Unpack[RequestOptions],
     ) -> AbstractAsyncContextManager[HttpResponse]:  # fmt: skip
         """Make a request. Trace the head now, before the caller traces the message in the body."""
-        url_without_query = url.partition("?")[0]  # the query may hold a secret
-        path = "/" + url_without_query.partition("://")[2].partition("/")[2]
-        self._trace.head("->", f"{method} {path}", _shown_headers((headers or {}).items()))
+        _, _, host_and_path = url.partition("?")[0].partition("://")  # without the query, which may hold a secret
+        _, _, path = host_and_path.partition("/")
+        self._trace.head("->", f"{method} /{path}", _shown_headers((headers or {}).items()))
         return self._request(method, url, headers, body, options)
 
     @asynccontextmanager

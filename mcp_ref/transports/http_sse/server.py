@@ -168,7 +168,8 @@ class SseEndpoint:
                 log.error("a session failed and has ended", exc_info=task.exception())
 
     async def _serve(self, session: SseSession) -> None:
-        await (await self._begin(session)).finish()
+        served = await self._begin(session)
+        await served.finish()
 
     async def _post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         body = exchange.request.body
@@ -179,17 +180,18 @@ class SseEndpoint:
             ids = parse_qs(exchange.request.query, max_num_fields=10).get("session", [])
         except ValueError:
             ids = []  # too many fields
-        session = self.sessions.get(ids[0]) if len(ids) == 1 else None
+        id = ids[0] if len(ids) == 1 else ""
+        session = self.sessions.get(id)
         if session is None or session.principal != access.id:
             raise _unknown_session()
-        access.session_id = ids[0]
+        access.session_id = id
         session.note_token(access)
         if session.ends_at is not None and access.ends_at is not None:
             session.ends_at = max(session.ends_at, access.ends_at)
         if session.is_paused:
             del message  # during the wait, its objects would need much more memory than its text
             await session.wait_resumed()
-            if ids[0] not in self.sessions:
+            if id not in self.sessions:
                 raise _unknown_session()
             message = decode(body)
         if isinstance(message, Request) and message.method == "initialize":

@@ -266,11 +266,11 @@ class StreamableHttpClientTransport(Transport):
 
     def _deliver_refusal(self, response: HttpResponse, body: bytes, ids: list[RequestId], deliver: Receive) -> None:
         """Deliver an HTTP error to a POST's requests, with the JSON-RPC error in it, if any (not to `initialize`)."""
-        text, found = http_error_text(response, body), error_in(body)
-        if found is None or not ids or (self._initialize is not None and ids == [self._initialize.id]):
+        text, rpc_error = http_error_text(response, body), error_in(body)
+        if rpc_error is None or not ids or (self._initialize is not None and ids == [self._initialize.id]):
             return self._fail_requests(ids, text, deliver)
         for id in ids:
-            deliver(ErrorResponse(id, Error(found.error.code, text, found.error.data)))
+            deliver(ErrorResponse(id, Error(rpc_error.error.code, text, rpc_error.error.data)))
 
     async def _try_http_sse(self, response: HttpResponse, ids: list[RequestId]) -> None:
         """Try HTTP+SSE, because a server with that transport refuses the POST of `initialize` with 400, 404 or 405."""

@@ -61,7 +61,7 @@ HANDOVER_SECONDS: Final = 1.0
 """Time for which a request waits for a session of another process, which may just be giving it back, in seconds."""
 HANDOVER_PAUSE: Final = 0.1
 """Time between two attempts to load such a session, in seconds."""
-OPENING_SECONDS: Final = 1.0
+BEGIN_SECONDS: Final = 1.0
 """Maximum time for which the response to `initialize` waits until a shared storage has the session, in seconds."""
 AWAY_SECONDS: Final = 60.0
 """Time after a request has waited for a session in vain, in which no other request waits for it, in seconds."""
@@ -100,10 +100,10 @@ class SessionChange:
 class _SaveState:
     """The progress of saving a session."""
 
-    unsaved_opening: tuple[bytes, str | None] | None  # the `initialize` message and the principal, until saved
+    unsaved_initialize: tuple[bytes, str | None] | None  # the `initialize` message and the principal, until saved
     last_number: int = 0  # number of the newest saved event
     unsaved_kept: bytes | None = None  # the requests to handle again, until saved
-    is_stored: bool = False  # True if the storage can know the session, perhaps by a `save` that failed
+    is_stored: bool = False  # True if the storage may know the session, perhaps from a `save` that failed
 
 
 class DurableEventStore(MemoryEventStore):
@@ -133,7 +133,7 @@ class DurableEventStore(MemoryEventStore):
         self._has_failed = False  # True from a failure to the next successful `save`
         self._thread = _DaemonThread()
         self._loads: Counter[str] = Counter()  # calls of `load` that run or wait, by caller
-        self._openings: dict[str, asyncio.Event] = {}  # new session -> set when it need not wait for its `save`
+        self._waiting_to_begin: dict[str, asyncio.Event] = {}  # new session -> set when it need not wait for its `save`
         self._returned: dict[str, asyncio.Event] = {}  # session to give back -> set when another process can have it
         self._away: dict[str, float] = {}  # session of another process -> end of the time in which no request waits
         if self.lease_seconds is not None:
@@ -216,16 +216,16 @@ class DurableEventStore(MemoryEventStore):
 
     async def wait_stored(self, session: str) -> None:
         state = self._save_states.get(session)
-        if self.leases is None or self._has_failed or state is None or state.unsaved_opening is None:
+        if self.leases is None or self._has_failed or state is None or state.unsaved_initialize is None:
             return
-        ended = self._openings[session] = asyncio.Event()
+        ended = self._waiting_to_begin[session] = asyncio.Event()
         try:
-            async with asyncio.timeout(OPENING_SECONDS):
+            async with asyncio.timeout(BEGIN_SECONDS):
                 await ended.wait()
         except TimeoutError:
             pass  # the session is served all the same, from the memory
         finally:
-            del self._openings[session]
+            del self._waiting_to_begin[session]
 
     def keep_requests(self, session: str, kept: bytes) -> None:
         if (state := self._save_states.get(session)) is not None:  # None: another process has taken it over
@@ -349,7 +349,7 @@ class DurableEventStore(MemoryEventStore):
         return self._save_task
 
     async def _save_changes(self) -> None:
-        """Save until all changes are saved. After a failure, save one session alone: it can be the cause."""
+        """Save until all changes are saved. After a failure, save one session alone, because it may be the cause."""
         max_count = EVENTS_PER_SAVE
         try:
             while self._changed:
@@ -391,13 +391,13 @@ class DurableEventStore(MemoryEventStore):
         newest_first = [*takewhile(lambda event: event[2] > last_saved, reversed(events))]
         unsaved = newest_first[::-1]
         first_number = events[0][2] if events else self._number + 1
-        initialize, principal = state.unsaved_opening or (None, None)
+        initialize, principal = state.unsaved_initialize or (None, None)
         return SessionChange(session, False, initialize, principal, first_number, unsaved, state.unsaved_kept)
 
     def _note_failure(self, failure: StoreFailed) -> None:
-        """Log the first failure after a success."""
-        for opening in self._openings.values():
-            opening.set()
+        """Log the first failure after a success. New sessions no longer wait for their `save`."""
+        for waiting in self._waiting_to_begin.values():
+            waiting.set()
         if not self._has_failed:
             self._has_failed = True
             advice = "while it fails, changes are only in memory, and are lost when the server ends"
@@ -410,9 +410,9 @@ class DurableEventStore(MemoryEventStore):
             log.warning("the store of sessions and events works again")
         for session, change in self._saving.items():
             if (state := self._save_states.get(session)) is not None:
-                state.unsaved_opening = None
-                if (opening := self._openings.get(session)) is not None:
-                    opening.set()
+                state.unsaved_initialize = None
+                if (waiting := self._waiting_to_begin.get(session)) is not None:
+                    waiting.set()
                 if state.unsaved_kept is change.kept:  # else they have changed during the call
                     state.unsaved_kept = None
                 if change.events:
@@ -483,10 +483,6 @@ class _DaemonThread:
 def _call(function: Callable[[], T], future: asyncio.Future[T]) -> None:
     """Call a function in this thread, and report its outcome to the event loop of the future."""
 
-    def set_outcome() -> None:
-        if not future.done():
-            report()
-
     if future.cancelled():
         return  # the caller no longer waits
     try:
@@ -495,5 +491,10 @@ def _call(function: Callable[[], T], future: asyncio.Future[T]) -> None:
         failure = StoreFailed(f"{type(error).__name__}: {error}")
         failure.__cause__ = error
         report = partial(future.set_exception, failure)
+
+    def report_if_awaited() -> None:
+        if not future.done():
+            report()
+
     with suppress(RuntimeError):  # the event loop is closed
-        future.get_loop().call_soon_threadsafe(set_outcome)
+        future.get_loop().call_soon_threadsafe(report_if_awaited)

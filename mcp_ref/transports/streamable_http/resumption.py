@@ -56,23 +56,24 @@ async def read_and_resume(response: HttpResponse, unanswered: set[RequestId], re
     Return early if resuming fails. `unanswered` contains the ids of open requests, and `read` removes those that have
     got their response.
     """
-    parser, attempts, idle = EventParser(MAX_RESPONSE), 0, 0
+    parser = EventParser(MAX_RESPONSE)
+    since_event = since_message = 0  # reconnections since the last new event, and since the last message
     await _read_events(response, parser, read, unanswered)
-    while unanswered and resume_header(parser) and attempts < MAX_RECONNECTIONS:
+    while unanswered and resume_header(parser) and since_event < MAX_RECONNECTIONS:
         before = parser.last_event_id
-        await asyncio.sleep(retry_seconds(parser, attempts, idle))
+        await asyncio.sleep(retry_seconds(parser, since_event, since_message))
         parser = parser.resumed()
         try:
             # [2025-11-25 basic/transports#resumability-and-redelivery] the client SHOULD send the last event's id
             async with get(resume_header(parser)) as resumed:
                 if _is_stream(resumed):
                     had_message = await _read_events(resumed, parser, read, unanswered)
-                    idle = 0 if had_message else idle + 1
+                    since_message = 0 if had_message else since_message + 1
                 elif _refuses(resumed):
                     return  # the server cannot resume the stream
         except (HttpError, McpError) as error:
             log.debug("a stream was not resumed: %s", error)
-        attempts = 0 if parser.last_event_id != before else attempts + 1
+        since_event = 0 if parser.last_event_id != before else since_event + 1
 
 
 async def _read_events(
@@ -100,7 +101,8 @@ async def listen(
 
     `session_id` returns the id of the current session. `renew` begins a new session, given the id of the ended session.
     """
-    parser, loop, attempts, idle = EventParser(MAX_RESPONSE), asyncio.get_running_loop(), 0, 0
+    parser, loop = EventParser(MAX_RESPONSE), asyncio.get_running_loop()
+    since_event = since_message = 0  # reconnections since the last new event, and since the last message
     listened_session = None  # id of the latest session in which the server opened the stream
     while True:
         began, last_id, session = loop.time(), parser.last_event_id, session_id()
@@ -111,7 +113,7 @@ async def listen(
                 if _is_stream(response):
                     listened_session = session
                     had_message = await _read_events(response, parser, read, None)
-                    idle = 0 if had_message else idle + 1
+                    since_message = 0 if had_message else since_message + 1
                 elif response.status == 404 and session is not None and listened_session == session:
                     session_has_ended = True
                 elif _refuses(response) and last_id:
@@ -125,13 +127,13 @@ async def listen(
         except (HttpError, McpError, EventTooLarge) as error:
             if not _is_temporary(error):
                 return  # no new session began; the next request tries again
-            level = logging.WARNING if attempts == 2 else logging.DEBUG  # once in an outage longer than a restart
+            level = logging.WARNING if since_event == 2 else logging.DEBUG  # once in an outage longer than a restart
             log.log(level, "the listening stream broke, and will be opened again: %s", error)
         if loop.time() > began + MAX_RETRY / 2:
-            attempts = idle = 0
+            since_event = since_message = 0
         else:
-            attempts = 0 if parser.last_event_id != last_id else attempts + 1
-        await asyncio.sleep(retry_seconds(parser, attempts, idle))
+            since_event = 0 if parser.last_event_id != last_id else since_event + 1
+        await asyncio.sleep(retry_seconds(parser, since_event, since_message))
 
 
 class HandshakeReceiver:
@@ -172,14 +174,14 @@ def resume_header(parser: EventParser) -> dict[str, str]:
     return {"Last-Event-ID": last.decode("latin-1")} if is_header else {}
 
 
-def retry_seconds(parser: EventParser, attempts: int, idle: int) -> float:
-    """Return the time to wait before the next GET, in seconds: the `retry` time, doubled after each failure.
+def retry_seconds(parser: EventParser, since_event: int, since_message: int) -> float:
+    """Return the time to wait before the next GET, in seconds: `retry`, doubled after each useless reconnection.
 
-    It also doubles after each of the `idle` reconnections without a message, because a server with `retry: 0` could
-    otherwise make the client reconnect twenty times a second.
+    A reconnection with new events but no message counts too (`since_message`), because otherwise a server with
+    `retry: 0` could make the client reconnect twenty times a second.
     """
     # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST respect the retry field
     retry = max(parser.retry / 1000 if parser.retry is not None else 1.0, MIN_RETRY)
-    after_failures = retry * 2 ** min(attempts, 10)  # at most 1024 times as long
-    after_idle = min(retry * 2 ** min(idle, 10), max(retry, MAX_IDLE_RETRY))
+    after_failures = retry * 2 ** min(since_event, 10)  # at most 1024 times as long
+    after_idle = min(retry * 2 ** min(since_message, 10), max(retry, MAX_IDLE_RETRY))
     return float(min(max(after_failures, after_idle), MAX_RETRY))

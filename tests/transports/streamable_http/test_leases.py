@@ -431,7 +431,7 @@ async def test_session_is_in_the_storage_before_its_client_has_the_response_to_i
 
 
 async def test_new_session_is_served_although_the_storage_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(durable_store, "OPENING_SECONDS", 0.05)
+    monkeypatch.setattr(durable_store, "BEGIN_SECONDS", 0.05)
     async with node("a", {}) as owner:
         owner.store.is_away = True
         talk = owner.talk()
