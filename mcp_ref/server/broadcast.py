@@ -119,7 +119,7 @@ class Broadcaster:
     @property
     def waiting(self) -> int:
         """Number of changes that are not published yet."""
-        return len(self._queue) + (self._all_since is not None)
+        return len(self._queue) + (0 if self._all_since is None else 1)
 
     @property
     def lag(self) -> float:
@@ -152,7 +152,7 @@ class Broadcaster:
         self._tasks.clear()
 
     def publish(self, change: Change) -> None:
-        """Queue a change for the other processes, from any thread. Do nothing while nothing is served."""
+        """Queue a change for the other processes, from any thread. Do nothing unless the server is serving."""
         if self._loop is not None and not _is_reloading.get():
             with contextlib.suppress(RuntimeError):  # the event loop is closed
                 self._loop.call_soon_threadsafe(self._put, change)
@@ -180,7 +180,7 @@ class Broadcaster:
                 async with asyncio.timeout(PUBLISH_SECONDS):
                     await self._broadcast.publish(json.dumps({"from": self._name, **content}).encode())
             except Exception as error:
-                self._queue = {**changes, **self._queue}
+                self._queue = {**changes, **self._queue}  # the oldest first
                 self._all_since = all_since or self._all_since
                 self._forget_excess()
                 await self._wait_after("publish", error)
@@ -191,7 +191,7 @@ class Broadcaster:
                     self._published.set()
 
     def _take_changes(self) -> tuple[dict[Change, float], float | None]:
-        """Take the changes of one message out of the queue, or return the time since when all may have changed."""
+        """Take the changes of one message out of the queue; or, if everything may have changed, return since when."""
         all_since, self._all_since = self._all_since, None
         taken: dict[Change, float] = {}
         size = len(json.dumps({"from": self._name, "changes": []}))
@@ -210,9 +210,11 @@ class Broadcaster:
         while True:
             try:
                 await self._broadcast.listen(self._receive, self._note_gap)
-                raise ConnectionError("`listen` has returned, although it must listen until it is cancelled")
             except Exception as error:
                 await self._wait_after("listen", error)
+            else:
+                fault = ConnectionError("`listen` has returned, although it must listen until it is cancelled")
+                await self._wait_after("listen", fault)
 
     def _note_gap(self) -> None:
         self._note_success("listen")
@@ -238,11 +240,11 @@ class Broadcaster:
             self._deliver_later(None)
 
     def _deliver_later(self, change: Change | None) -> None:
-        """Queue a received change, because a function of `@server.on_change` can block. A full queue becomes None."""
+        """Queue a received change, because a function of `@server.on_change` can block."""
         if self._received.full():
             while not self._received.empty():
                 self._received.get_nowait()
-            change = None
+            change = None  # everything may have changed
         self._received.put_nowait(change)
 
     async def _deliver(self) -> None:

@@ -61,7 +61,7 @@ log = logging.getLogger(__name__)
 ACCEPT_SECONDS: Final = 30.0
 """Time that a server has to accept a notification or a response, in seconds."""
 MAX_POSTS: Final = 2048
-"""Number of POSTs in progress above which the client drops its responses, but no requests."""
+"""Number of POSTs in progress above which the client drops responses to the server, but never its own requests."""
 RENEWAL_SECONDS: Final = 30.0
 """Time that a server has to begin a new session after it has ended the previous one, in seconds."""
 CLOSE_ACCEPT_SECONDS: Final = 1.0
@@ -84,7 +84,7 @@ class StreamableHttpClientTransport(Transport):
     Args:
         url: The MCP endpoint, or the stream of an HTTP+SSE server.
         http: The HTTP client, which `close` closes too. Default: a new HTTP client.
-        parameters: The `parameter_headers` of the tools, which the caller can change (modern era).
+        parameters: The `parameter_headers` of the tools, which the caller may fill later (modern era).
         authorize: Function that wraps the HTTP client, so that requests carry tokens.
     """
 
@@ -156,7 +156,7 @@ class StreamableHttpClientTransport(Transport):
             self._listener = asyncio.get_running_loop().create_task(self._listen(task))
 
     def _cancel_post(self, cancellation: Outgoing) -> None:
-        """Cancel a request's POST, or a batch's after its last request. (A caller that runs its POST ends it.)"""
+        """Cancel a request's POST, or a batch's after its last request. (A POST of `round_trip` is its caller's.)"""
         assert isinstance(cancellation, Notification)
         id = cast(RequestId, cancellation.params.get("requestId"))
         for post, ids in self._posts.items():
@@ -239,7 +239,7 @@ class StreamableHttpClientTransport(Transport):
                 self._deliver_refusal(response, await response.read(MAX_UNREQUESTED), ids, deliver)
             else:
                 if is_initialize:
-                    # [2025-11-25 basic/transports#session-management] the client MUST send it with all later requests
+                    # [2025-11-25 basic/transports#session-management] the client MUST send this id in later requests
                     self._use_session(response.headers.get(SESSION_HEADER), self._revision)
                 await self._read(response, ids, deliver)
         if session_has_ended:
@@ -343,7 +343,7 @@ class StreamableHttpClientTransport(Transport):
         if session is not None:
             self._headers[SESSION_HEADER] = session
         if revision is not None and revision.version_header:
-            # [2025-11-25 basic/transports#protocol-version-header] the client MUST send it with all later requests
+            # [2025-11-25 basic/transports#protocol-version-header] the client MUST send this header from now on
             self._headers[VERSION_HEADER] = revision.name
         # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST list both types in Accept
         self._post_headers = {**self._headers, "Content-Type": JSON_TYPE, "Accept": f"{JSON_TYPE}, {SSE_TYPE}"}

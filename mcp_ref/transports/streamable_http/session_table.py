@@ -76,9 +76,9 @@ class SessionTable:
         # [2025-11-25 basic/transports#session-management] the id SHOULD be unique and secure, MUST be visible ASCII
         id = self._id_prefix + secrets.token_urlsafe(24)
         self.store.add_session(id, initialize, access.id, access.caller)
-        return self._begin(id, access, size)
+        return self._add(id, access, size)
 
-    def _begin(self, id: str, access: Access, size: int) -> HttpSession:
+    def _add(self, id: str, access: Access, size: int) -> HttpSession:
         session = self.by_id[id] = HttpSession(
             id, access, self.store, self._limits, self._trace, self._in_flight, self._on_end, size
         )
@@ -161,7 +161,7 @@ class SessionTable:
             return None
         size = self._free_place(access.caller, stored.initialize)
         self.store.restore_session(id, stored, access.caller)
-        session = self._begin(id, access, size)
+        session = self._add(id, access, size)
         # a task of its own, because the request can be cancelled
         session.restoration = self._run(self._continue(session, message, stored.kept, access))
         return session
