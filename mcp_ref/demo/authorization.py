@@ -86,7 +86,9 @@ class DemoAuthorizationServer:
     async def handle(self, exchange: Exchange) -> None:
         """Respond to one request, whose body has been read."""
         status, location, document = self.respond(exchange.request)
-        headers = [("Content-Type", "application/json"), *([("Location", location)] if location else [])]
+        headers = [("Content-Type", "application/json")]
+        if location:
+            headers.append(("Location", location))
         exchange.respond(status, headers, json.dumps(document).encode() if document else b"")
 
     def respond(self, request: HttpRequest) -> tuple[int, str, Object]:
@@ -142,7 +144,8 @@ class ExchangePrinter:
         shown = {name: value for name, value in headers if name in SHOWN_HEADERS}
         step = f"{path} with a token" if "Authorization" in shown else path
         if step not in self._explained:
-            self._screen.say(STEPS[step][0])
+            before, _ = STEPS[step]
+            self._screen.say(before)
         self._screen.http("client", f"{method} {path}", shown, body)
         return step
 
@@ -151,7 +154,8 @@ class ExchangePrinter:
         shown = {name: value for name, value in headers if name in SHOWN_HEADERS}
         self._screen.http("server", f"status {status}", shown, body)
         if step not in self._explained:
-            self._screen.say(STEPS[step][1])
+            _, after = STEPS[step]
+            self._screen.say(after)
             self._explained.add(step)
 
 

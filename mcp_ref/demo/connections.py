@@ -125,12 +125,15 @@ class HttpConnections(Connections):
 
     async def modern_chapters(self, screen: Screen) -> None:
         async with HttpClient() as http:
-            await show_headers(screen, PlainHttp(screen, http, await self._url()))
+            url = await self._url()
+            await show_headers(screen, PlainHttp(screen, http, url))
 
     async def legacy_chapters(self, screen: Screen) -> None:
         async with HttpClient() as http:
-            plain = PlainHttp(screen, http, await self._url())
-            await show_stream(screen, plain, await show_session(screen, plain))
+            url = await self._url()
+            plain = PlainHttp(screen, http, url)
+            session = await show_session(screen, plain)
+            await show_stream(screen, plain, session)
 
     def show_end(self, screen: Screen) -> None:
         screen.say("There is no session to end. The server keeps running for other clients.")

@@ -42,7 +42,8 @@ class PlainHttp:
             headers = {**headers, "Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
         self._screen.http("client", f"{method} /mcp", headers, body)
         async with self._http.request(method, self._url, headers, body.encode()) as response:
-            shown = {name: value for name in SHOWN_HEADERS if (value := response.headers.get(name)) is not None}
+            values = {name: response.headers.get(name) for name in SHOWN_HEADERS}
+            shown = {name: value for name, value in values.items() if value is not None}
             self._screen.http("server", f"status {response.status}", shown)
             yield response
 
