@@ -105,7 +105,7 @@ async def drive(server: str | Sequence[str], options: DriveOptions) -> Report:
         report = await _drive_url(server, options)
     if all(visit.refusal for visit in report.visits):
         refusal = report.visits[0].refusal
-        if isinstance(server, str):  # the recorder between hid the reason, such as a wrong port
+        if isinstance(server, str):  # the recorder in between has hidden the reason, such as a wrong port
             refusal = await _refusal_of_url(server, options) or refusal
         raise ConnectionClosed(f"the server speaks none of the revisions: {refusal}")
     return report
@@ -141,7 +141,7 @@ async def _drive_url(url: str, options: DriveOptions) -> Report:
 
 async def _visit_all(report: Report, server: str | Sequence[str], options: DriveOptions) -> None:
     started = time.monotonic()
-    calls = dict(options.calls)  # each is made in one revision, and removed then
+    calls = dict(options.calls)  # each is called in one revision only, and then removed
     for number, revision in enumerate(sorted(options.revisions, reverse=True), 1):
         witness = _Witness(report.events, number, started)
         visit = Visit(revision.name)

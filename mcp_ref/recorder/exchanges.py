@@ -110,7 +110,9 @@ def requests_of(messages: Iterable[Sent]) -> list[RecordedRequest]:
                 answered.response = sent
                 in_flight.remove(answered)
         else:
-            owner = _owner(in_flight, sent) or (found[-1] if found else None)
+            owner = _owner(in_flight, sent)
+            if owner is None and found:
+                owner = found[-1]
             if owner is not None:
                 owner.messages.append(sent)
     return found
@@ -191,7 +193,9 @@ class Cassette:
         same_method = [each for each in requests if each["method"] == method]
         lines = [shown(each) for each in (same_method or requests)[:MAX_COMPARED]]
         near = difflib.get_close_matches(shown(request), lines, n=1, cutoff=0.0)
-        text = f"not recorded: {shown(request)}" + (f"; the nearest recorded request is: {near[0]}" if near else "")
+        text = f"not recorded: {shown(request)}"
+        if near:
+            text += f"; the nearest recorded request is: {near[0]}"
         if len(self.unknown) < MAX_UNKNOWN:
             self.unknown.append(text)
         return text
@@ -235,10 +239,10 @@ def with_members(value: JSON, replace: Callable[[str, JSON], JSON]) -> JSON:
     if isinstance(value, list):
         return [with_members(item, replace) for item in value]
     if isinstance(value, dict):
-        return {
-            name: with_members(each, replace) if isinstance(each, dict | list) else replace(name, each)
-            for name, each in value.items()
-        }
+        changed: Object = {}
+        for name, each in value.items():
+            changed[name] = with_members(each, replace) if isinstance(each, dict | list) else replace(name, each)
+        return changed
     return value
 
 

@@ -4,7 +4,7 @@
     "command": "python3", "args": ["-P", "-m", "mcp_ref", "record", "talk.jsonl", "--", "npx", "-y", "server"]
 
 Only these two values change, and the server's own command keeps its spelling, so the removal brings back every byte of
-the file, also comments, order and spaces. The user sees the difference before it is written.
+the file, including comments, order and spaces. The user sees the difference before it is written.
 
 Used by: cli/installation.py. Uses: host/configuration.py
 """
@@ -23,7 +23,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..host.configuration import TOP_KEYS, ConfigurationError, ServerConfig, read_config
 
@@ -130,10 +130,15 @@ def _read(path: str) -> str:
         return file.read()
 
 
-_Span = tuple[int, int]
-"""Start and end of a value in a file."""
+class _Span(NamedTuple):
+    """The place of a value in a file."""
+
+    start: int
+    end: int
+
+
 _Edit = Callable[[str, _Span, _Span | None, list[str]], str]
-"""A function from a text, the places of `command` and `args` in it, and the new command to the new text."""
+"""A function that edits a text, given the places of `command` and `args` in it, and the new command."""
 
 
 def _planned(path: str, server: ServerConfig, command: list[str], edit: _Edit) -> Plan:
@@ -147,26 +152,26 @@ def _planned(path: str, server: ServerConfig, command: list[str], edit: _Edit) -
 def _with_recorder(text: str, program: _Span, arguments: _Span | None, command: list[str]) -> str:
     """Write Python in place of the program, and the recorder's arguments and the program before the arguments."""
     python, *recorder = [json.dumps(word, ensure_ascii=False) for word in command[: command.index("--") + 1]]
-    inserted = ", ".join([*recorder, text[program[0] : program[1]]])
+    inserted = ", ".join([*recorder, text[program.start : program.end]])
     if arguments is None:
         return _replaced(text, {program: f"{python}{_NEW_ARGUMENTS}{inserted}]"})
-    start = arguments[0] + 1  # after the bracket
+    start = arguments.start + 1  # after the bracket
     comma = ", " if _STRING.search(text, *arguments) else ""
-    return _replaced(text, {program: python, (start, start): inserted + comma})
+    return _replaced(text, {program: python, _Span(start, start): inserted + comma})
 
 
 def _without_recorder(text: str, program: _Span, arguments: _Span | None, command: list[str]) -> str:
     """Write the server's program, which stands after the two dashes, back to its place."""
     strings = [] if arguments is None else list(_STRING.finditer(text, *arguments))
-    after_dashes = [own for before, own in itertools.pairwise(strings) if before[0][1:-1] == "--"]
-    if arguments is None or not after_dashes:
+    programs = [after for dashes, after in itertools.pairwise(strings) if dashes[0] in ('"--"', "'--'")]
+    if arguments is None or not programs:
         raise InstallationError("the recorder's arguments are not where they are expected")
-    own, start = after_dashes[0], arguments[0] + 1
-    if text[program[1] : start] == _NEW_ARGUMENTS and text[own.end() : arguments[1]] == "]":
+    own, start = programs[0], arguments.start + 1
+    if text[program.end : start] == _NEW_ARGUMENTS and text[own.end() : arguments.end] == "]":
         # the server had no `args` before
-        return _replaced(text, {(program[0], arguments[1]): own[0]})
+        return _replaced(text, {_Span(program.start, arguments.end): own[0]})
     end = own.end() + len(", ") if text.startswith(", ", own.end()) else own.end()
-    return _replaced(text, {program: own[0], (start, end): ""})
+    return _replaced(text, {program: own[0], _Span(start, end): ""})
 
 
 def _replaced(text: str, values: dict[_Span, str]) -> str:
@@ -194,9 +199,9 @@ def _check(plan: Plan, server: ServerConfig, command: list[str]) -> None:
 def _json_values(text: str, key: str) -> tuple[_Span, _Span | None]:
     """Return the places of `command` and `args` of a server, or None for missing `args`."""
     start = next(token.start() for token in _TOKEN.finditer(text) if token[0] == "{")
-    for names in (TOP_KEYS, (key,)):
+    for names in (TOP_KEYS, (key,)):  # the object of all servers, then that of this server
         members = _members(text, start)
-        start = next((members[name][0] for name in names if name in members), -1)
+        start = next((members[name].start for name in names if name in members), -1)
         if start < 0 or text[start] != "{":
             raise InstallationError(f"the key {names[0]!r} is not where it is expected")
     members = _members(text, start)
@@ -213,7 +218,7 @@ def _members(text: str, start: int) -> dict[str, _Span]:
         if symbol.startswith(("//", "/*")):
             continue
         if depth == 1 and symbol in ",}" and name is not None:
-            found[name] = (value_start, end)
+            found[name] = _Span(value_start, end)
             name, value_start = None, -1
         elif depth == 1 and name is None and symbol.startswith('"'):
             name = json.loads(symbol)
@@ -237,7 +242,7 @@ def _toml_values(text: str, key: str) -> tuple[_Span, _Span | None]:
         raise InstallationError(f"the table [mcp_servers.{key}] is not where it is expected")
     next_table = re.compile(r"^[ \t]*\[(?!\[)[\w.\"'-]+\]", re.MULTILINE).search(text, table.end())
     end = next_table.start() if next_table is not None else len(text)
-    values = {found[1]: found.span(2) for found in _TOML_VALUE.finditer(text, table.end(), end)}
+    values = {found[1]: _Span(*found.span(2)) for found in _TOML_VALUE.finditer(text, table.end(), end)}
     if "command" not in values or "args" not in values:
         raise InstallationError(f"{key} needs `command` and `args` in its table; add `args = []`")
     return values["command"], values["args"]

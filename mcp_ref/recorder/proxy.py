@@ -8,7 +8,7 @@ connections of a pair begin and end together. There is one exception. A web serv
 by `Host`, and does not know the recorder's address, so the recorder puts the server's name there. It does so only if
 the client has named the recorder itself, so any other name, such as that of a web page, still reaches the server. (If
 the recorder listens to other machines, it replaces every name, because it cannot know what they call it.) If it cannot
-tell where a request to such a server begins or ends, its client gets a 400 response, and it ends the connection.
+tell where a request to such a server begins or ends, it sends its client a 400 response, and ends the connection.
 
 Threats:
     recorder-as-open-proxy: the machines that this one can reach; any client of the recorder; asks for another server;

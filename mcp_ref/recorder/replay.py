@@ -41,7 +41,7 @@ from ..transports.base import Transport
 from .exchanges import Cassette, RecordedRequest, member, objects_in, with_members
 
 PROBES: Final = ("server/discover", "initialize", "ping")
-"""Methods with which a client finds out the server's revision. If they were not recorded, that is not its mistake."""
+"""Methods with which a client finds out the server's revision. A client may send these even if they were not recorded."""
 BRIDGE_METHODS: Final = (
     "tools/list", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "subscriptions/listen",
 )  # fmt: skip
@@ -152,7 +152,10 @@ class Player:
 
 
 def _error(code: int, message: str, data: JSON = None) -> Object:
-    return {"error": {"code": code, "message": message, **({} if data is None else {"data": data})}}
+    error: Object = {"code": code, "message": message}
+    if data is not None:
+        error["data"] = data
+    return {"error": error}
 
 
 def _asked_revision(request: Object) -> str | None:
