@@ -41,7 +41,7 @@ from ..transports.base import Transport
 from .exchanges import Cassette, RecordedRequest, member, objects_in, with_members
 
 PROBES: Final = ("server/discover", "initialize", "ping")
-"""Methods with which a client finds out the server's revision. A client may send these even if they were not recorded."""
+"""Methods by which a client finds out the server's revision. A client may send them even if they were not recorded."""
 BRIDGE_METHODS: Final = (
     "tools/list", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "subscriptions/listen",
 )  # fmt: skip

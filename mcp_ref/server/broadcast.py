@@ -1,4 +1,4 @@
-"""Broadcast: each process of a server announces its changes to the other processes, whose clients want them too.
+"""Broadcast: each process of a server announces its changes to the other processes, so that their clients get them too.
 
 Behind a load balancer, a client's stream comes from one process, while a resource can change in another. So the
 processes share a channel of an engine, such as Redis or PostgreSQL, to which `Broadcast` is the interface.

@@ -129,7 +129,7 @@ class Context(InputRequests, Generic[S]):
             await self.channel.drain(self.request_id)
 
     async def _yield_at_interval(self) -> None:
-        """Let other handlers run once in `YIELD_INTERVAL` calls, or more often if others are doing the same now."""
+        """Let other handlers run once in `YIELD_INTERVAL` calls, or more often while others are yielding too."""
         self.steps += 1
         if self.steps * (len(_yielding) + 1) >= YIELD_INTERVAL:
             self.steps = 0

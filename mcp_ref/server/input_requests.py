@@ -104,12 +104,15 @@ class InputRequests(RequestContext):
         modes = elicitation.supported_modes(declared if isinstance(declared, dict) else {})
         if "form" not in modes:
             raise self._undeclared("elicitation.form")
-        requested = cast(Object, schema) if isinstance(schema, Mapping) else typed_json.json_schema(schema)
-        is_value = not isinstance(schema, Mapping) and requested.get("type") != "object"
-        if is_value:  # `schema` is a type such as `bool`, which becomes the only field of the form
-            requested = {"type": "object", "properties": {"value": requested}, "required": ["value"]}
-        elif not isinstance(schema, Mapping):
-            requested = elicitation.form_of(requested)
+        if isinstance(schema, Mapping):
+            requested, is_value = cast(Object, schema), False
+        else:
+            requested = typed_json.json_schema(schema)
+            is_value = requested.get("type") != "object"
+            if is_value:  # a type such as `bool`, which becomes the only field of the form
+                requested = {"type": "object", "properties": {"value": requested}, "required": ["value"]}
+            else:
+                requested = elicitation.form_of(requested)
         fault = elicitation.schema_fault(requested, self.revision)
         if fault is not None:
             raise ValueError(f"no form can show this schema: {fault}")

@@ -43,7 +43,7 @@ class ServedRequest:
     method: str
     """The method, such as "tools/call"."""
     params: Any  # the type depends on the method
-    """The params: a dataclass such as `CallToolRequestParams`, the same in all revisions."""
+    """The params: a dataclass such as `CallToolRequestParams`, of the same type in all revisions."""
 
 
 Proceed: TypeAlias = Callable[[ServedRequest], Awaitable[object]]

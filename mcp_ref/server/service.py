@@ -200,7 +200,7 @@ class Service:
             left = max(0.0, end - time.monotonic())
             await asyncio.gather(*(member.finish_requests(left) for member in tuple(self.members)))
             stats = self.stats()
-            # Sessions still serve requests, so one may have begun in a session while we waited for another session.
+            # Sessions still serve requests, so a new one may have begun in one session while we waited for another.
             if not (stats.legacy_in_flight or stats.modern_in_flight) or time.monotonic() >= end:
                 return
             await asyncio.sleep(DRAIN_INTERVAL)

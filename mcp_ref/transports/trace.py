@@ -5,7 +5,7 @@
 
 "->" marks a message that this program sends, and "<-" one that it receives; in the code, the bytes of one message are a
 frame. The trace shows "***" for values whose names suggest secrets, and escapes for control characters. Of the headers,
-it shows `SHOWN_HEADERS` and the names of `Mcp-Param-...`, and a head can come before or after the messages in its body.
+it shows `SHOWN_HEADERS` and the names of `Mcp-Param-...`, and a head may come before or after the messages in its body.
 If a frame is not JSON, such as the output of a `print`, only its start is shown, up to a word that suggests a secret.
 
 To switch the trace on, use `--trace` on the command line, or set MCP_REF_TRACE=1 in the environment, or pass `tracer()`
@@ -215,7 +215,7 @@ def _is_secret(name: str, member: JSON) -> bool:
 
 
 def suggests_secret(name: JSON) -> bool:
-    """Return True if a value under this name can be a secret."""
+    """Return True if a value under this name may be a secret."""
     if not isinstance(name, str) or len(name) > MAX_SHOWN_UNREADABLE:
         return False
     return _SECRET.search(_SEPARATORS.sub("", name)) is not None and name.lower() not in _HARMLESS_NAMES

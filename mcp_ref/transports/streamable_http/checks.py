@@ -128,7 +128,7 @@ class RequestChecks:
         self._origins = None if allowed_origins is None else frozenset(origin.lower() for origin in allowed_origins)
         self._methods, self.revisions, self._has_messages = methods, revisions, has_messages
         self.session_revisions = frozenset(revisions).intersection(LEGACY)  # a set, because comparing revisions is slow
-        self._modern = len(self.session_revisions) < len(revisions)  # the endpoint serves stateless requests too
+        self._serves_stateless = len(self.session_revisions) < len(revisions)
         self._allow = ("Allow", ", ".join((*methods, "OPTIONS")))
 
     def guard(self, exchange: Exchange, authorize: Authorize | None, serve: Serve) -> Rest:
@@ -197,7 +197,7 @@ class RequestChecks:
         if not checked.cors:
             return [self._allow]
         sendable = f"Accept, Authorization, Content-Type, DPoP, Last-Event-ID, {SESSION_HEADER}, {VERSION_HEADER}"
-        if self._modern:
+        if self._serves_stateless:
             # [2026-07-28 basic/transports/streamable-http#schema-extension] tools define Mcp-Param-* headers
             wanted = ",".join(request.headers.get_all("access-control-request-headers")).split(",")
             named = [name.strip() for name in wanted if _PARAMETER_HEADER.fullmatch(name.strip())]
@@ -222,10 +222,10 @@ class RequestChecks:
             # [2025-11-25 basic/transports#listening-for-messages-from-the-server] the client MUST list events
             return HttpRefusal(406, f"Accept must list {SSE_TYPE}")
         name = headers.get(VERSION_HEADER)
-        if self._modern and request.method == "POST":
+        if self._serves_stateless and request.method == "POST":
             return None  # server.py makes check 8, because the revision is also in the body
         revision = find_revision(name)
-        if self._modern and revision is not None and revision not in LEGACY:
+        if self._serves_stateless and revision is not None and revision not in LEGACY:
             # [2026-07-28 basic/transports/streamable-http#earlier-streamable-http-revisions] only POST exists
             return HttpRefusal(405, f"revision {name} has no {request.method}; use POST", [("Allow", "POST, OPTIONS")])
         return None if name is None or revision in LEGACY else self.unsupported_revision(name)

@@ -68,7 +68,7 @@ AWAY_SECONDS: Final = 60.0
 MAX_AWAY: Final = 1000
 """Maximum number of sessions for which such a wait in vain is remembered."""
 EVENTS_PER_SAVE: Final = 1000
-"""Number of sessions and events after which one `save` gets no further session. One session can have more events."""
+"""Number of sessions and events above which a `save` gets no further session. One session alone may have more."""
 MAX_WAITING_CALLS: Final = 10_000
 """Maximum number of calls of the storage that wait for the thread. Further calls fail (503)."""
 MAX_LOADS_PER_CALLER: Final = 64
@@ -79,7 +79,7 @@ NUMBERS_PER_PROCESS: Final = 2**32
 
 @dataclass(frozen=True, slots=True)
 class SessionChange:
-    """The changes of one session since the last successful `save`. After a failed `save`, changes can come again."""
+    """The changes of one session since the last successful `save`. After a failed `save`, it may repeat changes."""
 
     session: str
     is_deleted: bool = False
@@ -134,7 +134,7 @@ class DurableEventStore(MemoryEventStore):
         self._thread = _DaemonThread()
         self._loads: Counter[str] = Counter()  # calls of `load` that run or wait, by caller
         self._waiting_to_begin: dict[str, asyncio.Event] = {}  # new session -> set when it need not wait for its `save`
-        self._returned: dict[str, asyncio.Event] = {}  # session to give back -> set when another process can have it
+        self._returned: dict[str, asyncio.Event] = {}  # session to give back -> set when another process can load it
         self._away: dict[str, float] = {}  # session of another process -> end of the time in which no request waits
         if self.lease_seconds is not None:
             self.leases = Leases(self.lease_seconds, self._renew_leases, self._lose)
@@ -223,7 +223,7 @@ class DurableEventStore(MemoryEventStore):
             async with asyncio.timeout(BEGIN_SECONDS):
                 await ended.wait()
         except TimeoutError:
-            pass  # the session is served all the same, from the memory
+            pass  # serve the session anyway, from the memory
         finally:
             del self._waiting_to_begin[session]
 
@@ -330,7 +330,7 @@ class DurableEventStore(MemoryEventStore):
             for session in saved:
                 leases.end(session)
                 self._save_states.pop(session, None)  # None: another process has taken it over
-                self._changed.pop(session, None)  # an event was dropped meanwhile; saving would delete the session
+                self._changed.pop(session, None)  # a later `save` of a dropped event would delete the session
                 super().delete_session(session)
                 self._note_returned(session)
 
@@ -387,7 +387,7 @@ class DurableEventStore(MemoryEventStore):
             return SessionChange(session, is_deleted=True)
         state.is_stored = True
         events, last_saved = self._sessions[session].events, state.last_number
-        # Search from the newest on, by their numbers, because the saved events can be many.
+        # Search from the newest on, by their numbers, because there may be many saved events.
         newest_first = [*takewhile(lambda event: event[2] > last_saved, reversed(events))]
         unsaved = newest_first[::-1]
         first_number = events[0][2] if events else self._number + 1

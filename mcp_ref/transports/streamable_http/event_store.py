@@ -40,7 +40,7 @@ from .leases import Leases
 EVENT_COST = 300
 """Memory that an event needs in addition to its data, in bytes: its number, its time, and the Python objects."""
 NUMBERS_PER_TAKEOVER = 2**20
-"""Number of events that a process can have sent, but not saved, when another process continues its session."""
+"""The jump in the numbers of events when another process continues a session, whose last events may be unsaved."""
 MAX_DROPPED_STREAMS = 100
 """Maximum number of streams of one session for which a store remembers that it dropped events."""
 

@@ -1,9 +1,9 @@
 """The handover: a process that drains gives each of its sessions back to the shared store while it still runs.
 
     no request of the session is in flight    the session ends here, its changes are saved, and its lease ends
-    a request is in flight                    the same, when the last request has its response
+    a request is in flight                    the same happens when the last request has its response
     the session is being loaded               its lease ends after the load
-    a request comes later                     503, as soon as another process can have the session
+    a request comes later                     503, as soon as another process can load the session
 
 A load balancer sends a request that got 503 to another process, which continues the session. So a rolling restart loses
 no request, and waits only for the requests in flight, although clients go on sending new ones. A session whose requests
@@ -25,7 +25,7 @@ from .posted_session import RETRY_LATER
 from .session import HttpSession
 
 REFUSE_SECONDS: Final = 1.0
-"""Maximum time for which the refusal of a request waits until another process can have the session, in seconds."""
+"""Maximum time for which the refusal of a request waits until another process can load the session, in seconds."""
 
 
 class Handover:
@@ -41,7 +41,7 @@ class Handover:
         self, sessions: Iterable[HttpSession], store: MemoryEventStore, end: Callable[[HttpSession], None]
     ) -> None:
         self._store, self._end = store, end
-        self._given_back: dict[str, asyncio.Event] = {}  # session -> set when another process can have it
+        self._given_back: dict[str, asyncio.Event] = {}  # session -> set when another process can load it
         for session in sessions:
             self._give_back_when_idle(session)
 
@@ -67,7 +67,7 @@ class Handover:
         await self.refuse(id)
 
     async def refuse(self, id: str) -> NoReturn:
-        """Raise HttpRefusal 503 for a request of a session, as soon as another process can have the session."""
+        """Raise HttpRefusal 503 for a request of a session, as soon as another process can load the session."""
         if (given_back := self._given_back.get(id)) is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(REFUSE_SECONDS):

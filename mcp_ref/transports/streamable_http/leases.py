@@ -34,7 +34,7 @@ _CLOCK: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)  # Linux only
 
 
 def now() -> float:
-    """Return the time in seconds, of a clock that on Linux also runs while the machine is suspended."""
+    """Return the time, in seconds, by a clock that on Linux also runs while the machine is suspended."""
     return time.clock_gettime(_CLOCK) if _CLOCK is not None else time.monotonic()
 
 
@@ -53,7 +53,7 @@ class Leases:
     ) -> None:  # fmt: skip
         self._seconds, self._renew, self._lose = seconds, renew, lose
         self._ends: dict[str, float] = {}  # session -> time (of `now`) at which its lease ends; infinite until saved
-        self._restoring: dict[str, float] = {}  # the same for a session between `load` and `restore_session`
+        self._restoring: dict[str, float] = {}  # the end of a lease between `load` and `restore_session`
         self._task: asyncio.Task[None] | None = None  # renews the leases
 
     def has(self, session: str) -> bool:

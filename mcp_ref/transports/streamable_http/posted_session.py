@@ -91,7 +91,7 @@ class SessionTransport(Transport):
         return self._resumed is not None
 
     async def wait_resumed(self) -> None:
-        while self._resumed is not None:  # a loop, because the session can be paused again before this task runs
+        while self._resumed is not None:  # a loop, because the session may be paused again before this task runs
             await self._resumed.wait()
 
     def receive(self, message: Incoming, frame: bytes) -> None:

@@ -4,8 +4,8 @@
         -> repeat_requests: the stored `initialize`, then the kept requests, without the client
     GET with the last event of a stream whose request was in flight -> add_error
 
-The process checks the caller's scopes for the kept requests again, because the caller can have lost a scope meanwhile.
-It sends one update for each subscribed resource, which can have changed while no process had the session.
+The process checks the caller's scopes for the kept requests again, because the caller may have lost a scope meanwhile.
+It sends one update for each subscribed resource, which may have changed while no process had the session.
 
 A request that was in flight is lost with its process. The name of its stream contains the request's id, so when the
 client resumes the stream, the server can end it with an error, and the client need not wait for a time limit.
@@ -132,7 +132,7 @@ def add_error(session: HttpSession, stream: str, last: str, missed: list[Event])
         missed: The later events of the stream.
 
     Raises:
-        HttpRefusal: The request was lost, and no event follows: the response is stored, or the id is unknown.
+        HttpRefusal: The client has all events, including the response, or the stream's name has no request id.
     """
     if stream.startswith(f"{session.stream_prefix}-"):
         return missed  # a stream of this process

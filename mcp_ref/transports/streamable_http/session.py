@@ -78,7 +78,7 @@ class Stream:
         self.state = UNDECIDED if ids else DETACHED
         self._exchange: Exchange | None = None  # the POST, only in UNDECIDED
         self._access: Access | None = None  # the rights of its caller, in which a handler can set `refusal`
-        self.headers: HeaderList = []
+        self.headers: HeaderList = []  # further headers of the response
         self._response: StreamingResponse | None = None  # not None in REPLAYING and CONNECTED
         self._expiry: asyncio.TimerHandle | None = None  # closes the response when the access token expires
         self.first_unsent = ""  # the id of the first event that no response has sent; "" if all are sent
@@ -95,14 +95,14 @@ class Stream:
         if self.state is UNDECIDED:
             self.state = DETACHED
 
-    def put(self, frame: bytes, final: bool = False) -> None:
+    def put(self, frame: bytes, is_last: bool = False) -> None:
         if self.state is UNDECIDED:
-            if final and self.accepts_json:
+            if is_last and self.accepts_json:
                 return self._respond(frame)
             self._open()
             self.send_first_id()
         self._emit(frame)
-        if final:
+        if is_last:
             self.end()
 
     def _respond(self, frame: bytes) -> None:
@@ -241,20 +241,20 @@ class HttpSession(SessionTransport):
         note_size(len(frame))
         if self._trace is not None:
             self._trace("->", frame)
-        final = type(message) is Response or (type(message) is not Notification and _ends_stream(message))  # for speed
-        if final and self.kept is not None:
+        is_last = type(message) is Response or (type(message) is not Notification and _ends_stream(message))  # fast
+        if is_last and self.kept is not None:
             self.kept.settle(message)
         stream = self.streams_by_request.get(related) if related is not None else None
-        if stream is not None and (final or stream.accepts_sse):
+        if stream is not None and (is_last or stream.accepts_sse):
             if self.initialized.done():
-                stream.put(frame, final)
+                stream.put(frame, is_last)
             else:
-                self._put_during_initialize(message, frame, stream, final)
-        elif not final:
+                self._put_during_initialize(message, frame, stream, is_last)
+        elif not is_last:
             # [2025-11-25 basic/transports#listening-for-messages-from-the-server] a server MUST NOT send responses here
             self.listening.put(frame)
 
-    def _put_during_initialize(self, message: Outgoing, frame: bytes, stream: Stream, final: bool) -> None:
+    def _put_during_initialize(self, message: Outgoing, frame: bytes, stream: Stream, is_last: bool) -> None:
         """Send a message during `initialize`. If it is the response, store the outcome."""
         if isinstance(message, Response):
             self.revision = find_revision(message.result.get("protocolVersion")) or self.revision
@@ -263,7 +263,7 @@ class HttpSession(SessionTransport):
             self.initialized.set_result(stream.state is UNDECIDED)  # otherwise the head was sent without the id
         elif isinstance(message, ErrorResponse):
             self.initialized.set_result(False)
-        stream.put(frame, final)
+        stream.put(frame, is_last)
         if self.initialized.done() and not self.initialized.result():
             self.end()
 

@@ -162,7 +162,7 @@ class SessionTable:
         size = self._free_place(access.caller, stored.initialize)
         self.store.restore_session(id, stored, access.caller)
         session = self._add(id, access, size)
-        # a task of its own, because the request can be cancelled
+        # a task of its own, because the request may be cancelled
         session.restoration = self._run(self._continue(session, message, stored.kept, access))
         return session
 
@@ -204,7 +204,7 @@ class SessionTable:
             self.end(session)
 
     def _remove(self, session: HttpSession) -> None:
-        if self.by_id.get(session.id) is session:  # it can have ended and been restored meanwhile
+        if self.by_id.get(session.id) is session:  # it may have ended and been restored meanwhile
             del self.by_id[session.id]
             session.store = None
             self._shares.give_back(session.caller, session.size)

@@ -138,7 +138,7 @@ class StatelessExchange:
         try:
             result = await serve_request(self._request, self.notify, self.drain, access.id, self.hold)
             if (turn := turn_for(result)) is not None:
-                await turn
+                await turn  # large results take turns with other work (lib/turns.py)
             response = Response(self._request.id, result)
         except BaseException as error:  # SystemExit too: a handler must not end the server
             response = error_response(self._request, error, task.cancelling() > 0)
@@ -159,7 +159,7 @@ class StatelessExchange:
         if self._on_end is None:
             return self._respond(response, status_of(response))
         self._held_response = self._encode(response)
-        del self._exchange, self._request, self._headers  # to save memory, because the stream can last for hours
+        del self._exchange, self._request, self._headers  # to save memory, because the stream may last for hours
 
     def hold(self, on_end: Callable[[], object]) -> HeldResponse:
         """Hold back the response until `release`, without a task. If the client disconnects first, call `on_end`."""

@@ -120,7 +120,7 @@ class StatelessRequests:
 def _responds_to(message: object, id: object) -> bool:
     if isinstance(message, Batch):  # no revision with stateless requests has batches, so the request will fail
         return any(_responds_to(member, id) for member in message.messages)
-    return isinstance(message, (Response, ErrorResponse, Malformed)) and str(message.id) == str(id)  # "1" for 1, too
+    return isinstance(message, (Response, ErrorResponse, Malformed)) and str(message.id) == str(id)  # also "1" for 1
 
 
 def suggests_legacy_era(status: int) -> bool:
