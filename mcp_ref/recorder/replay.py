@@ -64,7 +64,7 @@ class Player:
 
     Args:
         cassette: The recorded requests.
-        speed: Factor by which the pauses are shorter than recorded. 0 means without pauses.
+        speed: Factor by which the recorded pauses are shortened. 0 leaves the pauses out.
         tolerated: Methods that are not reported as the client's mistake if they were not recorded.
     """
 

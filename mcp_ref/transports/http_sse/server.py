@@ -4,9 +4,9 @@
                                    event: message     data: one message     (for each message of the server)
     POST /messages?session=...     202; the JSON-RPC response is an event of the stream
 
-The session id in the URL is random, and the session belongs to one principal (the authenticated caller), so the server
-refuses the requests of any other caller that has the id with 404. The server MUST validate `Origin`, and makes all
-checks of Streamable HTTP too, because a web page can attack both transports in the same way
+The session id in the URL is random, and the session belongs to one principal (the authenticated caller), so a request
+of any other caller gets 404, even with the right id. The server MUST validate `Origin`, and makes all the checks of
+Streamable HTTP, because a web page can attack both transports in the same way
 [2024-11-05 basic/transports#security-warning].
 
 Wire:  POST /messages?session=Zm9v   {"jsonrpc":"2.0","id":1,"method":"ping"}
