@@ -698,7 +698,7 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("transports/streamable_http/durable_store.py", "DurableEventStore._save_changes",
      "self._thread.run(partial(self.save, [*self._saving.values()]), is_urgent=True)"):
         "The author's store ends it in a thread, or `flush` cancels the task.",
-    ("transports/streamable_http/durable_store.py", "DurableEventStore._find_session",
+    ("transports/streamable_http/durable_store.py", "DurableEventStore._load_session",
      "self._thread.run(partial(self._load_checked, session, principal))"):
         "It has the time limit `LOAD_SECONDS`.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore.flush", "asyncio.wait([task])"):

@@ -36,19 +36,19 @@ METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 """The media type of the text format of Prometheus."""
 
 METRICS: Final = (
-    ("mcp_sessions", "gauge", "Open sessions of the legacy era.", (("", "sessions"),)),
-    ("mcp_streams", "gauge", "Open event streams of both eras.", (("", "streams"),)),
+    ("mcp_sessions", "gauge", "Open sessions of the legacy era.", {"": "sessions"}),
+    ("mcp_streams", "gauge", "Open event streams of both eras.", {"": "streams"}),
     ("mcp_requests_in_flight", "gauge", "Requests without a response yet.",
-     (('{era="legacy"}', "legacy_in_flight"), ('{era="modern"}', "modern_in_flight"))),
+     {'{era="legacy"}': "legacy_in_flight", '{era="modern"}': "modern_in_flight"}),
     ("mcp_requests_total", "counter", "Requests since the start of the process.",
-     (('{era="legacy"}', "legacy_served"), ('{era="modern"}', "modern_served"))),
+     {'{era="legacy"}': "legacy_served", '{era="modern"}': "modern_served"}),
     ("mcp_unsaved_sessions", "gauge", "Sessions with changes that are not in the event store yet.",
-     (("", "unsaved_sessions"),)),
+     {"": "unsaved_sessions"}),
     ("mcp_unpublished_changes", "gauge", "Changes that the other processes do not know yet.",
-     (("", "unpublished_changes"),)),
-    ("mcp_broadcast_lag_seconds", "gauge", "Age of the oldest of these changes.", (("", "broadcast_lag"),)),
+     {"": "unpublished_changes"}),
+    ("mcp_broadcast_lag_seconds", "gauge", "Age of the oldest of these changes.", {"": "broadcast_lag"}),
 )  # fmt: skip
-"""Name, type and meaning of each metric, and its values: pairs of a label and a field of `ServerStats`."""
+"""Name, type and meaning of each metric, and its values: the label of each value -> the field of `ServerStats`."""
 
 
 def metrics_text(stats: ServerStats) -> str:
@@ -56,7 +56,7 @@ def metrics_text(stats: ServerStats) -> str:
     lines = []
     for name, kind, meaning, values in METRICS:
         lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}"]
-        lines += [f"{name}{label} {getattr(stats, field)}" for label, field in values]
+        lines += [f"{name}{label} {getattr(stats, field)}" for label, field in values.items()]
     return "\n".join(lines) + "\n"
 
 

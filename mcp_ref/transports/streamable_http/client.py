@@ -281,17 +281,17 @@ class StreamableHttpClientTransport(Transport):
             # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] a modern error: no HTTP+SSE
             return self._receive(ErrorResponse(self._initialize.id, found.error))
         # [2025-11-25 basic/transports#backwards-compatibility] 400, 404, 405: GET, and expect an endpoint event
-        older = SseClientTransport(
+        http_sse = SseClientTransport(
             self.url, http=self._http, readable=self._stateless.readable, headers=self._own_headers, trace=self._trace,
             time_limits=self._time_limits, waits_for=self.waits_for,
         )  # fmt: skip
         try:
-            await older.start(self._receive, self._end.send)
+            await http_sse.start(self._receive, self._end.send)
         except ConnectionClosed as error:
             log.debug("the server does not speak HTTP+SSE either: %s", error)
             return self._deliver_refusal(response, body, ids, self._receive)
-        self._http_sse = older
-        older.send(self._initialize)
+        self._http_sse = http_sse
+        http_sse.send(self._initialize)
 
     async def _listen(self, after: asyncio.Task[None] | None = None) -> None:
         await finish(after)
@@ -299,7 +299,7 @@ class StreamableHttpClientTransport(Transport):
         await listen(self._get, read, lambda: self._session, partial(self._renew_session, wakes_listener=False))
 
     async def _renew_session(self, ended: str | None, wakes_listener: bool = True) -> None:
-        """Begin a new session after the one with the id `ended`. Concurrent callers share it."""
+        """Begin a new session after the one with the id `ended`. Concurrent calls share one handshake."""
         if self._renewal is None or self._renewal.done():
             if self._session != ended:
                 return

@@ -259,15 +259,15 @@ class DurableEventStore(MemoryEventStore):
         self._loads[caller] += 1
         # A process that drains still has the leases of its sessions when the load balancer already sends their requests
         # elsewhere. Without this wait, each rolling restart would refuse some of them.
-        end = now() + min(HANDOVER_SECONDS, self.lease_seconds or 0.0)
+        give_up_at = now() + min(HANDOVER_SECONDS, self.lease_seconds or 0.0)
         if self._away.get(session, 0.0) > now():
-            end = 0.0  # the session has moved for good, but the load balancer still tries this process first
+            give_up_at = 0.0  # the session has moved for good, but the load balancer still tries this process first
         try:
             while True:
                 try:
-                    return await self._find_session(session, principal)
+                    return await self._load_session(session, principal)
                 except SessionOwned:
-                    if now() >= end:
+                    if now() >= give_up_at:
                         self._note_away(session)
                         raise
                 await asyncio.sleep(HANDOVER_PAUSE)
@@ -280,7 +280,7 @@ class DurableEventStore(MemoryEventStore):
             del self._away[next(iter(self._away))]
         self._away[session] = now() + AWAY_SECONDS
 
-    async def _find_session(self, session: str, principal: str | None) -> StoredSession | None:
+    async def _load_session(self, session: str, principal: str | None) -> StoredSession | None:
         began = now()
         try:
             async with asyncio.timeout(LOAD_SECONDS):
@@ -294,11 +294,11 @@ class DurableEventStore(MemoryEventStore):
             raise
         if isinstance(stored, SessionOwned):
             raise stored
-        if session in self._sessions:
+        if session in self._sessions:  # another request has restored it meanwhile
             return stored
         if stored is not None and self.leases is not None:
             self.leases.note_loaded(session, began)
-        is_deleted = session in self._changed or session in self._saving
+        is_deleted = session in self._changed or session in self._saving  # though not yet in the storage
         return None if is_deleted else stored
 
     def _load_checked(self, session: str, principal: str | None) -> StoredSession | SessionOwned | None:
