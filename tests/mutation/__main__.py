@@ -282,7 +282,7 @@ def run(tree: Path, files: list[str], *options: str) -> bool:
 
 
 def notice(change: Change, source: bytes, groups: list[list[str]], trees: SimpleQueue[Path]) -> int | None:
-    """Return the first group of files whose tests fail with a change, and not without it; None if there is none.
+    """Return the index of the first group of files whose tests fail only with the change, or None.
 
     The change is made in a free copy of the tree, and taken back.
     """
