@@ -165,7 +165,7 @@ class ChunkDecoder:
             if left == 0:
                 break
             while left:
-                piece = bytes(self._buffer[:left])
+                piece = bytes(self._buffer[:left])  # b"" if the buffer is empty
                 del self._buffer[: len(piece)]
                 left -= len(piece)
                 yield piece
@@ -188,7 +188,7 @@ class ChunkDecoder:
             if start == end or received[end : end + 2] != b"\r\n" or overhead + line_size > MAX_CHUNK_OVERHEAD:
                 break  # `_decode` handles the last chunk, an incomplete one, and errors
             pieces.append(received[start:end])
-            overhead += line_size + 2 - 2 * (end - start)
+            overhead += line_size + 2 - 2 * (end - start)  # 2 for the CRLF after the data
             if overhead < 0:
                 overhead = 0
             position = end + 2
@@ -199,7 +199,8 @@ class ChunkDecoder:
     def _read_line(self, must_be_empty: bool = False) -> Generator[bytes, None, bytes]:
         buffer = self._buffer
         while (end := buffer.find(b"\n", 0, MAX_CHUNK_OVERHEAD)) < 0:
-            if len(buffer) >= MAX_CHUNK_OVERHEAD or (must_be_empty and bytes(buffer[:2]) not in (b"", b"\r")):
+            has_data = must_be_empty and bytes(buffer[:2]) not in (b"", b"\r")
+            if has_data or len(buffer) >= MAX_CHUNK_OVERHEAD:
                 raise BadMessage(400, "a chunk has more data than its size says, or a line between chunks is too long")
             yield b""
         line = bytes(buffer[:end])

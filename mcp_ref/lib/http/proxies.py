@@ -67,7 +67,7 @@ class TrustedProxies:
         lists = (_forwarded(request.headers), _x_forwarded_for(request.headers))
         clients = {self._first_untrusted(entries) for entries in lists if entries is not None}
         if len(clients) != 1:
-            return  # without the headers, or if they contradict each other
+            return  # the request has none of the headers, or they name different clients
         client = clients.pop()
         if client is not None:
             request.client = (str(client), UNKNOWN_PORT)
