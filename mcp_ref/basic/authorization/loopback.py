@@ -108,8 +108,8 @@ async def receive(redirect_uri: str) -> AsyncIterator[Receiver]:
         listening.close()
         raise
     try:
-        host = f"{bracket_ipv6(parts.hostname or address)}:{server.address[1]}"
-        receiver.redirect_uri = f"http://{host}{parts.path or '/'}"
+        _, port = server.address
+        receiver.redirect_uri = f"http://{bracket_ipv6(parts.hostname or address)}:{port}{parts.path or '/'}"
         yield receiver
     finally:
         await server.close(0.5)

@@ -165,8 +165,9 @@ class Protection:
         if scheme == "dpop" and self._dpop is not None:
             refused = self._dpop.check(request, token, access.principal, self.resource)
             if refused is not None:
-                reason = INVALID_TOKEN if refused[0] == "invalid_token" else INVALID_PROOF
-                raise self._refusal(401, reason, refused[0], headers=refused[1])
+                error, headers = refused
+                reason = INVALID_TOKEN if error == "invalid_token" else INVALID_PROOF
+                raise self._refusal(401, reason, error, headers=headers)
         return access.copy()
 
     async def _access(self, scheme: str, token: str, digest: bytes) -> TokenAccess:
