@@ -162,7 +162,7 @@ class StatelessRequest(Channel):
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: invalid response to {method}: {error}") from None
 
     def read(self, request: Request, params_type: type[T]) -> T:
-        """Return the params, after reading the responses of a retry. Raise ProtocolError if one is invalid."""
+        """Return the params, after reading the responses of a retry. Raise ProtocolError if any of this is invalid."""
         try:
             params = self.codec.decode(params_type, request.params)
         except ShapeError as error:

@@ -155,7 +155,7 @@ async def _subscribe(subscriptions: Subscriptions, uris: list[str], catalog: Cat
             is_allowed = access is None or access.refusal_for(catalog.resources.access.scopes_of(uri)) is None
             if is_allowed and catalog.resources.accepts_subscription(uri):
                 subscriptions.add(canonical_uri(uri) or uri, SubscribedResource(uri, stored_access))
-    except BaseException:  # including a cancellation, because no `OpenSubscription` exists that would clear them
+    except BaseException:  # including a cancellation, because no `OpenSubscription` exists yet that would clear them
         subscriptions.clear()
         raise
 
@@ -202,7 +202,7 @@ async def listen(channel: ListeningChannel, wanted: SubscriptionFilter, context:
     await subscription.wait_ended()
     if channel.hold is None:
         # [2026-07-28 basic/patterns/cancellation#intro] a server that ends a subscription MUST send `cancelled`. The
-        # schema limits this rule to stdio, because over HTTP the end of the stream says as much.
+        # schema limits this rule to stdio, because over HTTP the end of the stream means the same.
         cancelled = CancelledNotificationParams(context.request_id, meta=subscription.meta)
         subscription.notify("notifications/cancelled", cancelled)
     return EmptyResult(subscription.meta)

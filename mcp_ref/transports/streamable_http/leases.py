@@ -7,13 +7,13 @@
     `load` of a session whose lease another process has -> SessionOwned: 503 after a second (`HANDOVER_SECONDS`), and
         the client tries again after a second
 
-The storage decides which process has a lease, and saves no changes of any other. This module only watches the time: a
+The storage decides which process has a lease, and rejects changes of any other. This module only watches the time: a
 process that was paused, or that cannot reach the storage, must not serve a session whose lease has ended, so it checks
 the clock before each request. That clock runs on during a pause, and on Linux while the machine is suspended. If
 another process has taken the session over meanwhile, `save` and `renew` report it, and this process ends its copy.
 Otherwise the next `renew` makes the lease valid again.
 
-A lease begins with the call of the storage, not with its result, because the storage may have granted it in between.
+A lease begins when the storage is called, not when it responds, because it may have granted the lease in between.
 
 Threats:
     lease-of-another-caller: a user's session; another caller who knows its id; sends a request for it to another
@@ -53,7 +53,7 @@ class Leases:
     ) -> None:  # fmt: skip
         self._seconds, self._renew, self._lose = seconds, renew, lose
         self._ends: dict[str, float] = {}  # session -> time (of `now`) at which its lease ends; infinite until saved
-        self._restoring: dict[str, float] = {}  # the end of a lease between `load` and `restore_session`
+        self._restoring: dict[str, float] = {}  # session between `load` and `restore_session` -> the same
         self._task: asyncio.Task[None] | None = None  # renews the leases
 
     def has(self, session: str) -> bool:
@@ -61,7 +61,7 @@ class Leases:
         return self._ends.get(session, 0.0) > now()
 
     def begin(self, session: str, end: float = math.inf) -> None:
-        """Begin a lease. That of a new session is endless, because no other process can load it before it is saved."""
+        """Begin a lease. Until a new session is saved, its lease is endless, because no other process can load it."""
         self._ends[session] = end
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._renew_all())
@@ -101,7 +101,7 @@ class Leases:
             await asyncio.sleep(self._seconds / 3)
             began = now()
             self._restoring = {session: end for session, end in self._restoring.items() if end > began}
-            sessions = [session for session, end in self._ends.items() if end != math.inf]
-            lost = await self._renew(sessions) if sessions else ()
+            saved = [session for session, end in self._ends.items() if end != math.inf]
+            lost = await self._renew(saved) if saved else ()
             if lost is not None:
-                self.extend(sessions, began, lost)
+                self.extend(saved, began, lost)
