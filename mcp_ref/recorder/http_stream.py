@@ -305,7 +305,6 @@ class _EventReader:
         self._has_data = self._is_in_data = False  # _is_in_data: the start of the current line is already in _data
 
     def feed(self, data: bytes) -> Iterator[_EventFields]:
-        """Yield the events that these bytes complete."""
         *lines, rest = data.split(b"\n")
         for line in lines:
             self._line += line

@@ -97,7 +97,6 @@ class _Proxy:
     open_connections: set[_Connection] = field(default_factory=set)
 
     def accept(self) -> _Connection:
-        """Return the protocol for a new connection of a client."""
         is_remote = not self.origin.is_loopback
         stream = HttpStream(next(self.connection_numbers), self.request_numbers, ends_on_fault=is_remote)
         client, server = _Connection(self, stream, "client"), _Connection(self, stream, "server")
@@ -107,7 +106,6 @@ class _Proxy:
         return client
 
     def connect(self, client: _Connection) -> None:
-        """Connect to the server, and then read from the client."""
         task = asyncio.get_running_loop().create_task(self._connect(client))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -125,7 +123,6 @@ class _Proxy:
             client.resume_reading()
 
     async def close(self) -> None:
-        """End all connections."""
         await finish(*self.tasks, cancel=True)
         for connection in list(self.open_connections):
             connection.abort()
@@ -196,7 +193,6 @@ class _Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def write(self, data: bytes) -> None:
-        """Send bytes, unless the connection is closed."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
@@ -208,12 +204,10 @@ class _Connection(asyncio.Protocol):
         return True
 
     def close(self) -> None:
-        """Close the connection after everything is sent."""
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
 

@@ -85,7 +85,6 @@ class _Rerun:
             self.transport.send(value)
 
     def end(self, error: McpError | None) -> None:
-        """Note the end of the connection."""
         self.why = str(error) if error is not None else self.why
         for waiting in self.answers.values():
             if not waiting.done():
