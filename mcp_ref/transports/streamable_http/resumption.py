@@ -149,8 +149,10 @@ class HandshakeReceiver:
             self._others(message)
         elif isinstance(message, RequestFailure):
             self.failure = message.reason
+        elif isinstance(message, ErrorResponse):
+            self.failure = f"the server refused `initialize`: {message.error.message} (error {message.error.code})"
         else:
-            self.failure = message.error.message if isinstance(message, ErrorResponse) else None
+            self.failure = None
 
 
 def _is_temporary(error: Exception) -> bool:

@@ -577,6 +577,14 @@ async def test_renewal_of_a_session_in_another_revision_fails_the_call() -> None
         assert "the revision has changed" in await client.fails()
 
 
+@pytest.mark.parametrize("message", ["try later", ""])
+async def test_renewal_of_a_session_that_the_server_refuses_fails_the_call(message: str) -> None:
+    async with scripted() as site, talk(site.url) as client:
+        site.on("ping", status(404))
+        site.on("initialize", status(200, error("init", message), *JSON_HEADERS))
+        assert f"refused `initialize`: {message} (error -32600)" in await client.fails()
+
+
 async def test_call_that_is_cancelled_during_a_renewal_that_fails_leaves_nothing_behind() -> None:
     gate = asyncio.Event()
     async with scripted() as site, talk(site.url) as client:
