@@ -57,14 +57,18 @@ def likely_command(options: argparse.Namespace) -> list[str]:
     """Return the arguments from the first one that looks like a server's program, whose two dashes may be missing."""
     arguments: list[str] = getattr(options, "arguments", [])
     program = r"python[\d.]*|node|npx|uvx?|docker|[^=]*[/\\][^=]*|[^=]*\.(py|js)"
-    return next((arguments[at:] for at, word in enumerate(arguments) if re.fullmatch(program, word)), [])
+    for at, word in enumerate(arguments):
+        if re.fullmatch(program, word):
+            return arguments[at:]
+    return []
 
 
 def missing_server(words: list[str], surplus: list[str]) -> str:
     """Return the error for a command without a server. `surplus` are the words that the parser did not understand."""
-    advice, server = "add its URL, or two dashes and its command", surplus or ["python3", "server.py"]
     if words[0] in ACCOUNT_COMMANDS:
         advice, server = "add its URL", ["https://mcp.example/mcp"]
+    else:
+        advice, server = "add its URL, or two dashes and its command", surplus or ["python3", "server.py"]
     understood = [word for word in words if word not in surplus]
     example = " ".join([*understood, suggested_server(server)])
     return f"the server is missing: {advice}, for example\n  {PROGRAM} {example}"

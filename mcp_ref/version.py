@@ -60,7 +60,7 @@ CHANGES
 - Each request over HTTP gets a response. Before, large messages of other clients could make it wait forever.
 - A client that asks for many large results, and does not read them, delays the `ping` of others much less.
 - A client that reads the output of a stdio server slowly gets all of it, also after the end of the input.
-- `anext` of a subscription whose `async with` has ended raises RuntimeError. In the modern era it waited without end.
+- `anext` of a subscription whose `async with` has ended raises RuntimeError. In the modern era it waited forever.
 - A session in a store is not deleted if middleware refuses to restore it. A later request can restore it.
 - `SyncClient` has the options of `Client`: `SyncClient(url, timeout=5)`. An option of `Client` or of a server over HTTP
   with an unknown name or of the wrong type is a TypeError, which suggests the right name. `Client.target` is now
@@ -75,11 +75,11 @@ CHANGES
 - A value of `{x}` or `{/x}` in a template has no colon, and a value of `{?x}` cannot be an absolute path, unless the
   resource has `absolute_paths=True`.
 - A `ResponseCache` shares no results between starts of a command with different variables or directories.
-- A program without a folder, such as `npx`, is searched in the absolute folders of the PATH only, on Windows too. A
+- A program named without a folder, such as `npx`, is found only in absolute folders of the PATH, on Windows too. A
   file of another user, or below a folder that others can change, starts no server without `approve`.
 - The file of `--store` (`SqliteEventStore`) is refused if it is a link, belongs to another user, can be read or changed
   by others, or is in a folder such as /tmp. A file of version 0.1.0 needs `chmod 600`.
-- A yes to the start of a server is valid for the program's absolute path, its arguments, folder, variables and PATH,
+- A user allows the start of a server for the program's absolute path, its arguments, folder, variables and PATH,
   and for the URL and headers: the host asks again in another folder, but not for a new token. `Approval.text()` shows
   the program, the source of each variable and header, and the host that gets your variables, each value as JSON on one
   line. `Approval.settings` replaces `env_names`.
@@ -98,7 +98,7 @@ CHANGES
 - A server that refuses two new tokens in a row causes no sign-in for 10 minutes. Before, each request caused one.
 - `login` replaces an earlier sign-in only if the new one succeeds, and no longer revokes its tokens; `logout` does.
 - A mounted ASGI application whose lifespan failed tries to enter it again at the next request, at most once a second,
-  and refuses requests with 503 until then. Before, it was a 500, or a 503 for good if another one had entered first.
+  and refuses requests with 503 until then. Before, they got 500, or 503 until the program restarted.
 - Even if many pipelined requests wait, a handler over HTTP is told when its client has left (on Linux, within 1 s).
 - A POST that waits when its session ends gets 404 or 503. Before, it got an empty event stream.
 - A URI needs the scopes of a resource or template even if it has a fragment, more, fewer or reordered query parameters,
@@ -109,8 +109,8 @@ CHANGES
   values that name a file, an address or a command. A path or a URL is shown even under the name of a secret.
   `Setting.value` is new. A value that the user typed for one file is not used for another.
 - The URI that a model reads is sent in the spelling that the user has seen. A refusal quotes the URI or a tool's name.
-- A call of a `SyncClient` that another thread closes at that moment raises ConnectionClosed; it could wait forever.
-- `Context.run` in a worker thread raises CancelledError when the event loop has ended; it could keep the process alive.
+- A call of a `SyncClient` that another thread closes raises ConnectionClosed. Before, it could wait forever.
+- `Context.run` in a worker thread raises CancelledError when the event loop has ended, so that the process can end.
 - The sessions of one caller have a limit in bytes: `EndpointLimits.session_bytes_per_caller`. Messages that wait for
   the client's next GET count only for the event store's limits: `waiting_events` and `waiting_bytes` are gone.
 - One caller's requests in flight, arguments of running tasks, and unfinished requests have limits in bytes of estimated
@@ -132,7 +132,7 @@ CHANGES
 - `Client(eras=...)` remembers the era of a command for its folder and environment only. Earlier entries are not used.
 - A transport of your own that does not derive from `Transport` needs the attributes `shares_and_caller` (None is
   enough) and `may_initialize_again`.
-- The command line marks the rows of a server's texts, and shows none while it waits for the user's reply.
+- The command line marks each row of a server's text, and shows no such text while it waits for the user's reply.
 - `run` refuses a port, path, host or origin that no request could match, and then ends with exit code 2.
 - `call` refuses a value that JSON cannot hold, such as `NaN`, and `--root` a path that is not a directory. `bridge`
   refuses `--timeout`, `--root`, `--log` and `--json`, which had no effect.

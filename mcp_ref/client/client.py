@@ -94,8 +94,9 @@ class Client(ClientRequests):
         self._notifications = ServerNotifications(options, partial(cache.invalidate, target.cache_key[0]))
         custom_methods: dict[str, CustomMethod] = {}
         make_session = partial(
-            ClientSession, options.get("limits"), self._handlers, cache, lambda: target.cache_key,
-            self._notifications.receive, custom_methods)  # fmt: skip
+            ClientSession, limits=options.get("limits"), handlers=self._handlers, cache=cache,
+            cache_key=lambda: target.cache_key, on_notification=self._notifications.receive,
+            custom_methods=custom_methods)  # fmt: skip
         eras = options.get("eras")
         connector = Connector(target, make_session, {} if eras is None else eras, self._notifications.end_subscriptions)
         super().__init__(connector, cache, options.get("timeout", DEFAULT_TIMEOUT), custom_methods)

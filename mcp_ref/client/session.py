@@ -61,9 +61,9 @@ class ClientSession(Session):
     task_owner = "server"  # the client runs tasks only for its one server
 
     def __init__(
-        self, limits: Limits | None, handlers: ClientHandlers | None, cache: ResponseCache,
-        cache_key: Callable[[], CacheKey], on_notification: Callable[[str, object], None],
-        custom_methods: Mapping[str, CustomMethod], on_end: OnSessionEnd, transport: Transport,
+        self, on_end: OnSessionEnd, transport: Transport, *, limits: Limits | None, handlers: ClientHandlers | None,
+        cache: ResponseCache, cache_key: Callable[[], CacheKey], on_notification: Callable[[str, object], None],
+        custom_methods: Mapping[str, CustomMethod],
     ) -> None:  # fmt: skip
         super().__init__("client", transport, limits)
         self.custom_methods = custom_methods

@@ -127,13 +127,12 @@ class ToolCalls:
         """
         if result.is_error:
             raise ToolError(result.text or f"tool {name!r} failed without an error message")
-        faults = []
+        faults = []  # the fault of the likeliest data comes first
         for data in _possible_data(result, json_schema(returns)):
             try:
                 return read_json(data, returns)
             except ValueError as unfit:
                 faults.append(str(unfit))
-        # the likeliest data came first, so quote their fault
         fault = faults[0] if faults else "it has neither structured content nor a single text"
         raise InvalidMessage(f"the result of tool {name!r} is not of the type {type_name(returns)}: {fault}")
 

@@ -50,7 +50,7 @@ class RequestQueue:
         self._waiting.pop(id, None)
 
     def pause_if_full(self) -> None:
-        """Stop reading, now that a task has begun, if no further request can wait."""
+        """Stop reading if no further request can wait. Called when a task begins."""
         if not self._is_paused and self.is_full:
             self._is_paused = True
             self._transport.pause_reading()
@@ -65,7 +65,7 @@ class RequestQueue:
             self._transport.resume_reading()
 
     def close(self) -> None:
-        """Give no more slots, and leave reading as it is."""
+        """Give no more slots, and neither stop nor resume reading."""
         self._waiting.clear()
         self._is_paused = False
         if self._timer is not None:
