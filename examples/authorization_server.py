@@ -81,7 +81,7 @@ class Grant:
     id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
     stage: str = ""
     ticket: str = field(default="", repr=False)
-    ends: float = 0.0  # end of the ticket's lifetime, in seconds since 1970
+    ends: float = 0.0  # of the ticket, in seconds since 1970
 
 
 def response(value: JSON, status: int = 200, *more_headers: tuple[str, str]) -> Response:

@@ -46,7 +46,7 @@ def blocking(
 
 
 class Synchronous(Generic[C]):
-    """The base class of `SyncClient` and `SyncHost`. It runs the wrapped object on an event loop in a second thread."""
+    """The base class of `SyncClient` and `SyncHost`."""
 
     def __init__(self, wrapped: C, open: AsyncMethod, close: AsyncMethod) -> None:
         self.wrapped, self._open, self._close = wrapped, open, close

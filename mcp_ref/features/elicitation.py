@@ -141,8 +141,7 @@ class ElicitationCompleteNotificationParams:
 
 
 ElicitationHandler: TypeAlias = Callable[[ElicitRequestFormParams | ElicitRequestURLParams], Awaitable[ElicitResult]]
-"""The client's function that shows an elicitation and the server's name to the user, and returns the user's decision.
-The function must open a URL only with the user's consent."""
+"""The client's function that shows an elicitation and the server's name to the user, and returns the decision."""
 
 _COMMON_KEYWORDS = {"type", "title", "description", "default"}
 _KEYWORDS_BY_TYPE: dict[str, set[str]] = {

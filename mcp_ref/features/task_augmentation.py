@@ -22,7 +22,7 @@ from ..revisions import R2025_11_25, R2026_07_28, Availability
 TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 """The name of the extension in the capability `extensions` (2026-07-28)."""
 
-TASKS_CAPABILITY: Final = f"extensions.{TASKS_EXTENSION}"  # the path of the capability that declares it
+TASKS_CAPABILITY: Final = f"extensions.{TASKS_EXTENSION}"  # a path in the capabilities
 
 SERVER_TASKS: Final[Object] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 """The capability `tasks` of a server whose tools can be called as tasks (2025-11-25)."""

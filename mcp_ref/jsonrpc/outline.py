@@ -23,8 +23,7 @@ SEARCHED_BYTES: Final = 1024
 STRING: Final = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
 """A pattern for a JSON string."""
 _TOKEN: Final = STRING + r'|[\[\]{},:]|[^\s"\[\]{},:]++'
-# `*+`, `++` and `?+` do not backtrack, so that a hostile text costs linear time. These patterns are not compiled here:
-# re compiles and caches them at their first use, and most peers never send a large message.
+# `*+`, `++` and `?+` never backtrack, which keeps hostile texts cheap. re compiles these patterns at their first use.
 _MEMBER: Final = rb'\s*+"\w++"\s*+:\s*+(?:"[^"\\]*+"|-?+\d++(?:\.0++)?+)\s*+'  # with a string or an integer
 _FIRST_MEMBERS: Final = rb"\s*+(?:\[\s*+)?+\{((?:" + _MEMBER + rb",)*+)"
 _LAST_MEMBERS: Final = rb"((?:," + _MEMBER + rb")++)\}\s*+(?:\]\s*+)?+\Z"
