@@ -9,8 +9,8 @@ makes it stale earlier. `cacheScope` says which users may get the cached result:
 
 A shared cache can bypass access control: if a server marks one user's result as public, or a cache ignores "private",
 another user of the cache can read that result. So a cache MUST NOT share private results across authorization contexts
-(here, their key contains the user's credential), and a server MUST NOT rely on `cacheScope` alone but MUST check the
-rights of each request [2026-07-28 server/utilities/caching#security-considerations].
+(here, their key contains the user's credential), and a server MUST NOT rely on `cacheScope` alone but MUST control the
+access to each tool, resource and prompt [2026-07-28 server/utilities/caching#security-considerations].
 
 2026-07-28 added the hints (SEP-2549), so results of earlier revisions are not cached.
 

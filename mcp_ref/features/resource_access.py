@@ -12,7 +12,7 @@ of them matches:
   `items://x` needs its scopes too, although `id` is an integer.
 - A function that gets a number cannot tell `items://1.0` from `items://1`, nor a default from an equal value. So a URI
   is also compared as its template would write it from these arguments (`expansions`), and so is a protected resource.
-- A user name before the host, or dots and spaces at the end of a segment, do not lead around the scopes of a resource.
+- A user name before the host, or dots and spaces at the end of a segment, do not bypass the scopes of a resource.
 
 Paths that differ in capital letters are different URIs. If a function opens files where `Keys` and `keys` are the same
 file, follows links, or converts text itself (`int("01")`), only that function can check the access.
@@ -99,7 +99,7 @@ class _ProtectedTemplate(NamedTuple):
 class _Index(NamedTuple):
     """The scopes of all registered resources and templates."""
 
-    changes: int  # their number when the index was made
+    changes: int  # `ResourceAccess._changes` when the index was made
     registered: tuple[Template, ...]
     """All templates, protected or not."""
     resources: dict[str, set[Reading]]
@@ -302,7 +302,7 @@ def _guarded_readings(uri: str, templates: Iterable[Template]) -> set[Reading]:
 def expansions(template: Template, uri: str) -> list[str]:
     """Return the URIs that a template makes from its function's arguments for a URI, or [] if it does not match.
 
-    Equal values get one spelling. The second URI also contains the defaults; the third omits values equal to theirs.
+    Equal values get one spelling. The second URI also contains the defaults; the third omits values equal to defaults.
     """
     arguments = template.arguments(uri)
     if arguments is None:
