@@ -315,9 +315,9 @@ WAITS: dict[tuple[str, str, str], str] = {
         AUTHORS_HANDLER,
     ("extensions/tasks/receiver.py", "Tasks.start", "live.begun.result()"): DONE,
     ("extensions/tasks/receiver.py", "Tasks.start", "running.result()"): DONE,
-    ("extensions/tasks/requestor.py", "RunningTask._core_result", "asyncio.sleep(_interval(task))"):
+    ("extensions/tasks/requestor.py", "RunningTask._built_in_result", "asyncio.sleep(_interval(task))"):
         "It has the time limit in `RunningTask.result`.",
-    ("extensions/tasks/requestor.py", "RunningTask._core_result",
+    ("extensions/tasks/requestor.py", "RunningTask._built_in_result",
      "self._send_request('tasks/result', params, self._result_type)"):
         "The response, the time limit in `RunningTask.result` or of the request, or the end of the "
         "connection ends it.",

@@ -127,7 +127,7 @@ class RunningTask(Generic[T]):
         try:
             async with asyncio.timeout(seconds):
                 if self._revision.built_in_tasks:
-                    result = await self._core_result(self.task)
+                    result = await self._built_in_result(self.task)
                 else:
                     result = await self._extension_result(self.task)
         except RequestTimeout:  # a TimeoutError too, but of a single request about the task
@@ -141,7 +141,7 @@ class RunningTask(Generic[T]):
         self._result = result
         return result
 
-    async def _core_result(self, task: Task) -> T:
+    async def _built_in_result(self, task: Task) -> T:
         # [2025-11-25 basic/utilities/tasks#getting-tasks] we SHOULD poll until the task is over or requires input
         while task.status == "working":
             await asyncio.sleep(_interval(task))

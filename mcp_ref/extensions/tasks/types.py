@@ -107,11 +107,11 @@ class Task:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        return wire if revision.built_in_tasks else _renamed(wire, _CORE_NAMES)
+        return wire if revision.built_in_tasks else _renamed(wire, _BUILT_IN_NAMES)
 
 
 _EXTENSION_NAMES = {"ttl": "ttlMs", "pollInterval": "pollIntervalMs"}
-_CORE_NAMES = {new: old for old, new in _EXTENSION_NAMES.items()}
+_BUILT_IN_NAMES = {new: old for old, new in _EXTENSION_NAMES.items()}
 
 
 def _renamed(wire: Object, names: dict[str, str]) -> Object:

@@ -636,7 +636,7 @@ async def test_running_task_without_a_handler_refuses_an_input_request() -> None
 async def test_running_task_repeats_a_request_that_an_outage_has_lost(
     method: str, outages: int, lost: McpError
 ) -> None:
-    is_core = method == "tasks/result"
+    is_built_in = method == "tasks/result"
     at = "2025-11-25T10:30:00Z"
     begun = Task("t", "working", at, at, 5000, poll_interval=20)
     if method == "tasks/update":
@@ -650,14 +650,14 @@ async def test_running_task_repeats_a_request_that_an_outage_has_lost(
             raise lost
         if asked == "tasks/get":
             return begun if begun.input_requests and sent.count("tasks/update") <= outages else done
-        return result([]) if is_core else result()
+        return result([]) if is_built_in else result()
 
     async def handle(request: InputRequest) -> Object:
         return {"roots": []}
 
-    revision = R2025_11_25 if is_core else R2026_07_28
+    revision = R2025_11_25 if is_built_in else R2026_07_28
     running = RunningTask(send, revision, begun, CallToolResult, handle_input=handle)  # type: ignore[arg-type]
-    if outages <= MAX_REPETITIONS or is_core:  # in the core, each `tasks/get` shows that the receiver is still there
+    if outages <= MAX_REPETITIONS or is_built_in:  # each `tasks/get` shows that the receiver is still there
         assert (await running.result(PATIENCE)).content == []
         assert sent.count(method) == outages + 1
     else:
