@@ -40,6 +40,9 @@ from tests.check import http_tap, tap
 from tests.forked_python import process_ids
 from tests.frame_schema import FrameChecker, checked_stateless
 
+HAS_PROC = os.path.isdir("/proc/self/fd")
+"""True on Linux, whose folder /proc has the descriptors and the children of this process."""
+
 
 def pytest_configure() -> None:
     """Accept SIGINT, also if it is ignored, as for `nohup pytest &`. Programs inherit an ignored signal."""
@@ -151,6 +154,22 @@ def select_combinations(items: list[pytest.Item], every_pair: bool) -> list[pyte
 
 
 @pytest.fixture(autouse=True)
+def rules_of_every_test(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Hold the rules in one fixture, because pytest needs as long for a fixture as most rules do for a test."""
+    with contextlib.ExitStack() as ends:  # the last rule ends first, and each of them ends even if another is broken
+        patch = ends.enter_context(pytest.MonkeyPatch.context())
+        for rule in (
+            nothing_left_behind(caplog),
+            same_environment(),
+            every_frame_is_valid(patch),
+            every_conversation_is_clean(request, patch),
+            no_loop_errors(patch),
+        ):
+            next(rule)
+            ends.callback(next, rule, None)
+        yield
+
+
 def nothing_left_behind(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Fail if a process, thread or descriptor of the test is left after a second."""
     before = _threads(), _descriptors(), _children()
@@ -175,29 +194,28 @@ def _threads() -> set[str]:
 
 def _descriptors() -> set[str]:
     found = set()
-    if os.path.isdir("/proc/self/fd"):
-        for name in os.listdir("/proc/self/fd"):
-            try:
-                found.add(f"{name} {os.readlink(f'/proc/self/fd/{name}')}")
-            except OSError:
-                continue  # the one that listed them
+    for name in os.listdir("/proc/self/fd") if HAS_PROC else ():
+        try:
+            found.add(f"{name} {os.readlink(f'/proc/self/fd/{name}')}")
+        except OSError:
+            continue  # the one that listed them
     return found
 
 
 def _children() -> set[str]:
     children: set[str] = set()
-    for thread in os.listdir("/proc/self/task") if os.path.isdir("/proc/self/task") else ():
-        with contextlib.suppress(OSError), open(f"/proc/self/task/{thread}/children", encoding="ascii") as file:
-            children |= set(file.read().split())
+    for thread in os.listdir("/proc/self/task") if HAS_PROC else ():
+        # unbuffered bytes, because a file object that decodes text takes as long as all else here
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{thread}/children", "rb", 0) as file:
+            children.update(file.read().decode().split())
     return children - process_ids()
 
 
-@pytest.fixture
 def same_environment() -> Iterator[None]:
     """Fail if the test has changed a variable of the environment, which the later tests of the process would see."""
     before = dict(os.environ)
     yield
-    changed = {name for name, _ in before.items() ^ os.environ.items()} - {"PYTEST_CURRENT_TEST"}
+    changed = {name for name, _ in before.items() ^ dict(os.environ).items()} - {"PYTEST_CURRENT_TEST"}
     if changed:
         os.environ.clear()
         os.environ.update(before)
@@ -213,8 +231,7 @@ def short_finish(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "FINISH_SECONDS", 0.01)
 
 
-@pytest.fixture(autouse=True)
-def every_frame_is_valid(same_environment: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def every_frame_is_valid(patch: pytest.MonkeyPatch) -> Iterator[None]:
     """Check each message that the package sends against the schema.json of its revision."""
     if settings.DATA is None:
         yield
@@ -226,16 +243,13 @@ def every_frame_is_valid(same_environment: None, monkeypatch: pytest.MonkeyPatch
         FrameChecker(self, faults).attach()
         await opened(self)
 
-    monkeypatch.setattr(Session, "open", open_checked)
-    monkeypatch.setattr(stateless, "serve_request", checked_stateless(faults))
+    patch.setattr(Session, "open", open_checked)
+    patch.setattr(stateless, "serve_request", checked_stateless(faults))
     yield
     assert not faults, "\n".join(faults)
 
 
-@pytest.fixture(autouse=True)
-def every_conversation_is_clean(
-    request: pytest.FixtureRequest, every_frame_is_valid: None, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
+def every_conversation_is_clean(request: pytest.FixtureRequest, patch: pytest.MonkeyPatch) -> Iterator[None]:
     """Judge each conversation of the package. A test that breaks rules on purpose has `breaks("rule ...")`.
 
     `breaks("everything")` is for tests that measure memory, which a judge needs too.
@@ -251,20 +265,19 @@ def every_conversation_is_clean(
         tap.attach(self, findings)
         await opened(self)
 
-    monkeypatch.setattr(Session, "open", open_watched)
-    monkeypatch.setattr(stateless, "serve_request", tap.watched_stateless(stateless.serve_request, findings))
+    patch.setattr(Session, "open", open_watched)
+    patch.setattr(stateless, "serve_request", tap.watched_stateless(stateless.serve_request, findings))
     for endpoint in (StreamableHttpEndpoint, SseEndpoint):
-        monkeypatch.setattr(endpoint, "handle", http_tap.watched_handle(endpoint.handle, findings))
+        patch.setattr(endpoint, "handle", http_tap.watched_handle(endpoint.handle, findings))
     yield
     wrong = [f"{each.rule.name} ({each.side}): {each.text}" for each in findings if each.rule.name not in allowed]
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.fixture(autouse=True)
-def no_loop_errors(monkeypatch: pytest.MonkeyPatch, nothing_left_behind: None) -> Iterator[None]:
+def no_loop_errors(patch: pytest.MonkeyPatch) -> Iterator[None]:
     """Fail if the event loop reports an exception, as it does for a task whose exception nobody reads.
 
-    This fixture ends before `nothing_left_behind`, whose `gc.freeze` would hide the test's tasks from the collector.
+    This rule ends before `nothing_left_behind`, whose `gc.freeze` would hide the test's tasks from the collector.
     """
     seen: list[str] = []
     create = asyncio.new_event_loop
@@ -278,8 +291,8 @@ def no_loop_errors(monkeypatch: pytest.MonkeyPatch, nothing_left_behind: None) -
         loop.set_exception_handler(lambda _, context: seen.append(repr(context)))
         return loop
 
-    monkeypatch.setattr(asyncio, "new_event_loop", watched)
-    monkeypatch.setattr(asyncio.events, "new_event_loop", watched)
+    patch.setattr(asyncio, "new_event_loop", watched)
+    patch.setattr(asyncio.events, "new_event_loop", watched)
     yield
     if opened:
         gc.collect()  # a task whose exception nobody saw says so when it is collected
