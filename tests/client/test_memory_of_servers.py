@@ -24,7 +24,7 @@ pytestmark = pytest.mark.breaks("everything")
 
 
 async def test_requests_of_a_server_in_flight_need_at_most_the_memory_that_is_counted() -> None:
-    go, limit = asyncio.Event(), 10_000_000
+    go, limit = asyncio.Event(), 2_500_000
 
     async def user(question: Question) -> ElicitResult:
         await go.wait()

@@ -173,7 +173,7 @@ async def test_running_calls_leave_the_memory_for_bodies_to_other_callers(revisi
 
 
 HOSTILE_TEXTS = {
-    "lists": "[" + "[]," * 20_000 + "[]]",
+    "lists": "[" + "[]," * 5_000 + "[]]",
     "objects": "[" + "{}," * 20_000 + "{}]",
     "small objects": "[" + '{"a":1},' * 10_000 + "{}]",
     "one object": "{" + ",".join(f'"{each}":{each + 300}' for each in range(10_000)) + "}",
@@ -206,7 +206,7 @@ def held_call(id: int, modern: bool) -> Received:
 
 def holding() -> tuple[Server, asyncio.Event]:
     """Return a server whose tool `hold` waits for the event."""
-    server, free = Server("s", limits=Limits(max_bytes_in_flight=10_000_000)), asyncio.Event()
+    server, free = Server("s", limits=Limits(max_bytes_in_flight=2_500_000)), asyncio.Event()
 
     @server.tool()
     async def hold(texts: list[list[int]]) -> int:
@@ -227,7 +227,7 @@ async def test_requests_of_one_connection_in_flight_have_a_limit_in_bytes(kind: 
         error = (await client.receive_object())["error"]
         assert error["code"] == INTERNAL_ERROR
         assert (
-            error["message"] == "your requests in flight need more than 10000000 bytes, which is the limit; retry later"
+            error["message"] == "your requests in flight need more than 2500000 bytes, which is the limit; retry later"
         )
         free.set()
         for _ in range(3):
@@ -248,7 +248,7 @@ async def test_requests_over_stdio_in_flight_need_at_most_the_memory_that_is_cou
                 await client.send(held_call(id, revision == MODERN))
             assert "error" in await client.receive_object()
 
-        assert 5_000_000 < await growth(fill) <= 10_000_000
+        assert 1_250_000 < await growth(fill) <= 2_500_000
         free.set()
         for _ in range(3):
             assert "result" in await client.receive_object()
@@ -259,7 +259,7 @@ async def test_requests_over_stdio_in_flight_need_at_most_the_memory_that_is_cou
 @pytest.mark.breaks("everything")
 async def test_requests_of_one_http_caller_in_flight_need_at_most_the_memory_that_is_counted(modern: bool) -> None:
     server, free = holding()
-    limits = EndpointLimits(request_bytes_per_caller=10_000_000)
+    limits = EndpointLimits(request_bytes_per_caller=2_500_000)
     async with served_over_http(server, limits=limits) as web:
         talks = [Talk(web) for _ in range(4)]
         for talk in () if modern else talks:
@@ -269,17 +269,17 @@ async def test_requests_of_one_http_caller_in_flight_need_at_most_the_memory_tha
         async def fill() -> None:
             for talk in talks[:3]:
                 sent.append(await talk.send(held_call(len(sent), modern)))
-                await eventually(lambda: shares.used > len(sent) * 2_500_000)
+                await eventually(lambda: shares.used > len(sent) * 625_000)
 
         used = await growth(fill)
-        assert used <= shares.used <= 10_000_000
+        assert used <= shares.used <= 2_500_000
         refused = await talks[3].post(held_call(3, modern))
-        text = "your requests in flight need more than 10000000 bytes"
+        text = "your requests in flight need more than 2500000 bytes"
         assert (refused.status, text in str(refused.json)) == (503 if modern else 200, True)
         if not modern:
             for reply in sent:
                 await reply.cut()  # a disconnection does not end a request of a session
-            assert shares.used > 7_500_000
+            assert shares.used > 1_875_000
         free.set()
         await eventually(lambda: not shares.by_caller and shares.used == 0)
         assert (await talks[3].post(held_call(4, modern))).status == 200
@@ -287,7 +287,7 @@ async def test_requests_of_one_http_caller_in_flight_need_at_most_the_memory_tha
 
 @pytest.mark.attack("task-memory")
 async def test_arguments_of_running_tasks_have_a_limit_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receiver, "MAX_ARGUMENT_BYTES_PER_CALLER", 10_000_000)
+    monkeypatch.setattr(receiver, "MAX_ARGUMENT_BYTES_PER_CALLER", 2_500_000)
     server, free = Server("s"), asyncio.Event()
 
     @server.tool(task="optional")
@@ -305,9 +305,9 @@ async def test_arguments_of_running_tasks_have_a_limit_in_bytes(monkeypatch: pyt
                 assert "result" in await client.ask("tools/call", params, id)
 
         used = await growth(fill)
-        assert used <= shares.used <= 10_000_000
+        assert used <= shares.used <= 2_500_000
         error = (await client.ask("tools/call", params, 4))["error"]
-        assert "arguments of running tasks need more than 10000000" in str(error["message"])
+        assert "arguments of running tasks need more than 2500000" in str(error["message"])
         free.set()
         await eventually(lambda: shares.used == 0 and not shares.by_caller)
 
@@ -346,7 +346,7 @@ async def test_proofs_of_one_caller_need_at_most_the_memory_in_the_table(monkeyp
 @pytest.mark.attack("task-memory")
 @pytest.mark.parametrize("kind", ["memory", "http"])
 async def test_results_of_tasks_of_one_caller_need_at_most_the_memory_that_is_counted(kind: str) -> None:
-    server = Server("s", task_store=(store := MemoryTaskStore(max_bytes_per_caller=12_000_000)))
+    server = Server("s", task_store=(store := MemoryTaskStore(max_bytes_per_caller=3_000_000)))
 
     @server.tool(task="required")
     async def make() -> list[list[int]]:
@@ -362,7 +362,7 @@ async def test_results_of_tasks_of_one_caller_need_at_most_the_memory_that_is_co
 
     async with connected_client(server, kind) as client:
         used = await growth(fill)
-        assert 0 < used <= store._bytes <= 12_000_000 and len(store._tasks) < 10
+        assert 0 < used <= store._bytes <= 3_000_000 and len(store._tasks) < 10
 
 
 @pytest.mark.attack("queue-memory")
