@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mcp_ref import Client, HttpClient, McpError, Server, ServerStats
+from mcp_ref.server import listening
 from mcp_ref.server.health import METRICS_TYPE
 from mcp_ref.server.http import HttpApp
 from tests.messages import initialize, stateless_request
@@ -189,6 +190,14 @@ def test_second_sigterm_ends_the_calls_at_once(tmp_path: Path) -> None:
 
     with serving(tmp_path / "slow.py", "--drain", "60") as program:
         run(begin(program))
+
+
+async def test_server_that_has_not_drained_stops_without_a_wait_for_last_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listening, "LAST_REQUEST_SECONDS", 10 * PATIENCE)
+    async with asyncio.timeout(PATIENCE), Server("s").serve_http():
+        pass
 
 
 async def test_drain_waits_for_requests_that_began_while_it_waited_for_others() -> None:
