@@ -520,6 +520,11 @@ async def test_listening_stream_is_resumed_after_the_last_event_id(revision: str
         again = await talk.get(event["id"])
         assert [await again.message() for _ in range(4)] == [said(1), said(0), said(1), said(2)]
         held.announce()
+        last = await again.event()
+        assert last is not None and messages([last]) == [CHANGED]
+        await again.cut()
+        again = await talk.get(last["id"])  # nothing was missed
+        held.announce()
         assert await again.message() == CHANGED
         fresh = await talk.get()  # without an id: nothing that has been said comes again
         held.announce()
