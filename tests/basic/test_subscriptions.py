@@ -162,6 +162,7 @@ CHANGES: dict[str, tuple[Object, Object]] = {
     "prompts": ({"promptsListChanged": True}, told(1, "prompts/list_changed")),
     "resources": ({"resourcesListChanged": True}, told(1, "resources/list_changed")),
     "updates": ({"resourceSubscriptions": ["test://end", "test://a"]}, updated(1, "test://a")),
+    "other spelling": ({"resourceSubscriptions": ["test://end", "TEST://a"]}, updated(1, "TEST://a")),
 }
 
 

@@ -114,7 +114,8 @@ class Client:
 
 async def echo(exchange: Exchange) -> None:
     """Respond with the method, path, query and body of the request."""
-    await exchange.read_body()
+    if not exchange.take_body():
+        await exchange.read_body()
     request = exchange.request
     told = f"{request.method} {request.path} {request.query} {len(request.body)} ".encode()
     exchange.respond(200, OK, told + request.body)
@@ -891,14 +892,16 @@ class SlowTransport(asyncio.Transport):
     ],
 )
 async def test_client_that_reads_little_is_cut_only_if_all_clients_have_unread_size_unread(
-    limits: dict[str, Any], pieces: list[int], is_cut: bool
+    limits: dict[str, Any], pieces: list[int], is_cut: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    transport = SlowTransport()
-    reader = SlowReader(Connections(echo, HttpLimits(**limits), 10, lambda body: False), transport, None)
+    caplog.set_level("INFO", connections_module.__name__)
+    transport, connections = SlowTransport(), Connections(echo, HttpLimits(**limits), 10, lambda body: False)
+    reader = SlowReader(connections, transport, None)
     for index, piece in enumerate(pieces):
         transport.unread -= piece
         reader.check(0.4 * index)
-    assert transport.is_aborted is is_cut
+    assert transport.is_aborted is ("disconnected None, which read less than" in caplog.text) is is_cut
+    assert connections.has_room() is (transport.unread < connections.limits.unread_size)
 
 
 async def test_stream_drain_waits_until_the_client_has_read() -> None:
@@ -1019,6 +1022,7 @@ async def test_invalid_request_gets_a_response_that_names_the_fault_and_is_in_th
         for request, words in (
             (b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n", b"folded"),
             (b"GET / HTTP/1.1\r\nHost: x\r\nX-Key: b\0c\r\n\r\n", b"X-Key"),
+            (b"GET / HTTP/1.1\r\nHost: x\r\nX Key: b\r\n\r\n", b"must be `name: value`"),
             (b"GET / HTTP/1.1\nHost: x\n\n", b"without CR"),
         ):
             assert words in (await b.ask(request)).body

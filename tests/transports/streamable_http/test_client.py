@@ -275,7 +275,7 @@ async def test_json_body_that_is_not_json_rpc_is_delivered_as_malformed_and_the_
             assert await client.next() == Response(1, {})
 
 
-@pytest.mark.parametrize("code", [400, 403, 429, 503])
+@pytest.mark.parametrize("code", [400, 403, 405, 429, 503])
 async def test_http_error_with_a_json_rpc_error_is_the_response(code: int) -> None:
     async with scripted() as site:
         body = frame({"jsonrpc": "2.0", "error": {"code": -32001, "message": "not today", "data": [1]}})
