@@ -71,8 +71,9 @@ _ORIGIN: Final = re.compile(r"(?i)\*|null|file://|(?!https://.*:443$|http://.*:8
 def check_http_options(options: HttpOptions) -> None:
     """Raise TypeError for a wrong name or type, and ValueError for a path, host or origin that no request can have."""
     check_options(options, HttpOptions)  # a misspelled `authorization` must not leave the server open
-    if not is_path(options.get("path") or "/"):  # an empty path is requested as "/"
-        raise ValueError(f"path must be like '/mcp', percent-encoded, not {options['path'][:100]!r}")
+    path = options.get("path", "")
+    if path and not is_path(path):  # an empty path is requested as "/"
+        raise ValueError(f"path must be like '/mcp', percent-encoded, not {path[:100]!r}")
     for host in options.get("allowed_hosts", ()):
         if not _HOST.fullmatch(host):
             raise ValueError(f"an allowed host must be like 'app.example' or 'app.example:8000', not {host[:100]!r}")
