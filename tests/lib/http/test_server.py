@@ -964,6 +964,7 @@ REFUSED = {
     "target with a space": (400, b"GET /a b HTTP/1.1\r\nHost: x\r\n\r\n"),
     "target with a byte outside ASCII": (400, b"GET /\xe9 HTTP/1.1\r\nHost: x\r\n\r\n"),
     "target with a fragment": (400, b"GET /a#b HTTP/1.1\r\nHost: x\r\n\r\n"),
+    "target * of another method than OPTIONS": (400, b"GET * HTTP/1.1\r\nHost: x\r\n\r\n"),
     "target neither path nor URL": (400, b"GET a HTTP/1.1\r\nHost: x\r\n\r\n"),
     "target a broken URL": (400, b"GET http://[x HTTP/1.1\r\nHost: x\r\n\r\n"),
     "CONNECT": (400, b"CONNECT x:443 HTTP/1.1\r\nHost: x:443\r\n\r\n"),
