@@ -58,11 +58,16 @@ def requirement_ids(named: str) -> list[str]:
 
 
 def run(test: Coroutine[object, object, T], seconds: float = 30.0) -> T:
-    """Run a test's coroutine on a fresh event loop, for at most `seconds`."""
+    """Run a test's coroutine on a fresh event loop, for at most `seconds`. Fail if it leaves an unfinished task."""
 
     async def bounded() -> T:
         async with asyncio.timeout(seconds):
-            return await test
+            result = await test
+        left = {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+        if left:
+            _, left = await asyncio.wait(left, timeout=1.0)
+        assert not left, f"left behind: {left}"
+        return result
 
     return asyncio.run(bounded())
 
