@@ -292,7 +292,7 @@ def test_run_at_a_terminal_says_that_it_waits_for_a_client() -> None:
 
 
 async def test_stdio_server_that_exits_at_once_is_reported_with_its_exit_code_and_standard_error() -> None:
-    with pytest.raises(ConnectionClosed, match=r"(?s)exited with code 3.*cannot start: no config") as caught:
+    with pytest.raises(ConnectionClosed, match=r"(?s)exited with code 3.*cannot start: no config$") as caught:
         await Client(python("sys.exit(print('cannot start: no config', file=sys.stderr) or 3)")).connect()
     assert caught.value.__context__ is None, "the traceback shows the error of the second attempt only"
 

@@ -1102,6 +1102,7 @@ async def test_proxy_url_that_is_unusable_is_an_error_without_the_password(url: 
         (".example.test", "mcp.example.test", True),
         ("*.example.test", "mcp.example.test", True),
         ("ample.test", "mcp.example.test", False),
+        ("x.example.test", "mcp.example.test", False),
         ("other.test, mcp.example.test", "mcp.example.test", True),
         ("other.test mcp.example.test", "mcp.example.test", True),
         ("mcp.example.test:{port}", "mcp.example.test", True),

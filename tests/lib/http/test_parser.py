@@ -102,3 +102,7 @@ def test_headers_share_their_names_and_a_client_cannot_fill_the_memory_with_name
 
 def test_headers_duplicates_are_the_names_that_were_sent_more_than_once() -> None:
     assert Headers([("A", "1"), ("B", "2"), ("a", "1")]).duplicates() == ["a"]
+
+
+def test_headers_without_names_are_the_others() -> None:
+    assert [*Headers([("A", "1"), ("B", "2"), ("a", "1")]).without("a")] == [("B", "2")]

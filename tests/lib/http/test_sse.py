@@ -165,3 +165,11 @@ def test_event_of_many_data_lines_takes_three_times_its_size(line: bytes) -> Non
         assert tracemalloc.get_traced_memory()[1] <= 3 * size
     finally:
         tracemalloc.stop()
+
+
+def test_event_of_many_data_lines_is_not_copied_for_each_line() -> None:
+    parser = EventParser()
+    parser.feed(b"data: a\ndata: b\n")
+    data = parser._data
+    parser.feed(b"data: c\n")
+    assert parser._data is data

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping
+from typing import NoReturn
 
 import pytest
 
@@ -13,7 +14,7 @@ from mcp_ref import Context, Server
 from mcp_ref.basic.authorization.server import DEFAULT_SKEW
 from mcp_ref.jsonrpc.messages import JSON
 from mcp_ref.lib.turns import LARGE_MESSAGE, current_turns
-from mcp_ref.transports.base import Direction
+from mcp_ref.transports.base import Direction, Transport
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
 from tests.basic.authorization.protected_server import Tokens, protection
 from tests.messages import error_of, initialize, request, stateless_request
@@ -320,6 +321,17 @@ async def test_http_sse_stream_closes_when_the_last_token_of_the_session_expires
         await asyncio.wait_for(client.stream.events(), PATIENCE)
         assert time.time() >= now + 0.9
         assert (await client.post(request("ping"))).status == 401
+
+
+async def test_http_sse_session_that_fails_ends_its_stream_and_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(transport: Transport) -> NoReturn:
+        raise ValueError("broken")
+
+    async with served_over_http(Server("s")) as web:
+        assert web.site._http_sse is not None
+        web.site._http_sse._begin = fail
+        assert await (await sse_talk(web)).stream.events() == []
+    assert "a session failed and has ended" in caplog.text and "ValueError: broken" in caplog.text
 
 
 async def test_both_paths_are_in_the_parent_folder_of_the_streamable_http_path() -> None:
