@@ -390,6 +390,19 @@ async def test_context_request_after_the_response_is_not_sent() -> None:
         await wire.nothing_more()
 
 
+async def test_context_request_of_a_method_of_the_specification_is_refused() -> None:
+    server = Server("s")
+
+    @server.tool()
+    async def look(context: Context) -> None:
+        with pytest.raises(ValueError, match="'roots/list' belongs to a specification"):
+            await context.request("roots/list", returns=dict)
+
+    async with connected_client(server, capabilities={"roots": {}}) as wire:
+        answered = await wire.ask("tools/call", {"name": "look"})
+        assert "isError" not in answered["result"], answered
+
+
 # ------------------------------------------------------------------------------------------ many at once
 
 
