@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from types import CoroutineType
 from typing import Any, ParamSpec, TypeVar, cast
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -610,3 +611,32 @@ def test_repr_of_server_counts_the_items_of_its_features_and_its_sessions() -> N
     server.resource("test://a")(lambda: "x")
     server.resource("test://{name}")(lambda name: "x")
     assert repr(server) == "<Server 'calc': 1 tools, 2 resources, 0 sessions and HTTP applications>"
+
+
+@pytest.mark.parametrize("drains", [False, True])
+async def test_serve_http_gives_last_requests_time_only_after_a_drain(
+    drains: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds, close = list[float](), HttpServer.close
+
+    async def recorded(self: HttpServer, grace: float, last_requests: float) -> None:
+        seconds.append(last_requests)
+        await close(self, grace)
+
+    monkeypatch.setattr(HttpServer, "close", recorded)
+    server = Server("s")
+    async with server.serve_http():
+        if drains:
+            await server.drain(0.0)
+    assert seconds == [LAST_REQUEST_SECONDS if drains else 0.0]
+
+
+async def test_serve_http_with_allowed_hosts_accepts_only_those() -> None:
+    async with Server("s").serve_http(allowed_hosts=["app.example"]) as url:
+        address = urlsplit(url)
+        for host, status in (("app.example", b"204"), (address.netloc, b"403")):
+            reader, writer = await asyncio.open_connection(address.hostname, address.port)
+            writer.write(f"OPTIONS /mcp HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+            assert (await reader.read()).split()[1] == status
+            writer.close()
+            await writer.wait_closed()
