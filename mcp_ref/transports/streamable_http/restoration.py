@@ -104,7 +104,7 @@ async def _repeat_all(
 async def _repeat(session: HttpSession, request: Request) -> None:
     await session.wait_resumed()
     session.open_stream((request.id,))
-    if session.store is not None and request.method in KEPT_METHODS:
+    if session.store is not None:
         session.kept = session.kept or KeptRequests(partial(session.store.keep_requests, session.id))
         announce = partial(_announce, session, request.params.get("uri"))
         session.kept.note(request, partial(asyncio.get_running_loop().call_soon, announce))
