@@ -282,9 +282,9 @@ def run(tree: Path, files: list[str], *options: str) -> bool:
 
 
 def notice(change: Change, source: bytes, groups: list[list[str]], trees: SimpleQueue[Path]) -> int | None:
-    """Return the index of the first group of files whose tests fail only with the change, or None.
+    """Return the number of the first group of files whose tests fail with a change, but pass without it.
 
-    The change is made in a free copy of the tree, and taken back.
+    Return None if no group notices the change. It is made in a free copy of the tree, and taken back.
     """
     tree = trees.get()
     module = tree / "mcp_ref" / change.module

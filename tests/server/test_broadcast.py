@@ -294,7 +294,7 @@ async def test_listen_that_fails_begins_again(
 async def test_changes_before_and_after_serving_are_not_published_and_the_end_waits_for_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(broadcast, "STOP_SECONDS", None)  # without a limit, it would wait for ever
+    monkeypatch.setattr(broadcast, "STOP_SECONDS", None)  # without a limit, it would wait without end
     hub = Hub()
     server = server_of(hub)
     server.resource_updated(URI)
