@@ -715,6 +715,7 @@ FURTHER: list[tuple[str, tuple[Sequence[Event], Head | None]]] = [
     ("known_token", _http(_post(TRACKED, stream=[{"sse": None, "id": "1"}, _progress(2)[1], PONG]))),
     ("known_token", _http(Web().open(session=None).post(TRACKED, stream=[{"sse": None, "id": "1"}, _progress(2)[1], PONG]))),
     ("", _http(_post(TRACKED, reply=PONG).get(stream=[_progress(1)[1]]))),
+    ("known_token", _http(_post(TRACKED, reply=PONG).get(stream=[_progress(2)[1]]))),
     ("", _http(Web().open().post(TRACKED, status=503).post({**TRACKED, "id": 6}, reply=s(6, result={})[1]))),
     ("", _session(*TRACKED_TASK, _progress(1))),
     ("", _session(*TRACKED_TASK[:-1], s(2, **error(-32603)), _progress(1))),

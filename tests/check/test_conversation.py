@@ -205,10 +205,11 @@ def test_messages_that_were_cut_are_counted_in_the_parts_that_were_not_verified(
     ]
 
 
-def test_finished_requests_do_not_keep_large_params() -> None:
+@pytest.mark.parametrize("result", [{"content": TEXT}, "malformed"], ids=str)
+def test_finished_requests_do_not_keep_large_params(result: object) -> None:
     conversation = Conversation(head=STARTED)
     large = {"name": "t", "arguments": {"text": "x" * 100_000}}
-    for event in frames([*handshake(), c(1, "tools/call", large), s(1, result={"content": TEXT})]):
+    for event in frames([*handshake(), c(1, "tools/call", large), s(1, result=result)]):
         conversation.receive(event)
     assert conversation._pipes[1].client.finished[1].params == {}
 
