@@ -112,6 +112,10 @@ def test_check_rules_lists_rules_and_reasons(capsys: pytest.CaptureFixture[str])
     text = capsys.readouterr().out
     assert "MUST    The id of a request is a string or an integer, and not null." in text
     assert "no message shows it" in text and text.splitlines()[-1].endswith("cannot be observed")
+    assert main(["check", "--rules", "--json"]) == 0
+    written = json.loads(capsys.readouterr().out)
+    assert {*written} == {"rules", "notObservable"}
+    assert {*written["rules"][0]} == {"id", "name", "level", "meaning", "sentences"}
 
 
 def test_shown_leaves_out_advice_and_begins_with_errors() -> None:

@@ -25,6 +25,12 @@ from tests.terminals import run_at_terminal
 
 DEMO = forked("-m", "mcp_ref", "run", "mcp_ref.demo.server")
 BARE = quick_python("from mcp_ref import Server; Server('bare').run()")
+REFUSES = quick_python(
+    """import json
+while line := sys.stdin.readline():
+    answer = {"jsonrpc": "2.0", "id": json.loads(line)["id"], "error": {"code": -32603, "message": "no room"}}
+    print(json.dumps(answer), flush=True)"""
+)
 COMMANDS = ["demo", "run", "list", "call", "read", "watch", "prompt", "complete", "revisions"]
 Captured = pytest.CaptureFixture[str]
 
@@ -219,6 +225,7 @@ def test_stderr_option_shows_the_standard_error_of_the_server(capsys: Captured) 
         ("list --revision 2020-01-01", DEMO, 2, "the known revisions are"),
         ("call sleep seconds=30 --timeout 1", DEMO, 3, "tools/call: no response within 1.0 seconds\n"),
         ("call add", BARE, 1, "the server does not offer tools"),
+        ("list", REFUSES, 1, "no room (error -32603)"),
         ("call ad a=1", DEMO, 1, "Unknown tool: ad (error -32602); did you mean 'add'?\n"),
         ("read notes://tody", DEMO, 1, "did you mean 'notes://today'?"),
         ("prompt translat", DEMO, 1, "did you mean 'translate'?"),
