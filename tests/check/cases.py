@@ -709,6 +709,7 @@ FURTHER: list[tuple[str, tuple[Sequence[Event], Head | None]]] = [
     ("supported_is_listed", _modern(m(1, "x"), s(1, **error(-32022, data={"supported": [MODERN], "requested": MODERN})))),
     ("", _session(c(1, "ping"), s(1, result={}), m(2, "server/discover"), s(2, **error(-32601)))),
     ("discover_is_served", (frames([m(1, "server/discover"), s(1, **error(-32601)), m(2, "tools/list"), page(2, tools=[])]), STARTED)),
+    ("own_request", _session(c(1, "ping"), s(None, "notifications/cancelled", {"requestId": 1}), s(1, result={}))),
     ("own_request", _session(s(7, "ping"), c(None, "notifications/cancelled", {"requestId": 7}), c(7, result={}))),
     ("", _http(_post(TRACKED, stream=[{"sse": None, "id": "1"}, _progress(1)[1], PONG]))),
     ("", _http(Web().open(session=None).post(TRACKED, stream=[{"sse": None, "id": "1"}, _progress(1)[1], PONG]))),

@@ -18,6 +18,7 @@ from mcp_ref.__main__ import main
 from mcp_ref.check.recording import Head, read_events
 from mcp_ref.cli.drive import show_report
 from mcp_ref.features.tools import Tool
+from mcp_ref.jsonrpc.errors import RequestTimeout
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.recorder import drive
 from mcp_ref.recorder.as_test import to_test
@@ -238,6 +239,18 @@ def test_as_test_asserts_the_names_of_all_pages_once_also_if_their_cursors_lead_
     cassette = Cassette(read_events(json.dumps(frame).encode() for frame in frames))
     source = to_test("a", Head("stdio"), MODERN, cassette.requests)
     assert "assert [each.name for each in found] == ['on None', 'on c']" in source
+
+
+@pytest.mark.parametrize(("words", "seconds"), [([], 10.0), (["--timeout", "3"], 3.0)])
+def test_check_of_a_server_has_a_time_limit(
+    words: list[str], seconds: float, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def wait(server: list[str], options: drive.DriveOptions) -> Report:
+        raise RequestTimeout(f"no response within {options.timeout} seconds")
+
+    monkeypatch.setattr("mcp_ref.cli.drive.drive", wait)
+    assert main(["check", *words, "--", "server"]) == 3
+    assert f"no response within {seconds} seconds" in capsys.readouterr().err
 
 
 @pytest.mark.attack("terminal-escapes")
