@@ -111,6 +111,10 @@ def test_finding_with_one_cause_is_reported_once_and_counts() -> None:
         web.post(PING, headers={"MCP-Protocol-Version": None}, reply=PONG)
     found = [finding for finding in findings(web.events, HTTP) if finding.rule.name == "version_header"]
     assert [finding.times for finding in found] == [50]
+    illegal = {**TOOL, "outputSchema": {"type": "object", "required": 5}}
+    lists = [listed({**illegal, "name": name}, id=id) for id, name in enumerate("tut", 1)]
+    found = findings(frames(sum(lists, handshake())))
+    assert [finding.times for finding in found] == [2, 1]  # of the tools t and u
 
 
 def notes(events: Sequence[Event], head: Head) -> list[str]:
