@@ -741,6 +741,7 @@ FURTHER: list[tuple[str, tuple[Sequence[Event], Head | None]]] = [
     ("", _session(s(1, "sampling/createMessage", {**ANSWERED, "toolChoice": {"mode": "required"}}), c(1, result=TEXT_ONLY))),
     ("state_is_returned", _modern(CALL, needs(ROOTS), m(2, "tools/call", STATELESS_RETRY), CALLED)),
     ("", _session(*BEGIN, c(3, "tasks/get", {"taskId": "T"}), s(3, **error(-32603)))),
+    ("", _session(c(1, "tasks/list"), s(1, **error(-32601)), revision="2025-06-18")),
     ("legal_schemas", _session(*listed({**TOOL, "outputSchema": {"type": "object", "required": 5}}))),
     ("root_uris", _modern(CALL, needs(ROOTS), m(2, "tools/call", {**RETRY, "inputResponses": {"r": {"roots": [{"uri": "https://a/"}]}}}), CALLED)),
     ("", _modern(CALL, done(1, resultType="input_required", inputRequests=ROOTS), m(2, "tools/call", STATELESS_RETRY), CALLED)),
