@@ -453,9 +453,10 @@ async def test_elicitation_handler_that_raises_hides_the_reason_from_the_server(
 
 async def test_client_and_server_know_each_others_info_and_capabilities_after_connect() -> None:
     capabilities: Object = {"tools": {"listChanged": False}, "resources": {"subscribe": True}}
-    async with raw_server(Client) as (client, wire):
-        sent = await handshake(client, wire, "2025-06-18", capabilities)
-        assert (sent["clientInfo"], sent["capabilities"]) == ({"name": "mcp_ref", "version": __version__}, {})
+    async with raw_server(partial(Client, tasks=True)) as (client, wire):
+        sent = await handshake(client, wire, "2025-11-25", capabilities)
+        assert sent["clientInfo"] == {"name": "mcp_ref", "version": __version__}
+        assert sent["capabilities"].keys() == {"tasks"}
         assert (client.server_info.name, client.server_info.version) == ("raw", "1")
         assert client.server_capabilities == capabilities
         assert client.instructions is None

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_ref.__main__ import main
 from mcp_ref.host.configuration import read_config
 from mcp_ref.recorder.installation import InstallationError, plan_installation, plan_removal
 from tests.settings import HOME
@@ -122,6 +123,15 @@ def test_record_install_command_shows_the_difference_and_starts_the_recorded_ser
     done = subprocess.run(command, cwd="/", input=b"hello\n", capture_output=True, timeout=30, check=False)
     assert done.stdout == b"hello\n" and done.stderr == b""
     assert (tmp_path / "_._b_a.jsonl").exists()
+
+
+def test_record_install_that_the_user_declines_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "claude.json"
+    path.write_text(CLAUDE)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda prompt: "n")
+    assert main(["record", "--install", str(path), "files"]) == 1
+    assert path.read_text() == CLAUDE
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a file away")
