@@ -9,7 +9,7 @@ import pytest
 from mcp_ref.check.recording import Event, Head
 from mcp_ref.check.rules import RULES
 from tests.check.cases import CASES, FURTHER, PAIRS, TOOL, WEB_CASES, WEB_PAIRS
-from tests.check.talk import STARTED, broken, c, frames, handshake, s
+from tests.check.talk import STARTED, broken, c, error, findings, frames, handshake, s
 
 ALONE = {**CASES, **WEB_CASES}
 BESIDE = {**PAIRS, **WEB_PAIRS}
@@ -46,6 +46,17 @@ def test_icons_are_looked_at_in_each_list(member: str) -> None:
     item = {**TOOL, "uri": "a:b", "uriTemplate": "a:{b}", "icons": [{"src": "file:///x"}]}
     session = [*handshake("2025-11-25"), c(1, method), s(1, result={member: [item]})]
     assert "icons" in broken(frames(session), STARTED, True)
+
+
+@pytest.mark.parametrize(("revision", "level"), [("2024-11-05", "SHOULD"), ("2025-11-25", "MUST")])
+def test_level_of_a_rule_is_the_one_of_the_revision(revision: str, level: str) -> None:
+    session = [*handshake(revision, client={}), s(1, "roots/list"), c(1, **error(-32601))]
+    assert [finding.level for finding in findings(frames(session))] == [level]
+
+
+def test_finding_about_the_response_to_a_wrong_message_names_the_outcome() -> None:
+    found = findings(PAIRS["invalid_cursor_is_refused"][1][0])
+    assert "tools/list with the cursor 'X', which no page had, gets a result" in [finding.text for finding in found]
 
 
 def test_rules_have_a_test_case_each() -> None:
