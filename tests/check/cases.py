@@ -750,6 +750,7 @@ FURTHER: list[tuple[str, tuple[Sequence[Event], Head | None]]] = [
     ("", _modern(CALL, done(1, resultType="input_required", inputRequests=ROOTS), m(2, "tools/call", STATELESS_RETRY), CALLED)),
     ("only_requested", _modern(*LISTEN, _acknowledged(True))),
     ("", _modern(*LISTEN, _acknowledged(False))),
+    ("subscription_id", _modern(*LISTEN, *ACK, s(None, "notifications/tools/list_changed", {"_meta": {PREFIX + "subscriptionId": 7}}))),
     ("", _http(Web().get(target=OAUTH_SERVER, reply=b"<html>"))),
     ("pkce", _http(_token("grant_type=authorization_code&resource=https://a/"))),
     ("pkce", _http(_auth(AUTHORIZE.replace("code_challenge=y&", "")))),
