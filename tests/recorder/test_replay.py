@@ -307,7 +307,9 @@ def test_replay_client_finds_no_difference_in_the_same_error(tmp_path: Path, dat
     error = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "no", **data}}
     write_recording(path, ("client", call(1, "add")), ("server", error))
     done = rerun(path, *REPLAY, str(path))
-    assert (done.returncode, done.stdout) == (0, b""), done
+    assert (done.returncode, done.stdout) == (0, b"") and b"1 requests, 0 with a different response" in done.stderr, (
+        done
+    )
 
 
 async def test_rerun_ends_the_server(tmp_path: Path) -> None:

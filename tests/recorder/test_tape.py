@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from collections.abc import Iterator
@@ -10,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from mcp_ref.check.masking import mask
-from mcp_ref.check.recording import ErrorOutput, Event, Frame, Gap, Head, Side, parse_head, read_events
+from mcp_ref.check.recording import MAX_CONTENT, ErrorOutput, Event, Frame, Gap, Head, Side, parse_head, read_events
 from mcp_ref.recorder import tape as tape_module
-from mcp_ref.recorder.streams import LineStream
+from mcp_ref.recorder.streams import GrowingContent, LineStream
 from mcp_ref.recorder.tape import Tape, TapeOptions
 from tests.settings import PATIENCE
 
@@ -90,3 +91,11 @@ def test_line_stream_of_standard_error_keeps_a_private_key_in_one_event() -> Non
     events = [event for line in lines.splitlines(True) for event in stream.receive(0.0, "server", line)]
     shown = [event.content.data for event in map(mask, events) if isinstance(event, ErrorOutput)]
     assert shown == [b"a\n", b"-----BEGIN RSA PRIVATE KEY***\n", b"b\n"]
+
+
+def test_content_above_the_limit_has_the_digest_of_all_its_bytes() -> None:
+    growing = GrowingContent()
+    for _ in range(3):
+        growing.add(b"a" * MAX_CONTENT)
+    content = growing.take()
+    assert (content.size, content.sha256) == (3 * MAX_CONTENT, hashlib.sha256(b"a" * 3 * MAX_CONTENT).hexdigest())
