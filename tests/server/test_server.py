@@ -613,24 +613,6 @@ def test_repr_of_server_counts_the_items_of_its_features_and_its_sessions() -> N
     assert repr(server) == "<Server 'calc': 1 tools, 2 resources, 0 sessions and HTTP applications>"
 
 
-@pytest.mark.parametrize("drains", [False, True])
-async def test_serve_http_gives_last_requests_time_only_after_a_drain(
-    drains: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seconds, close = list[float](), HttpServer.close
-
-    async def recorded(self: HttpServer, grace: float, last_requests: float) -> None:
-        seconds.append(last_requests)
-        await close(self, grace)
-
-    monkeypatch.setattr(HttpServer, "close", recorded)
-    server = Server("s")
-    async with server.serve_http():
-        if drains:
-            await server.drain(0.0)
-    assert seconds == [LAST_REQUEST_SECONDS if drains else 0.0]
-
-
 async def test_serve_http_with_allowed_hosts_accepts_only_those() -> None:
     async with Server("s").serve_http(allowed_hosts=["app.example"]) as url:
         address = urlsplit(url)
