@@ -6,10 +6,10 @@
     verify(jws, keys)                            # now the claims are true
 
 A token is `header.payload.signature`, each in base64url. The sender writes the header, which names the algorithm and
-may contain keys, and many verifiers have made the mistake of obeying it. Here the receiver has a list of algorithms,
-and the algorithm must also fit the key. Keys come from the receiver alone, so `jwk`, `jku`, `x5u` and `x5c` in the
-header are ignored. `crit` demands extensions, and is refused. Each part has only one spelling, so that two readers
-never see two tokens in one.
+may contain keys, and many verifiers have made the mistake of obeying it. Here the receiver lists the algorithms that it
+allows, and the algorithm must also fit the key. Keys come from the receiver alone, so `jwk`, `jku`, `x5u` and `x5c` in
+the header are ignored. `crit` demands extensions, and is refused. The base64url and the JSON must be strict, so that
+no two parsers read one token differently.
 
 Spec:  RFC 7515 (JWS), RFC 7519 4.1 (claims), RFC 8725 3 (best practice)
 """
@@ -52,10 +52,9 @@ def parse_jws(
     token: str, algorithms: Collection[str] = ALGORITHMS.keys(), types: Collection[str | None] | None = None
 ) -> Jws:
     """Return the parts of a token in compact form. Raise JoseError if it is malformed, or alg or typ is refused."""
-    parts = token.split(".", 3) if len(token) <= MAX_TOKEN else []
-    if len(parts) != 3:
+    if len(token) > MAX_TOKEN or token.count(".") != 2:
         raise JoseError(f"a token must have three parts and at most {MAX_TOKEN} characters")
-    head, payload, signature = map(decode_base64url, parts)
+    head, payload, signature = map(decode_base64url, token.split("."))
     header = parse_object(head)
     algorithm, kid, kind = header.get("alg"), header.get("kid"), header.get("typ")
     if header.keys() & {"crit", "b64"}:
@@ -89,16 +88,16 @@ def verify(jws: Jws, keys: Iterable[PublicKey]) -> None:
 def check_claims(
     claims: dict[str, JSON], issuers: Collection[str], audiences: Collection[str], now: float, skew: float = 30
 ) -> None:
-    """Check that claims are from an issuer, for an audience (a name of the receiver), and valid `now`.
+    """Check that claims are from one of the issuers, for one of the audiences (the receiver's names), and valid `now`.
 
     The skew is the tolerance for clocks, in seconds. Raise JoseError for a claim that is missing, malformed or refused.
     """
     audience = claims.get("aud")
-    named = audience if isinstance(audience, list) else [audience]
-    if claims.get("iss") not in [*issuers]:
+    claimed = audience if isinstance(audience, list) else [audience]
+    if claims.get("iss") not in [*issuers]:  # a list, because the claim may be unhashable
         raise JoseError("the issuer (iss) is not accepted")
-    if not all(isinstance(one, str) for one in named) or not any(name in named for name in audiences):
-        raise JoseError("the token is for another audience (aud)")  # that audience may have passed it on to the sender
+    if not all(isinstance(name, str) for name in claimed) or not any(name in claimed for name in audiences):
+        raise JoseError("the token is for another audience (aud)")  # otherwise, that audience could present it here
     expires, starts, issued = read_date(claims, "exp"), read_date(claims, "nbf"), read_date(claims, "iat")
     if expires is None or now >= expires + skew:
         raise JoseError("the token has expired" if expires is not None else "the token has no expiry (exp)")
@@ -108,14 +107,16 @@ def check_claims(
 
 def read_date(claims: dict[str, JSON], name: str) -> float | None:
     """Return a date in seconds since 1970, or None if it is missing. Raise JoseError if it is anything else."""
-    value = claims.get(name, 0)
+    if name not in claims:
+        return None
+    value = claims[name]
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_DATE:
         raise JoseError(f"{name} is not a number of seconds since 1970, before the year 10000")
-    return value if name in claims else None
+    return value
 
 
 def sign_jwt(header: dict[str, JSON], claims: dict[str, JSON], sign: Callable[[bytes], bytes]) -> str:
-    """Return a signed token. The header names the algorithm of `sign`, for example ES256 of `PrivateKey.sign`."""
+    """Return a signed token. The header must name the algorithm of `sign`, such as ES256 for `PrivateKey.sign`."""
     parts = (json.dumps(part, separators=(",", ":"), allow_nan=False).encode() for part in (header, claims))
-    signed = ".".join(map(encode_base64url, parts))
-    return f"{signed}.{encode_base64url(sign(signed.encode()))}"
+    signing_input = ".".join(map(encode_base64url, parts))
+    return f"{signing_input}.{encode_base64url(sign(signing_input.encode()))}"
