@@ -25,7 +25,7 @@ from typing import Final
 MAX_EVENT_BYTES: Final = 64 * 1024 * 1024
 """Maximum size of one event, in bytes."""
 
-# Not `str.splitlines`, which also splits at characters such as U+2028 and vertical tab, which are data here.
+# Not `bytes.splitlines`, which does not show whether the last line has ended.
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 _LF, _CR = b"\n\r"  # integers, which Python finds in bytes faster than bytes of length 1
 _FORBIDDEN_IN_FIELD: Final = re.compile(r"[\r\n\0]")
@@ -50,7 +50,7 @@ class EventParser:
 
     def __init__(self, max_event: int = MAX_EVENT_BYTES) -> None:
         self.last_event_id = ""
-        """The last id in the stream, even of an event without data, which clients send as Last-Event-ID to resume."""
+        """The last id in the stream, even of an event without data. To resume, clients send it as Last-Event-ID."""
         self.retry: int | None = None
         """Milliseconds to wait before reconnecting, or None if the stream had no field `retry`."""
         self._max_event = max_event
@@ -115,7 +115,7 @@ class EventParser:
         if self._data is None:
             self._data = line[start:]
             return
-        if isinstance(self._data, bytes):
+        if isinstance(self._data, bytes):  # a single line stays bytes; a bytearray can grow
             self._data = bytearray(self._data)
         self._data += b"\n"
         self._data += line[start:]
@@ -153,6 +153,6 @@ def encode_comment(text: str = "") -> bytes:
 
 
 def _checked_line(text: str) -> str:
-    if not text.isprintable() and _FORBIDDEN_IN_FIELD.search(text):
+    if not text.isprintable() and _FORBIDDEN_IN_FIELD.search(text):  # `isprintable` is faster
         raise ValueError(f"a field of a server-sent event must be one line without NUL, not {text[:100]!r}")
     return text

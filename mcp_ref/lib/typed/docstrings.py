@@ -9,13 +9,13 @@ from __future__ import annotations
 import inspect
 import re
 
-# strings, which `re` compiles at their first use, because most servers never use most of them
+# strings, which `re` compiles at their first use, because a server seldom uses more than one convention
 _GOOGLE = r"(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters):\s*$"
-_GOOGLE_ENTRY = r"\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:(?:\s+(.*)|$)"
+_GOOGLE_ENTRY = r"\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:(?:\s+(.*)|$)"  # name (int): text
 _NUMPY = r"(Other )?Parameters\s*$"
-_NUMPY_ENTRY = r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?()$"  # group 2 is empty, as the text is on the next lines
+_NUMPY_ENTRY = r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?()$"  # group 2 is empty: the text is on the next lines
 _UNDERLINE = r"-{3,}\s*$"
-_REST = r":(param|parameter|arg|argument|key|keyword|type)\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)$"
+_REST = r":(param|parameter|arg|argument|key|keyword|type)\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)$"  # :param int x: text
 
 
 def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
@@ -32,7 +32,7 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
     while at < len(lines):
         if re.match(_GOOGLE, lines[at]):
             end = _end_of_block(lines, at + 1)
-            # `cleandoc` ignores the indentation of the first line, so the block gets an empty one
+            # begins with an empty line, because `cleandoc` ignores the indentation of the first line
             block = inspect.cleandoc("\n".join(["", *lines[at + 1 : end]])).splitlines()
             _read_entries(block, _GOOGLE_ENTRY, found)
         elif re.match(_NUMPY, lines[at]) and _is_underlined(lines, at):
@@ -52,10 +52,11 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
 def _end_of_block(lines: list[str], at: int) -> int:
     """Return the index of the line after the indented block that begins at line `at`. A block can have blank lines."""
     end = at
-    while at < len(lines) and (not lines[at] or lines[at].startswith((" ", "\t"))):
-        at += 1
-        if lines[at - 1]:
-            end = at
+    for index in range(at, len(lines)):
+        if lines[index].startswith((" ", "\t")):
+            end = index + 1
+        elif lines[index]:
+            break
     return end
 
 
@@ -70,11 +71,11 @@ def _is_underlined(lines: list[str], at: int) -> bool:
     return at + 1 < len(lines) and re.match(_UNDERLINE, lines[at + 1]) is not None
 
 
-def _read_entries(lines: list[str], entry_line: str, found: dict[str, str]) -> None:
+def _read_entries(lines: list[str], pattern: str, found: dict[str, str]) -> None:
     """Add the entries of a block to `found`. An entry begins with names, and its text can have several lines."""
     names: list[str] = []
     for line in lines:
-        if entry := re.match(entry_line, line):  # an indented line does not match: it continues an entry
+        if entry := re.match(pattern, line):  # an indented line does not match: it continues an entry
             names = [name.strip(" *") for name in entry[1].split(",")]
             found.update(dict.fromkeys(names, entry[2] or ""))
         else:

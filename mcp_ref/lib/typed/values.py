@@ -20,7 +20,7 @@ JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | Non
 MAX_VALUE_DEPTH: Final = 100
 """Maximum nesting of arrays and objects, in levels. A value that contains itself exceeds this limit."""
 MAX_INTEGER_BITS: Final = 14_000
-"""Maximum size of an integer, in bits: about 4,200 decimal digits, of which Python's JSON parser accepts 4,300."""
+"""Maximum size of an integer, in bits: about 4,200 decimal digits. Python's JSON parser accepts at most 4,300."""
 
 
 class ConversionError(ValueError):
@@ -35,7 +35,7 @@ class ConversionError(ValueError):
         self.why, self.path = why, path
 
     def with_prefix(self, step: str) -> ConversionError:
-        """Return a new error whose path begins one level further out, with `step`: `.name` or `[index]`."""
+        """Return a new error with `step`, which is `.name` or `[index]`, in front of the path."""
         return ConversionError(self.why, step + self.path)
 
     def __str__(self) -> str:
@@ -114,8 +114,8 @@ def to_json(value: object) -> JSON:
 
     Args:
         value: A dataclass, named tuple or mapping becomes an object, a sequence or set becomes an array, and an Enum
-            member becomes its value. A value of one of the STRING_TYPES becomes a string. An object with a method
-            `model_dump` writes itself.
+            member becomes its value. A value of one of the STRING_TYPES becomes a string. If an object has a method
+            `model_dump`, this method converts it.
 
     Raises:
         ConversionError: JSON cannot express the value. Examples are NaN and Infinity, half of a surrogate pair, a dict
@@ -149,7 +149,7 @@ def _write_instance(value: Any, levels: int) -> JSON:
     if isinstance(value, Enum):
         return _write(value.value, levels)
     if isinstance(value, str):
-        return _checked_text(str.__str__(value))
+        return _checked_text(str.__str__(value))  # not `str(value)`: the subclass may have another `__str__`
     if isinstance(value, int):
         return _checked_integer(int(value))
     if isinstance(value, float):
@@ -193,7 +193,7 @@ def _write_object(members: Iterable[tuple[object, object]], levels: int) -> JSON
         for name, member in members:
             if not isinstance(name, str):
                 raise ConversionError(f"expected a string as the key of an object, got {type(name).__qualname__}")
-            name = _checked_text(str.__str__(name))  # a subclass of `str` may have another `__str__`
+            name = _checked_text(str.__str__(name))
             written[name] = _write(member, levels)
     except ConversionError as error:
         raise error.with_prefix(f".{name}") from None
