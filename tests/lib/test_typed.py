@@ -422,7 +422,7 @@ UNFIT: list[tuple[object, object, str]] = [
     (dt.time, "25:00", "value: expected a time of day"),
     (UUID, "123e4567", "value: expected a UUID"),
     (UUID, "x" * 1000, "value: expected a UUID, .* got '" + "x" * 60 + "'"),
-    (set[Any], [[]], "value: expected items without objects and arrays"),
+    (set[Any], [[]], "value: expected no object or array as an item"),
     (list[dt.date], ["2025-01-01", "?"], r"\[1\]: expected a date"),
     (tuple[dt.date, dt.date], ["2025-01-01", "?"], r"\[1\]: expected a date"),
     (dict[str, list[dt.date]], {"a": ["?"]}, r"a\[0\]: expected a date"),

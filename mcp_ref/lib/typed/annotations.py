@@ -1,7 +1,7 @@
 """The JSON Schema of a Python annotation, and its reader: a function that converts JSON to the annotated type.
 
-Because language models read the schemas, they are simple: without `$ref` and `title`, and where possible with a list of
-types, such as `{"type": ["integer", "null"]}`, instead of an `anyOf`. The schema of an object allows further
+Language models read the schemas, so they are simple: no `$ref` or `title`, and where possible a list of types, such as
+`{"type": ["integer", "null"]}`, instead of an `anyOf`. The schema of an object allows further
 properties, which a later version of a program may add. `Annotated[X, {"additionalProperties": False}]` forbids them.
 """
 
@@ -188,8 +188,8 @@ def _read_float(value: float) -> float:
 # `int` has a reader because 1.0 is an integer in JSON Schema, and some clients send 1.0 for 1.
 _READERS: Final[dict[type, Reader]] = {int: int, float: _read_float}
 SIMPLE_CONVERSIONS: Final = {cls: Conversion({"type": name}, _READERS.get(cls)) for cls, name in TYPE_NAMES.items()}
-"""The conversions of classes such as `int`, whose schemas a caller must copy, because all functions share them."""
-_QUALIFIERS: Final = (Required, NotRequired, getattr(typing, "ReadOnly", Required))
+"""Conversions of classes such as `int`. All tools share their schemas, so a caller must copy one before changing it."""
+_QUALIFIERS: Final = (Required, NotRequired, getattr(typing, "ReadOnly", Required))  # ReadOnly: from Python 3.13 on
 _TYPE_ALIAS: Final[Any] = getattr(typing, "TypeAliasType", ())  # from Python 3.12 on
 
 
@@ -217,10 +217,10 @@ def _annotated(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion
     return Conversion(schema, conversion.read, conversion.is_generated and has_only_texts)
 
 
-def _enum_schema(values: Sequence[Any], scope: AnnotationScope, owner: object, numbers: str) -> Schema:
-    """Return an `enum` of the values, even for a single one, because models know `enum` better than `const`."""
+def _enum_schema(values: Sequence[Any], scope: AnnotationScope, owner: object, number_word: str) -> Schema:
+    """Return an `enum` of the values, even for one value, because language models know `enum` better than `const`."""
     if any(type(value) not in TYPE_NAMES for value in values):
-        raise scope.error(owner, f"has values that are not strings, {numbers}, booleans or None")
+        raise scope.error(owner, f"has values that are not strings, {number_word}, booleans or None")
     names = list(dict.fromkeys(TYPE_NAMES[type(value)] for value in values))
     return {"type": type_keyword(names), "enum": [*values]}
 
@@ -253,20 +253,20 @@ def _array(build: Callable[[list[Any]], object], argument: Any, scope: Annotatio
     if build is list and read_item is None:
         return Conversion(schema, None, item.is_generated)
 
-    def read_items(values: list[Any]) -> list[object]:
+    def read_list(values: list[Any]) -> list[object]:
         return values if read_item is None else _read_items(repeat(read_item), values)
 
     if build is list:
-        return Conversion(schema, read_items, item.is_generated)
+        return Conversion(schema, read_list, item.is_generated)
 
-    def read(values: list[Any]) -> object:
-        items = read_items(values)
+    def read_set(values: list[Any]) -> object:
+        items = read_list(values)
         try:
             return build(items)
         except TypeError:
-            raise ConversionError("expected items without objects and arrays, which a set cannot contain") from None
+            raise ConversionError("expected no object or array as an item, because sets cannot contain them") from None
 
-    return Conversion({**schema, "uniqueItems": True}, read, item.is_generated)
+    return Conversion({**schema, "uniqueItems": True}, read_set, item.is_generated)
 
 
 def _read_items(readers: Iterable[Reader], values: list[Any]) -> list[object]:
@@ -348,14 +348,14 @@ def _fields(cls: Any, hints: dict[str, Any]) -> list[_Field]:
     return [_Field(name, _is_required(hint, name in cls.__required_keys__)) for name, hint in hints.items()]
 
 
-def _is_required(hint: Any, otherwise: bool) -> bool:
+def _is_required(hint: Any, default: bool) -> bool:
     """Return True if a TypedDict's key is required. Python's `__required_keys__` ignores annotations in quotes."""
     while True:
         origin = get_origin(hint)
         if origin in (Required, NotRequired):
             return origin is Required
         if origin is not Annotated and origin not in _QUALIFIERS:
-            return otherwise
+            return default
         hint = get_args(hint)[0]
 
 
@@ -364,22 +364,22 @@ def _record(cls: Any, scope: AnnotationScope) -> Conversion:
     hints = scope.type_hints(cls)
     if any(isinstance(hint, InitVar) for hint in hints.values()):
         raise scope.error(cls, "has an InitVar, which is not supported")
-    record = _fields(cls, hints)
+    record_fields = _fields(cls, hints)
     properties: dict[str, JSON] = {}
     readers: dict[str, Reader] = {}
-    conversions = [conversion_of(hints.get(each.name, Any), scope.part(f".{each.name}")) for each in record]
-    for each, conversion in zip(record, conversions, strict=True):
+    conversions = [conversion_of(hints.get(each.name, Any), scope.part(f".{each.name}")) for each in record_fields]
+    for each, conversion in zip(record_fields, conversions, strict=True):
         schema = with_default(conversion.schema, each.default)
         properties[each.name] = {**schema, "readOnly": True} if each.read_only else schema
         if conversion.read and not each.read_only:
             readers[each.name] = conversion.read
-    schema = object_schema(properties, [each.name for each in record if each.required])
+    schema = object_schema(properties, [each.name for each in record_fields if each.required])
     is_generated = _are_generated(conversions)
     if typing.is_typeddict(cls):
         if not readers:
             return Conversion(schema, None, is_generated)
         return Conversion(schema, lambda members: convert_members(members, readers), is_generated)
-    names = [each.name for each in record if not each.read_only]
+    names = [each.name for each in record_fields if not each.read_only]
 
     def read(members: dict[str, Any]) -> object:
         given = convert_members({name: members[name] for name in names if name in members}, readers)
