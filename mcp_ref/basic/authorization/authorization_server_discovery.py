@@ -3,14 +3,14 @@
     the 401's resource_metadata, else the well-known URLs  ->  protected resource metadata: resource, issuers, scopes
     the well-known URLs of an issuer                       ->  its metadata: endpoints and abilities
 
-Because a peer chose the URLs of both documents, `PeerRequests` requires https and a network that the server may point
-into, follows no redirect past these checks, limits the body's size and the time, and sends none of the headers that the
+Because a peer chose the URLs of both documents, `PeerRequests` requires https, connects only to the networks that
+`may_connect` allows, follows no redirects, limits the body's size and the time, and sends none of the headers that the
 program sends to the MCP server.
 
 A failing server must not look like a server without metadata, or an attacker who disturbs a few requests could make the
-client fall back to an older, weaker way. So a document is absent only if all URLs respond with 4xx. Only then MUST a
-client that speaks 2025-03-26 take the MCP server's own origin for the authorization server. This leads to no third
-party, because the client already talks to that origin.
+client fall back to older, weaker rules. So a document is absent only if all URLs respond with 4xx. A client that speaks
+2025-03-26 MUST then take the MCP server's own origin for the authorization server. This leads to no third party,
+because the client already talks to that origin.
 [2025-03-26 basic/authorization#fallbacks-for-servers-without-metadata-discovery]
 
 Spec:  2026-07-28 basic/authorization/authorization-server-discovery; 2025-03-26
@@ -53,11 +53,11 @@ POST_SECONDS: Final = 30.0
 """Time that an authorization server has to register a client, or to issue a token, in seconds."""
 MAX_TRIED_ISSUERS: Final = 4
 """Maximum number of authorization servers of one MCP server that are tried."""
-_UNKNOWN_ADDRESS: Final = "0.0.0.0"  # an MCP server behind a proxy: its documents may lead into the internet only
+_UNKNOWN_ADDRESS: Final = "0.0.0.0"  # of a server behind a proxy; as `Reach.NOWHERE`, it allows only the internet
 
 
 class PeerRequests:
-    """The requests of a client to URLs that its MCP server (at the URL `server`) or authorization server named.
+    """A client's requests to URLs that its MCP server, at the URL `server`, or its authorization server named.
 
     If the client uses a proxy, IP addresses must be checked there. `at_origin` is True if the client speaks 2025-03-26,
     in which the origin of the MCP server may be its authorization server.
@@ -66,7 +66,7 @@ class PeerRequests:
     def __init__(self, http: HttpSender, server: str, private_networks: bool = False, at_origin: bool = False) -> None:
         self.http, self.server, self.at_origin = http, server, at_origin
         self.address = ""
-        """The IP address of the MCP server, from its latest refusal or from the store; "" if unknown."""
+        """The IP address of the MCP server, from its latest 401 or 403, or from the stored grant; "" if unknown."""
         self._private_networks = private_networks
 
     async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> HttpResponse:
@@ -128,7 +128,7 @@ async def discover(
     Raises:
         DiscoveryFailed: No usable metadata. It names every URL with its fault.
     """
-    server, headers = peer_url(peers.server), dict[str, str]()
+    shown_server, headers = peer_url(peers.server), dict[str, str]()
     search = _Search(peers, headers)
     # [2026-07-28 basic/authorization/authorization-server-discovery#protected-resource-metadata-discovery-requirements]
     # the URL in the challenge, else the well-known URLs, in this order
@@ -140,7 +140,7 @@ async def discover(
         resource = ResourceMetadata(canonical_resource(peers.server), (authorization_base_url(peers.server),))
         headers = {"MCP-Protocol-Version": R2025_03_26.name}
     if resource is None:
-        raise search.failure(f"protected resource metadata of {server}")
+        raise search.failure(f"protected resource metadata of {shown_server}")
     search = _Search(peers, headers)
     for issuer in _in_order(resource.authorization_servers, configured, known)[:MAX_TRIED_ISSUERS]:
         try:
@@ -156,7 +156,7 @@ async def discover(
             found = default_server_metadata(authorization_base_url(peers.server))
         if found is not None:
             return resource, found
-    raise search.failure(f"metadata of an authorization server of {server}")
+    raise search.failure(f"metadata of an authorization server of {shown_server}")
 
 
 def _in_order(issuers: tuple[str, ...], configured: str | None, known: str) -> list[str]:
@@ -167,7 +167,7 @@ def _in_order(issuers: tuple[str, ...], configured: str | None, known: str) -> l
     if configured.removesuffix("/") not in {issuer.removesuffix("/") for issuer in issuers}:
         raise DiscoveryFailed(
             f"authorization server {peer_url(configured)}", [(issuer, "is another issuer") for issuer in issuers],
-            "The client is configured for the first one: correct the client's configuration, or the server's.",
+            "The MCP server does not name the issuer in the client's configuration: correct one of the two.",
         )  # fmt: skip
     return [configured]
 

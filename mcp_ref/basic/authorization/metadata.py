@@ -1,8 +1,8 @@
 """JSON documents of authorization: which members a client or server uses, and how each is read.
 
-Peers differ in everything optional, so a client that also checked the members that it does not use would fail with
-servers that work. Therefore unknown members are ignored, and null, "" and unusable items of a list count as absent. A
-used member of the wrong type is an error that names it. Identifiers are kept as they came, to be compared as strings.
+Peers differ in everything optional, so a client that checked members that it does not use would reject servers that
+work. Therefore unknown members are ignored, and null, "" and unusable items of a list count as absent. A used member
+of the wrong type is an error that names it. Identifiers are kept as they came, to be compared as strings.
 
 Spec:  2026-07-28 basic/authorization/authorization-server-discovery; 2026-07-28
        basic/authorization/client-registration; RFC 6749, sections 5.1 and 5.2; RFC 7591,
@@ -46,7 +46,7 @@ def _members(body: bytes) -> Object:
     except ValueError as error:
         fault = peer_text(str(error))
     if not isinstance(members, dict):
-        # Not inside `except`, where the context of the error could hold the document, and so secrets.
+        # Not raised inside `except`, because `__context__`, the parser's error, could hold the document's secrets.
         raise ValueError(f"the document cannot be read: {fault}")
     return members
 
@@ -62,7 +62,7 @@ def _text(name: str, value: JSON) -> str:
 
 
 def _value(name: str, kind: str, value: JSON) -> str | bool | int | tuple[str, ...]:
-    """Return the value of a member. `kind` is the text of the field's annotation."""
+    """Return the value of a member. `kind` is the text of the field's annotation; any other one is a number."""
     if kind == "str":
         return _text(name, value)
     if kind == "tuple[str, ...]":
@@ -77,7 +77,8 @@ def _value(name: str, kind: str, value: JSON) -> str | bool | int | tuple[str, .
         value = float(value)  # because some servers send a number as a text
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _fault(name, "a number of seconds")
-    return int(max(0, min(value, MAX_LIFETIME if name == "expires_in" else 2**53)))
+    limit = MAX_LIFETIME if name == "expires_in" else 2**53  # seconds far beyond any date
+    return int(max(0, min(value, limit)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class JsonObject:
                 raise _fault(name, "present")
             if value in (None, "") or not member.init:
                 continue
-            if is_required and isinstance(value, str) and " " in value:  # because a token becomes a part of a header
+            if is_required and isinstance(value, str) and " " in value:  # a token with a space would break the header
                 raise _fault(name, "without spaces")
             found[name] = _value(name, str(member.type), value)
         return cls(**found)
@@ -133,7 +134,7 @@ def parse_resource_metadata(body: bytes) -> ResourceMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ServerMetadata(JsonObject):
-    """The metadata of an authorization server, which lacks every ability that it does not advertise."""
+    """The metadata of an authorization server. An ability that they do not mention counts as missing."""
 
     issuer: str
     authorization_endpoint: str = ""
@@ -160,7 +161,7 @@ def parse_server_metadata(body: bytes, issuer: str, server: str) -> ServerMetada
     check_fetchable(issuer, server)
     found = ServerMetadata.parse(body)
     # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery] it MUST be
-    # identical, or a hostile server could get codes and secrets, with the honest server's name but its own endpoints
+    # identical, or a hostile server could name an honest issuer, but endpoints of its own that get codes and secrets
     if found.issuer != issuer:
         expected = f"{peer_text(issuer)}, character by character, but it is {peer_text(found.issuer)}"
         raise _fault("issuer", expected)
@@ -209,7 +210,7 @@ class TokenResponse(JsonObject):
 
 
 def parse_oauth_error(body: bytes) -> tuple[str, str]:
-    """Return the error code and description of a response, cleaned by `peer_text`; "" if it has none, as in HTML."""
+    """Return the error code and description of a response, cleaned by `peer_text`; "" if missing, as in HTML pages."""
     try:
         members = _members(body)
     except ValueError:
