@@ -359,7 +359,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has a time limit. The end of the server (`ServerUnavailable`) or the program's `aclose` ends the loop.",
     ("host/host.py", "Host.watch", "updates"):
         "A change, the end of the connection, or the program's `aclose` ends it.",
-    ("host/hosted.py", "HostedServer._for_model", "request"):
+    ("host/hosted.py", "HostedServer._cut_for_model", "request"):
         "A request of the client, which has the time limit of the server or of the caller.",
     ("host/hosted.py", "HostedServer._elicit", "self._elicitation(self.config.name, request)"):
         "The program's handler ends it, or the cancellation of the request.",

@@ -1,6 +1,6 @@
 """One server of a host: the user's consent, the client, the approved tools, the calls, and the requests of the server.
 
-    prepare      replace the variables; request the approvals `start` and `roots`; create a `Client` for this server
+    prepare      replace the configuration's variables; request the approvals `start` and `roots`; create a `Client`
     approved     compare each tool with its approved definition; request the approval `definition` if it has changed
     call_tool    budget -> approval, with the exact arguments -> the client -> audit line
     sample       budget -> approval of the request -> the program's model -> approval of the message -> the server
@@ -111,7 +111,7 @@ class HostedServer(Supervisor):
     def approval(
         self, kind: Kind, name: str = "", origin: Origin = "server", arguments: Mapping[str, object] | None = None
     ) -> Approval:
-        """Return an approval without the details of its kind, which the caller adds."""
+        """Return a request for consent. The caller adds the details of its kind."""
         # If one call is in flight, a request of the server most likely belongs to this call.
         only_call = self.calls[0] if len(self.calls) == 1 else ""
         return Approval(
@@ -120,7 +120,7 @@ class HostedServer(Supervisor):
         )  # fmt: skip
 
     async def prepare(self) -> Client:
-        """Replace the variables, ask for the user's consent, and return a client for this server alone."""
+        """Replace the configuration's variables, ask for the user's consent, and return the server's client."""
         launch, options = await self.approved_launch(), self._options
         roots = await self._approved_roots() if options.approve is not None else None
         return self.new_client(
@@ -131,7 +131,7 @@ class HostedServer(Supervisor):
         )  # fmt: skip
 
     async def approved_launch(self) -> Launch:
-        """Replace the variables, and ask for the user's consent to the start. Raise Refused without it."""
+        """Replace the configuration's variables, and ask for consent to the start. Raise Refused without it."""
         options, config = self._options, self.config
         environment = dict(os.environ if options.environment is None else options.environment)
         launch = launch_of(config, environment, dict.fromkeys(config.inputs, ""))  # the user has typed nothing yet
@@ -182,14 +182,14 @@ class HostedServer(Supervisor):
         return existing or None
 
     def new_client(self, launch: Launch, client_class: Callable[..., C], **client_options: Unpack[ClientOptions]) -> C:
-        """Return a client that starts an approved launch. `client_options` are those that the launch does not set."""
-        options, name, server = self._options, self.config.name, self.config.server
-        throttle = None if server else Throttle(options.trace or trace_from_environment("client"))
+        """Return the client for an approved launch. `client_options` are those that the launch does not set."""
+        options, name, in_process = self._options, self.config.name, self.config.server
+        throttle = None if in_process else Throttle(options.trace or trace_from_environment("client"))
         authorizer = None
         if options.authorization and launch.url and "authorization" not in map(str.lower, launch.headers):
             authorizer = options.authorization(launch.url)
         client = client_class(
-            server or launch.target, timeout=self.config.call_seconds(options.timeout), env=launch.env or None,
+            in_process or launch.target, timeout=self.config.call_seconds(options.timeout), env=launch.env or None,
             cwd=launch.cwd, on_stderr=partial(options.on_stderr, name) if options.on_stderr else None,
             headers=launch.headers or None, authorization=authorizer, trace=throttle or options.trace,
             **client_options,
@@ -247,7 +247,7 @@ class HostedServer(Supervisor):
         return approved
 
     def _only_stored(self, tools: list[Tool], stored: Mapping[str, str]) -> list[Tool]:
-        """Return the tools whose definitions are stored. The status names the others."""
+        """Return the tools whose definitions are stored. Record the others in the status."""
         kept = list[Tool]()
         for tool in tools:
             if stored.get(_name_hash(tool.name)) == definition_hash(tool):
@@ -268,15 +268,15 @@ class HostedServer(Supervisor):
         return definitions
 
     def _store_definitions(self, definitions: Mapping[str, str]) -> None:
-        # All tools share one entry: if the entry of one tool were lost, its changed definition would look new.
+        # One entry for all tools, because a changed tool whose own entry got lost would look like a new one.
         text = " ".join(f"{name_hash}:{definition}" for name_hash, definition in definitions.items())
         self._policy.approvals[f"{self._digest} definitions"] = text
 
     async def _ask_definitions(self) -> None:
         """Ask the user about one definition after the other. The next list contains those that are allowed.
 
-        If the user does not decide in time, the host asks again after the next list, and fetches that after a pause
-        which doubles each time.
+        If the user does not decide in time, the host fetches the list again, after a pause that doubles each time, and
+        asks again.
         """
         while self._undecided:
             tool = self._undecided.pop(0)
@@ -306,18 +306,18 @@ class HostedServer(Supervisor):
         if tool is None:
             raise UnknownName("tool", full, (full_name(self.config.name, known) for known in self.tools))
         self._account.count_call(is_only_call=not self.calls)
-        # Without `approve`, the policy's defaults decide, and the audit log gets the decision.
+        # Without `approve`, a call of the program is allowed, so there is nothing to check unless it is logged.
         if self._options.approve is not None or self._options.audit is not None or origin == "model":
             arguments = await self._approved_arguments(tool, arguments, origin)
         client = self.check_ready()
         if self._digest != digest or self.tools.get(name) != tool:
             raise Refused(f"{quoted(full)} has changed while it waited for consent; call it again")
-        return await self._for_model(self._call(client, name, arguments, options), origin, cut_result)
+        return await self._cut_for_model(self._call(client, name, arguments, options), origin, cut_result)
 
     def admit_relayed(self, name: str, arguments: object) -> None:
         """Count a tool call that a bridge passes on, and write it to the audit log. Raise Refused if either fails.
 
-        The bridge asks nobody, because the user of the client in front of it has already decided about the call.
+        The bridge asks nobody, because the user of its client has already decided about the call.
         """
         self._account.count_call(is_only_call=not self.calls)
         if self._options.audit is not None:
@@ -326,7 +326,7 @@ class HostedServer(Supervisor):
                 "call", self.config.name, full_name(self.config.name, name), decision="allow", source="bridge",
                 configuration=self._digest, arguments_sha256=digest_of(arguments), **shown)  # fmt: skip
 
-    async def _for_model(self, request: Awaitable[T], origin: Origin, cut: Callable[[T, int], T]) -> T:
+    async def _cut_for_model(self, request: Awaitable[T], origin: Origin, cut: Callable[[T, int], T]) -> T:
         """Return the result of a request. For a model, cut the result, or the error, to `result_characters`."""
         limit = self._account.budget.result_characters
         try:
@@ -365,8 +365,8 @@ class HostedServer(Supervisor):
             self._account.use("seconds", 0)  # raises if another call has reserved the rest in the meantime
             left = self._account.left("seconds")
             if left < math.inf:
-                # Reserve the seconds that the call may take, so that no other call gets them. These are the `timeout`,
-                # or the `max_timeout`, which the caller gives if progress restarts the `timeout`.
+                # Reserve the seconds that the call may take, so that no other call gets them: its `max_timeout`, if
+                # given because progress restarts the `timeout`, else its `timeout`.
                 reserved = min(left, options.get("timeout") or client.timeout or left)
                 options["timeout"] = reserved
                 max_timeout = options.get("max_timeout")
@@ -416,7 +416,7 @@ class HostedServer(Supervisor):
                     raise Refused(f"the edited params of {quoted(shown)} are invalid: {edited!r:.100}")
                 arguments = edited
         with self.masking():
-            return await self._for_model(request(self.check_ready(), name, arguments), origin, cut)
+            return await self._cut_for_model(request(self.check_ready(), name, arguments), origin, cut)
 
     async def _sample(self, params: CreateMessageRequestParams) -> CreateMessageResult:
         """Return a message of the program's model after two approvals. The server is never told why one was refused."""
@@ -469,7 +469,7 @@ def _name_hash(name: str) -> str:
 
 
 def _edited(params: object, expected: type[T]) -> T:
-    """Return the edited params. Raise Refused for another type, because to send the original would ignore the user."""
+    """Return the edited params. Raise Refused for another type, because sending the original would ignore the user."""
     if not isinstance(params, expected):
         raise Refused(f"the edited params must be {expected.__name__}, not {type(params).__name__}")
     return params
@@ -491,7 +491,7 @@ class Throttle:
     def __init__(self, trace: Trace | None) -> None:
         self.client: Client | None = None
         self._trace = trace
-        self._excess = 0.0  # number of received minus sent messages, less `MAX_RATE` for each second
+        self._excess = 0.0  # received minus sent messages (each may bring one), less `MAX_RATE` per second
         self._checked = 0.0  # time of the latest subtraction, by the event loop's clock
 
     def __call__(self, direction: Direction, frame: bytes) -> None:
