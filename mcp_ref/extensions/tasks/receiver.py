@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_ARGUMENT_BYTES_PER_CALLER: Final = 32 * 1024 * 1024
-"""Maximum memory of the arguments of one caller's running tool calls that can become tasks, in bytes (32 MiB)."""
+"""Maximum memory for the arguments of one caller's calls that are or may become tasks, in bytes (32 MiB)."""
 
 MAX_ARGUMENT_BYTES: Final = 128 * 1024 * 1024
-"""Maximum memory of the arguments of all such tool calls, in bytes (128 MiB)."""
+"""Maximum memory for the arguments of all such calls, in bytes (128 MiB)."""
 
 STOP_GRACE_SECONDS = 0.5
 """Maximum time that `Tasks.close` waits for cancelled handlers, in seconds."""
@@ -64,7 +64,7 @@ class Tasks:
     Args:
         store: The store of the tasks. Defaults to a `MemoryTaskStore`.
         on_change: Called with the id of a task whose state has changed.
-        clients: The clients of this process and the broadcast, for an `AsyncTaskStore`.
+        clients: The clients here and the broadcast to other processes; required for an `AsyncTaskStore`.
     """
 
     def __init__(
@@ -77,8 +77,8 @@ class Tasks:
             from .shared_tasks import SharedTasks  # lazy: few servers have several processes
 
             self.shared = SharedTasks(cast("AsyncTaskStore", store), clients)
-            self.shared.on_over, self.shared.on_responses = self._stop_ended, self._set_responses
-            on_change = self.shared.announce_here  # `SharedTasks` tells the others, once the database has the change
+            self.shared.on_over, self.shared.on_responses = self._stop_ended_elsewhere, self._set_responses
+            on_change = self.shared.announce_here  # `SharedTasks` tells the other processes, once the database has it
             store = self.shared
         self.store: TaskStore = cast(TaskStore, store) if store is not None else MemoryTaskStore()
         self.poll_interval = DEFAULT_POLL_INTERVAL
@@ -167,7 +167,7 @@ class Tasks:
         self._on_change(id)
 
     def remove_all_of(self, owner: str) -> None:
-        """Stop and remove all tasks of a session that has ended and had no principal, so nobody can fetch them."""
+        """Stop and remove the tasks of an ended session without a principal, because nobody can fetch them now."""
         page, cursor = self.store.page(owner, None)
         ids = [task.task_id for task in page]
         while cursor is not None:
@@ -188,13 +188,13 @@ class Tasks:
         if self.shared is not None:
             await self.shared.close()
 
-    def _stop_ended(self, id: str) -> None:
+    def _stop_ended_elsewhere(self, id: str) -> None:
         live = self.live.get(id)
         if live is not None:
             live.stop("Another process of the server has ended the task.")
 
     def _set_responses(self, id: str, responses: dict[str, Object]) -> None:
-        """Pass responses that another process has received to the handler of a task, which runs here."""
+        """Give the handler of a task that runs here the responses that another process has received."""
         live = self.live.get(id)
         if live is None:
             return  # the handler has ended in the meantime
@@ -207,7 +207,7 @@ class Tasks:
     # ------------------------------------------------------------------------------------- requests about tasks
 
     async def find(self, id: str, owner: str) -> Task | None:
-        """Return a task of this process, or of any process that shares the store; None if it has another owner."""
+        """Return a task of this process, or of any process that shares the store; None if `owner` has no such task."""
         if self.shared is not None:
             return await self.shared.find(id, owner)
         return self.store.get(id, owner)
