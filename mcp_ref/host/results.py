@@ -90,12 +90,12 @@ def _cut_blocks(blocks: Sequence[ContentBlock], limit: int) -> Iterator[ContentB
 
 
 def _cut_block(block: ContentBlock, left: int, limit: int) -> ContentBlock:
-    """Return a text or embedded text with at most `left` characters and a note; for another block, only the note."""
+    """Return a text, plain or embedded, cut to `left` characters, with a note; for another block, only the note."""
     if isinstance(block, TextContent):
         return TextContent(f"{block.text[:left]}\n{_note(limit)}")
     if isinstance(block, EmbeddedResource) and isinstance(block.resource, TextResourceContents):
         resource = TextResourceContents(block.resource.uri, "", block.resource.mime_type)
-        left -= _characters(resource)  # the URI and the MIME type count too
+        left -= _characters(resource)  # these count too
         if left >= 0:
             return EmbeddedResource(replace(resource, text=f"{block.resource.text[:left]}\n{_note(limit)}"))
     return TextContent(_note(limit))

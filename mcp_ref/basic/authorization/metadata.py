@@ -1,8 +1,8 @@
 """JSON documents of authorization: which members a client or server uses, and how each is read.
 
-Peers differ in everything optional, so a client that checked members that it does not use would reject servers that
-work. Therefore unknown members are ignored, and null, "" and unusable items of a list count as absent. A used member
-of the wrong type is an error that names it. Identifiers are kept as they came, to be compared as strings.
+Peers differ in everything optional, so checking members that the client does not use would reject servers that work.
+Therefore unknown members are ignored, and null, "" and unusable items of a list count as absent. A used member of the
+wrong type is an error that names it. Identifiers are kept as they came, to be compared as strings.
 
 Spec:  2026-07-28 basic/authorization/authorization-server-discovery; 2026-07-28
        basic/authorization/client-registration; RFC 6749, sections 5.1 and 5.2; RFC 7591,
@@ -77,7 +77,7 @@ def _value(name: str, kind: str, value: JSON) -> str | bool | int | tuple[str, .
         value = float(value)  # because some servers send a number as a text
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _fault(name, "a number of seconds")
-    limit = MAX_LIFETIME if name == "expires_in" else 2**53  # seconds far beyond any date
+    limit = MAX_LIFETIME if name == "expires_in" else 2**53  # beyond any date
     return int(max(0, min(value, limit)))
 
 

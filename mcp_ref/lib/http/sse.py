@@ -25,7 +25,7 @@ from typing import Final
 MAX_EVENT_BYTES: Final = 64 * 1024 * 1024
 """Maximum size of one event, in bytes."""
 
-# Not `bytes.splitlines`, which does not show whether the last line has ended.
+# Not `bytes.splitlines`, which hides whether the last line has ended.
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 _LF, _CR = b"\n\r"  # integers, which Python finds in bytes faster than bytes of length 1
 _FORBIDDEN_IN_FIELD: Final = re.compile(r"[\r\n\0]")

@@ -6,10 +6,10 @@
     verify(jws, keys)                            # now the claims are true
 
 A token is `header.payload.signature`, each in base64url. The sender writes the header, which names the algorithm and
-may contain keys, and many verifiers have made the mistake of obeying it. Here the receiver lists the algorithms that it
-allows, and the algorithm must also fit the key. Keys come from the receiver alone, so `jwk`, `jku`, `x5u` and `x5c` in
-the header are ignored. `crit` demands extensions, and is refused. The base64url and the JSON must be strict, so that
-no two parsers read one token differently.
+may contain keys, and many verifiers have wrongly obeyed it. Here the receiver lists the algorithms that it allows, and
+the algorithm must also fit the key. Keys come from the receiver alone, so `jwk`, `jku`, `x5u` and `x5c` in the header
+are ignored. `crit` demands extensions, and is refused. The base64url and the JSON must be strict, so that no two
+parsers read one token differently.
 
 Spec:  RFC 7515 (JWS), RFC 7519 4.1 (claims), RFC 8725 3 (best practice)
 """
@@ -94,7 +94,7 @@ def check_claims(
     """
     audience = claims.get("aud")
     claimed = audience if isinstance(audience, list) else [audience]
-    if claims.get("iss") not in [*issuers]:  # a list, because the claim may be unhashable
+    if claims.get("iss") not in [*issuers]:  # the claim may be unhashable
         raise JoseError("the issuer (iss) is not accepted")
     if not all(isinstance(name, str) for name in claimed) or not any(name in claimed for name in audiences):
         raise JoseError("the token is for another audience (aud)")  # otherwise, that audience could present it here

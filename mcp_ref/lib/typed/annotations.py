@@ -188,7 +188,7 @@ def _read_float(value: float) -> float:
 # `int` has a reader because 1.0 is an integer in JSON Schema, and some clients send 1.0 for 1.
 _READERS: Final[dict[type, Reader]] = {int: int, float: _read_float}
 SIMPLE_CONVERSIONS: Final = {cls: Conversion({"type": name}, _READERS.get(cls)) for cls, name in TYPE_NAMES.items()}
-"""Conversions of classes such as `int`. All tools share their schemas, so a caller must copy one before changing it."""
+"""Conversions of classes such as `int`. All tools share their schemas, so callers must copy them."""
 _QUALIFIERS: Final = (Required, NotRequired, getattr(typing, "ReadOnly", Required))  # ReadOnly: from Python 3.13 on
 _TYPE_ALIAS: Final[Any] = getattr(typing, "TypeAliasType", ())  # from Python 3.12 on
 

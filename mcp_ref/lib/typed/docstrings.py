@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 
-# strings, which `re` compiles at their first use, because a server seldom uses more than one convention
+# compiled by `re` at their first use, because a server seldom uses more than one convention
 _GOOGLE = r"(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters):\s*$"
 _GOOGLE_ENTRY = r"\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:(?:\s+(.*)|$)"  # name (int): text
 _NUMPY = r"(Other )?Parameters\s*$"
@@ -32,7 +32,7 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
     while at < len(lines):
         if re.match(_GOOGLE, lines[at]):
             end = _end_of_block(lines, at + 1)
-            # begins with an empty line, because `cleandoc` ignores the indentation of the first line
+            # an empty line first, because `cleandoc` ignores the first line's indentation
             block = inspect.cleandoc("\n".join(["", *lines[at + 1 : end]])).splitlines()
             _read_entries(block, _GOOGLE_ENTRY, found)
         elif re.match(_NUMPY, lines[at]) and _is_underlined(lines, at):

@@ -114,8 +114,8 @@ def to_json(value: object) -> JSON:
 
     Args:
         value: A dataclass, named tuple or mapping becomes an object, a sequence or set becomes an array, and an Enum
-            member becomes its value. A value of one of the STRING_TYPES becomes a string. If an object has a method
-            `model_dump`, this method converts it.
+            member becomes its value. A value of one of the STRING_TYPES becomes a string. A method `model_dump`
+            converts its own object.
 
     Raises:
         ConversionError: JSON cannot express the value. Examples are NaN and Infinity, half of a surrogate pair, a dict
@@ -149,7 +149,7 @@ def _write_instance(value: Any, levels: int) -> JSON:
     if isinstance(value, Enum):
         return _write(value.value, levels)
     if isinstance(value, str):
-        return _checked_text(str.__str__(value))  # not `str(value)`: the subclass may have another `__str__`
+        return _checked_text(str.__str__(value))  # a subclass may have another `__str__`
     if isinstance(value, int):
         return _checked_integer(int(value))
     if isinstance(value, float):
