@@ -167,7 +167,7 @@ def _in_order(issuers: tuple[str, ...], configured: str | None, known: str) -> l
     if configured.removesuffix("/") not in {issuer.removesuffix("/") for issuer in issuers}:
         raise DiscoveryFailed(
             f"authorization server {peer_url(configured)}", [(issuer, "is another issuer") for issuer in issuers],
-            "The MCP server does not name the issuer in the client's configuration: correct one of the two.",
+            "The client is configured for an issuer that the MCP server does not name: correct one of the two.",
         )  # fmt: skip
     return [configured]
 
