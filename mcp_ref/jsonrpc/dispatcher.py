@@ -136,24 +136,23 @@ class Dispatcher(Requester):
         self._receive_one(incoming, None)
 
     def _receive_one(self, message: Incoming, batch: _ReceivedBatch | None) -> None:
-        match message:
-            case Request() if self.may_respond:
-                self._accept(message, batch)
-            case Notification():
-                try:
-                    self._on_notification(message)
-                except Exception:
-                    log.exception("the handler of %s failed", message.method)
-            case Response() | ErrorResponse():
-                self.settle(message)
-            case Batch():
-                self._receive_batch(message)
-            case RequestFailure():
-                self.fail(message)
-            case Malformed() if message.expects_no_response or self.may_respond:
-                self._refuse(message, batch)
-            case _:
-                self.log_fault("ignored a request: servers must not send requests in this revision: %.200r", message)
+        if isinstance(message, Request) and self.may_respond:
+            self._accept(message, batch)
+        elif isinstance(message, (Response, ErrorResponse)):
+            self.settle(message)
+        elif isinstance(message, Notification):
+            try:
+                self._on_notification(message)
+            except Exception:
+                log.exception("the handler of %s failed", message.method)
+        elif isinstance(message, Batch):
+            self._receive_batch(message)
+        elif isinstance(message, RequestFailure):
+            self.fail(message)
+        elif isinstance(message, Malformed) and (message.expects_no_response or self.may_respond):
+            self._refuse(message, batch)
+        else:
+            self.log_fault("ignored a request: servers must not send requests in this revision: %.200r", message)
 
     def _receive_batch(self, batch: Batch) -> None:
         responses = [member for member in batch.messages if isinstance(member, (Response, ErrorResponse))]
