@@ -20,9 +20,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import types
-import typing
 from collections.abc import Callable
-from typing import Annotated, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Final, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
 from .jsonrpc.messages import JSON, Object
 from .lib.fields import QUOTED, dataclasses_of, fits, hints_of, usual_types, without_none, wrong_type
@@ -50,7 +49,7 @@ class ShapeError(ValueError):
         return f"{self.path or 'value'}: expected {self.expected}, got {_describe_value(self.got)}"
 
 
-_MISSING: typing.Final = "\0missing"  # stands for an absent member as `ShapeError.got`, which must be JSON
+_MISSING: Final = "\0missing"  # stands for an absent member as `ShapeError.got`, which must be JSON
 
 
 def _describe_value(value: JSON) -> str:
@@ -78,8 +77,7 @@ class Codec:
 
         Raise TypeError for a field of the wrong type. Raise NotInRevision if the revision lacks one that must be sent.
         """
-        cls = type(value)
-        write = self._writers.get(cls) or self._class_writer(cls)
+        write = self._writers.get(type(value)) or self._class_writer(type(value))
         return write(value)
 
     def decode(self, cls: type[T], value: JSON) -> T:
@@ -180,11 +178,15 @@ class Codec:
         # JSON name -> attribute, reader, type that needs no reader, True if required but nullable
         plan: dict[str, tuple[str, _Read | None, object, bool]] = {}
         required: dict[str, str] = {}  # JSON name -> expected type
+        constants: dict[str, JSON] = {}  # JSON name -> the only value, which is also the default
         for each in members_of(cls):
             hint, availability = each.hint, each.availability
             if each.is_optional and availability.if_unsupported == "ignore" and not availability.covers(revision):
                 continue
-            if each.is_required(revision):
+            if each.is_constant and each.is_optional:
+                constants[each.name] = get_args(hint)[0]
+                continue
+            if not each.is_optional or availability.requires(revision):
                 required[each.name] = _describe_type(hint)
             nullable = not each.is_optional and type(None) in get_args(hint)
             plan[each.name] = each.attribute, self._reader(hint), _unchanged_type(hint), nullable
@@ -198,11 +200,13 @@ class Codec:
             for name, described in required.items():
                 if name not in wire:
                     raise ShapeError(described, _MISSING, name)
+            for name, constant in constants.items():
+                if wire.get(name) != constant:
+                    raise ShapeError(repr(constant), wire.get(name, _MISSING), name)
             for name, member in wire.items():
-                field = plan.get(name)
-                if field is None or (member is None and name not in required):
+                if name not in plan or (member is None and name not in required):
                     continue
-                attribute, convert, unchanged, nullable = field
+                attribute, convert, unchanged, nullable = plan[name]
                 if type(member) is unchanged or convert is None or (member is None and nullable):
                     members[attribute] = member
                     continue
@@ -290,9 +294,6 @@ class Member(NamedTuple):
     is_optional: bool  # True if there is a default, or a factory for it
     is_constant: bool  # True for a Literal of one value, such as the `type` of a content block
 
-    def is_required(self, revision: Revision) -> bool:
-        return self.is_constant or not self.is_optional or self.availability.requires(revision)
-
 
 @functools.cache
 def members_of(cls: type) -> list[Member]:
@@ -377,9 +378,7 @@ def _json_kinds(hint: object) -> tuple[type, ...] | None:
     origin = get_origin(hint)
     if origin is Literal:
         return tuple({type(arg) for arg in get_args(hint)})
-    if origin is list:
-        return (list,)
-    return (dict,) if origin is dict else None
+    return (origin,) if origin in (list, dict) else None
 
 
 def _describe_type(hint: object) -> str:

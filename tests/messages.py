@@ -104,4 +104,7 @@ def error_of(answer: JSON, code: int, id: JSON = 1) -> Received:
 def shape_of(cls: type, revision: Revision) -> dict[str, bool]:
     """Return the members of a type in a revision: JSON name -> True if the member is required."""
     members = [member for member in members_of(cls) if member.availability.covers(revision)]
-    return {member.name: member.is_required(revision) for member in members}
+    return {
+        member.name: member.is_constant or not member.is_optional or member.availability.requires(revision)
+        for member in members
+    }
