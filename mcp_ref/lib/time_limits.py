@@ -25,11 +25,14 @@ from types import TracebackType
 class TimeLimit:
     """A time limit, as a context manager. At its end, the block is cancelled, and TimeoutError is raised after it."""
 
-    __slots__ = ("_earlier_cancels", "_limits", "_task", "deadline", "end", "has_ended", "seconds", "stopped_since")
+    __slots__ = (
+        "_earlier_cancels", "_limits", "_loop", "_task", "deadline", "end", "has_ended", "seconds", "stopped_since",
+    )  # fmt: skip
 
     def __init__(self, limits: TimeLimits, seconds: float | None, max_seconds: float | None) -> None:
-        now = asyncio.get_running_loop().time()
+        self._loop = asyncio.get_running_loop()
         self._limits, self.seconds, self.has_ended = limits, seconds, False
+        now = self._loop.time()
         self.deadline = math.inf if max_seconds is None else now + max_seconds
         """The latest end that `restart` can set, on the event loop's clock."""
         end = math.inf if seconds is None else now + seconds
@@ -39,13 +42,13 @@ class TimeLimit:
         """Start of the current `stopped` block, or of this limit if that is later, on the event loop's clock."""
 
     def __enter__(self) -> TimeLimit:
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._loop)
         assert task is not None
         self._task, self._earlier_cancels = task, task.cancelling()
         limits = self._limits
         limits.running.add(self)
         if limits.stops:
-            self.stopped_since = asyncio.get_running_loop().time()
+            self.stopped_since = self._loop.time()
         elif self.end < limits.next_check:
             limits.watch(self.end)
         return self
@@ -59,7 +62,7 @@ class TimeLimit:
     def restart(self) -> None:
         """Begin again with the whole time, up to the deadline. Do nothing without a deadline."""
         if self.seconds is not None and self.deadline < math.inf and not self.has_ended:
-            self.end = min(asyncio.get_running_loop().time() + self.seconds, self.deadline)
+            self.end = min(self._loop.time() + self.seconds, self.deadline)
             self._limits.watch(self.end)
 
     def postpone(self, seconds: float) -> None:
@@ -69,7 +72,7 @@ class TimeLimit:
 
     def interrupt(self) -> None:
         """End the limit now, unless it has ended, or its own block calls this."""
-        if not self.has_ended and asyncio.current_task() is not self._task:
+        if not self.has_ended and asyncio.current_task(self._loop) is not self._task:
             self.finish()
 
     def finish(self) -> None:
