@@ -114,8 +114,7 @@ class HttpClient:
         may_connect: MayConnect | None,
     ) -> HttpResponse:  # fmt: skip
         """Send a request, and return its response, after whose body the caller calls `_release`."""
-        _, origin = parse_url(url)
-        head, size = self._head(method, url, tuple(headers.items())), len(body)
+        (origin, head), size = self._head(method, url, tuple(headers.items())), len(body)
         length = b"Content-Length: %d\r\n" % size if size or method in ("POST", "PUT", "PATCH") else b""
         request = b"%b%b\r\n%b" % (head, length, body)
         if not extra and not self._slots.take_now():
@@ -140,8 +139,8 @@ class HttpClient:
                 raise HttpError(f"the response is not HTTP/1: {error}") from error
             raise
 
-    def _write_head(self, method: str, url: str, headers: tuple[tuple[str, str], ...]) -> bytes:
-        """Return the head of a request without the body's length and the final empty line."""
+    def _write_head(self, method: str, url: str, headers: tuple[tuple[str, str], ...]) -> tuple[Origin, bytes]:
+        """Return the origin of a URL, and a request's head without the body's length and the final empty line."""
         if not re.fullmatch(TOKEN, method):
             raise ValueError(f"invalid request method: {method!r:.100}")
         parts, origin = parse_url(url)
@@ -152,7 +151,7 @@ class HttpClient:
         lines = [f"{method} {target} HTTP/1.1", f"Host: {origin}", "Accept-Encoding: identity"]
         if proxy is not None:
             lines += proxy_credentials(proxy)
-        return encode_head(lines, headers, _RESERVED_HEADERS)
+        return origin, encode_head(lines, headers, _RESERVED_HEADERS)
 
     async def _wait_for_slot(self) -> None:
         try:
@@ -175,13 +174,12 @@ class HttpClient:
         """Return a free connection to the origin, or None. Close connections that were unused for too long."""
         if self._closed:
             raise HttpError("the client is closed")
-        oldest = asyncio.get_running_loop().time() - self._limits.keep
-        while self._free and self._free[0].free_since <= oldest:  # the first is the one that was unused the longest
-            self._abort(self._free.pop(0))
-        for index in reversed(range(len(self._free))):
-            connection = self._free[index]
+        free, oldest = self._free, asyncio.get_running_loop().time() - self._limits.keep
+        while free and free[0].free_since <= oldest:  # the first is the one that was unused the longest
+            self._abort(free.pop(0))
+        for connection in reversed(free):
             if connection.origin == origin and (may_connect is None or _is_allowed(connection.address, may_connect)):
-                del self._free[index]
+                free.remove(connection)
                 if connection.is_open():
                     return connection
                 self._abort(connection)

@@ -65,28 +65,19 @@ class ResponseHead:
 
     def __init__(self, received: bytes, max_headers: int) -> None:
         self.received = received
-        self.status, self._version, self.headers = parse_response_head(received, max_headers)
-
-    @cached_property
-    def is_interim(self) -> bool:
+        self.status, version, self.headers = parse_response_head(received, max_headers)
+        self.is_interim = 100 <= self.status < 200 and self.status != 101
         """True if another response follows, as after every status from 100 to 199 but 101."""
-        return 100 <= self.status < 200 and self.status != 101
-
-    @cached_property
-    def coding(self) -> str:
+        self.coding = (self.headers.get("content-encoding") or "identity").lower()
         """The coding of the body, such as "gzip"; "identity" for none."""
-        return (self.headers.get("content-encoding") or "identity").lower()
+        self.keep_alive = keeps_open(self.headers, version)
+        """True if the server keeps the connection open after the response."""
 
     @cached_property
     def length(self) -> int | None:
         """The body's length in bytes, CHUNKED, or None if the body ends with the connection."""
         # [RFC 9112 6.3, rule 1] these responses have no body, even if they have a Content-Length
         return 0 if self.status in (204, 304) else body_length(self.headers)
-
-    @cached_property
-    def keep_alive(self) -> bool:
-        """True if the server keeps the connection open after the response."""
-        return keeps_open(self.headers, self._version)
 
 
 class ClientConnection(asyncio.Protocol):
