@@ -45,8 +45,6 @@ DEFAULT_TIMEOUT = 60.0
 
 Handler = Callable[..., Awaitable[object]]
 """A function that serves a request: params (a dataclass) and `RequestContext` -> result (a dataclass)."""
-SendRequest = Callable[[Object], Awaitable[Object]]
-"""A function that sends a request with the given params, and returns the result."""
 Role = Literal["client", "server"]
 
 
@@ -86,8 +84,8 @@ def _report_progress(on_progress: ProgressHandler | None, notification: object) 
 class Session(Channel):
     """One conversation with one peer. `role` is our own role, client or server."""
 
-    send_stateless: Callable[[str, Object, SendRequest], Awaitable[Object]] | None = None
-    """On a modern client, the function that sends a request, and repeats it with the input that a result asks for."""
+    send_stateless: Callable[..., Coroutine[object, object, Object]] | None = None
+    """On a modern client, a function like `Requester.request` that repeats a request with the input it is asked for."""
 
     peer_info: Implementation | None = None
 
@@ -159,20 +157,12 @@ class Session(Channel):
         """
         if method not in self._sendable:
             self._check_sendable(method)
-
         # Progress restarts the timeout, so a request with a `max_timeout` wants it too.
         wants_progress = on_progress is not None or max_timeout is not None
         report = functools.partial(_report_progress, on_progress) if wants_progress else None
-
-        def send_once(params: Object) -> Coroutine[object, object, Object]:
-            return self.dispatcher.request(
-                method, params, timeout=timeout, max_timeout=max_timeout, on_progress=report, related=related,
-                before_send=before_send)  # fmt: skip
-
+        send = self.send_stateless or self.dispatcher.request
         try:
-            encoded = self.codec.encode(params)
-            stateless = self.send_stateless
-            wire = await (send_once(encoded) if stateless is None else stateless(method, encoded, send_once))
+            wire = await send(method, self.codec.encode(params), timeout, max_timeout, report, related, before_send)
         except RemoteError as error:
             self.handle_error_response(error)
             raise

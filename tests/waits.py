@@ -624,9 +624,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "`close`, the time limit of the token or the cancellation of the request ends it; it is the idle "
         "state of a subscription.",
     ("session.py", "Session._serve", "route.handler(params, self.context(request, params))"): AUTHORS_HANDLER,
-    ("session.py", "Session.request",
-     "send_once(encoded) if stateless is None else stateless(method, encoded, send_once)"):
-        "See `Requester.request`: the response, the time limit, or the end of the connection ends it.",
     ("transports/base.py", "finish", "asyncio.wait(pending, timeout=timeout)"):
         "It has the time limit of its caller.",
     ("transports/http_sse/client.py", "SseClientTransport._post", "posting"): CONTEXT_OF_REQUEST,

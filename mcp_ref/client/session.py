@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ..basic import mrtr
 from ..basic.cancellation import CancelledNotificationParams, receive_cancelled
@@ -36,7 +36,7 @@ from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import Object, Request, RequestId, Response
 from ..revisions import Method, Revision, load_type
-from ..session import Handler, SendRequest, Session
+from ..session import Handler, Session
 from ..transports.base import Transport
 from .options import ClientOptions
 
@@ -89,12 +89,12 @@ class ClientSession(Session):
         self.peer_capabilities, self.peer_info = other.peer_capabilities, other.peer_info
         self.instructions = other.instructions
 
-    async def _send_stateless(self, method: str, params: Object, send: SendRequest) -> Object:
-        params = {**params, "_meta": {**cast("Object", params.get("_meta", {})), **self.request_meta}}
+    async def _send_stateless(self, method: str, params: Object, *options: Any) -> Object:
+        params = {**params, "_meta": {**params.get("_meta", {}), **self.request_meta}}  # type: ignore[dict-item]
         if method in CACHEABLE:
-            result = await self._send_cacheable(method, params, send)
+            result = await self._send_cacheable(method, params, *options)
         else:
-            result = await send(params)
+            result = await self.dispatcher.request(method, params, *options)
             self.has_responded = True
         rounds = 0
         while not _is_final(method, result):
@@ -103,16 +103,16 @@ class ClientSession(Session):
                 raise InvalidMessage(f"{method} failed: the server still requires input after {mrtr.MAX_ROUNDS} rounds")
             responses = await self._handle_all(mrtr.read_input_requests(result))
             params = mrtr.retry_params(params, result, responses)
-            result = await send(params)
+            result = await self.dispatcher.request(method, params, *options)
         return result
 
-    async def _send_cacheable(self, method: str, params: Object, send: SendRequest) -> Object:
+    async def _send_cacheable(self, method: str, params: Object, *options: Any) -> Object:
         key = self._cache_key()
         cached = self._cache.get(*key, method, params)
         if cached is not None:
             return cached
         invalidations = self._cache.invalidations
-        result = await send(params)
+        result = await self.dispatcher.request(method, params, *options)
         self.has_responded = True
         if self._cache_key() == key:  # if a sign-in came between, the result may belong to another user
             self._cache.put(*key, method, params, result, invalidations)

@@ -129,8 +129,9 @@ class Requester:
         self._max_pending, self._last_id = max_pending, 0
         self._closing_error: McpError | None = None  # why the connection has ended; raised in all later callers
         self.warnings_left = MAX_WARNINGS
+        self._batches: dict[asyncio.Task[object] | None, _UnsentBatch] = {}  # asyncio task of a call -> its batch
 
-    # The three parts below are made at their first use, because most servers send no requests.
+    # The two parts below are made at their first use, because most servers send no requests.
 
     @cached_property
     def time_limits(self) -> TimeLimits:
@@ -140,12 +141,8 @@ class Requester:
     def _slots(self) -> Slots:
         return Slots(self._max_pending)
 
-    @cached_property
-    def _batches(self) -> dict[asyncio.Task[object] | None, _UnsentBatch]:
-        return {}  # asyncio task of a call -> its batch
-
     async def request(
-        self, method: str, params: Object, *, timeout: float | None, max_timeout: float | None = None,
+        self, method: str, params: Object, timeout: float | None, max_timeout: float | None = None,
         on_progress: Callable[[object], None] | None = None, related: RequestId | None = None,
         before_send: Callable[[RequestId], None] | None = None,
     ) -> Object:  # fmt: skip
@@ -160,10 +157,10 @@ class Requester:
         Raises RemoteError, RequestTimeout, ConnectionClosed, or InvalidMessage for a malformed response.
         """
         pending = Pending(method, self.time_limits.timeout(timeout, max_timeout), on_progress)
-        id, batch, has_slot = None, None, False
+        id, batch, slots, has_slot = None, None, self._slots, False
         try:
             with pending.limit:
-                has_slot = self._slots.take_now() or await self._wait_for_slot()
+                has_slot = slots.take_now() or await self._wait_for_slot()
                 await self._transport.drain(related)  # do not pile up messages for a peer that does not read
                 if self._closing_error is not None:
                     raise self._closing_error.with_traceback(None)  # the traceback belongs to another caller
@@ -192,7 +189,7 @@ class Requester:
             raise
         finally:
             if has_slot:
-                self._slots.give_back()
+                slots.give_back()
             if id is not None:
                 del self.pending[id]
                 if batch is not None:
