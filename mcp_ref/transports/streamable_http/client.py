@@ -365,8 +365,9 @@ class StreamableHttpClientTransport(Transport):
             self._use_session(self._session, find_revision(message.result.get("protocolVersion")))
         for member in message.messages if isinstance(message, Batch) else (message,):
             if isinstance(member, (Response, ErrorResponse, Malformed)) and member.id is not None:
-                unanswered.discard(member.id)  # usually the only one, so that the next line has nothing to do
-                unanswered -= {id for id in unanswered if str(id) == str(member.id)}  # some servers send "1" for 1
+                unanswered.discard(member.id)
+                if unanswered:  # some servers send "1" for 1
+                    unanswered -= {id for id in unanswered if str(id) == str(member.id)}
         deliver(message)
 
     def _fail_requests(self, ids: list[RequestId], why: str, deliver: Receive, error: McpError | None = None) -> None:

@@ -118,9 +118,10 @@ class StatelessRequests:
 
 
 def _responds_to(message: object, id: object) -> bool:
-    if isinstance(message, Batch):  # no revision with stateless requests has batches, so the request will fail
-        return any(_responds_to(member, id) for member in message.messages)
-    return isinstance(message, (Response, ErrorResponse, Malformed)) and str(message.id) == str(id)  # also "1" for 1
+    if isinstance(message, (Response, ErrorResponse, Malformed)):
+        return message.id == id or str(message.id) == str(id)  # some servers send "1" for 1
+    # no revision with stateless requests has batches, so the request will fail
+    return isinstance(message, Batch) and any(_responds_to(member, id) for member in message.messages)
 
 
 def suggests_legacy_era(status: int) -> bool:
