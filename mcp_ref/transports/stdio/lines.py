@@ -69,8 +69,7 @@ class LineReader:
                     on_delivered, self._on_delivered = self._on_delivered, None
                     on_delivered()
                 return
-            with memoryview(self._buffer) as view:
-                line = bytes(view[:end])  # a slice of the buffer itself would be one more copy
+            line = bytes(self._buffer[:end])
             del self._buffer[: end + 1]
             self._searched = 0
             self._deliver_line(line)
