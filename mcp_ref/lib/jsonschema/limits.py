@@ -49,11 +49,10 @@ class Budget:
     __slots__ = ("_limits", "_reserve", "depth", "end", "steps")
 
     def __init__(self, limits: ValidationLimits, end: float | None = None) -> None:
-        self._limits, self.depth, self.steps = limits, limits.depth, limits.steps
+        self._limits, self.depth = limits, limits.depth
         self.end = end  # None at first: the clock starts with the second slice, because few validations need one
-        self._reserve = 0
-        if self.steps > _SLICE:
-            self.steps, self._reserve = _SLICE, self.steps - _SLICE
+        self.steps = _SLICE if limits.steps > _SLICE else limits.steps
+        self._reserve = limits.steps - self.steps
 
     def spend(self, steps: int) -> None:
         """Subtract steps from the budget. Raise BudgetExceeded if too few steps are left, or no time."""
