@@ -100,7 +100,8 @@ class Context(InputRequests, Generic[S]):
             total: The value of `progress` at the end of the work; None if unknown.
             message: A text for people (2025-03-26 and later).
         """
-        await self._yield_at_interval()
+        if self._ends_turn():
+            await self._let_others_run()
         if self.progress is None:
             token = progress_token(self.meta)
             if token is None:
@@ -122,22 +123,25 @@ class Context(InputRequests, Generic[S]):
         """
         from ..features import logging  # lazy: few handlers send log messages
 
-        await self._yield_at_interval()
+        if self._ends_turn():
+            await self._let_others_run()
         if logging.is_wanted(level, self.channel.logging_level) and self.channel.is_serving(self.request_id):
             params = logging.LoggingMessageNotificationParams(level, data, logger)
             self.channel.notify("notifications/message", params, self.request_id)
             await self.channel.drain(self.request_id)
 
-    async def _yield_at_interval(self) -> None:
-        """Let other handlers run once in `YIELD_INTERVAL` calls, or more often while others are yielding too."""
+    def _ends_turn(self) -> bool:
+        """Return True once in `YIELD_INTERVAL` calls, or more often if other handlers let others run at this moment."""
         self.steps += 1
-        if self.steps * (len(_yielding) + 1) >= YIELD_INTERVAL:
-            self.steps = 0
-            _yielding.add(self)
-            try:
-                await asyncio.sleep(0)
-            finally:
-                _yielding.discard(self)
+        return self.steps * (len(_yielding) + 1) >= YIELD_INTERVAL
+
+    async def _let_others_run(self) -> None:
+        self.steps = 0
+        _yielding.add(self)
+        try:
+            await asyncio.sleep(0)
+        finally:
+            _yielding.discard(self)
 
     def close_stream(self) -> bool:
         """Close the HTTP stream of this request, which the client resumes later. Call this on the event loop.
@@ -150,7 +154,8 @@ class Context(InputRequests, Generic[S]):
 
     async def set_status(self, message: str) -> None:
         """Set the status of the task, a `message` for people, if the request runs as a task."""
-        await self._yield_at_interval()
+        if self._ends_turn():
+            await self._let_others_run()
         self.channel.set_status(message)
         await self.channel.drain(self.request_id)
 
@@ -171,7 +176,8 @@ class Context(InputRequests, Generic[S]):
         capability = f"extensions.{custom_methods.extension_of(method, extension)}"
         if self.revision.era == "modern":
             self._require(capability)
-        await self._yield_at_interval()
+        if self._ends_turn():
+            await self._let_others_run()
         if self.channel.is_serving(self.request_id):
             self.channel.notify(method, custom_methods.data_of(params), self.request_id)
             await self.channel.drain(self.request_id)
