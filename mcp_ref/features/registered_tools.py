@@ -95,7 +95,7 @@ class RegisteredTool:
         if revision.structured_content_is_any_json or not revision.structured_results:
             return False
         schema = self.tool.output_schema
-        return schema is not None and schema is self.signature.output_schema and not is_object_schema(schema)
+        return schema is not None and schema is self.signature.output_schema and schema.get("type") != "object"
 
     def tool_for(self, revision: Revision) -> Tool:
         tool = self.tool  # copied below without `dataclasses.replace`, which takes three times as long
