@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import JSON, Object, Request
-from .versioning import HEADER_MISMATCH, read_required_meta
+from .versioning import HEADER_MISMATCH, PROTOCOL_VERSION, read_required_meta
 
 if TYPE_CHECKING:
     from ..lib.http.message import Headers
@@ -161,18 +161,22 @@ def _is_equal(text: str, value: JSON) -> bool:
 def mirrored_fields(request: Request) -> tuple[str, str, str | None]:
     """Return the fields that headers repeat: revision, method, and a name or None. Raise MalformedRequest."""
     _, version, _ = read_required_meta(request.params)
+    return version, request.method, _name_in(request)
+
+
+def _name_in(request: Request) -> str | None:
     field = NAME_FIELDS.get(request.method)
     name = request.params.get(field) if field is not None else None
-    return version, request.method, name if isinstance(name, str) else None
+    return name if isinstance(name, str) else None
 
 
 def request_headers(request: Request, parameters: ParameterHeaders) -> dict[str, str]:
     """Return the headers that mirror a request. [2026-07-28 basic/transports/streamable-http#client-behavior]"""
-    version, method, name = mirrored_fields(request)
-    headers = {"MCP-Protocol-Version": version, METHOD_HEADER: method}
+    meta: dict[str, str] = request.params["_meta"]  # type: ignore[assignment]  # the client itself has written it
+    headers, name = {"MCP-Protocol-Version": meta[PROTOCOL_VERSION], METHOD_HEADER: request.method}, _name_in(request)
     if name is not None:
         headers[NAME_HEADER] = encode_value(name)
-        if method == "tools/call" and name in parameters:
+        if request.method == "tools/call" and name in parameters:
             headers.update(parameter_values(request.params.get("arguments"), parameters[name]))
     return headers
 
