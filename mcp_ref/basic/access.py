@@ -17,13 +17,10 @@ Spec:  2026-07-28 basic/authorization/index; RFC 6749, section 3.3
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping
 from contextvars import ContextVar
-from functools import cache
-from ipaddress import ip_address
 from sys import getsizeof
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
@@ -36,10 +33,6 @@ if TYPE_CHECKING:
     from ..lib.http.message import Headers
     from .principal import Principal
 
-log = logging.getLogger(__name__)
-
-CROWD: Final = 100
-"""Number of unauthenticated sessions from one private address at which that is probably a proxy."""
 MAX_SUBSCRIPTIONS: Final = 1000
 """Maximum number of subscribed URIs in one session."""
 MAX_SUBSCRIBED_BYTES_PER_CALLER: Final = 8 * 1024 * 1024
@@ -133,17 +126,6 @@ class Access:
         copied = self.copy()
         copied.headers = None
         return copied
-
-
-@cache
-def report_crowd(address: str) -> None:
-    """Log once that many clients without authentication share an address, if it may be that of a proxy."""
-    if ip_address(address.partition("%")[0]).is_private:  # which includes loopback
-        log.warning(
-            "%d sessions come from %s. If it is a proxy, its clients share the limits of one caller: set "
-            'trusted_proxies=["%s"], or --trust-proxy',
-            CROWD, address, address,
-        )  # fmt: skip
 
 
 class SubscribedResource(NamedTuple):

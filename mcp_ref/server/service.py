@@ -31,8 +31,6 @@ log = logging.getLogger(__name__)
 WORKER_END_SECONDS: Final = 0.2
 """Time for the worker threads to end after the last session or HTTP application, in seconds."""
 
-_NODE: Final = re.compile(r"[A-Za-z0-9-]{1,32}")
-
 DRAIN_INTERVAL: Final = 0.01
 """Time between two checks for requests in flight before the server stops, in seconds."""
 
@@ -79,7 +77,7 @@ class Member(Protocol):
 
 def id_prefix_of(node: str | None) -> str:
     """Return the first part of a node's session ids. Raise ValueError if a load balancer could not read the name."""
-    if node is not None and not _NODE.fullmatch(node):
+    if node is not None and not re.fullmatch(r"[A-Za-z0-9-]{1,32}", node):
         raise ValueError(f"a node's name must have 1 to 32 letters of ASCII, digits and hyphens, not {node[:100]!r}")
     return f"{node}." if node is not None else ""
 

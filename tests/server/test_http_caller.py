@@ -8,10 +8,10 @@ import json
 import pytest
 
 from mcp_ref import Client, Context, EndpointLimits, HttpCaller, Server
-from mcp_ref.basic import access
 from mcp_ref.jsonrpc.messages import JSON
 from mcp_ref.revisions import REVISIONS
 from mcp_ref.server.listening import has_small_result
+from mcp_ref.transports.streamable_http import idle_order
 from tests.messages import initialize, notification, request, stateless_request
 from tests.raw_http_client import Talk, served_over_http
 from tests.raw_peers import connected_client
@@ -121,11 +121,11 @@ async def test_forwarded_headers_are_ignored_without_trusted_proxies(revision: s
 
 
 async def test_many_sessions_of_a_private_address_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
-    access.report_crowd.cache_clear()
+    idle_order.report_crowd.cache_clear()
     async with served_over_http(Server("s")) as web:
-        for number in range(access.CROWD + 5):
-            assert ("come from 127.0.0.1" in caplog.text) == (number >= access.CROWD)
+        for number in range(idle_order.CROWD + 5):
+            assert ("come from 127.0.0.1" in caplog.text) == (number >= idle_order.CROWD)
             assert (await Talk(web).post(initialize())).status == 200
     assert caplog.text.count('trusted_proxies=["127.0.0.1"]') == 1
-    access.report_crowd("8.8.8.8")
+    idle_order.report_crowd("8.8.8.8")
     assert "8.8.8.8" not in caplog.text

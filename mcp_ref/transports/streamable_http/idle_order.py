@@ -1,13 +1,22 @@
-"""The order in which idle sessions end when a new session needs their place.
+"""The order in which idle sessions end when a new session needs their place, and a warning for many of one address.
 
 Used by: session_table.py
 """
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
+from functools import cache
+from ipaddress import ip_address
+from typing import Final
 
 from .session import HttpSession
+
+log = logging.getLogger(__name__)
+
+CROWD: Final = 100
+"""Number of unauthenticated sessions from one private address at which that is probably a proxy."""
 
 
 class IdleOrder:
@@ -45,3 +54,14 @@ class IdleOrder:
                 else:
                     self.add(session)
         return None
+
+
+@cache
+def report_crowd(address: str) -> None:
+    """Log once that many clients without authentication share an address, if it may be that of a proxy."""
+    if ip_address(address.partition("%")[0]).is_private:  # which includes loopback
+        log.warning(
+            "%d sessions come from %s. If it is a proxy, its clients share the limits of one caller: set "
+            'trusted_proxies=["%s"], or --trust-proxy',
+            CROWD, address, address,
+        )  # fmt: skip

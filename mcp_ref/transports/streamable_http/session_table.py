@@ -29,14 +29,14 @@ import time
 from collections.abc import Coroutine
 from typing import Final
 
-from ...basic.access import CROWD, Access, ScopeTable, report_crowd
+from ...basic.access import Access, ScopeTable
 from ...jsonrpc.messages import Request, decode
 from ...lib.shares import ShareExceeded, Shares, memory_of
 from ..base import Begin, Trace, finish
 from .checks import HttpRefusal, unknown_session
 from .event_store import MemoryEventStore, SessionOwned, StoreFailed
 from .handover import Handover, interrupted, shutting_down
-from .idle_order import IdleOrder
+from .idle_order import CROWD, IdleOrder, report_crowd
 from .posted_session import RETRY_LATER, SESSION_COST, EndpointLimits
 from .restoration import repeat_requests, served_elsewhere
 from .session import HttpSession
