@@ -48,7 +48,7 @@ Handler = Callable[..., Awaitable[object]]
 Role = Literal["client", "server"]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Route:
     method: Method
     params: type

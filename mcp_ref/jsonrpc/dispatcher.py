@@ -66,7 +66,7 @@ DEFAULT_LIMITS: Final = Limits()
 """The limits of each connection that sets none of its own."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _ActiveRequest:
     got_slot: asyncio.Future[bool] | None  # the result of `RequestQueue.add`; None if a slot was free at once
     task: asyncio.Task[None] | None = None
@@ -80,7 +80,7 @@ class _ActiveRequest:
             self.task.cancel()
 
 
-@dataclass
+@dataclass(eq=False)
 class _ReceivedBatch:
     """The responses to one received batch, which are sent as one array when no member is `unfinished`."""
 
