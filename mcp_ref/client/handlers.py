@@ -82,7 +82,7 @@ class ClientHandlers:
         if isinstance(params, CreateMessageRequestParams):
             sampling.check_request(params, self._sampling_settings)
         elif isinstance(params, ElicitRequestParams):
-            elicitation.check_request(params.request, {"form", *self._elicitation_modes}, revision)
+            elicitation.check_request(params.request, elicitation.supported_modes(self._elicitation_modes), revision)
 
     async def list_roots(self, params: RequestParams, context: RequestContext) -> ListRootsResult:
         roots = self.roots or []
@@ -125,12 +125,12 @@ class ClientHandlers:
             del self._open_elicitations[next(iter(self._open_elicitations))]
 
     def store_elicitations(self, error: RemoteError) -> None:
-        """Store the ids in an error -32042, which lists URLs that the user must visit first."""
+        """Store the ids in an error -32042, whose URLs the user must visit before the request can succeed."""
         for id in elicitation.url_elicitations(error):
             self._store_elicitation(id)
 
     def report_elicitation_end(self, id: str) -> None:
-        """Tell the program that the user has finished at a URL, which the server has reported."""
+        """Tell the program that, as the server reports, the user has finished at the URL with this id."""
         # [2025-11-25 client/elicitation#completion-notifications-for-url-mode-elicitation] clients MUST ignore others
         if id in self._open_elicitations:
             del self._open_elicitations[id]
@@ -142,7 +142,7 @@ class ClientHandlers:
         return Tasks()  # those that the server creates on this client
 
     async def close(self) -> None:
-        if "tasks" in self.__dict__:
+        if "tasks" in self.__dict__:  # the cached property was used
             await self.tasks.close()
 
 
@@ -161,6 +161,6 @@ async def _call(name: str, handler: Callable[[P], Awaitable[T]], params: P, cls:
 
 
 def _fault(text: str) -> InvalidMessage:
-    """Log a handler's fault. Return the exception that fails the client's call (legacy era: the server's request)."""
+    """Log a handler's fault. Return an exception that ends our call, or in the legacy era, the server's request."""
     log.error(text)
     return InvalidMessage(text).show_to_peer()
