@@ -1,19 +1,19 @@
 """Large messages on the client: only the response to a request that waits can be large.
 
-Parsing 60 MB of JSON can take seconds and half a gigabyte, and a server can send notifications without end. So before
+Parsing 60 MB of JSON can take seconds and fill half a gigabyte, and a server can send notifications forever. So before
 the client parses a large message, it looks for the id near the start and the end of the text:
 
     at most `MAX_UNREQUESTED` bytes          -> parsed
     larger, with the id of a waiting request -> parsed, and this request ends
     larger, without such an id               -> refused, without parsing
 
-This works because a response has three members, `jsonrpc`, `id`, and a result or error, of which only the last may be
+This works because a response has three members, `jsonrpc`, `id`, and a result or error. Only the result or error may be
 large, so the id is near the start or the end in any order. In a batch, the first or the last response shows its id. A
 hostile server can write the id of a waiting request into another message, but that request then fails, so the server
 gets at most one large message parsed for each of our requests.
 
 Threats:
-    large-notification: the time and the memory of a client, and of its other servers; a hostile server; sends messages
+    large-notification: the time and the memory that a client has for all its servers; a hostile server; sends messages
         of 60 MB for which no request waits, with any order of their keys; they are refused before they are parsed.
 
 Spec:  basic/index#responses
@@ -58,8 +58,9 @@ def decode_large(frame: bytes, waits_for: WaitsFor) -> Incoming:
     if has_method or id is None or not waits_for(id):
         rule = f"a message with more than {MAX_UNREQUESTED} bytes must be the response to a request that waits"
         error = Error(INVALID_REQUEST, f"Invalid Request: {rule}")
-        is_request = has_method and id is not None
-        return Malformed(error, id if is_request else None, expects_no_response=not is_request)
+        if has_method and id is not None:  # a request
+            return Malformed(error, id)
+        return Malformed(error, expects_no_response=True)
     message = decode(frame)
     members: Sequence[object] = message.messages if isinstance(message, Batch) else [message]
     # Compared as strings, because some peers send the id `"1"` in response to `1`.
