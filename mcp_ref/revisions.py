@@ -32,7 +32,7 @@ is a *stateless request*, which carries its own revision and capabilities and ca
     changed lists do not depend on the connection or earlier requests; error codes -32000 to -32019 get no new meanings
     removed ping, stream resumption (Last-Event-ID), error code -32042, notifications/roots/list_changed,
             notifications/elicitation/complete
-    deprecated until 2027-07-28 or later (old -> new)  roots -> tool parameters; sampling -> API of the model's
+    deprecated, not removed before 2027-07-28 (old -> new)  roots -> tool parameters; sampling -> API of the model's
             provider; logging -> stderr, OpenTelemetry; dynamic client registration -> Client ID Metadata Documents
 [2025-03-26 changelog#major-changes] [2025-06-18 changelog#major-changes] [2025-11-25 changelog#major-changes]
 [2026-07-28 changelog#major-changes] [2026-07-28 changelog#deprecated]
@@ -66,7 +66,7 @@ class Revision:
     batch: bool = False
     """True if a frame can be an array of messages. [2025-03-26 basic/index#batching]"""
     error_id_optional: bool = False
-    """True to omit an unknown id of an error response; False to write null. [2025-11-25 basic/index#error-responses]"""
+    """True if an error response omits an unreadable id; False if null. [2025-11-25 basic/index#error-responses]"""
     pagination: bool = True
     """True if lists come in pages, with cursors. [2024-11-05 server/utilities/pagination]"""
     tool_result_is_any_json: bool = False
@@ -87,7 +87,7 @@ class Revision:
     """True if a server can close a stream before the response, after which the client reconnects and resumes it.
     [2025-11-25 basic/transports#sending-messages-to-the-server]"""
     version_header: bool = True
-    """True if later HTTP requests have MCP-Protocol-Version. [2025-06-18 basic/transports#protocol-version-header]"""
+    """True if HTTP requests but `initialize` have this header. [2025-06-18 basic/transports#protocol-version-header]"""
     authorization_at_origin: bool = False
     """True if a server can be its own authorization server, at its origin, without metadata. [2025-03-26
     basic/authorization#fallbacks-for-servers-without-metadata-discovery]"""
@@ -158,14 +158,14 @@ class NotInRevision(ValueError):
 
 
 class Availability(NamedTuple):
-    """The revisions that have a field, or a dataclass, which keeps it in the class attribute `availability`.
+    """The revisions that have a field or a dataclass. A dataclass has it as its class attribute `availability`.
 
     Args:
         since: first revision with the field or type; None for the oldest revision.
         until: first revision without the field or type; None if the latest revision has it.
         if_unsupported: "drop" to leave out a field that the peer's revision lacks, but to read it if the peer sends it;
-            "ignore" not to read it either; "refuse" to raise `NotInRevision` when it is sent, because without it the
-            message would mean something else.
+            "ignore" to drop it in both directions; "refuse" to raise `NotInRevision` when it is sent, because without
+            it the message would mean something else.
         required_since: first revision that requires the field, which is optional in earlier ones.
         fallback: function that converts an object of a type that the revision lacks to one that the revision has.
     """
@@ -216,7 +216,7 @@ _EMPTY_RESULT = "basic.meta:EmptyResult"
 _LIST_PARAMS = "basic.meta:PaginatedRequestParams"
 _TASK_PARAMS = "extensions.tasks.types:TaskRequestParams"
 _TASK = "extensions.tasks.types:Task"
-_TASKS = "extensions.io.modelcontextprotocol/tasks"
+_EXTENSION = "extensions.io.modelcontextprotocol/tasks"
 
 _legacy = functools.partial(Method, until=R2026_07_28)
 _modern = functools.partial(Method, since=R2026_07_28)
@@ -240,10 +240,10 @@ METHODS: Final = (
             since=R2025_11_25),
     _legacy("tasks/cancel", "both", _TASK_PARAMS, _TASK, "tasks.cancel", since=R2025_11_25),
     _legacy("notifications/tasks/status", "both", _TASK, None, "tasks", since=R2025_11_25),
-    _modern("tasks/get", "client", _TASK_PARAMS, _TASK, _TASKS),
-    _modern("tasks/update", "client", "extensions.tasks.types:UpdateTaskRequestParams", _EMPTY_RESULT, _TASKS),
-    _modern("tasks/cancel", "client", _TASK_PARAMS, _EMPTY_RESULT, _TASKS),
-    _modern("notifications/tasks", "server", _TASK, None, _TASKS),
+    _modern("tasks/get", "client", _TASK_PARAMS, _TASK, _EXTENSION),
+    _modern("tasks/update", "client", "extensions.tasks.types:UpdateTaskRequestParams", _EMPTY_RESULT, _EXTENSION),
+    _modern("tasks/cancel", "client", _TASK_PARAMS, _EMPTY_RESULT, _EXTENSION),
+    _modern("notifications/tasks", "server", _TASK, None, _EXTENSION),
     # server features
     Method("tools/list", "client", _LIST_PARAMS, "features.tools:ListToolsResult", "tools"),
     Method("tools/call", "client", "features.tools:CallToolRequestParams", "features.tools:CallToolResult", "tools"),
@@ -287,7 +287,7 @@ _METHODS_BY_REVISION: Final = {
 """The methods of each revision, by name. A method that has changed, such as `tasks/get`, is in `METHODS` twice."""
 
 SPECIFIED: Final = frozenset(method.name for method in METHODS)
-"""The methods of all revisions. All others are custom methods (features/custom_methods.py)."""
+"""The method names of all revisions. All others are custom methods (features/custom_methods.py)."""
 
 
 @functools.lru_cache(maxsize=256)
