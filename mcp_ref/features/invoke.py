@@ -40,7 +40,7 @@ async def call(
         raise _first_exception(failures or group)  # noqa: B904
 
 
-def _first_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def _first_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:  # logs the others
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -52,7 +52,7 @@ def _first_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def check_description(description: object, options: Mapping[str, object]) -> None:
-    """Raise TypeError or ValueError if one of the author's options has a wrong value, or each list would fail later."""
+    """Encode a description on trial. Raise TypeError or ValueError for a wrong option, which would break each list."""
     if options:
         encode(Response(0, codec_for(REVISIONS[-1]).encode(description)))
 
@@ -60,7 +60,7 @@ def check_description(description: object, options: Mapping[str, object]) -> Non
 def handler_signature(
     function: Callable[..., object], context_type: type | None, schemaless_types: tuple[type, ...] | None = None
 ) -> Signature:
-    """Return the signature of an author's function. Raise TypeError also if a parameter's default does not fit it."""
+    """Return the signature of an author's function. Raise TypeError if it is unusable, or has a wrong default."""
     signature = signature_of(function, context_type=context_type, schemaless_types=schemaless_types)
     signature.check_defaults()
     return signature
