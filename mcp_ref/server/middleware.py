@@ -57,16 +57,16 @@ def add_middleware(catalog: Catalog, function: Middleware) -> None:
     """Run a function around all handlers of the catalog, inside the middleware that was added before.
 
     Raises:
-        TypeError: The function is a plain `def`, or a class instead of one of its objects, or not a function.
+        TypeError: The function is a plain `def`, a class (pass an object of it), or not callable.
         RuntimeError: The server serves clients already, whose requests would bypass the middleware.
     """
     is_plain = inspect.isroutine(function) and not inspect.iscoroutinefunction(function)
     if is_plain or isinstance(function, type) or not callable(function):
         wanted = f"`async def {getattr(function, '__name__', 'name')}(request, context, proceed)`"
         raise TypeError(f"middleware must be async: write {wanted}, not {function!r:.100}")
-    if catalog.service.members:
+    if catalog.service.members:  # sessions or HTTP applications
         raise RuntimeError("the server serves clients already: add middleware before it serves")
-    catalog.middleware.insert(0, partial(_wrap, function))
+    catalog.middleware.insert(0, partial(_wrap, function))  # the innermost is first
     catalog.routes.clear()  # because their handlers lack the new middleware
 
 
@@ -82,7 +82,7 @@ def _wrap(middleware: Middleware, method: str, handler: Handler) -> Handler:
         assert isinstance(context, Context)
         try:
             result = await middleware(ServedRequest(method, params), context, proceed)
-        except TimeoutError as error:  # for example of `async with asyncio.timeout(5): return await proceed(request)`
+        except TimeoutError as error:  # for example from `async with asyncio.timeout(5): return await proceed(request)`
             raise ProtocolError(INTERNAL_ERROR, f"{method} timed out on the server") from error
         if not is_dataclass(result):
             name, kind = getattr(middleware, "__name__", repr(middleware)), type(result).__name__
