@@ -23,7 +23,7 @@ class RequestQueue:
         slots: number of slots.
         patience: time after which the waiting requests are refused, in seconds.
         tasks: the tasks that use a slot or wait for one. They are only counted.
-        serving: the peer's requests that have no response yet. They are only counted.
+        serving: the peer's requests without a response, including waiting ones. They are only counted.
     """
 
     def __init__(self, slots: int, patience: float, transport: MessageTransport, tasks: Sized, serving: Sized) -> None:
@@ -57,7 +57,7 @@ class RequestQueue:
 
     def give_free_slots(self) -> None:
         """Give waiting requests the slots that a task has freed, and read again if further requests can wait."""
-        while self._waiting and len(self._tasks) - len(self._waiting) < self._slots:
+        while self._waiting and len(self._tasks) - len(self._waiting) < self._slots:  # the other tasks use slots
             self._end_wait(next(iter(self._waiting)), has_slot=True)
             self._restart_timer()
         if self._is_paused and not self.is_full:
@@ -67,7 +67,7 @@ class RequestQueue:
     def close(self) -> None:
         """Give no more slots, and neither stop nor resume reading."""
         self._waiting.clear()
-        self._is_paused = False
+        self._is_paused = False  # so that `give_free_slots` does not resume reading
         if self._timer is not None:
             self._timer.cancel()
 
@@ -82,7 +82,7 @@ class RequestQueue:
         self._timer = asyncio.get_running_loop().call_later(self._patience, self._refuse_waiting)
 
     def _refuse_waiting(self) -> None:
-        """Refuse the waiting requests, unless a used slot only waits for the peer to read its response."""
+        """Refuse the waiting requests, unless a slot is used only until the peer reads a response."""
         running = len(self._serving) - len(self._waiting)
         if running >= self._slots:
             for id in list(self._waiting):
