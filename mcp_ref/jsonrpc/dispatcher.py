@@ -23,7 +23,7 @@ from ..lib.fields import CheckedFields
 from ..lib.shares import ShareExceeded, Shares
 from ..lib.turns import turn_for
 from .errors import ConnectionClosed, McpError
-from .failures import error_response, writable
+from .failures import error_response, writable_response
 from .messages import (
     INTERNAL_ERROR,
     JSON,
@@ -113,7 +113,7 @@ class Dispatcher(Requester):
         self._serve = serve
         self._on_notification = on_notification
         self.serving: dict[RequestId, _ActiveRequest] = {}  # the peer's requests that have no response yet, by id
-        limit = self._limits.max_bytes_in_flight
+        limit = self._limits.max_bytes_in_flight  # over HTTP, `EndpointLimits` applies instead
         self._shares, self._caller = transport.shares_and_caller or (Shares("requests in flight", limit, limit), "")
         self._tasks: set[asyncio.Task[None]] = set()  # one task for each used slot, and for each waiting request
         self._held: list[tuple[Incoming, Context]] | None = None  # received while a blocking method is served
@@ -130,7 +130,7 @@ class Dispatcher(Requester):
             return
         if self._held is not None:
             self._held.append((incoming, copy_context()))
-            if self._has_held_enough(self._held):
+            if self._must_pause_for(self._held):
                 self._transport.pause_reading()
             return
         self._receive_one(incoming, None)
@@ -173,7 +173,7 @@ class Dispatcher(Requester):
                 member = invalid_request(f"{member.method} must not be part of a batch", member.id)
             self._receive_one(member, received)
         self._finish_member(received)
-        if received.unfinished == 0 and received.responses:  # only errors, which use no slots by themselves
+        if received.unfinished == 0 and received.responses:  # only errors, none of which uses a slot
             self._hold_slot()
 
     def _accept(self, request: Request, batch: _ReceivedBatch | None) -> None:
@@ -209,7 +209,7 @@ class Dispatcher(Requester):
             try:
                 if entry.got_slot is None or await entry.got_slot:
                     result = await self._serve(request)
-                    if (turn := turn_for(result)) is not None:  # large messages take turns
+                    if (turn := turn_for(result)) is not None:  # large messages are sent in turns
                         await turn
                     response = Response(request.id, result)
                 else:
@@ -241,12 +241,12 @@ class Dispatcher(Requester):
         text = f"at most {self._limits.max_in_flight} requests are served at the same time; retry later"
         return Error(INTERNAL_ERROR, text)
 
-    def _has_held_enough(self, held: Sized) -> bool:
+    def _must_pause_for(self, held: Sized) -> bool:
         return len(held) >= self._limits.max_in_flight - 1  # one slot is used by the request that they wait for
 
     def _receive_held(self) -> None:
         held, self._held = self._held or [], None
-        if self._has_held_enough(held):
+        if self._must_pause_for(held):
             self._transport.resume_reading()
         for incoming, context in held:
             context.run(self.receive, incoming)  # over HTTP, this context says which caller sent the message
@@ -272,9 +272,9 @@ class Dispatcher(Requester):
             self._transport.send(message, related)
         except (ValueError, TypeError, RecursionError):  # a result has no JSON form
             if isinstance(message, Batch):
-                self._transport.send(Batch([writable(member) for member in message.messages]), related)
+                self._transport.send(Batch([writable_response(member) for member in message.messages]), related)
             else:
-                self._transport.send(writable(message), related)
+                self._transport.send(writable_response(message), related)
 
     def _finish_member(self, batch: _ReceivedBatch, response: Message | None = None) -> None:
         """Count a finished member of a batch. After the last one, send the array of responses."""
@@ -300,15 +300,15 @@ class Dispatcher(Requester):
             self._use_slot(task)
 
     def _use_slot(self, task: asyncio.Task[None]) -> None:
-        if not task.done():  # an eager task may be done already
+        if not task.done():  # done already if the loop's task factory is eager
             self._tasks.add(task)
         if len(self._tasks) >= self._limits.max_in_flight:
             self._queue.pause_if_full()
 
     def _free_slot(self, task: asyncio.Task[None] | None) -> None:
-        all_used = len(self._tasks) >= self._limits.max_in_flight
+        were_all_used = len(self._tasks) >= self._limits.max_in_flight
         self._tasks.discard(task)
-        if all_used:
+        if were_all_used:
             self._queue.give_free_slots()
 
     def cancel(self, id: JSON) -> bool:
@@ -328,7 +328,7 @@ class Dispatcher(Requester):
         return entry is not None and not entry.cancelled
 
     async def finish(self, grace: float) -> None:
-        """Wait at most `grace` seconds until all requests of the peer have ended, even a request like `initialize`."""
+        """Wait at most `grace` seconds until each of the peer's requests has ended, and its response is read."""
         loop = asyncio.get_running_loop()
         end = loop.time() + grace
         while self._tasks and (left := end - loop.time()) > 0:

@@ -58,7 +58,7 @@ def error_response(request: Request, error: BaseException, is_cancelled: bool) -
     return ErrorResponse(request.id, fault)
 
 
-def writable(response: Message | Malformed) -> Message:
+def writable_response(response: Message | Malformed) -> Message:
     """Return the response, or an error response if the result has no JSON form."""
     assert isinstance(response, (Response, ErrorResponse))
     try:

@@ -12,7 +12,7 @@ from mcp_ref.basic.lifecycle import CapabilityError
 from mcp_ref.host.approval import Refused
 from mcp_ref.host.supervisor import ServerUnavailable
 from mcp_ref.jsonrpc.errors import ConnectionClosed, InvalidMessage
-from mcp_ref.jsonrpc.failures import error_for_peer, error_response, writable
+from mcp_ref.jsonrpc.failures import error_for_peer, error_response, writable_response
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, Error, ErrorResponse, Object, Request, Response
 from tests.raw_peers import connected_client, raw_client
 from tests.settings import MODERN
@@ -64,9 +64,9 @@ async def test_error_response_logs_an_exception_whose_text_the_peer_does_not_get
 
 def test_writable_replaces_only_a_result_without_a_json_form() -> None:
     response = Response(1, {})
-    assert writable(response) is response
+    assert writable_response(response) is response
     error = Error(INTERNAL_ERROR, "Internal error: the result cannot be written as JSON")
-    assert writable(Response(1, {"a": object()})) == ErrorResponse(1, error)  # type: ignore[dict-item]
+    assert writable_response(Response(1, {"a": object()})) == ErrorResponse(1, error)  # type: ignore[dict-item]
 
 
 @pytest.mark.attack("error-secrets")

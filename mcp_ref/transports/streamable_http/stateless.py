@@ -17,7 +17,7 @@ from ...basic.access import Access
 from ...basic.headers import ArgumentPath, check_headers, check_parameters, mirrored_fields
 from ...basic.versioning import MODERN_ERROR_CODES, MalformedRequest, is_stateless, unsupported_revision
 from ...jsonrpc.errors import ProtocolError
-from ...jsonrpc.failures import error_response, writable
+from ...jsonrpc.failures import error_response, writable_response
 from ...jsonrpc.messages import METHOD_NOT_FOUND, ErrorResponse, Notification, Object, Request, Response, encode
 from ...lib.http.message import Exchange, Headers, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
@@ -213,7 +213,7 @@ class StatelessExchange:
         try:
             frame = encode(response)
         except (ValueError, TypeError, RecursionError):
-            frame = encode(writable(response))
+            frame = encode(writable_response(response))
         note_size(len(frame))
         return frame
 
