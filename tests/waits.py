@@ -682,9 +682,9 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("transports/streamable_http/durable_store.py", "DurableEventStore._renew_leases",
      "self._thread.run(partial(self._renew_checked, sessions), is_urgent=True)"):
         "The author's storage ends it. Meanwhile the leases end, so the process serves none of these sessions.",
-    ("transports/streamable_http/durable_store.py", "DurableEventStore.wait_stored", "ended.wait()"):
+    ("transports/streamable_http/durable_store.py", "DurableEventStore.wait_stored", "may_begin.wait()"):
         "It has the time limit `BEGIN_SECONDS`.",
-    ("transports/streamable_http/durable_store.py", "DurableEventStore._release_returned",
+    ("transports/streamable_http/durable_store.py", "DurableEventStore._give_back_saved",
      "self._thread.run(partial(self.release, saved))"):
         "The author's store ends it in a thread, or `flush` cancels the task.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore.flush",

@@ -13,11 +13,11 @@ The event loop uses only the memory, so a slow disk never blocks it. A thread co
 - If several processes share a storage (`lease_seconds`), a process serves a session only while it has the session's
   lease (leases.py).
 - An event is sent before it is saved. If the process is killed in between, a client that received the event cannot
-  resume after it, and the server refuses the GET, as for a dropped event. Later processes use other event numbers.
+  resume after it. Its GET is refused, as for a dropped event, and no later event gets the same number.
 
 Threats:
-    load-flood: the sessions of other callers; any caller; sends many requests with unknown ids, each of which waits for
-        a `load` of the storage; a caller has few loads at a time, and saving and renewing go first.
+    load-flood: the sessions of other callers; any caller; sends many requests with unknown session ids, each of which
+        waits for a `load` of the storage; a caller has few loads at a time, and saving and renewing go first.
 
 Spec:  basic/transports#resumability-and-redelivery (2025-03-26 to 2025-11-25)
 Uses: event_store.py (the store in memory). A storage in a file: sqlite_store.py
@@ -58,15 +58,15 @@ RETRY_SECONDS: Final = 1.0
 LOAD_SECONDS: Final = 3.0
 """Maximum time of one `load`, in seconds. After this time, the server refuses the request with 503."""
 HANDOVER_SECONDS: Final = 1.0
-"""Time for which a request waits for a session of another process, which may just be giving it back, in seconds."""
+"""Maximum time that a request waits for another process to give a session back, in seconds."""
 HANDOVER_PAUSE: Final = 0.1
 """Time between two attempts to load such a session, in seconds."""
 BEGIN_SECONDS: Final = 1.0
 """Maximum time for which the response to `initialize` waits until a shared storage has the session, in seconds."""
 AWAY_SECONDS: Final = 60.0
-"""Time after a request has waited for a session in vain, in which no other request waits for it, in seconds."""
+"""Time for which further requests do not wait for a session, once one has waited in vain, in seconds."""
 MAX_AWAY: Final = 1000
-"""Maximum number of sessions for which such a wait in vain is remembered."""
+"""Maximum number of sessions that are remembered because a request has waited in vain."""
 EVENTS_PER_SAVE: Final = 1000
 """Number of sessions and events above which a `save` gets no further session. One session alone may have more."""
 MAX_WAITING_CALLS: Final = 10_000
@@ -79,7 +79,7 @@ NUMBERS_PER_PROCESS: Final = 2**32
 
 @dataclass(frozen=True, slots=True)
 class SessionChange:
-    """The changes of one session since the last successful `save`. After a failed `save`, it may repeat changes."""
+    """The changes of one session since the last successful `save`. Those of a failed `save` come again."""
 
     session: str
     is_deleted: bool = False
@@ -103,7 +103,7 @@ class _SaveState:
     unsaved_initialize: tuple[bytes, str | None] | None  # the `initialize` message and the principal, until saved
     last_number: int = 0  # number of the newest saved event
     unsaved_kept: bytes | None = None  # the requests to handle again, until saved
-    is_stored: bool = False  # True if the storage may know the session, perhaps from a `save` that failed
+    may_be_stored: bool = False  # True if the storage may know the session, perhaps from a `save` that failed
 
 
 class DurableEventStore(MemoryEventStore):
@@ -133,8 +133,8 @@ class DurableEventStore(MemoryEventStore):
         self._has_failed = False  # True from a failure to the next successful `save`
         self._thread = _DaemonThread()
         self._loads: Counter[str] = Counter()  # calls of `load` that run or wait, by caller
-        self._waiting_to_begin: dict[str, asyncio.Event] = {}  # new session -> set when it need not wait for its `save`
-        self._returned: dict[str, asyncio.Event] = {}  # session to give back -> set when another process can load it
+        self._waiting_to_begin: dict[str, asyncio.Event] = {}  # by new session; set when `initialize` may return
+        self._to_give_back: dict[str, asyncio.Event] = {}  # by session; set when another process can load it
         self._away: dict[str, float] = {}  # session of another process -> end of the time in which no request waits
         if self.lease_seconds is not None:
             self.leases = Leases(self.lease_seconds, self._renew_leases, self._lose)
@@ -200,10 +200,10 @@ class DurableEventStore(MemoryEventStore):
         raise TypeError(f"renew returned {lost!r:.100}; it must return the lost sessions, such as ()")
 
     def _lose(self, session: str) -> None:
-        log.warning("another process has taken over a session of this process, which ends its copy")
+        log.warning("another process has taken over a session of this process, so its copy here ends")
         self._save_states.pop(session, None)
         self._changed.pop(session, None)
-        self._note_returned(session)
+        self._note_given_back(session)
         super().delete_session(session)
         self.on_lost(session)
 
@@ -218,10 +218,10 @@ class DurableEventStore(MemoryEventStore):
         state = self._save_states.get(session)
         if self.leases is None or self._has_failed or state is None or state.unsaved_initialize is None:
             return
-        ended = self._waiting_to_begin[session] = asyncio.Event()
+        may_begin = self._waiting_to_begin[session] = asyncio.Event()
         try:
             async with asyncio.timeout(BEGIN_SECONDS):
-                await ended.wait()
+                await may_begin.wait()
         except TimeoutError:
             pass  # serve the session anyway, from the memory
         finally:
@@ -243,19 +243,19 @@ class DurableEventStore(MemoryEventStore):
 
     def delete_session(self, session: str) -> None:
         if self.leases is not None:
-            if session not in self._sessions or session in self._returned:
+            if session not in self._sessions or session in self._to_give_back:
                 return  # another process has taken it over, or can do so soon
             self.leases.end(session)
         super().delete_session(session)
         state = self._save_states.pop(session, None)
-        if state is not None and not state.is_stored:
+        if state is not None and not state.may_be_stored:
             self._changed.pop(session, None)
         else:
-            self._note_change(session)
+            self._note_change(session)  # without a state, it is deleted from the storage
 
     async def find_session(self, session: str, principal: str | None, caller: str = "") -> StoredSession | None:
         if self._loads[caller] >= MAX_LOADS_PER_CALLER:
-            raise StoreFailed("too many sessions are loaded for this caller now")
+            raise StoreFailed("too many sessions are being loaded for this caller")
         self._loads[caller] += 1
         # A process that drains still has the leases of its sessions when the load balancer already sends their requests
         # elsewhere. Without this wait, each rolling restart would refuse some of them.
@@ -298,45 +298,45 @@ class DurableEventStore(MemoryEventStore):
             return stored
         if stored is not None and self.leases is not None:
             self.leases.note_loaded(session, began)
-        is_deleted = session in self._changed or session in self._saving  # though not yet in the storage
+        is_deleted = session in self._changed or session in self._saving  # changed, though not in memory
         return None if is_deleted else stored
 
     def _load_checked(self, session: str, principal: str | None) -> StoredSession | SessionOwned | None:
         try:
             stored = self.load(session, principal)
         except SessionOwned as owned:
-            return owned
+            return owned  # raised in the thread, it would become a StoreFailed
         if stored is None or isinstance(stored, StoredSession):
             return stored
         raise TypeError(f"load returned {stored!r:.100}; it must return a StoredSession or None")
 
     def restore_session(self, session: str, stored: StoredSession, caller: str = "") -> None:
         super().restore_session(session, stored, caller)
-        self._save_states[session] = _SaveState(None, last_number_of(stored.events), is_stored=True)
+        self._save_states[session] = _SaveState(None, last_number_of(stored.events), may_be_stored=True)
         if self.leases is not None:
             self.leases.keep(session)
         self._note_change(session)
 
     def give_back(self, session: str) -> asyncio.Event:
-        self._returned[session] = asyncio.Event()
-        self._note_change(session)  # so that a `save` runs, after which `_release_returned` ends the lease
-        return self._returned[session]
+        self._to_give_back[session] = asyncio.Event()
+        self._note_change(session)  # so that a `save` runs, after which `_give_back_saved` ends the lease
+        return self._to_give_back[session]
 
-    async def _release_returned(self, leases: Leases) -> None:
-        """End the leases of the sessions to give back whose changes are saved."""
-        if saved := [session for session in self._returned if session not in self._changed]:
+    async def _give_back_saved(self, leases: Leases) -> None:
+        """Give back the sessions of `give_back`, except those with unsaved changes."""
+        if saved := [session for session in self._to_give_back if session not in self._changed]:
             with suppress(StoreFailed):  # the leases end later by themselves
                 await self._thread.run(partial(self.release, saved))  # not urgent, so a `renew` that waits runs first
             for session in saved:
                 leases.end(session)
                 self._save_states.pop(session, None)  # None: another process has taken it over
-                self._changed.pop(session, None)  # a later `save` of a dropped event would delete the session
+                self._changed.pop(session, None)  # changed meanwhile; without its state, a `save` would delete it
                 super().delete_session(session)
-                self._note_returned(session)
+                self._note_given_back(session)
 
-    def _note_returned(self, session: str) -> None:
-        if (returned := self._returned.pop(session, None)) is not None:
-            returned.set()
+    def _note_given_back(self, session: str) -> None:
+        if (given_back := self._to_give_back.pop(session, None)) is not None:
+            given_back.set()
 
     def _note_change(self, session: str) -> None:
         self._changed[session] = None
@@ -367,8 +367,8 @@ class DurableEventStore(MemoryEventStore):
                     self._note_saved()
                     if self.leases is not None:
                         self.leases.extend(saved, began, lost or ())
-                        await self._release_returned(self.leases)
-                    max_count = min(2 * max_count + 1, EVENTS_PER_SAVE)
+                        await self._give_back_saved(self.leases)
+                    max_count = min(2 * max_count + 1, EVENTS_PER_SAVE)  # after a failure: 0, 1, 3, 7, ...
         finally:
             self._return_changes()
 
@@ -385,10 +385,10 @@ class DurableEventStore(MemoryEventStore):
         state = self._save_states.get(session)
         if state is None:
             return SessionChange(session, is_deleted=True)
-        state.is_stored = True
+        state.may_be_stored = True
         events, last_saved = self._sessions[session].events, state.last_number
         # Search from the newest on, by their numbers, because there may be many saved events.
-        newest_first = [*takewhile(lambda event: event[2] > last_saved, reversed(events))]
+        newest_first = [*takewhile(lambda event: event[2] > last_saved, reversed(events))]  # [2]: the number
         unsaved = newest_first[::-1]
         first_number = events[0][2] if events else self._number + 1
         initialize, principal = state.unsaved_initialize or (None, None)
@@ -438,8 +438,8 @@ class DurableEventStore(MemoryEventStore):
             with suppress(StoreFailed, TimeoutError):  # the leases end later by themselves
                 async with asyncio.timeout(seconds):
                     await self._thread.run(partial(self.release, self.leases.end_all()), is_urgent=True)
-            for session in tuple(self._returned):
-                self._note_returned(session)
+            for session in tuple(self._to_give_back):
+                self._note_given_back(session)
 
 
 class _DaemonThread:
@@ -459,7 +459,7 @@ class _DaemonThread:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._lock:
             if len(self._jobs) >= MAX_WAITING_CALLS:
-                raise StoreFailed("an earlier call does not end")
+                raise StoreFailed("an earlier call has not ended")
             if not self._is_running:
                 try:
                     _thread.start_new_thread(self._run_jobs, ())

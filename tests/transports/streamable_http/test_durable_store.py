@@ -367,7 +367,7 @@ async def test_durable_store_limits_the_calls_that_wait_for_the_storage(monkeypa
     await eventually(lambda: any(call.done() for call in calls))
     gate.set()
     results = await asyncio.gather(*calls, return_exceptions=True)
-    assert {str(result) for result in results} == {"None", "an earlier call does not end"}
+    assert {str(result) for result in results} == {"None", "an earlier call has not ended"}
 
 
 async def test_durable_store_forgets_sessions_that_began_and_ended_while_the_storage_failed() -> None:

@@ -270,7 +270,7 @@ async def test_session_that_is_given_back_and_lost_meanwhile_is_nothing_to_wait_
     assert given_back.is_set()
     store.is_away = False
     await store.flush(PATIENCE)
-    assert not store._returned and "s" in rows
+    assert not store._to_give_back and "s" in rows
 
 
 @pytest.mark.usefixtures("short_finish")
