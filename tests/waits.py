@@ -705,7 +705,7 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("transports/streamable_http/durable_store.py", "_DaemonThread.run", "future"):
         "The thread ends it after the function; `LOAD_SECONDS` or the cancellation in `flush` ends the wait "
         "for a function that hangs.",
-    ("transports/streamable_http/posted_session.py", "SessionTransport.wait_resumed", "self._resumed.wait()"):
+    ("transports/streamable_http/posted_session.py", "SessionTransport.wait_until_reading", "self._resumed.wait()"):
         "`resume_reading` sets it when the dispatcher has room again, and `close` calls that.",
     ("transports/streamable_http/resumption.py", "_read_events", "response"): PIECES,
     ("transports/streamable_http/resumption.py", "listen",

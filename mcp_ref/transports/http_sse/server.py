@@ -190,7 +190,7 @@ class SseEndpoint:
             session.ends_at = max(session.ends_at, access.ends_at)
         if session.is_paused:
             del message  # during the wait, its objects would need much more memory than its text
-            await session.wait_resumed()
+            await session.wait_until_reading()
             if id not in self.sessions:
                 raise _unknown_session()
             message = decode(body)

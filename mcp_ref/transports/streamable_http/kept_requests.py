@@ -83,7 +83,7 @@ def name_with_id(name: str, ids: Sequence[RequestId]) -> str:
     return f"{name}-s{urlsafe_b64encode(id.encode()).decode()}"
 
 
-def request_of(stream: str) -> RequestId | None:
+def request_id_of(stream: str) -> RequestId | None:
     """Return the id of the request that a stream has in its name, or None."""
     parts = stream.split("-", 2)  # prefix-number-id, or prefix-number
     if len(parts) < 3 or not parts[2]:

@@ -87,10 +87,10 @@ class SessionTransport(Transport):
 
     @property
     def is_paused(self) -> bool:
-        """True if `wait_resumed` must be awaited before `receive`."""
+        """True if `wait_until_reading` must be awaited before `receive`."""
         return self._resumed is not None
 
-    async def wait_resumed(self) -> None:
+    async def wait_until_reading(self) -> None:
         while self._resumed is not None:  # a loop, because the session may be paused again before this task runs
             await self._resumed.wait()
 

@@ -1,10 +1,10 @@
 """Restoration: another process continues a session. It handles stored requests again, and reports the lost ones.
 
     the first request for the session -> session_table.py: _restore
-        -> repeat_requests: the stored `initialize`, then the kept requests, without the client
+        -> repeat_requests: the stored `initialize`, then the kept requests, as if the client sent them again
     GET with the last event of a stream whose request was in flight -> add_error
 
-The process checks the caller's scopes for the kept requests again, because the caller may have lost a scope meanwhile.
+The caller may have lost a scope, so the process checks scopes for the kept requests (log level, subscriptions) again.
 It sends one update for each subscribed resource, which may have changed while no process had the session.
 
 A request that was in flight is lost with its process. The name of its stream contains the request's id, so when the
@@ -38,7 +38,7 @@ from ...jsonrpc.messages import (
 from ...lib.uri import canonical_uri
 from .checks import HttpRefusal
 from .event_store import Event
-from .kept_requests import KEPT_METHODS, KeptRequests, request_of, stored_requests
+from .kept_requests import KEPT_METHODS, KeptRequests, request_id_of, stored_requests
 from .session import HttpSession
 
 log = logging.getLogger(__name__)
@@ -48,13 +48,13 @@ LOST: Final = "the process that served the request has ended; send the request a
 
 
 class _Announcer(Protocol):
-    """The session that the server serves: it sends an update only if the client has subscribed to the resource."""
+    """The server's side of a session. It sends an update only if the client has subscribed to the resource."""
 
     def announce(self, method: str, subject: str | None) -> None: ...
 
 
-def note_kept(session: HttpSession, message: Incoming) -> None:
-    """Note the requests in a message that set the state of a session."""
+def note_requests(session: HttpSession, message: Incoming) -> None:
+    """Note the requests of a message that set the session's state, if the session is stored."""
     if session.store is None:
         return
     for member in message.messages if isinstance(message, Batch) else (message,):
@@ -66,7 +66,7 @@ def note_kept(session: HttpSession, message: Incoming) -> None:
 async def repeat_requests(
     session: HttpSession, initialize: Request, kept: bytes, access: Access, scopes: ScopeTable | None
 ) -> bool:
-    """Handle the stored requests of a session again, without the client. Return False if that fails.
+    """Handle a session's stored requests again, although no client sends them. Return False if that fails.
 
     Args:
         session: The session.
@@ -88,7 +88,7 @@ async def _repeat_all(
     await _repeat(session, initialize)
     if not await asyncio.shield(session.initialized):
         return False
-    await session.wait_resumed()
+    await session.wait_until_reading()
     session.receive(Notification("notifications/initialized"), b"")
     for request in stored_requests(kept, session.stream_prefix):
         if session.has_ended:
@@ -97,17 +97,17 @@ async def _repeat_all(
             if scopes is not None:
                 access.check_scopes(request, scopes)
             await _repeat(session, request)
-    session.restoration = None
+    session.restoration = None  # so requests no longer wait for it
     return True
 
 
 async def _repeat(session: HttpSession, request: Request) -> None:
-    await session.wait_resumed()
+    await session.wait_until_reading()
     session.open_stream((request.id,))
     if session.store is not None:
         session.kept = session.kept or KeptRequests(partial(session.store.keep_requests, session.id))
         announce = partial(_announce, session, request.params.get("uri"))
-        session.kept.note(request, partial(asyncio.get_running_loop().call_soon, announce))
+        session.kept.note(request, partial(asyncio.get_running_loop().call_soon, announce))  # after the response
     session.receive(request, b"")
 
 
@@ -136,7 +136,7 @@ def add_error(session: HttpSession, stream: str, last: str, missed: list[Event])
     """
     if stream.startswith(f"{session.stream_prefix}-"):
         return missed  # a stream of this process
-    id, stored = request_of(stream), session.events_from(last)
+    id, stored = request_id_of(stream), session.events_from(last)
     last_data = stored[-1].data if stored else b""
     has_response = last_data != b"" and isinstance(decode(last_data), (Response, ErrorResponse))
     if id is not None and not has_response:
@@ -144,5 +144,5 @@ def add_error(session: HttpSession, stream: str, last: str, missed: list[Event])
         return [*missed, Event(session.store_event(stream, error), error)]
     if not missed:
         # After an empty response, the client would reconnect again and again.
-        raise HttpRefusal(400, f"no event follows {last!r:.102}: its request was lost when the server restarted")
+        raise HttpRefusal(400, f"no event follows {last!r:.102}: its stream is complete, or a restart ended it")
     return missed

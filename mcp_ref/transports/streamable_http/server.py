@@ -45,7 +45,7 @@ from .checks import (
 from .event_store import Event, MemoryEventStore, stream_of
 from .handover import shutting_down
 from .posted_session import EndpointLimits, Heartbeat, check_initialize
-from .restoration import add_error, note_kept
+from .restoration import add_error, note_requests
 from .session import LISTENING, HttpSession
 from .session_table import SessionTable
 from .stateless import FindParameters, InFlight, ServeStateless, StatelessExchange, check_request
@@ -166,7 +166,7 @@ class StreamableHttpEndpoint:
         session.open_stream(ids).respond_to(exchange, checked, self._json_responses, access_of_one)
         session.was_used = True
         if self._keeps_requests:
-            note_kept(session, message)
+            note_requests(session, message)
         session.receive(message, frame)
         exchange.forget_body()  # the caller's share of `EndpointLimits.request_bytes` counts the message now
         return None
@@ -178,7 +178,7 @@ class StreamableHttpEndpoint:
         return session if leases is None or leases.has(id) else None
 
     async def _wait_and_post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
-        await (await self._find_session(checked, access)).wait_resumed()
+        await (await self._find_session(checked, access)).wait_until_reading()
         if self.table.is_closing:
             raise shutting_down()
         message = decode(exchange.request.body)  # again, because keeping it during the wait would need much more memory
@@ -191,7 +191,7 @@ class StreamableHttpEndpoint:
         self._heartbeat.start()
         session.open_stream((message.id,)).respond_to(exchange, checked, self._json_responses, None)
         try:
-            await session.wait_resumed()
+            await session.wait_until_reading()
             await self.table.store.wait_stored(session.id)
             session.receive(message, exchange.request.body)
             await asyncio.shield(session.initialized)

@@ -14,7 +14,7 @@ from mcp_ref.transports.streamable_http.kept_requests import (
     MAX_UNSETTLED,
     KeptRequests,
     name_with_id,
-    request_of,
+    request_id_of,
     stored_requests,
 )
 from tests.messages import request, result_of
@@ -121,11 +121,11 @@ def test_kept_requests_are_those_with_a_result() -> None:
 @pytest.mark.parametrize("id", ["", "7", "a.b-c", "ä" * 64])
 def test_stream_has_the_id_of_its_request_in_its_name(id: str) -> None:
     name = name_with_id("5f3a-1", (id,))
-    assert name.startswith("5f3a-1-") and "." not in name and name.isascii() and request_of(name) == id
+    assert name.startswith("5f3a-1-") and "." not in name and name.isascii() and request_id_of(name) == id
     assert name_with_id("5f3a-1", ("x" * 65,)) == name_with_id("5f3a-1", ("1", "2")) == "5f3a-1"
 
 
 @pytest.mark.parametrize("id", [0, -7, 10**20])
 def test_name_of_a_stream_is_read_with_a_number_as_id(id: int) -> None:
-    assert request_of(name_with_id("5f3a-1", (id,))) == id and request_of("5f3a-1") is None
+    assert request_id_of(name_with_id("5f3a-1", (id,))) == id and request_id_of("5f3a-1") is None
     assert name_with_id("5f3a-1", (10**64,)) == "5f3a-1"  # each event would repeat it
