@@ -18,8 +18,8 @@ is a *stateless request*, which carries its own revision and capabilities and ca
     removed batches
 2025-11-25  Added: URL elicitation (the user enters secrets on a web page, which client and model do not see); tools in
             sampling; tasks (experimental); icons; more defaults and multiple choice in forms; stream polling (a server
-            can close a connection while a request runs); Client ID Metadata Documents, OpenID discovery, scope step-up;
-            JSON Schema 2020-12 by default; rules for tool names
+            can close a connection while a request runs); Client ID Metadata Documents, OpenID discovery;
+            scope step-up (a client asks for more scopes); JSON Schema 2020-12 by default; rules for tool names
     changed invalid tool arguments give a result with `isError` (features/tools.py); a forbidden Origin gives HTTP 403
     deprecated  `includeContext` values "thisServer" and "allServers" (omit the field)
 2026-07-28  Added: `server/discover`; `resultType`; headers Mcp-Method, Mcp-Name, Mcp-Param-*, so that gateways need not

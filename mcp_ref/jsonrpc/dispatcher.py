@@ -113,7 +113,7 @@ class Dispatcher(Requester):
         self._serve = serve
         self._on_notification = on_notification
         self.serving: dict[RequestId, _ActiveRequest] = {}  # the peer's requests that have no response yet, by id
-        limit = self._limits.max_bytes_in_flight  # over HTTP, `EndpointLimits` applies instead
+        limit = self._limits.max_bytes_in_flight
         self._shares, self._caller = transport.shares_and_caller or (Shares("requests in flight", limit, limit), "")
         self._tasks: set[asyncio.Task[None]] = set()  # one task for each used slot, and for each waiting request
         self._held: list[tuple[Incoming, Context]] | None = None  # received while a blocking method is served

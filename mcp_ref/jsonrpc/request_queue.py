@@ -82,7 +82,7 @@ class RequestQueue:
         self._timer = asyncio.get_running_loop().call_later(self._patience, self._refuse_waiting)
 
     def _refuse_waiting(self) -> None:
-        """Refuse the waiting requests, unless a slot is used only until the peer reads a response."""
+        """Refuse the waiting requests, unless a slot is only held until the peer reads a response."""
         running = len(self._serving) - len(self._waiting)
         if running >= self._slots:
             for id in list(self._waiting):

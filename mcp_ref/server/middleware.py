@@ -64,7 +64,7 @@ def add_middleware(catalog: Catalog, function: Middleware) -> None:
     if is_plain or isinstance(function, type) or not callable(function):
         wanted = f"`async def {getattr(function, '__name__', 'name')}(request, context, proceed)`"
         raise TypeError(f"middleware must be async: write {wanted}, not {function!r:.100}")
-    if catalog.service.members:  # sessions or HTTP applications
+    if catalog.service.members:
         raise RuntimeError("the server serves clients already: add middleware before it serves")
     catalog.middleware.insert(0, partial(_wrap, function))  # the innermost is first
     catalog.routes.clear()  # because their handlers lack the new middleware

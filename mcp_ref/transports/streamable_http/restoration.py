@@ -97,7 +97,7 @@ async def _repeat_all(
             if scopes is not None:
                 access.check_scopes(request, scopes)
             await _repeat(session, request)
-    session.restoration = None  # so requests no longer wait for it
+    session.restoration = None
     return True
 
 
