@@ -1087,7 +1087,7 @@ async def test_our_own_server_is_called_over_either_transport(path: str) -> None
 async def test_closing_deletes_the_session_and_takes_no_refusal_amiss(
     step: Step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streamable_http_client, "DELETE_SECONDS", 0.05)
+    monkeypatch.setattr(streamable_http_client, "DELETE_SECONDS", 0.3)
     async with scripted() as site:
         site.on("DELETE", step)
         async with talk(site.url) as client:
