@@ -176,8 +176,8 @@ def request_headers(request: Request, parameters: ParameterHeaders) -> dict[str,
     headers, name = {"MCP-Protocol-Version": meta[PROTOCOL_VERSION], METHOD_HEADER: request.method}, _name_in(request)
     if name is not None:
         headers[NAME_HEADER] = encode_value(name)
-        if request.method == "tools/call" and name in parameters:
-            headers.update(parameter_values(request.params.get("arguments"), parameters[name]))
+        if request.method == "tools/call" and (paths := parameters.get(name)):
+            headers.update(parameter_values(request.params.get("arguments"), paths))
     return headers
 
 
