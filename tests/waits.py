@@ -202,8 +202,6 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("client/connector.py", "Connector.connect", "self._server_task.result()"): DONE,
     ("client/connector.py", "Connector.ready", "asyncio.wait([self._restart_task])"):
         "The task ends after `max_restarts` restarts, or `stop_reconnecting` cancels it.",
-    ("client/connector.py", "Connector.stop_reconnecting", "asyncio.wait([self._restart_task])"):
-        "The task is cancelled, and all its waits end when they are cancelled.",
     ("client/handlers.py", "ClientHandlers.create_message", "self._run(params.task, work, context)"):
         "See `ClientHandlers._run`.",
     ("client/handlers.py", "ClientHandlers.elicit",
@@ -317,13 +315,13 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("extensions/tasks/receiver.py", "Tasks.start", "running.result()"): DONE,
     ("extensions/tasks/requestor.py", "RunningTask._built_in_result", "asyncio.sleep(_interval(task))"):
         "It has the time limit in `RunningTask.result`.",
-    ("extensions/tasks/requestor.py", "RunningTask._built_in_result",
-     "self._send_request('tasks/result', params, self._result_type)"):
-        "The response, the time limit in `RunningTask.result` or of the request, or the end of the "
-        "connection ends it.",
     ("extensions/tasks/requestor.py", "RunningTask._respond", "self._handle_input(request)"):
         "The program's handler ends it, or the end of the task, which cancels it.",
     ("extensions/tasks/requestor.py", "RunningTask._send_and_repeat",
+     "self._send_request(method, params, result)"):
+        "The response, the time limit in `RunningTask.result` or of the request, or the end of the "
+        "connection ends it.",
+    ("extensions/tasks/requestor.py", "RunningTask._send_or_pause",
      "self._send_request(method, params, result)"):
         "The response, the time limit in `RunningTask.result` or of the request, or the end of the "
         "connection ends it.",

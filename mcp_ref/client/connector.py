@@ -53,8 +53,7 @@ class Connector:
         self, target: Target, make_session: Callable[[OnSessionEnd, Transport], ClientSession],
         eras: MutableMapping[str, Era], on_disconnect: Callable[[], None],
     ) -> None:  # fmt: skip
-        self.target = target
-        self.state = ConnectionState.NEW
+        self.target, self.state = target, ConnectionState.NEW
         self.ready_session: ClientSession | None = None  # the session for requests, even a lost one; None if not ready
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
         """The tool arguments to copy to HTTP headers: tool name -> header name -> path. The transports read it too."""
@@ -117,9 +116,7 @@ class Connector:
         """Change the state to CLOSED, so that the server's process is not restarted, but leave the session open."""
         self._change_state(ConnectionState.CLOSED)
         self.closed.set()
-        if self._restart_task is not None:
-            self._restart_task.cancel()
-            await asyncio.wait([self._restart_task])
+        await finish(self._restart_task, cancel=True)
 
     async def close(self) -> None:
         """Close the session and its transport. Wait at most 5 seconds for an `InProcessServer`, and raise its error."""
@@ -160,10 +157,14 @@ class Connector:
         self._change_state(ConnectionState.LOST if session.ended.done() else ConnectionState.CONNECTED)
         self.ready_session = session  # also a lost one, whose requests raise ConnectionClosed
 
+    def is_open(self) -> bool:
+        """Return True unless the connection has ended for good, so that a request can still get a response."""
+        return self.state in (ConnectionState.CONNECTED, ConnectionState.RESTARTING)
+
     def can_reconnect(self) -> bool:
         """Return True if the connection is open, and the server is modern and has a command or a URL."""
-        is_open = self.state in (ConnectionState.CONNECTED, ConnectionState.RESTARTING)
-        return is_open and self.session.revision.era == "modern" and (self.target.is_url or self.target.is_process)
+        has_address = self.target.is_url or self.target.is_process
+        return self.is_open() and self.session.revision.era == "modern" and has_address
 
     async def ready(self) -> ClientSession:
         """Return the session, as soon as the server's process is no longer being restarted."""

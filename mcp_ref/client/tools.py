@@ -197,8 +197,8 @@ class ToolCalls:
         client, check = self._client, partial(self._check_result, name)
         task = response.task if isinstance(response, CreateTaskResult) else None
         result = response if isinstance(response, CallToolResult) else None
-        handle = client.session.handle_input_request
-        return RunningTask(client.request, client.revision, task, CallToolResult, result, handle, check)
+        handle, is_open = client.session.handle_input_request, client.connector.is_open
+        return RunningTask(client.request, client.revision, task, CallToolResult, result, handle, check, is_open)
 
 
 def _possible_data(result: CallToolResult, schema: Object) -> list[JSON]:

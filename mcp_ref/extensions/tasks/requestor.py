@@ -67,18 +67,19 @@ class RunningTask(Generic[T]):
         result: The result if the request did not become a task, else None.
         handle_input: Function that returns the response to an input request, as JSON.
         check: Function that raises an exception if the result is invalid.
+        is_open: Function that returns False if the connection has ended for good. Then no request is repeated.
     """
 
     def __init__(
         self, send_request: SendRequest, revision: Revision, task: Task | None, result_type: type[T],
         result: T | None = None, handle_input: Callable[[InputRequest], Awaitable[Object]] | None = None,
-        check: Callable[[T], None] | None = None,
+        check: Callable[[T], None] | None = None, is_open: Callable[[], bool] = lambda: True,
     ) -> None:  # fmt: skip
         self.task = task
         """The state of the task in the latest response; None if the request did not become a task."""
         self._send_request, self._revision = send_request, revision
         self._result_type, self._result = result_type, result
-        self._handle_input, self._check = handle_input, check
+        self._handle_input, self._check, self._is_open = handle_input, check, is_open
         self._responding: dict[str, asyncio.Task[None]] = {}  # key of an input request -> asyncio task that responds
 
     @property
@@ -115,7 +116,7 @@ class RunningTask(Generic[T]):
 
         Raises:
             RequestTimeout: The task is not over after `timeout` seconds. This method may then be called again.
-            ConnectionClosed: The connection stays lost, although each request is repeated `MAX_REPETITIONS` times.
+            ConnectionClosed: The connection has ended for good, or a request was lost again after `MAX_REPETITIONS`.
             RemoteError: The request failed.
             InvalidMessage: The result or an input request is invalid.
             McpError: The task was cancelled.
@@ -142,20 +143,20 @@ class RunningTask(Generic[T]):
         return result
 
     async def _built_in_result(self, task: Task) -> T:
+        params = TaskRequestParams(task.task_id)
         # [2025-11-25 basic/utilities/tasks#getting-tasks] we SHOULD poll until the task is over or requires input
-        while task.status == "working":
-            await asyncio.sleep(_interval(task))
+        while not task.is_over:
+            if task.status == "input_required":
+                # [2025-11-25 basic/utilities/tasks#input-required-status] if it requires input, we SHOULD send this
+                result = await self._send_or_pause(task, "tasks/result", params, self._result_type)
+                if result is not None:
+                    return result
+            else:
+                await asyncio.sleep(_interval(task))
             task = await self._poll(task)
         if task.status == "cancelled":
             raise _cancelled(task)
-        params = TaskRequestParams(task.task_id)
-        while True:
-            try:
-                # [2025-11-25 basic/utilities/tasks#input-required-status] if it requires input, we SHOULD send this
-                return await self._send_request("tasks/result", params, self._result_type)
-            except (ConnectionClosed, RequestTimeout):
-                await asyncio.sleep(_interval(task))
-                await self._poll(task)  # raises an error if the receiver does not respond to this request either
+        return await self._send_and_repeat(task, "tasks/result", params, self._result_type)
 
     async def _extension_result(self, task: Task) -> T:
         while not task.is_over:
@@ -206,10 +207,20 @@ class RunningTask(Generic[T]):
         A short interruption must not fail the call, because the task goes on at the receiver.
         """
         for _ in range(MAX_REPETITIONS):
-            with contextlib.suppress(ConnectionClosed, RequestTimeout):
-                return await self._send_request(method, params, result)
-            await asyncio.sleep(_interval(task))
+            response = await self._send_or_pause(task, method, params, result)
+            if response is not None:
+                return response
         return await self._send_request(method, params, result)
+
+    async def _send_or_pause(self, task: Task, method: str, params: object, result: type[R]) -> R | None:
+        """Send a request. If it is lost, although the connection can come back, return None after the poll interval."""
+        try:
+            return await self._send_request(method, params, result)
+        except (ConnectionClosed, RequestTimeout):
+            if not self._is_open():
+                raise
+        await asyncio.sleep(_interval(task))
+        return None
 
     async def _stop_responding(self) -> None:
         running = {key: response for key, response in self._responding.items() if not response.done()}

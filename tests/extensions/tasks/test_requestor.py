@@ -657,13 +657,56 @@ async def test_running_task_repeats_a_request_that_an_outage_has_lost(
 
     revision = R2025_11_25 if is_built_in else R2026_07_28
     running = RunningTask(send, revision, begun, CallToolResult, handle_input=handle)  # type: ignore[arg-type]
-    if outages <= MAX_REPETITIONS or is_built_in:  # each `tasks/get` shows that the receiver is still there
+    if outages <= MAX_REPETITIONS:
         assert (await running.result(PATIENCE)).content == []
         assert sent.count(method) == outages + 1
     else:
         with pytest.raises(type(lost), match=str(lost)):
             await running.result(PATIENCE)
         assert sent.count(method) == MAX_REPETITIONS + 1
+
+
+async def test_running_task_sends_tasks_result_again_as_long_as_the_task_requires_input() -> None:
+    at = "2025-11-25T10:30:00Z"
+    states = [Task("t", "input_required", at, at, 5000, poll_interval=20) for _ in range(2 * MAX_REPETITIONS)]
+    sent: list[str] = []
+
+    async def send(asked: str, params: object, result: type) -> object:
+        sent.append(asked)
+        if asked == "tasks/get":
+            return states.pop()
+        if states:
+            raise ConnectionClosed("a proxy ends each long response")
+        return result([])
+
+    running = RunningTask(send, R2025_11_25, states.pop(), CallToolResult)  # type: ignore[arg-type]
+    assert (await running.result(PATIENCE)).content == []
+    assert sent == ["tasks/result", "tasks/get"] * (2 * MAX_REPETITIONS - 1) + ["tasks/result"]
+
+
+@KINDS
+@ERAS
+async def test_closing_the_client_ends_the_wait_for_a_task(
+    kind: str, revision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = Work()
+    lost: list[str] = []
+    request = Client.request
+
+    async def noting(client: Client, method: str, *arguments: object) -> object:
+        try:
+            return await request(client, method, *arguments)  # type: ignore[arg-type]
+        except ConnectionClosed:
+            lost.append(method)
+            raise
+
+    monkeypatch.setattr(Client, "request", noting)
+    async with meet(work, kind, revision) as client:
+        waiting = asyncio.create_task((await client.start_tool("wait")).result())
+        await work.begun.get()
+    with pytest.raises(ConnectionClosed):
+        await waiting
+    assert lost == ["tasks/get"]  # which is not repeated
 
 
 async def test_result_refuses_an_invalid_result_each_time() -> None:
