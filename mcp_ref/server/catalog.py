@@ -52,7 +52,7 @@ class Catalog:
         if page_size < 1:
             raise ValueError(f"page_size, the number of items in a page, must be at least 1, not {page_size}")
         self.info, self.instructions = info, options.get("instructions")
-        self.info_as_json: dict[Revision, Object] = {}  # `info` as stateless requests send it
+        self.info_as_json: dict[Revision, Object] = {}  # `info` as stateless results have it
         self.cache_hints = hints_by_method(options.get("cache_ttl", 0.0), options.get("cache_scope", "public"))
         self.state_key = checked_key(options.get("state_key"))
         self.revisions = sorted_revisions(revisions)

@@ -170,7 +170,7 @@ class Bearer(Authorizer):
 
     def __init__(self, token: str | Callable[[], Awaitable[str]]) -> None:
         super().__init__()
-        if not isinstance(token, str) and not callable(token):  # for example None, from an environment variable
+        if not isinstance(token, str) and not callable(token):  # for example None, from a variable that is not set
             raise TypeError(f"the token must be a str or an async function, not an object of {type(token).__name__}")
         self._token = token
 

@@ -32,7 +32,7 @@ from .parser import RequestHead, RequestParser
 log = logging.getLogger(__name__)
 
 MAX_PIPELINED_BYTES: Final = 64 * 1024
-"""Maximum size of all requests that arrive while a handler runs, in bytes. At this size, the server stops reading."""
+"""Maximum size of all requests that arrive while a handler runs, in bytes. Above it, the server stops reading."""
 
 LINGER_SECONDS: Final = 2.0
 """Seconds that a client has to read the last response and close the connection, before the server aborts it."""

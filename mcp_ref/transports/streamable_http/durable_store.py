@@ -68,7 +68,7 @@ AWAY_SECONDS: Final = 60.0
 MAX_AWAY: Final = 1000
 """Maximum number of sessions that are remembered because a request has waited in vain."""
 EVENTS_PER_SAVE: Final = 1000
-"""Number of sessions and events above which a `save` gets no further session. One session alone may have more."""
+"""Number of sessions and events at which a `save` gets no further session. One session alone may have more."""
 MAX_WAITING_CALLS: Final = 10_000
 """Maximum number of calls of the storage that wait for the thread. Further calls fail (503)."""
 MAX_LOADS_PER_CALLER: Final = 64
