@@ -81,6 +81,7 @@ class RunningTask(Generic[T]):
         self._result_type, self._result = result_type, result
         self._handle_input, self._check, self._is_open = handle_input, check, is_open
         self._responding: dict[str, asyncio.Task[None]] = {}  # key of an input request -> asyncio task that responds
+        self._unsent: dict[str, Object] = {}  # key -> response that was not sent, because the connection was lost
 
     @property
     def id(self) -> str | None:
@@ -194,8 +195,15 @@ class RunningTask(Generic[T]):
     async def _respond(self, task: Task, key: str, request: InputRequest) -> None:
         if self._handle_input is None:
             raise InvalidMessage(f"no handler serves the request {request.method[:80]} of task {self.id}")
-        params = UpdateTaskRequestParams(task.task_id, {key: await self._handle_input(request)})
-        await self._send_and_repeat(task, "tasks/update", params, EmptyResult)
+        response = self._unsent.pop(key, None)
+        if response is None:
+            response = await self._handle_input(request)
+        params = UpdateTaskRequestParams(task.task_id, {key: response})
+        try:
+            await self._send_and_repeat(task, "tasks/update", params, EmptyResult)
+        except (ConnectionClosed, RequestTimeout, asyncio.CancelledError):
+            self._unsent[key] = response  # the next call of `result` sends it, and need not ask the user again
+            raise
 
     async def _poll(self, task: Task) -> Task:
         self.task = await self._send_and_repeat(task, "tasks/get", TaskRequestParams(task.task_id), Task)

@@ -38,7 +38,7 @@ from mcp_ref.extensions.tasks.requestor import MAX_POLL_SECONDS, MAX_REPETITIONS
 from mcp_ref.extensions.tasks.types import Task, TaskRequestParams
 from mcp_ref.features.task_augmentation import RELATED_TASK, TASKS_EXTENSION, TaskMetadata
 from mcp_ref.jsonrpc import bounded_waits
-from mcp_ref.jsonrpc.messages import Object
+from mcp_ref.jsonrpc.messages import INVALID_PARAMS, Object
 from mcp_ref.revisions import R2025_11_25, R2026_07_28
 from tests.messages import request
 from tests.raw_peers import Wire, answer, handshake, raw_server, raw_session, served
@@ -707,6 +707,43 @@ async def test_closing_the_client_ends_the_wait_for_a_task(
     with pytest.raises(ConnectionClosed):
         await waiting
     assert lost == ["tasks/get"]  # which is not repeated
+
+
+@pytest.mark.parametrize(
+    ("error", "times_asked"),
+    [(ConnectionClosed("the network is away"), 1), (RemoteError(INVALID_PARAMS, "the response is not valid"), 2)],
+    ids=repr,
+)
+async def test_result_called_again_repeats_a_lost_response_but_not_a_refused_one(
+    error: McpError, times_asked: int
+) -> None:
+    at = "2025-11-25T10:30:00Z"
+    waiting = Task(
+        "t", "input_required", at, at, 5000, poll_interval=20, input_requests={"k": {"method": "roots/list"}}
+    )
+    done = Task("t", "completed", at, at, 5000, poll_interval=20, result={"content": []})
+    asked: list[InputRequest] = []
+    attempts = iter([error])
+    updates: list[object] = []
+
+    async def send(method: str, params: object, result: type) -> object:
+        if method == "tasks/get":
+            return done if updates else waiting
+        for failure in attempts:
+            raise failure
+        updates.append(params)
+        return result()
+
+    async def handle(request: InputRequest) -> Object:
+        asked.append(request)
+        return {"roots": []}
+
+    given: dict[str, object] = {"handle_input": handle, "is_open": lambda: False}
+    running = RunningTask(send, R2026_07_28, waiting, CallToolResult, **given)  # type: ignore[arg-type]
+    with pytest.raises(type(error)):
+        await running.result(PATIENCE)
+    assert (await running.result(PATIENCE)).content == []
+    assert len(asked) == times_asked and len(updates) == 1
 
 
 async def test_result_refuses_an_invalid_result_each_time() -> None:
