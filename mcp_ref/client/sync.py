@@ -12,6 +12,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import os
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
@@ -53,11 +55,12 @@ class Synchronous(Generic[C]):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._calls: set[Future[Any]] = set()  # calls that a thread waits for
+        self._pid = 0  # of the process that has opened it
 
     def __enter__(self) -> Self:
         if self._thread is not None:
             raise RuntimeError(f"a {type(self).__name__} can be opened only once: create a new one")
-        self._loop = asyncio.new_event_loop()
+        self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
         self._thread = threading.Thread(target=self._run_loop, args=(self._loop,), name="mcp-client", daemon=True)
         self._thread.start()
         try:
@@ -69,6 +72,8 @@ class Synchronous(Generic[C]):
 
     def __exit__(self, *exception: object) -> None:
         assert self._thread is not None
+        if self._without_thread() is not None:
+            return  # a fork leaves the connection to its parent, and the end of Python closes it
         loop = self._loop
         try:
             if loop is not None:
@@ -98,11 +103,18 @@ class Synchronous(Generic[C]):
             for call in tuple(self._calls):  # calls that came too late to become a task of the loop
                 call.cancel()
 
+    def _without_thread(self) -> str | None:
+        """Return the reason why the second thread does not run, although nothing has ended it, or None."""
+        if os.getpid() != self._pid:
+            return "another process opened it: open a new one after the fork"
+        return "Python is exiting: use it before, in a `with` block or `atexit`" if sys.is_finalizing() else None
+
     def run(self, call: Coroutine[object, object, T]) -> T:
         """Wait for a coroutine, such as `client.client.start_tool("report")`. Return its result.
 
         Raises:
-            RuntimeError: If the client or host is not open, or if one of its callbacks calls this method.
+            RuntimeError: If the client or host is not open, if one of its callbacks calls this method, or if a forked
+                process does, which has no second thread.
             ConnectionClosed: If the client or host is closed before the coroutine ends.
         """
         name = type(self).__name__
@@ -113,6 +125,9 @@ class Synchronous(Generic[C]):
         if threading.current_thread() is self._thread:
             call.close()
             raise RuntimeError(f"a callback must not call the {name}: its thread would wait for itself")
+        if (reason := self._without_thread()) is not None:
+            call.close()
+            raise RuntimeError(f"the {name} cannot be used, because {reason}")
         try:
             future = asyncio.run_coroutine_threadsafe(call, loop)
         except RuntimeError:  # the event loop was closed after the check above

@@ -332,3 +332,44 @@ except KeyboardInterrupt:
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=20)
     assert output == b"nothing is left\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="it forks")
+def test_sync_client_in_a_forked_process_raises_runtime_error_and_leaves_the_connection_to_its_parent() -> None:
+    program = """
+import os, signal
+from mcp_ref import Server, SyncClient
+with SyncClient(Server("forked")) as client:
+    child = os.fork()
+    if not child:
+        signal.alarm(10)
+        try:
+            client.ping()
+        except RuntimeError as error:
+            print(error)
+    else:
+        os.waitpid(child, 0)
+        print("ponged", client.ping())
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], cwd=ROOT, capture_output=True, timeout=20)
+    advice = b"the SyncClient cannot be used, because another process opened it: open a new one after the fork\n"
+    assert done.stdout == advice + b"ponged None\n" and not done.stderr
+
+
+def test_sync_client_that_a_destructor_closes_does_not_stop_the_end_of_python() -> None:
+    program = """
+from mcp_ref import Server, SyncClient
+class Owner:
+    def __init__(self):
+        self.client = SyncClient(Server("forgotten"))
+        self.client.__enter__()
+    def __del__(self):
+        try:
+            self.client.ping()
+        except RuntimeError as error:
+            print(error)
+        self.client.__exit__()
+owner = Owner()
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, timeout=20)
+    assert b"because Python is exiting: use it before, in a `with` block or `atexit`" in done.stdout and not done.stderr
