@@ -196,7 +196,7 @@ class Subscription:
             raise
         return self
 
-    async def __aexit__(self, *exception: object) -> None:
+    async def __aexit__(self, exception_type: type[BaseException] | None = None, *exception: object) -> None:
         self._is_open = False
         self._wakeup.set()  # another task may be waiting for an update
         if self._request is not None:
@@ -204,7 +204,11 @@ class Subscription:
         self._legacy.remove(self)
         is_last = all(other._canonical != self._canonical for other in self._legacy)
         if is_last and not self._ended and not self._lists:
-            await self._client.request_by_name("resources/unsubscribe", None, uri=self.uri)
+            try:
+                await self._client.request_by_name("resources/unsubscribe", None, uri=self.uri)
+            except McpError:
+                if exception_type is None:  # it must not replace an exception of the block, such as its cancellation
+                    raise
 
     async def restore(self) -> None:
         """Subscribe again in a new session of a legacy server, and report an update, because one may be lost."""

@@ -39,6 +39,7 @@ from mcp_ref.lib.uri import MAX_URI_LENGTH
 from mcp_ref.transports.memory import MemoryTransport
 from mcp_ref.transports.stdio.client import StdioClientTransport
 from mcp_ref.transports.streamable_http import resumption
+from tests import raw_peers
 from tests.forked_python import python, quick_python
 from tests.messages import notification
 from tests.raw_peers import Wire, raw_server, raw_session
@@ -889,3 +890,29 @@ async def test_iteration_of_a_subscription_whose_block_has_ended_raises_an_error
         for late in (waiting, anext(updates)):
             with pytest.raises(RuntimeError, match="the subscription is not open"):
                 await late
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_subscription_whose_unsubscribe_fails_does_not_hide_the_exception_of_its_block(
+    is_cancelled: bool,
+) -> None:
+    async with raw_session(of(), "2025-11-25", WATCHED) as (client, wire):
+
+        async def watch() -> None:
+            async with client.subscribe("note://1"):
+                begun.set()
+                if is_cancelled:
+                    await asyncio.Event().wait()
+                raise KeyError("the reader of updates failed")
+
+        begun = asyncio.Event()
+        watching = asyncio.create_task(watch())
+        await raw_peers.answer(wire, "resources/subscribe", {})
+        await begun.wait()
+        if is_cancelled:
+            watching.cancel()
+        unsubscribe = await wire.receive_object()
+        failure: Object = {"code": -32603, "message": "Internal error"}
+        await wire.send({"jsonrpc": "2.0", "id": unsubscribe["id"], "error": failure})
+        with pytest.raises(asyncio.CancelledError if is_cancelled else KeyError):
+            await watching
