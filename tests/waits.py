@@ -235,7 +235,12 @@ WAITS: dict[tuple[str, str, str], str] = {
         "An update or the end of the subscription ends it; a server without updates is silent for as long as "
         "the program waits.",
     ("client/sync.py", "Synchronous.__exit__", "self._thread.join()"):
-        "The loop has been stopped, and its tasks have 10 seconds to end.",
+        "The loop has been stopped, and closing and the other tasks have 10 seconds each.",
+    ("client/sync.py", "Synchronous._close_once", "asyncio.shield(self._closing)"):
+        "The end of `close` ends it, or 10 seconds in `_run_loop`.",
+    ("client/sync.py", "Synchronous._run_loop", "asyncio.wait([closing], timeout=10.0)"): HAS_LIMIT_OF_10_S,
+    ("client/sync.py", "Synchronous._run_loop", "loop.run_until_complete(asyncio.wait([closing], timeout=10.0))"):
+        HAS_LIMIT_OF_10_S,
     ("client/sync.py", "Synchronous._run_loop", "asyncio.wait({*ending, closing}, timeout=10.0)"): HAS_LIMIT_OF_10_S,
     ("client/sync.py", "Synchronous._run_loop",
      "loop.run_until_complete(asyncio.wait({*ending, closing}, timeout=10.0))"): HAS_LIMIT_OF_10_S,

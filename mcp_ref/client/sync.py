@@ -54,6 +54,7 @@ class Synchronous(Generic[C]):
         self.wrapped, self._open, self._close = wrapped, open, close
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._closing: asyncio.Task[object] | None = None
         self._calls: set[Future[Any]] = set()  # calls that a thread waits for
         self._pid = 0  # of the process that has opened it
 
@@ -77,7 +78,7 @@ class Synchronous(Generic[C]):
         loop = self._loop
         try:
             if loop is not None:
-                self.run(self._close())
+                self.run(self._close_once())
         finally:
             self._loop = None
             if loop is not None:
@@ -85,17 +86,24 @@ class Synchronous(Generic[C]):
                     loop.call_soon_threadsafe(loop.stop)
             self._thread.join()
 
+    async def _close_once(self) -> None:
+        """Close the wrapped object. If Ctrl-C interrupts a thread that waits for this, closing goes on."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
     def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run the event loop. At its end, cancel all tasks, so that no thread waits forever for a result."""
+        """Run the event loop. At its end, close, and cancel all tasks, so that no thread waits forever for a result."""
         try:
             loop.run_forever()
         finally:
             self._loop = None
+            closing = loop.create_task(self._close_once())
+            closing.add_done_callback(lambda task: task.cancelled() or task.exception())  # or asyncio would log it
+            loop.run_until_complete(asyncio.wait([closing], timeout=10.0))
             ending = asyncio.all_tasks(loop)
             for task in ending:
                 task.cancel()
-            closing = loop.create_task(self._close())
-            closing.add_done_callback(lambda task: task.cancelled() or task.exception())  # or asyncio would log it
             loop.run_until_complete(asyncio.wait({*ending, closing}, timeout=10.0))
             generators = loop.create_task(loop.shutdown_asyncgens())
             loop.run_until_complete(asyncio.wait([generators], timeout=10.0))

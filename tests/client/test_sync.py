@@ -18,6 +18,7 @@ from mcp_ref import Client, Context, Server, SyncClient
 from mcp_ref.basic.content import TextContent
 from mcp_ref.basic.lifecycle import CapabilityError
 from mcp_ref.client.connector import ConnectionState
+from mcp_ref.client.sync import Synchronous
 from mcp_ref.features.completion import PromptReference
 from mcp_ref.features.logging import LoggingMessageNotificationParams
 from mcp_ref.features.sampling import CreateMessageRequestParams, CreateMessageResult
@@ -373,3 +374,38 @@ owner = Owner()
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, timeout=20)
     assert b"because Python is exiting: use it before, in a `with` block or `atexit`" in done.stdout and not done.stderr
+
+
+def test_sync_client_whose_closing_is_interrupted_is_closed_nevertheless(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = threading.Event()
+    steps: list[str] = []
+    submit = asyncio.run_coroutine_threadsafe
+
+    async def open() -> None:
+        pass
+
+    async def close() -> None:
+        steps.append("begins")
+        begun.set()
+        async with asyncio.timeout(PATIENCE):
+            while sync._loop is not None:  # until the interrupted thread has stopped the event loop
+                await asyncio.sleep(0)
+        steps.append("ends")
+
+    def submit_and_interrupt(
+        call: Coroutine[object, object, object], loop: asyncio.AbstractEventLoop
+    ) -> Future[object]:
+        def interrupt() -> None:
+            raise KeyboardInterrupt
+
+        future = submit(call, loop)
+        assert begun.wait(PATIENCE)
+        monkeypatch.setattr(future, "result", interrupt)
+        return future
+
+    sync = Synchronous(None, open, close)
+    sync.__enter__()
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", submit_and_interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        sync.__exit__()
+    assert steps == ["begins", "ends"]
