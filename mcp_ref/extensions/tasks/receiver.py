@@ -233,7 +233,11 @@ class Tasks:
         return live
 
     async def get(self, params: TaskRequestParams, context: RequestContext) -> Task:
-        return await self._find(params.task_id, context)
+        task = await self._find(params.task_id, context)
+        if self.shared is not None and task.status == "input_required":
+            # The response may reach another process, which accepts only responses to requests in the database.
+            await self.shared.wait_stored(task.task_id)
+        return task
 
     async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListTasksResult:
         owner = context.channel.task_owner

@@ -79,6 +79,7 @@ class SharedTasks(TaskStore):
         self._running: dict[str, OwnedTask] = {}  # this process's tasks, until the database has their final state
         self._subscribed = MemoryTaskStore(max_tasks_per_caller=MAX_TASKS)  # tasks that clients here follow
         self._unsaved: dict[str, OwnedTask | None] = {}  # the changes that the database lacks; None: remove the task
+        self._stored: dict[str, OwnedTask] = {}  # the latest states of `_running` that the database has
         self._creations: dict[str, asyncio.Future[None]] = {}  # done when the database has stored the new task
         self._to_read: dict[str, None] = {}  # tasks that other processes have changed, the oldest change first
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}  # requests that wait for a change of a task
@@ -112,6 +113,7 @@ class SharedTasks(TaskStore):
     def remove(self, id: str) -> None:
         self._local.remove(id)
         self._running.pop(id, None)
+        self._stored.pop(id, None)
         if id in self._creations:  # the database has not stored the new task yet
             self._refuse(id, ProtocolError(INTERNAL_ERROR, "the task has ended"))
             del self._creations[id]
@@ -161,10 +163,25 @@ class SharedTasks(TaskStore):
                 created.set_result(None)
             if stored.task.is_over:
                 self._forget(id)
+            else:
+                self._stored[id] = stored
+                self._wake_waiting(id)
+                if stored.task.status == "input_required":
+                    self.announce_here(id)  # which has left it out before
         else:
             self._lose(id)
         # Also if `put` has refused, because our earlier `put` may have ended the task, although it raised an exception.
         self._publish(STATUS_CHANGED, id)
+
+    async def wait_stored(self, id: str) -> None:
+        """Wait until the database has the latest state of a task of this process, for at most `CALL_SECONDS`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CALL_SECONDS):
+                while not self._is_stored(id):
+                    await self.wait_change(id, CALL_SECONDS)
+
+    def _is_stored(self, id: str) -> bool:
+        return self._stored.get(id) is self._running.get(id)
 
     def _refuse(self, id: str, refusal: ProtocolError) -> None:
         """Pass a refusal of the database to the request that creates the task; log the refusal of a later change."""
@@ -178,7 +195,9 @@ class SharedTasks(TaskStore):
     def _forget(self, id: str) -> None:
         """Drop the copy in memory of a task that has expired, or whose final state the database has."""
         self._running.pop(id, None)
+        self._stored.pop(id, None)
         self._local.remove(id)
+        self._wake_waiting(id)
 
     def _lose(self, id: str) -> None:
         """End a task that another process has ended."""
@@ -262,15 +281,18 @@ class SharedTasks(TaskStore):
 
     def note_change(self, id: str) -> None:
         """Note a change that another process has announced."""
-        for changed in self._waiting.get(id, ()):
-            if not changed.done():
-                changed.set_result(None)
+        self._wake_waiting(id)
         if id in self._running or self._is_wanted(id):
             self._to_read[id] = None
             if len(self._to_read) > MAX_TASKS:  # drop the oldest change, which a renewal or a polling client finds
                 del self._to_read[next(iter(self._to_read))]
             self._wake.set()
             self._start("renewals", self._watch)
+
+    def _wake_waiting(self, id: str) -> None:
+        for changed in self._waiting.get(id, ()):
+            if not changed.done():
+                changed.set_result(None)
 
     async def _watch(self) -> None:
         """Renew the leases of our tasks, and read the tasks that other processes have changed."""
@@ -325,6 +347,9 @@ class SharedTasks(TaskStore):
         return any(client.wants(STATUS_CHANGED, id) for client in tuple(self._clients))
 
     def announce_here(self, id: str) -> None:
+        running = self._running.get(id)
+        if running is not None and running.task.status == "input_required" and not self._is_stored(id):
+            return  # `_save_one` announces it later, for the reason in `Tasks.get`
         self._clients.announce_here(STATUS_CHANGED, id)
 
     def _publish(self, change: str, id: str) -> None:
@@ -379,7 +404,7 @@ class SharedTasks(TaskStore):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=FLUSH_SECONDS)
-        for table in (self._asyncio_tasks, self._running, self._unsaved, self._creations, self._to_read):
+        for table in (self._asyncio_tasks, self._running, self._stored, self._unsaved, self._creations, self._to_read):
             table.clear()
         with suppress(Exception):  # `_bounded` has logged it
             await self._bounded(self._database.close())

@@ -162,6 +162,31 @@ async def test_tasks_update_in_another_process_gives_the_handler_its_input(has_b
         assert text_in((await both.second.until(id, "completed"))["result"]) == "{'name': 'Ada'}"
 
 
+async def test_input_requests_are_shown_only_when_the_database_has_them() -> None:
+    class SlowStore(Store):
+        async def put(self, stored: OwnedTask) -> bool:
+            if stored.task.status == "input_required":
+                begun.set()
+                await go.wait()
+            return await super().put(stored)
+
+    database, begun, go = Database(), asyncio.Event(), asyncio.Event()
+    work, other = (at_work(task_store=store) for store in (SlowStore(database), Store(database)))
+    async with raw_client(work.server, "memory") as wire, raw_client(other.server, "memory") as other_wire:
+        first, second = Peer(wire, EXTENDED), Peer(other_wire, EXTENDED)
+        work.go.set()
+        id = (await first.start("ask"))["taskId"]
+        await asyncio.wait_for(begun.wait(), PATIENCE)
+        asking = asyncio.create_task(first.get(id))
+        for _ in range(5):  # so that `asking` could have its response
+            await second.ask("tasks/update", {"taskId": id, "inputResponses": {"who": accept("Eve")}})  # ignored
+        assert not asking.done()
+        go.set()
+        assert [*(await asking)["inputRequests"]] == ["who"]
+        await second.ask("tasks/update", {"taskId": id, "inputResponses": {"who": accept("Ada")}})
+        assert text_in((await first.until(id, "completed"))["result"]) == "{'name': 'Ada'}"
+
+
 async def test_subscriber_in_another_process_gets_each_status_with_the_result() -> None:
     async with pair() as both:
         id = (await both.first.start("wait"))["taskId"]
