@@ -253,6 +253,8 @@ class ServerGrant:
 
     async def step_up(self, need: Need, operation: tuple[str, str]) -> None:
         """Get a grant that also has the challenge's scopes. Raise InsufficientScope at a limit, or if none is new."""
+        while self._flow is not None:  # its grant may help this request too, which then counts as no attempt
+            await self._wait(self._flow)
         if self.grant is not need.grant:
             return
         # [2026-07-28 basic/authorization/index#step-up-authorization-flow] SHOULD limit attempts, and track failures

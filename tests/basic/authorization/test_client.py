@@ -260,6 +260,14 @@ async def test_step_ups_that_succeed_are_not_counted() -> None:
         assert len(world.opened) == 1 + MAX_STEP_UPS_IN_A_ROW + 1
 
 
+async def test_step_up_of_one_call_serves_all_calls_that_wait_for_the_same_scope() -> None:
+    async with connected() as (client, world):
+        world.mcp.needs["write"] = "write"
+        results = await asyncio.gather(*(client.call_tool("write") for _ in range(MAX_STEP_UPS + 2)))
+        assert {result.text for result in results} == {"written"}
+        assert world.asked_scopes() == ["read", "read write"]
+
+
 async def test_forbidden_for_another_reason_is_not_repeated() -> None:
     async with connected() as (client, world):
         world.mcp.always("/mcp", status(403, b"", ("WWW-Authenticate", "Bearer")))
