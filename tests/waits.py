@@ -75,6 +75,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         STORE_WRITES,
     ("basic/authorization/sign_in.py", "AuthorizationCode._sign_in", "contextlib.AsyncExitStack()"):
         "Entering it does not wait; leaving it closes the receiver, see `loopback.receive`.",
+    ("basic/authorization/sign_in.py", "AuthorizationCode._refresh", "asyncio.shield(refresh)"):
+        "The response of the authorization server ends it, or the time limit `POST_SECONDS`.",
     ("basic/authorization/sign_in.py", "AuthorizationCode.obtain", "self._sign_ins"):
         "The sign-in before it ends it, which has the time limit `timeout`.",
     ("basic/authorization/sign_in.py", "AuthorizationCode.stored", "self.store.get(grant_key(url))"): STORE_READS,

@@ -74,6 +74,7 @@ class AuthorizationCode(Authorizer):
         self._clients = Clients(self.store, self.client_id, self.client_secret or "", self.client_metadata_url,
                                 self.client_name, self.redirect_uri)  # fmt: skip
         self._sign_ins = asyncio.Semaphore(MAX_SIGN_INS)
+        self._refreshes: set[asyncio.Task[Grant | None]] = set()  # because asyncio keeps no reference to them
 
     async def current(self, peers: PeerRequests, grant: Grant | None) -> Grant | None:
         grant = grant or await self._load(peers)
@@ -185,7 +186,19 @@ class AuthorizationCode(Authorizer):
             raise SignInRefused(f"nobody signed in within {self.timeout:g} s") from None
 
     async def _refresh(self, peers: PeerRequests, grant: Grant, url: str = "") -> Grant | None:
-        """Return a grant with a new token from the endpoint `url`, or None if the user has to sign in."""
+        """Return a grant with a new token from the endpoint `url`, or None if the user has to sign in.
+
+        If the caller is cancelled, the refresh goes on and stores the new tokens, because the server may accept each
+        refresh token only once.
+        """
+        refresh = asyncio.create_task(self._refresh_and_store(peers, grant, url))
+        self._refreshes.add(refresh)
+        refresh.add_done_callback(self._refreshes.discard)
+        # retrieve the exception, or asyncio would log it if the caller has left
+        refresh.add_done_callback(lambda refresh: refresh.cancelled() or refresh.exception())
+        return await asyncio.shield(refresh)
+
+    async def _refresh_and_store(self, peers: PeerRequests, grant: Grant, url: str) -> Grant | None:
         async with self.store.lock(grant_key(peers.server)):
             stored = await self._load(peers)
             if stored is None or stored.issuer != grant.issuer:

@@ -37,6 +37,7 @@ from mcp_ref.basic.authorization.client import MAX_STEP_UPS, MAX_STEP_UPS_IN_A_R
 from mcp_ref.client import negotiation
 from mcp_ref.features.caching import ResponseCache
 from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.lib.http.message import Exchange
 from mcp_ref.server.http import HttpOptions
 from mcp_ref.transports.trace import tracer
 from tests.protected_servers import (
@@ -49,7 +50,7 @@ from tests.protected_servers import (
     silence,
     status,
 )
-from tests.settings import MODERN, eventually
+from tests.settings import MODERN, PATIENCE, eventually
 
 LEGACY = "2025-11-25"
 
@@ -258,6 +259,29 @@ async def test_step_ups_that_succeed_are_not_counted() -> None:
             world.mcp.instead("/mcp", status(403, b"", ("WWW-Authenticate", challenge)))
             await client.call_tool("read")
         assert len(world.opened) == 1 + MAX_STEP_UPS_IN_A_ROW + 1
+
+
+async def test_refresh_whose_call_is_cancelled_goes_on_because_a_refresh_token_is_good_for_one_use() -> None:
+    async with connected() as (client, world):
+        begun, go = asyncio.Event(), asyncio.Event()
+
+        async def refresh_late(exchange: Exchange) -> None:
+            world.auth.refresh_tokens.clear()
+            tokens = world.auth.issue({"read"})
+            begun.set()
+            await go.wait()
+            await status(200, tokens)(exchange)
+
+        world.auth.instead("/token", refresh_late)
+        world.auth.tokens.clear()
+        calling = asyncio.create_task(client.call_tool("read"))
+        await asyncio.wait_for(begun.wait(), PATIENCE)
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+        go.set()
+        assert (await client.call_tool("read")).text == "read"
+        assert len(world.opened) == 1  # no second sign-in
 
 
 async def test_step_up_of_one_call_serves_all_calls_that_wait_for_the_same_scope() -> None:
