@@ -22,7 +22,7 @@ from ...basic.mrtr import InputRequest, read_input_requests
 from ...codec import ShapeError, codec_for
 from ...jsonrpc.bounded_waits import end_handlers
 from ...jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, RemoteError, RequestTimeout
-from ...jsonrpc.messages import Object
+from ...jsonrpc.messages import INTERNAL_ERROR, Object
 from ...revisions import Revision
 from .types import DEFAULT_POLL_INTERVAL, Task, TaskRequestParams, UpdateTaskRequestParams, unknown_task
 from .types import CreateTaskResult as CreateTaskResult
@@ -118,7 +118,7 @@ class RunningTask(Generic[T]):
         Raises:
             RequestTimeout: The task is not over after `timeout` seconds. This method may then be called again.
             ConnectionClosed: The connection has ended for good, or a request was lost again after `MAX_REPETITIONS`.
-            RemoteError: The request failed.
+            RemoteError: The request failed, or the receiver does not know the task.
             InvalidMessage: The result or an input request is invalid.
             McpError: The task was cancelled.
         """
@@ -212,7 +212,8 @@ class RunningTask(Generic[T]):
     async def _send_and_repeat(self, task: Task, method: str, params: object, result: type[R]) -> R:
         """Send a request that has the same effect once or twice. Repeat it if the connection or the response is lost.
 
-        A short interruption must not fail the call, because the task goes on at the receiver.
+        A short interruption must not fail the call, because the task goes on at the receiver. An internal error is one
+        too, because a receiver responds so if its store of tasks is away, or if another process runs the task.
         """
         for _ in range(MAX_REPETITIONS):
             response = await self._send_or_pause(task, method, params, result)
@@ -221,11 +222,14 @@ class RunningTask(Generic[T]):
         return await self._send_request(method, params, result)
 
     async def _send_or_pause(self, task: Task, method: str, params: object, result: type[R]) -> R | None:
-        """Send a request. If it is lost, although the connection can come back, return None after the poll interval."""
+        """Send a request. If it fails for a reason that can pass, return None after the poll interval."""
         try:
             return await self._send_request(method, params, result)
         except (ConnectionClosed, RequestTimeout):
             if not self._is_open():
+                raise
+        except RemoteError as error:
+            if error.code != INTERNAL_ERROR or method == "tasks/result":  # this one has the error of the task itself
                 raise
         await asyncio.sleep(_interval(task))
         return None
