@@ -136,6 +136,9 @@ CHANGES
 - `run` refuses a port, path, host or origin that no request could match, and then ends with exit code 2.
 - `call` refuses a value that JSON cannot hold, such as `NaN`, and `--root` a path that is not a directory. `bridge`
   refuses `--timeout`, `--root`, `--log` and `--json`, which had no effect.
+- A call that waits for its task survives a short outage, because the requests about the task are repeated. The response
+  of a user that an outage has lost is sent again by the next `RunningTask.result()`.
+- `Revision.tasks_are_core` is now `Revision.built_in_tasks`.
 - The package is under the MIT license.
 
 0.1.0
