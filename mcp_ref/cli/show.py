@@ -34,7 +34,7 @@ def note(text: str) -> None:
 
 
 def note_of_server(text: str) -> None:
-    """Print a text of a server to standard error. On a terminal, none of its rows looks like a text of this program."""
+    """Print a server's text to standard error. On a terminal, `|` begins its later rows, so none looks like ours."""
     width = columns(sys.stderr)
     if width is None and not sys.stderr.isatty():
         return note(text)
@@ -51,7 +51,7 @@ def columns(stream: TextIO) -> int | None:
 
 
 def as_json(value: JSON) -> None:
-    """Print one JSON value to standard output, with escapes of JSON for hidden characters."""
+    """Print one JSON value to standard output, with its hidden characters as JSON escapes."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
     escapes = {ord(character): json.dumps(character)[1:-1] for character in hidden_characters(text)}
     show_text(text.translate(escapes), sys.stdout)
@@ -63,8 +63,8 @@ def table(title: str, rows: Sequence[tuple[str, str, str | None]]) -> None:
         out(f"\n{title}")
     for name, details, description in rows:
         out(f"  {escape_hidden(name, keep='')}  {escape_hidden(details, keep='')}".rstrip())  # without line breaks
-        for line in (description or "").strip().splitlines()[:1]:
-            out(fold(f"      {line}", columns(sys.stdout)))
+        if description and description.strip():
+            out(fold(f"      {description.strip().splitlines()[0]}", columns(sys.stdout)))
 
 
 def signature(schema: Object) -> str:
@@ -107,7 +107,7 @@ def block_text(block: ContentBlock) -> str:
         case "text":
             return block.text
         case "image" | "audio":
-            return f"[{block.type}: {block.mime_type}, {_size(block.data)} bytes]"
+            return f"[{block.type}: {block.mime_type}, {_decoded_size(block.data)} bytes]"
         case "resource_link":
             return f"[link: {block.uri}  {block.title or block.name}]"
         case _:
@@ -118,7 +118,7 @@ def contents_text(contents: ResourceContents) -> str:
     """Return the contents of a resource if they are text, else a short description."""
     if isinstance(contents, TextResourceContents):
         return contents.text
-    return f"[{contents.mime_type or 'bytes'}: {contents.uri}, {_size(contents.blob)} bytes]"
+    return f"[{contents.mime_type or 'bytes'}: {contents.uri}, {_decoded_size(contents.blob)} bytes]"
 
 
 def write_contents(contents: ResourceContents) -> None:
@@ -135,12 +135,12 @@ def write_contents(contents: ResourceContents) -> None:
 
 
 def decode_base64(name: str, data: str) -> bytes:
-    """Return the bytes of a server's data, whose `name` the error quotes. Raise InvalidMessage if it is not Base64."""
+    """Decode a server's Base64. If it is invalid, raise InvalidMessage, whose text names the data by `name`."""
     try:
         return base64.b64decode(data)
     except ValueError as error:
         raise InvalidMessage(f"the server's data of {name[:MAX_QUOTED_NAME]!r} is not Base64: {error}") from None
 
 
-def _size(data: str) -> int:
+def _decoded_size(data: str) -> int:
     return len(data) * 3 // 4 - data[-2:].count("=")
