@@ -1,7 +1,7 @@
-"""The clients of a bridge towards one server.
+"""The clients that a bridge has for one server.
 
-A legacy server keeps state for each session, and decides by the capabilities in `initialize`. So a client serves only
-callers with one key, which says what they have in common:
+A legacy server keeps state for each session, and sends only what the capabilities in `initialize` allow. So a client
+serves only callers with the same key, which says what they have in common:
 
     caller                          legacy server                             modern server
     a legacy session                its own client, for its life              one for each principal
@@ -9,13 +9,13 @@ callers with one key, which says what they have in common:
                                     client capabilities
 
 A legacy server's request does not say to which call it belongs. So if the caller has declared a capability, which lets
-the server send requests, a client of a pool serves one call at a time: it is *leased*. A call that is held for its user
-keeps its client, but not its place in the pool, because that can take minutes. Over Streamable HTTP, a request arrives
+the server send requests, a client of a pool serves one call at a time: it is *leased*. A call that waits for its user
+keeps its client, but not its place in the pool, because users can take minutes. Over Streamable HTTP, a request arrives
 on the stream of its call, but the lease holds there as well, because the server can also use the GET stream.
 
 Callers with different keys share no client, because a shared session would send the messages of one user to others.
 Every key belongs to one principal, and the credentials for the server come from the bridge's own configuration, never
-from the caller. In its handshake, the client of a session names the client in front, and other clients name the bridge.
+from the caller. In its handshake, the client for a session gives the name of the session's client, others the bridge's.
 
 Threats:
     bridge-shared-session: the messages of another user; a client; uses the same ids and tokens; each principal has its
@@ -56,9 +56,9 @@ log = logging.getLogger(__name__)
 MAX_CLIENTS_PER_KEY: Final = 4
 """Maximum number of clients of one server with the same key. Further calls wait."""
 MAX_CLIENTS: Final = 32
-"""Maximum number of clients of one server for modern requests, half of which one authenticated caller can have."""
+"""Maximum number of clients of one server for modern requests. One authenticated caller gets at most half of them."""
 MAX_SESSION_CLIENTS: Final = 256
-"""Maximum number of clients of one server for legacy sessions, half of which one authenticated caller can have."""
+"""Maximum number of clients of one server for legacy sessions. One authenticated caller gets at most half of them."""
 
 POOL_SECONDS: Final = 30.0
 """Time that a call waits for a client of a full pool, in seconds."""
@@ -87,7 +87,7 @@ class _Failures(NamedTuple):
 
 
 class _SessionInfo(Implementation):
-    """The name of a session's client in a handshake, but the bridge's own name in a request to a modern server."""
+    """The name of a session's client for a legacy server, but the bridge's for a modern one, which sessions share."""
 
     def __init__(self, info: Implementation, bridge_info: Implementation) -> None:
         super().__init__(**vars(info))
@@ -155,7 +155,7 @@ class BackServer(ServerNotes):
 
     @contextlib.asynccontextmanager
     async def leased(self, caller: Caller, call: Call) -> AsyncIterator[BackClient]:
-        """Return a context manager with a client of a pool, for this call alone if the caller has capabilities.
+        """Return a context manager with a client. If the caller has capabilities, it serves this call alone.
 
         Raise ProtocolError if the pool stays full, or if the server cannot be started.
         """
@@ -168,13 +168,13 @@ class BackServer(ServerNotes):
                 await slots.acquire()
         except TimeoutError:
             raise ProtocolError(INTERNAL_ERROR, f"{self.name}: all clients are in use; try again later") from None
-        with contextlib.ExitStack() as slot:  # it releases the slot once: as soon as the call is held, or at the end
+        with contextlib.ExitStack() as slot:  # `close` releases it once: as soon as the call is held, or at the end
             slot.callback(slots.release)
-            if self._max_clients > 1:  # a limit of one holds also while a call waits for its user
+            if self._max_clients > 1:  # a limit of one includes the calls that wait for their users
                 call.on_held = slot.close
-            pool = (each for each in self.clients if each.key == caller.key)
-            unleased = (each for each in pool if each.is_open and not each.is_leased)
-            client = next(unleased, None) or await self._connect(caller)
+            pool = [each for each in self.clients if each.key == caller.key]
+            unleased = [each for each in pool if each.is_open and not each.is_leased]
+            client = unleased[0] if unleased else await self._connect(caller)
             client.is_leased = True
             try:
                 yield client
@@ -203,7 +203,7 @@ class BackServer(ServerNotes):
         except Exception as error:
             raise self._start_error(error) from None
         finally:
-            if not client.is_open:
+            if not client.is_open:  # failed, cancelled or discarded meanwhile
                 self._forget(client)
         self.is_modern, self.latest_client = client.is_modern, client
         self._failures.pop(None, None)
@@ -265,12 +265,12 @@ class BackServer(ServerNotes):
             self._failures.pop(client.key, None)
         self.discard(client)
 
-    def _count_failure(self, key: Hashable, without_pause: int) -> None:
-        """Make the callers with a key wait before the next start, except after the first `without_pause` failures."""
+    def _count_failure(self, key: Hashable, forgiven: int) -> None:
+        """Make the callers with a key wait before the next start, except after the first `forgiven` failures."""
         if len(self._failures) >= MAX_COUNTED_KEYS:
             self._failures.clear()
         count = self._failures[key].number + 1 if key in self._failures else 1
-        self._failures[key] = _Failures(count, time.monotonic() + growing_pause(count - without_pause))
+        self._failures[key] = _Failures(count, time.monotonic() + growing_pause(count - forgiven))
 
     def _forget(self, client: BackClient) -> None:
         if client in self.clients:

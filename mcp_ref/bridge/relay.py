@@ -1,4 +1,4 @@
-"""The relay: it serves each request of a client with a request to a server, as the folder's docstring draws.
+"""The relay, which serves each request of a client with a request to a server (see the folder's docstring).
 
 Spec:  2026-07-28 basic/patterns/mrtr, basic/transports/streamable-http;
        server/utilities/logging (2024-11-05 to 2025-11-25)
@@ -43,7 +43,7 @@ class Relay:
 
     Args:
         holds: False to refuse the input requests of legacy servers to modern clients.
-        replayed: The names of the tools that can run again from their start, as clients see them.
+        replayed: The tools that can run again from their start, by the names that clients see.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Relay:
             server.end_session(session)
 
     def pass_to_servers(self, session: ServerSession, method: str, params: Object) -> None:
-        """Pass a notification of a legacy session on, such as `notifications/roots/list_changed`."""
+        """Pass on a notification of a legacy session, such as `notifications/roots/list_changed`."""
         for server in self.servers.values():
             for client in server.clients:
                 if client.caller.session is session and client.is_open:
@@ -81,7 +81,7 @@ class Relay:
         if method in SPECIFIED and find_method(method, context.revision, "client") is None:
             raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
         if method in LISTS:
-            return self.tasks.with_support(await self.lists.serve(method, params, context), context.revision)
+            return self.tasks.with_task_support(await self.lists.serve(method, params, context), context.revision)
         if method in mrtr.MULTI_ROUND_TRIP_METHODS:
             return await self._call(method, params, context)
         if method == "logging/setLevel":
@@ -115,27 +115,28 @@ class Relay:
             result = await self._send(await server.shared(caller), method, routed, call, context)
         if result.get("resultType") != "input_required":
             return self.names.result_for_client(name, self.tasks.seal(result, caller.principal))
-        # held.py has made the result of a legacy server, with the names and the state for the client
+        # a legacy server's input requests are for the client already, because held.py has made the result
         return self._input_for_client(result, name, caller) if server.is_modern else result
 
     async def _becomes_task(self, server: BackServer, routed: Object, context: Context) -> bool:
         """Return True if a tool call becomes a task of the bridge itself (tasks.py)."""
-        if not self.tasks.wraps(context.revision):
+        if not self.tasks.are_ours(context.revision):
             return False
         if context.revision.built_in_tasks:
             return "task" in routed
         if "requestState" in routed or not declares(context.channel.peer_capabilities, TASKS_CAPABILITY):
             return False  # the retry of a call that is not a task, or a client without tasks
         name = cast(str, routed["name"])
-        if name not in server.parameter_headers:
+        if name not in server.parameter_headers:  # not listed yet
             await self.lists.note_all_tools(server, context)
         return server.task_support.get(name) in ("optional", "required")
 
     async def _call_as_task(self, server: BackServer, caller: Caller, routed: Object, context: Context) -> Object:
-        """Call a tool as a task of the bridge itself. Such calls share a client: each input request names its task."""
+        """Call a tool as a task of the bridge. Such calls share a client, because input requests name their tasks."""
 
         async def run_in_task(task: Context) -> Object:
-            call_type = SessionCall if caller.session is not None or self.holds else Call
+            passes_input_requests = caller.session is not None or self.holds
+            call_type = SessionCall if passes_input_requests else Call
             call = call_type(task, server.losses, self.names.prefix(server.name))
             call.allows_task = True
             client = await server.shared(caller)
@@ -153,7 +154,7 @@ class Relay:
         if headers is None or not isinstance(context.channel, StatelessRequest) or tool in server.parameter_headers:
             return  # the endpoint has checked the headers of a known tool
         await self.lists.note_all_tools(server, context)
-        # [2026-07-28 basic/transports/streamable-http#server-validation] an intermediary MUST check, or refuse
+        # [2026-07-28 basic/transports/streamable-http#server-validation] a server that reads the body MUST compare
         check_parameters(headers, params.get("arguments"), server.parameter_headers.get(tool, {}))
 
     async def _send(self, client: BackClient, method: str, routed: Object, call: Call, context: Context) -> Object:
@@ -180,16 +181,16 @@ class Relay:
     async def _call_legacy_server(
         self, server: BackServer, caller: Caller, method: str, params: Object, routed: Object, context: Context
     ) -> Object:
-        """Send a modern client's request to a legacy server, or give it the responses of a retry (held.py)."""
+        """Send a modern client's request to a legacy server, or its retry's responses to the held call (held.py)."""
         state, channel = params.get("requestState"), context.channel
         assert isinstance(channel, StatelessRequest)
-        digest = partial(mrtr.request_digest, method, params)  # computed only for a call that requests input
+        digest = partial(mrtr.request_digest, method, params)  # not computed without input requests
         if state is not None:
             data = mrtr.verify_state(self.held.key, state, digest(), caller.principal, time.time())
             if "held" in data:
                 held_call = self.held.find(data, caller.principal)
                 return await held_call.resume(context, params.get("inputResponses", {}))
-            # the retry of a replayed call, which takes its responses from `rounds`
+            # this retry runs a replayed call again, which finds the client's responses in `rounds`
             channel.rounds.read(Request(context.request_id, method, params), self.held.key, caller.principal)
         routed = {key: value for key, value in routed.items() if key not in ("requestState", "inputResponses")}
         prefix = self.names.prefix(server.name)
@@ -207,7 +208,7 @@ class Relay:
         return await call.run(send(call))
 
     def _input_for_client(self, result: Object, server: str, caller: Caller) -> Object:
-        """Return a modern server's `input_required` result for a client: its messages to the user name the server."""
+        """Return a modern server's `input_required` result, with the server's name in each message to the user."""
         prefix, requests = self.names.prefix(server), result.get("inputRequests")
         if prefix and isinstance(requests, dict):
             result = {**result, "inputRequests": {key: _prefixed(each, prefix) for key, each in requests.items()}}
@@ -229,8 +230,8 @@ class Relay:
         return {}
 
     async def _extension(self, method: str, params: Object, context: Context) -> Object:
-        """Pass on a method of an extension. Both sides must have the same era, and the extension."""
-        server = next(iter(self.servers.values()))
+        """Pass on a method of an extension. Both sides must have one era, and declare the extension if it is modern."""
+        server = next(iter(self.servers.values()))  # the only one, or the request is refused below
         client = await server.shared(caller_of(context))
         is_common = client.revision.era == context.revision.era and self.names.is_plain
         if is_common and client.is_modern:

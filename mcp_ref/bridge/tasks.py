@@ -1,8 +1,8 @@
-"""Tasks through a bridge: those of the server between equal revisions, and tasks of the bridge itself between the eras.
+"""Tasks through a bridge: the server's own if both sides speak one revision, the bridge's own between the eras.
 
     equal revisions      the task of the server. With principals, the bridge seals its id (relayed.py)
-    2025-11-25 with      a task of the bridge around the call, with the times and limits of the bridge. The server can
-    2026-07-28           run the call as a task of its own, whose result the bridge awaits (exchange.py):
+    2025-11-25 with      a task of the bridge, with its lifetime and limits, that makes the call. The server can run
+    2026-07-28           the call as a task of its own, whose result the bridge awaits (exchange.py):
 
                          client               bridge                                   server
                            |-- tools/call ------>|-- tools/call ------------------------->|
@@ -12,9 +12,8 @@
                            |-- its response ---->|-- its response ----------------------->|
                            |<-- result ----------|<------------ result -------------------|
 
-A modern client wants tasks if it declares the extension, and a client of 2025-11-25 if its call has `task`. For any
-other client, the bridge itself waits for the task of a tool that requires one. A bridge of several servers offers no
-tasks.
+A modern client wants tasks if it declares the extension, and a client of 2025-11-25 if its call has `task`. Any other
+client gets the result: if the tool requires a task, the bridge awaits it. A bridge of several servers has no tasks.
 
 Threats:
     bridge-foreign-task: the result of another user; a client; uses a task id that it has seen elsewhere; the id is
@@ -72,11 +71,11 @@ class FrontTasks(Tasks):
     """The tasks of the bridge itself."""
 
     async def known(self, ids: Collection[str], owner: str) -> list[str]:
-        return list(ids)  # `BridgeTasks.updates` has checked them, as it knows the server's tasks too
+        return list(ids)  # `BridgeTasks.updates` has checked them, also those of the server
 
 
 class _TaskUpdates(ListenRequest):
-    """A subscription to tasks of the server, whose notifications the client in front gets too."""
+    """A subscription to tasks of the server, which passes their notifications on to the client in front."""
 
     def __init__(self, client: BackClient, ids: list[str], channel: StatelessRequest, context: Context) -> None:
         super().__init__(client, SubscriptionFilter(task_ids=ids), lambda method, uri: None, self._log_end)
@@ -84,7 +83,7 @@ class _TaskUpdates(ListenRequest):
         self._call = SessionCall(context, client.back.losses)
         self._is_acknowledged = False  # True if the client in front has got its acknowledgement
         self._send = channel.send_notification
-        channel.send_notification = self._send_to_client
+        channel.send_notification = self._send_to_client  # to see the acknowledgement pass
 
     def _send_to_client(self, method: str, params: Object) -> None:
         self._send(method, params)
@@ -125,10 +124,10 @@ class BridgeTasks:
             if declares(declared.tasks, "requests.tools.call"):
                 declared.extensions = {TASKS_EXTENSION: {}}
             access = current_access.get()
-            if access is not None and access.id is not None:
+            if access is not None and access.id is not None:  # `serve` refuses `tasks/list`
                 declared.tasks = {name: value for name, value in declared.tasks.items() if name != "list"}
 
-    def wraps(self, front: Revision) -> bool:
+    def are_ours(self, front: Revision) -> bool:
         """Return True if clients of this revision get tasks of the bridge itself. The server must be connected."""
         client = self._server.latest_client if self._server is not None else None
         if client is None:
@@ -138,10 +137,10 @@ class BridgeTasks:
         is_mixed = front.era == "modern" and client.revision.built_in_tasks
         return is_mixed and client.server_can("tasks.requests.tools.call")
 
-    def with_support(self, page: Object, front: Revision) -> Object:
-        """Return a page whose tools can all be tasks, because a modern server does not say which of its tools can."""
+    def with_task_support(self, page: Object, front: Revision) -> Object:
+        """Let each tool of a page support tasks, because a modern server does not say which of its tools do."""
         tools = page.get("tools")
-        if not isinstance(tools, list) or not front.built_in_tasks or not self.wraps(front):
+        if not isinstance(tools, list) or not front.built_in_tasks or not self.are_ours(front):
             return page
         return {**page, "tools": [{**cast(Object, tool), "execution": {"taskSupport": "optional"}} for tool in tools]}
 
@@ -158,12 +157,12 @@ class BridgeTasks:
     async def serve(self, method: str, params: Object, context: Context) -> Object:
         caller, server = caller_of(context), self._server
         client = await server.shared(caller) if server is not None else None
-        if self.wraps(context.revision):
+        if self.are_ours(context.revision):
             return await self._serve_own(method, params, context)
-        lists_others = caller.principal is not None and method == "tasks/list"
-        if server is None or client is None or client.revision is not context.revision or lists_others:
-            # All principals share our credentials, so the server would list the tasks of all of them.
-            text = "; keep the ids of your tasks" if lists_others else ""
+        # All principals share our credentials, so the server would list the tasks of all of them.
+        is_unsafe_list = caller.principal is not None and method == "tasks/list"
+        if server is None or client is None or client.revision is not context.revision or is_unsafe_list:
+            text = "; keep the ids of your tasks" if is_unsafe_list else ""
             raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}{text}")
         if "taskId" in params:
             params = {**params, "taskId": self._server_id(params["taskId"], server, caller.principal)}
@@ -178,7 +177,10 @@ class BridgeTasks:
         return codec_for(context.revision).encode(result)
 
     def _server_id(self, id: JSON, server: BackServer, principal: str | None) -> JSON:
-        return id if principal is None else unsealed(self._key, "task id", principal, id, (server.name,))[1]
+        if principal is None:
+            return id
+        _, server_id = unsealed(self._key, "task id", principal, id, (server.name,))
+        return server_id
 
     def seal(self, message: Object, principal: str | None) -> Object:
         """Return params or a result whose task ids are valid for this principal only.
@@ -204,12 +206,12 @@ class BridgeTasks:
 
     @contextlib.asynccontextmanager
     async def updates(self, wanted: SubscriptionFilter, context: RequestContext) -> AsyncIterator[None]:
-        """Pass the notifications about tasks on while a client listens, and leave out unknown tasks from `wanted`."""
+        """Pass on the notifications about a client's tasks while it listens. Remove unknown tasks from `wanted`."""
         channel, ids, server, caller = context.channel, wanted.task_ids, self._server, caller_of(context)
         assert isinstance(channel, StatelessRequest)
         if not ids or server is None or not declares(channel.peer_capabilities, TASKS_CAPABILITY):
             yield
-        elif self.wraps(channel.revision):
+        elif self.are_ours(channel.revision):
             wanted.task_ids = await Tasks.known(channel.catalog.tasks, ids, channel.task_owner)
             yield
         else:
