@@ -1,7 +1,7 @@
-"""The requests of a recording, each with everything that the other side sent because of it. Pure.
+"""The requests of a recording, each with everything that the other side sent because of it.
 
-    request   tools/call, id 4, and its signature: method and params, which the same call has again
-    messages  progress, a log message, elicitation/create of the server, and at the end the response
+    request   tools/call with id 4; its signature, method and params, is the same when the call is repeated
+    messages  progress, a log message, elicitation/create, and at the end the response
 
 A message belongs to a request by its id or progress token, over HTTP also by its stream. Any other notification of the
 server belongs to the request that began last, so that a replay sends it at the same place of the conversation.
@@ -29,7 +29,7 @@ _CHOSEN_BY_CLIENT: Final = ("clientInfo", "capabilities", "protocolVersion")
 MAX_IN_FLIGHT: Final = 1000
 """Maximum number of requests that wait for a response. If there are more, the oldest one counts as never answered."""
 MAX_UNKNOWN: Final = 100
-"""Maximum number of requests that were not recorded and of which `Cassette.unknown` keeps a line."""
+"""Maximum number of requests in `Cassette.unknown`, a line for each."""
 MAX_COMPARED: Final = 1000
 """Maximum number of recorded requests that are compared with one that was not recorded, to name the nearest."""
 SHOWN_CHARACTERS: Final = 160
@@ -38,13 +38,13 @@ SHOWN_CHARACTERS: Final = 160
 
 @dataclass(frozen=True)
 class Sent:
-    """One message of a recording."""
+    """One message of either side in a recording."""
 
     at: float
     sender: Side
     value: Object
     number: int = 0
-    """Number of the request over HTTP. 0 over stdio."""
+    """Number of its HTTP request in the recording. 0 over stdio."""
 
 
 @dataclass(eq=False)
@@ -80,7 +80,7 @@ def messages_of(events: Iterable[Event]) -> Iterator[Sent]:
 
 
 def objects_in(data: bytes) -> list[Object]:
-    """Return the JSON object in these bytes, those of a batch, or none if the bytes are not JSON."""
+    """Return the JSON objects in these bytes: one, those of a batch, or none if the bytes are not JSON."""
     try:
         value = parse_json(data)
     except ValueError:
@@ -99,7 +99,7 @@ def requests_of(messages: Iterable[Sent]) -> list[RecordedRequest]:
                 found.append(RecordedRequest(sent))
                 in_flight.append(found[-1])
         elif "method" not in value:
-            # over HTTP, several clients can use the same id at the same time
+            # over HTTP, several clients can use the same id at the same time; as JSON, 1 and true differ
             id = json.dumps(value.get("id"))
             same_id = [each for each in reversed(in_flight) if json.dumps(each.request.value["id"]) == id]
             same_stream = [each for each in same_id if each.request.number == sent.number]
@@ -139,7 +139,7 @@ def signature(request: Object) -> str:
 
 def shown(request: Object) -> str:
     """Return a request as one line for a person."""
-    method, params = json.loads(signature(request))
+    method, params = json.loads(signature(request))  # without secrets
     return _cut(f"{method} {json.dumps(params, ensure_ascii=False)}" if params else str(method))
 
 
@@ -160,7 +160,7 @@ class Cassette:
         for recorded in self.requests:
             self._by_signature.setdefault(signature(recorded.request.value), []).append(recorded)
         for same in self._by_signature.values():
-            # a request without a response was cancelled, or was sent again, as `initialize` to an HTTP+SSE server
+            # a request without a response was cancelled or sent again, like `initialize` to an HTTP+SSE server
             answered = [recorded for recorded in same if recorded.response is not None]
             if answered:
                 same[:] = answered
@@ -187,7 +187,7 @@ class Cassette:
         return same.pop(0) if len(same) > 1 else same[0]
 
     def note_unknown(self, request: Object) -> str:
-        """Count a request that was not recorded. Return a text that names the nearest recorded one."""
+        """Note a request that was not recorded. Return a text that names the nearest recorded one."""
         method = request.get("method")
         requests = [recorded.request.value for recorded in self.requests]
         same_method = [each for each in requests if each["method"] == method]
@@ -220,7 +220,7 @@ def differences(old: JSON, new: JSON, path: str = "") -> Iterator[str]:
 
 
 def _by_name(items: list[JSON]) -> dict[str, JSON]:
-    """Return the items of a list by their names, as tools have them. Without different names, return them by number."""
+    """Return the items of a list by name, such as tools. Without a name for each, or with equal names, use numbers."""
     names = [str(member(item, "name") or number) for number, item in enumerate(items)]
     if len(set(names)) < len(names):
         names = [str(number) for number in range(len(items))]
@@ -234,14 +234,15 @@ def _short(value: JSON) -> str:
     return value if value is _MISSING else _cut(json.dumps(value, ensure_ascii=False))
 
 
-def with_members(value: JSON, replace: Callable[[str, JSON], JSON]) -> JSON:
-    """Return a JSON value in which `replace(name, value)` is the new value of each member that is not an object."""
+def with_replaced_members(value: JSON, replace: Callable[[str, JSON], JSON]) -> JSON:
+    """Return a JSON value in which `replace(name, value)` has replaced each member but objects and arrays."""
     if isinstance(value, list):
-        return [with_members(item, replace) for item in value]
+        return [with_replaced_members(item, replace) for item in value]
     if isinstance(value, dict):
         changed: Object = {}
         for name, each in value.items():
-            changed[name] = with_members(each, replace) if isinstance(each, dict | list) else replace(name, each)
+            is_nested = isinstance(each, dict | list)
+            changed[name] = with_replaced_members(each, replace) if is_nested else replace(name, each)
         return changed
     return value
 

@@ -34,7 +34,7 @@ from ..jsonrpc.messages import (
 from ..transports.base import Transport
 from ..transports.stdio.client import StdioClientTransport
 from ..transports.streamable_http.client import StreamableHttpClientTransport
-from .exchanges import RecordedRequest, Sent, differences, requests_of, shown, with_members
+from .exchanges import RecordedRequest, Sent, differences, requests_of, shown, with_replaced_members
 
 RESPONSE_SECONDS: Final = 60.0
 """Maximum time for a response, in seconds."""
@@ -201,4 +201,4 @@ def _replaced(value: Object, replaced: dict[str, str]) -> Object:
     def replace(name: str, each: JSON) -> JSON:
         return replaced.get(each, each) if name in names and isinstance(each, str) else each
 
-    return {name: with_members(each, replace) for name, each in value.items()}
+    return {name: with_replaced_members(each, replace) for name, each in value.items()}

@@ -38,7 +38,7 @@ from ..lib.http.origin import parse_url
 from ..lib.http.server import start_server
 from ..lib.http.sse import encode_event
 from ..transports.base import Transport
-from .exchanges import Cassette, RecordedRequest, member, objects_in, with_members
+from .exchanges import Cassette, RecordedRequest, member, objects_in, with_replaced_members
 
 PROBES: Final = ("server/discover", "initialize", "ping")
 """Methods by which a client finds out the server's revision. A client may send them even if they were not recorded."""
@@ -176,7 +176,7 @@ def _adapted(value: Object, recorded: RecordedRequest, request: Object) -> JSON:
             return token
         return request["id"] if name == SUBSCRIPTION_ID and each == recorded.request.value["id"] else each
 
-    return with_members(value, replace)
+    return with_replaced_members(value, replace)
 
 
 class _Conversation:

@@ -30,7 +30,7 @@ from ..check.recording import Event, Gap, Head, Side, format_event, format_head
 from .streams import Stream
 
 QUEUE_BYTES: Final = 32 * 1024 * 1024
-"""Maximum size of the bytes that wait to be written, in bytes."""
+"""Maximum size of the queue, in bytes."""
 OVERHEAD_BYTES: Final = 256
 """Memory that each piece takes besides its bytes, in bytes. It counts too, because otherwise many pieces of
 one byte each could fill the memory while the disk hangs."""
@@ -40,11 +40,11 @@ BATCH_SECONDS: Final = 0.01
 """Time for which the thread collects bytes, in seconds. The thread competes with the conversation for Python's global
 lock, so it wakes up rarely and then does a lot."""
 CLOSE_SECONDS: Final = 2.0
-"""Maximum time for which `Tape.close` waits for the last lines, in seconds: the host waits with it."""
+"""Maximum time for which `Tape.close`, and so the host, waits for the last lines, in seconds."""
 LAST_SECONDS: Final = 30.0
-"""Maximum time for the last lines after `CLOSE_SECONDS`, in seconds: then only the recorder's own process waits."""
+"""Maximum time for the last lines after `CLOSE_SECONDS`, in seconds. The recorder waits then, but not the host."""
 SWITCH_SECONDS: Final = 0.0001
-"""Time after which the thread lets the conversation go on, in seconds. Python's default is 50 times as long."""
+"""Time after which the thread gives up Python's global lock, in seconds. The default is 50 times as long."""
 MEGABYTE: Final = 1024 * 1024
 """The unit of `--max-mb`, in bytes."""
 
@@ -57,7 +57,7 @@ class TapeOptions:
     max_bytes: int = 256 * MEGABYTE
     """Size of the file above which further events are only counted, in bytes."""
     with_secrets: bool = False
-    """True to write secrets down as they are."""
+    """True to write secrets unmasked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Tape:
         self._thread.start()
 
     def put(self, stream: Stream, side: Side, data: bytes) -> None:
-        """Record bytes that `side` has sent, or the end of its stream if they are empty, without waiting."""
+        """Record bytes of `side` without waiting. Empty bytes mean the end of its stream."""
         at, key = time.monotonic() - self._started, (id(stream), side)
         with self._lock:
             lines, size = self._lost.pop(key, (0, 0))
@@ -129,7 +129,7 @@ class Tape:
             if lines:
                 self._write(lines, count)
         if self._gap.events:
-            self._write(b"", 0)
+            self._write(b"", 0)  # only the gap
         os.close(self._descriptor)
 
     def _next_lines(self) -> tuple[bytes, int, bool]:
