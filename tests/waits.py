@@ -189,7 +189,7 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("cli/host_commands.py", "_run", "host"):
         "Entering it has the time limit `startup_wait`, and leaving it the limits of `HostedServer.close`.",
     ("cli/host_commands.py", "check_tool", "consent.changed_tool"):
-        "The host asks for each unapproved tool, and `Consent._approve_definition` sets it in each case.",
+        "The host asks for each of these tools, and `Consent._approve_definition` sets it in each case.",
     ("cli/host_commands.py", "kept_approvals", "store.get('approvals')"): STORE_READS,
     ("cli/host_commands.py", "kept_approvals", "store.put('approvals', {**meanwhile, **approvals})"): STORE_WRITES,
     ("cli/person.py", "ask_line", "ready.wait()"):

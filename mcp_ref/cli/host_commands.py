@@ -241,6 +241,8 @@ async def check_tool(host: Host, server: str, tool: str, consent: Consent) -> To
     """
     name, known = full_name(server, tool), {each.full_name: each.definition for each in await host.list_tools()}
     reason = host.status()[0].unapproved_tools.get(tool)
+    if reason == "not stored":  # the host asks nobody about it
+        raise Refused(f"the definition of {name} is not allowed, because it could not be stored")
     if reason is not None:
         allowed = await consent.changed_tool
         if allowed is not None:

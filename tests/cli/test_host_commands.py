@@ -358,6 +358,14 @@ def test_approvals_refuse_a_decision_over_their_size_and_forget_none(state: Path
     approvals["new"] = "x" * 1000
 
 
+def test_call_with_full_approvals_refuses_the_tool(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_ref.cli.host_commands.MAX_APPROVAL_BYTES", 10)
+    assert main(["call", "forecast", *config(tmp_path, calculator=entry(CALCULATOR)), "--yes"]) == 3
+    assert "calculator.forecast is not allowed, because it could not be stored" in capsys.readouterr().err
+
+
 @pytest.mark.attack("changed-definition")
 def test_call_uses_the_definition_that_the_policy_has_checked(one: list[str], capfd: Captured) -> None:
     """List the tools once: a second list could have a definition that nobody allowed."""
