@@ -3,7 +3,7 @@
 - A bracket with a revision, a page and perhaps headings, such as `2025-11-25 basic/transports#session-management`,
   `2025-06-18 changelog#major-changes` or `2025-03-26 schema`.
 - `Spec:  basic/lifecycle#shutdown (2024-11-05 to 2025-11-25); schema: CallToolResult` in the docstring of a module:
-  pages, with the revisions before or behind them, and types of the schema.
+  pages, with the revisions before or after them, and types of the schema.
 
 A citation that names no revisions is about all of them.
 """
@@ -25,7 +25,7 @@ _OTHER_SOURCES = r"JSON-RPC|JSON Schema|RFC|OAuth|draft-ietf|https?:|standard|ch
 
 @dataclass(frozen=True)
 class Citation:
-    """A page, or one heading of it, in at least one of some revisions."""
+    """A page, or one heading of it, in at least one of its revisions."""
 
     path: str
     text: str
@@ -38,15 +38,15 @@ class Citation:
 
 
 def citations_in(path: str, source: str) -> Iterator[Citation]:
-    """Yield all citations of a Python file. Raise ValueError for one of another form."""
+    """Yield all citations of a Python file. Raise ValueError for a malformed one."""
     yield from bracketed(path, source)
     yield from of_module(path, source)
 
 
 def bracketed(path: str, source: str) -> Iterator[Citation]:
-    """Yield the citations in brackets. Raise ValueError for a bracket of another form."""
+    """Yield the citations in brackets. Raise ValueError for a malformed one."""
     for bracket in re.finditer(_BRACKET, source):
-        text = " ".join(bracket[1].replace("#:", "#").split()).replace(" # ", " ")
+        text = " ".join(bracket[1].replace("#:", "#").split()).replace(" # ", " ")  # without the marks of a comment
         found = re.fullmatch(rf"(20\d\d-\d\d-\d\d) ({_PAGE})((?:,? ?#[\w.%-]+)*)", text)
         if found is None:
             raise ValueError(f"{path}: [{text}] is not [REVISION page#heading]")
@@ -56,7 +56,7 @@ def bracketed(path: str, source: str) -> Iterator[Citation]:
 
 
 def of_module(path: str, source: str) -> Iterator[Citation]:
-    """Yield the citations of `Spec:`. Raise ValueError for one without a page, a schema type or another standard."""
+    """Yield the citations of `Spec:`. Raise ValueError for an item that names no page, schema type or standard."""
     page, words = "", source.lstrip().removeprefix('"""').partition("\n")[0]  # the first line of its docstring
     line = source.count("\n", 0, source.find("\nSpec:") + 1) + 1
     for item in re.split(r"; |, (?=#|basic/|server/|client/|20\d\d-|the |schema)", spec_section(source)):
@@ -85,27 +85,29 @@ def spec_section(source: str) -> str:
 
 
 def _range(text: str) -> tuple[str, ...]:
-    """Return the revisions of `(2024-11-05 to 2025-11-25)` or `(2026-07-28)`; all of them without one."""
+    """Return the revisions of `(2024-11-05 to 2025-11-25)` or `(2026-07-28)`, by default all."""
     named = re.findall(r"20\d\d-\d\d-\d\d", text)
     return tuple(name for name in _NAMES if not named or named[0] <= name <= named[-1])
 
 
 def _sentence(source: str, start: int, end: int) -> str:
-    """Return the sentence behind the bracket of a citation, or in front of it if the bracket ends the sentence.
+    """Return the sentence before the bracket of a citation, or after it if the bracket begins the text.
 
-    A comment of nothing but citations has the code below it instead.
+    If the comment contains only citations, return the code below it.
     """
     above, below = source[:start].split("\n")[::-1], source[end:].split("\n")  # both begin with the line of the bracket
-    comment = re.match(r"(|.*\S  )\s*# ?(.*)", above[0])
-    if comment:
-        others = itertools.takewhile(_is_comment, above[1:]) if not comment[1] else ()
-        before, after = [comment[2], *others], [below[0], *itertools.takewhile(_is_comment, below[1:])]
-    else:
+    comment = re.match(r"(?P<code>|.*\S  )\s*# ?(?P<text>.*)", above[0])
+    if comment is None:
         before, after = list(_paragraph(above)), list(_paragraph(below))
-    text = _plain(before[::-1])
-    if text.strip(".,;- "):
-        return re.split(r"(?<=[.:]) ", text)[-1]
-    return re.split(r"(?<=\.) ", _plain(after))[0] or next(filter(None, map(str.strip, below[1:])), "")
+    else:
+        before, after = [comment["text"]], [below[0], *itertools.takewhile(_is_comment, below[1:])]
+        if not comment["code"]:  # otherwise the comment begins in this line
+            before += itertools.takewhile(_is_comment, above[1:])
+    text_before = _plain(before[::-1])
+    if text_before.strip(".,;- "):
+        return re.split(r"(?<=[.:]) ", text_before)[-1]
+    code_lines = filter(None, map(str.strip, below[1:]))
+    return re.split(r"(?<=\.) ", _plain(after))[0] or next(code_lines, "")
 
 
 def _is_comment(line: str) -> bool:

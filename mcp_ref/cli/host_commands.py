@@ -2,8 +2,8 @@
 
 `list` starts all servers, while the other commands start only the server of the given name: `call weather.forecast`.
 Since a file that was downloaded can name any program, a server starts only if the user allows it, or with `--yes`. The
-decisions are stored in `mcp_ref/approvals.json` in the user's folder for state. If the start of a server, as
-host/launch.py describes it, or the definition of a tool has changed since then, the user must allow the change.
+decisions are stored in `mcp_ref/approvals.json` in the user's folder for state. If the start of a server
+(host/launch.py) or the definition of a tool has changed since a decision, the user must allow the change.
 
 Spec:  architecture/index; 2026-07-28 index#key-principles
 """
@@ -39,18 +39,20 @@ from .client_commands import Lists, report_failure, run_and_report, run_command,
 from .person import SERVER_TEXTS, ask_line, confirms, elicitation_handler, has_terminal, hidden_input
 
 MAX_APPROVAL_BYTES = 900_000
-"""Maximum size of all stored decisions, in bytes. Further decisions are refused, and none is forgotten: to forget one
-would let a server change its tools, or start again, as if it were new."""
+"""Maximum size of all stored decisions, in bytes. Further decisions are refused, because forgetting an older one would
+let its server change a tool unnoticed."""
 
-MAX_ROWS, MAX_REPEATED_WARNINGS = 20, 5
-"""Number of rows above which an approval repeats its most important lines, and maximum number of warnings in them."""
+MAX_ROWS = 20
+"""Number of rows above which an approval repeats its most important lines."""
+MAX_REPEATED_WARNINGS = 5
+"""Maximum number of warnings in the repeated lines."""
 
 SINGLE_SERVER_OPTIONS = ("revision", "env", "header", "root", "token_env", "token_file", "command")
 """The options for one server. A command with `--config` refuses them."""
 
 
 def refuse_single_server_options(options: argparse.Namespace, allowed: Collection[str] = ()) -> None:
-    """Raise UsageError for an option that has no meaning for several servers, such as a token, which all would get."""
+    """Raise UsageError for an option of a single server, such as a token, which all servers would get."""
     for name in SINGLE_SERVER_OPTIONS:
         if name not in allowed and getattr(options, name):
             shown = "the server's command or URL" if name == "command" else f"--{name.replace('_', '-')}"
@@ -67,7 +69,7 @@ def run_host_command(options: argparse.Namespace) -> int:
         configuration = read_config(options.config)
     server = "" if options.name == "list" else take_server_name(options, configuration)
     servers = tuple(each for each in configuration.servers if server in ("", each.name))
-    # The commands print the state of each server, so hide the warnings of the host.
+    # The commands print the state of each server, so hide the warnings of the package `host`.
     logger = logging.getLogger(Host.__module__.rpartition(".")[0])
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -120,10 +122,10 @@ async def _run(configuration: Configuration, server: str, options: argparse.Name
 
 
 class Approvals(dict[str, str]):
-    """The decisions of this user. They refuse a further one if their file would be too large."""
+    """The decisions of this user. Storing one raises Refused if their file would be too large."""
 
     def __setitem__(self, key: str, decision: str) -> None:
-        size = sum(len(name) + len(text) + 10 for name, text in self.items() if name != key)
+        size = sum(len(name) + len(text) + 10 for name, text in self.items() if name != key)  # 10 for JSON's quotes
         if size + len(key) + len(decision) > MAX_APPROVAL_BYTES:
             path = default_path().with_name(APPROVALS)
             raise Refused(f"the decision cannot be stored, because {path} is full; delete this file to decide again")
@@ -168,7 +170,7 @@ class Consent:
         self.terminal = asyncio.Lock()
         """The lock of the terminal, which shows one request at a time."""
         self.changed_tool: asyncio.Future[Tool | None] = asyncio.get_running_loop().create_future()
-        """The definition of the tool to call, if it has changed and the user has allowed it; None if not."""
+        """The changed definition of the tool to call, or None if the user has not allowed it."""
         self._is_yes, self._name = is_yes, name
 
     async def approve(self, request: Approval) -> Allow | Deny:
@@ -235,7 +237,7 @@ def _summary(request: Approval) -> str:
 
 
 async def check_tool(host: Host, server: str, tool: str, consent: Consent) -> Tool:
-    """Return the allowed definition of a tool, which the call then uses instead of another list of the server.
+    """Return the allowed definition of a tool, so that the call does not list the tools again.
 
     Raise UnknownName for a missing or excluded tool, or Refused if the user does not allow a changed definition.
     """
@@ -244,7 +246,7 @@ async def check_tool(host: Host, server: str, tool: str, consent: Consent) -> To
     if reason == "not stored":  # the host asks nobody about it
         raise Refused(f"the definition of {name} is not allowed, because it could not be stored")
     if reason is not None:
-        allowed = await consent.changed_tool
+        allowed = await consent.changed_tool  # the host asks in the background
         if allowed is not None:
             return allowed
         advice = "" if has_terminal() else ": call it at a terminal, read its definition, and allow it"
@@ -274,10 +276,10 @@ async def list_all(host: Host, options: argparse.Namespace) -> int:
             for warning in status.warnings:
                 show.note(f"warning: {warning}")
         lists.show()
-    away = [status for status in states if status.state not in (ServerState.READY, ServerState.DISABLED)]
-    if not away:
+    not_ready = [status for status in states if status.state not in (ServerState.READY, ServerState.DISABLED)]
+    if not not_ready:
         return 0
-    return 4 if all(status.needs_sign_in for status in away) else 3
+    return 4 if all(status.needs_sign_in for status in not_ready) else 3
 
 
 def _state_text(status: ServerStatus) -> str:

@@ -1,7 +1,7 @@
 """`limits` prints the limits of the package, which it reads from the package's code.
 
-A limit is a positive number with a docstring, which contains its meaning and unit, and is either a constant of a module
-or a field of a class such as `HttpLimits`. The folders `cli` and `demo` are skipped.
+A limit is a positive number whose docstring has its meaning and unit: a constant of a module, or a field of a class
+such as `HttpLimits`. The folders `cli` and `demo` are skipped.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ def show_limits(json: bool) -> None:
     figures = memory()
     show.table(
         "Memory that one caller can fill in a server, in bytes",
-        [(each.table, f"{each.one_peer:,}", f"all callers: {each.all_peers:,}") for each in figures if each.all_peers],
+        [(f.contents, f"{f.one_peer:,}", f"all callers: {f.all_peers:,}") for f in figures if f.all_peers],
     )
     show.table(
         "Memory that one server can fill in a client or host, in bytes",
-        [(each.table, f"{each.one_peer:,}", "") for each in figures if not each.all_peers],
+        [(f.contents, f"{f.one_peer:,}", "") for f in figures if not f.all_peers],
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory that one peer, or all together, can fill in one table, in bytes. In a client, `all_peers` is 0."""
+    """The memory that one peer, or all together, can fill with `contents`, in bytes. In a client, `all_peers` is 0."""
 
-    table: str
+    contents: str
     one_peer: int
     all_peers: int = 0
 
@@ -110,13 +110,14 @@ def limits() -> Iterator[Limit]:
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and node.name.endswith("Limits"):
                 cls = getattr(module, node.name)
+                # `STORE_LIMITS` has the defaults of the only TypedDict
                 defaults = SimpleNamespace(**module.STORE_LIMITS) if is_typeddict(cls) else cls()
                 for field, meaning in _documented(node.body):
                     yield Limit(path, f"{node.name}.{field}", getattr(defaults, field), meaning)
 
 
 def _documented(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
-    """Yield each assigned name that has a docstring, with the docstring on one line. `A, B = 1, 2` has one for both."""
+    """Yield each assigned name that has a docstring, with the docstring on one line. `A, B = 1, 2` share theirs."""
     for statement, following in itertools.pairwise(body):
         target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
         assigned = target.elts if isinstance(target, ast.Tuple) else [target]

@@ -64,7 +64,7 @@ class Target:
 
     @property
     def era_key(self) -> str | None:
-        """The key in `Client(eras=...)`: a URL, or a command with everything that selects its program; else None."""
+        """The key in `Client(eras=...)`: a URL, or a command with its folder and environment; else None."""
         if isinstance(self.server, str):
             return self.server
         if not isinstance(self.server, (list, tuple)):
@@ -94,7 +94,7 @@ class Target:
     def open(self, mirrored: ParameterHeaders, time_limits: TimeLimits) -> tuple[Transport, asyncio.Task[None] | None]:
         """Return a transport and, for an `InProcessServer`, the asyncio task that serves this client.
 
-        `mirrored` has the HTTP headers that repeat arguments of tools. While a user signs in, `time_limits` stop.
+        `mirrored` has the HTTP headers that repeat arguments of tools. A user's sign-in stops `time_limits`.
         """
         server, options = self.server, self.options
         trace = options.get("trace") or trace_from_environment("client")
