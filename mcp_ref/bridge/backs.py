@@ -230,7 +230,7 @@ class BackServer(ServerNotes):
         )  # fmt: skip
 
     def _start_error(self, error: Exception) -> ProtocolError:
-        """Note that the server could not be started, and return the exception for the callers."""
+        """Note a failed start. Return the exception for the callers."""
         self.last_error = type(error).__name__  # its text can quote secrets of the server's standard error
         log.warning("%s could not be started: %s", self.name, self.hosted.mask(str(error)))
         self._count_failure(None, 0)
@@ -254,7 +254,7 @@ class BackServer(ServerNotes):
     def _note_end(self, client: BackClient, seconds: float) -> None:
         """Forget a client whose connection has ended. If it ended early, callers with the same key have to wait.
 
-        Callers with other keys do not wait, because otherwise one caller could keep a server away from all others.
+        Other callers do not wait, because otherwise one caller could keep a server away from all of them.
         """
         if client.connector.state is ConnectionState.CLOSED:
             return

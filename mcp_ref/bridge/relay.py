@@ -77,7 +77,7 @@ class Relay:
                     client.session.notify(method, RelayedObject(without_hop_meta(params)))
 
     async def serve(self, method: str, params: Object, context: Context) -> Object:
-        """Serve a request of a client. Return the result. Raise ProtocolError for an error response."""
+        """Serve a request of a client. Raise ProtocolError for an error response."""
         if method in SPECIFIED and find_method(method, context.revision, "client") is None:
             raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
         if method in LISTS:
@@ -184,7 +184,7 @@ class Relay:
         """Send a modern client's request to a legacy server, or its retry's responses to the held call (held.py)."""
         state, channel = params.get("requestState"), context.channel
         assert isinstance(channel, StatelessRequest)
-        digest = partial(mrtr.request_digest, method, params)  # not computed without input requests
+        digest = partial(mrtr.request_digest, method, params)  # a function, because few calls need it
         if state is not None:
             data = mrtr.verify_state(self.held.key, state, digest(), caller.principal, time.time())
             if "held" in data:

@@ -159,7 +159,7 @@ class BridgeTasks:
         client = await server.shared(caller) if server is not None else None
         if self.are_ours(context.revision):
             return await self._serve_own(method, params, context)
-        # All principals share our credentials, so the server would list the tasks of all of them.
+        # all principals share our credentials, so the server would list the tasks of all of them
         is_unsafe_list = caller.principal is not None and method == "tasks/list"
         if server is None or client is None or client.revision is not context.revision or is_unsafe_list:
             text = "; keep the ids of your tasks" if is_unsafe_list else ""
@@ -183,10 +183,7 @@ class BridgeTasks:
         return server_id
 
     def seal(self, message: Object, principal: str | None) -> Object:
-        """Return params or a result whose task ids are valid for this principal only.
-
-        All principals share the credentials of the bridge, so the server cannot tell them apart.
-        """
+        """Return params or a result whose task ids are valid for this principal only."""
         server = self._server
         if principal is None or server is None:
             return message
