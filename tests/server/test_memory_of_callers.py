@@ -34,7 +34,7 @@ from tests.raw_http_client import BOTH, JSON_TYPE, Reply, Talk, http_session, se
 from tests.raw_peers import connected_client, raw_client
 from tests.settings import MODERN, PATIENCE, eventually
 
-FIGURES = {each.table: each for each in memory()}
+FIGURES = {each.contents: each for each in memory()}
 
 
 def figure_of(table: str) -> tuple[int, int]:
