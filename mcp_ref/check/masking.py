@@ -1,6 +1,6 @@
 """The events of a recording without their secrets: `***` replaces each value whose name suggests one.
 
-The names are those of the trace (`transports/trace.py`), in JSON, headers, queries and forms. If a content is not JSON,
+The names are those of the trace (`transports/trace.py`), in JSON, headers, queries and forms. If content is not JSON,
 or only its start was kept, nobody can tell where a secret ends, so all text after a word that suggests one is replaced.
 
 Threats:
@@ -27,7 +27,7 @@ from .recording import Content, ErrorOutput, Event, Frame, Gap, Head, HttpBody, 
 
 HIDDEN: Final = "***"
 """The text in place of a secret."""
-# their values are the names of other headers, such as Authorization
+# headers whose values are the names of others, such as Authorization
 _NOT_SECRET_HEADERS: Final = frozenset({"access-control-allow-headers", "vary"})
 _ADDRESS_HEADERS: Final = frozenset({"location", "referer", "link", "content-location", "www-authenticate"})
 _SECRET_HEADER_ENDS: Final = ("key", "auth", "dpop")
@@ -42,7 +42,7 @@ _CLUES: Final = tuple(
     word.encode()
     for word in (*SECRET_NAMES, "bearer", "basic", "dpop", "code=", "assertion=", "key=", "auth=", "sig=", "signature=")
 )
-"""The words, without separators, by which a secret is found in a content."""
+"""The words, without separators, that suggest a secret in content."""
 _DISGUISES: Final = (b"\\u", b"%", "\u017f".encode(), "\u212a".encode(), "\u0131".encode())
 """Escapes, and letters outside ASCII that are equal to `s`, `k` or `i` if the case is ignored. They can hide a clue."""
 _FORM: Final = re.compile(rb"[\w.%+-]+=[^\s{}<>\"]*[\r\n]*")
@@ -121,7 +121,7 @@ def _mask_event_id(id: str) -> str:
 
 @functools.cache
 def _hash_key() -> bytes:
-    """Return the random key of this process, without which nobody can try out which secret a hash belongs to."""
+    """Return the random key of this process, which keeps others from finding a secret by hashing their guesses."""
     return secrets.token_bytes(16)
 
 

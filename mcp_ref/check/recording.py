@@ -24,12 +24,12 @@ request and everything that belongs to its response have the same number:
     {"at": 0.5, "connection": 1, "response": 7, "end": "complete"}
 
 (Each event is one line of the file; the request is broken here to fit the page.) The contents of `frame`, `stderr`,
-`body` and `data` are text. A content that is not UTF-8 is written in base64, in a member whose name ends with
-`_base64`. Of a content above `MAX_CONTENT`, only the start is kept, with the size and the digest of the whole:
+`body` and `data` are text. Content that is not UTF-8 is written in base64, in a member whose name ends with
+`_base64`. Of content above `MAX_CONTENT`, only the start is kept, with the size and the digest of the whole:
 `"frame": "{\"jsons", "frame_size": 2000000, "frame_sha256": "..."`. `"masked": true` marks an event in which `***`
 replaces a secret, so neither the type nor the size of that value is known. `"partial": true` marks a frame that ended
-without a line feed, because the process died or closed its output. A recording of the transport `messages` has only
-frames, because a program recorded its own messages; nothing is known about their framing. Other programs can write
+without a line feed, because the process died or closed its output. With the transport `messages`, a program has
+recorded its own messages, so each is a frame, and nothing is known about their real framing. Other programs can write
 this format, too, because a reader ignores members and events that it does not know.
 
 Used by: recorder/, cli/ and the rest of check/. Below: nothing
@@ -50,16 +50,16 @@ from ..jsonrpc.messages import JSON
 FORMAT: Final = 1
 """The version of the format. It grows with each change that old readers cannot ignore."""
 MAX_CONTENT: Final = 1024 * 1024
-"""Maximum size of a content that is kept as a whole, in bytes."""
+"""Maximum size of content that is kept as a whole, in bytes."""
 KEPT_START: Final = 4096
-"""Size of the start that is kept of a larger content, in bytes."""
+"""Size of the start that is kept of larger content, in bytes."""
 Side = Literal["client", "server"]
 Ending = Literal["complete", "client", "server"]
 Transport = Literal["stdio", "http", "messages"]
 
 
 class RecordingError(ValueError):
-    """A file or line that is not a recording, or is one of another format."""
+    """A file or line that is not a recording of this format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,11 +215,14 @@ def format_event(event: Event) -> bytes:
     match event:
         case Frame():
             line |= {"from": event.sender, **_format_content("frame", event.content)}
-            line |= {"partial": True} if event.partial else {}
+            if event.partial:
+                line["partial"] = True
         case ErrorOutput():
             line |= {"from": "server", **_format_content("stderr", event.content)}
         case End():
-            line |= {"end": event.side, "exit": event.exit} if event.exit is not None else {"end": event.side}
+            line["end"] = event.side
+            if event.exit is not None:
+                line["exit"] = event.exit
         case HttpRequest():
             line |= {"request": event.number, "method": event.method, "target": event.target}
             line |= {"headers": [list(pair) for pair in event.headers], **_format_content("body", event.content)}
@@ -316,8 +319,9 @@ def _response_event(number: int, value: dict[str, Any], common: dict[str, Any]) 
         if not isinstance(fields, dict):
             raise TypeError("event is not an object")
         id, retry = fields.get("id"), fields.get("retry")
-        id, retry = id if isinstance(id, str) else None, retry if isinstance(retry, int) else None
         data, type = _parse_content("data", value), str(fields.get("type", "message"))
+        id = id if isinstance(id, str) else None
+        retry = retry if isinstance(retry, int) else None
         return HttpEvent(number, data, id, retry, type, **common)
     if "end" in value:
         return HttpEnd(number, "complete" if value["end"] == "complete" else _side(value["end"]), **common)

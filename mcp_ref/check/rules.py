@@ -131,7 +131,7 @@ class Rule:
         return True
 
     def covers(self, revision: Revision | None) -> bool:
-        """Return True if the rule holds in a revision. If that is unknown, only rules of all revisions do."""
+        """Return True if the rule holds in a revision. If it is unknown, only rules of all revisions hold."""
         if revision is None:
             return self.since is None and self.until is None
         return (self.since is None or self.since <= revision) and (self.until is None or revision < self.until)

@@ -182,7 +182,7 @@ class Party:
         return self.capabilities is not None and declares(self.capabilities, path)
 
     def lacks(self, path: str | None) -> bool:
-        """Return True if the side surely did not declare a capability. None (no capability) is never lacking."""
+        """Return True if the side surely did not declare a capability. False for None, which means no capability."""
         return path is not None and self.capabilities is not None and not declares(self.capabilities, path)
 
 
@@ -300,7 +300,7 @@ class Message:
     revision: Revision | None = None
     method_facts: Method | None = None
     call: Call | None = None
-    """Of a response: its request. Of a request: itself."""
+    """The call of a request, or the one to which a response belongs."""
     exchange: Exchange | None = None
     """The HTTP exchange that has the message."""
     value: object = None
@@ -317,7 +317,7 @@ class Message:
         match self.kind, self.method:
             case ("request" | "result", "initialize") | ("result", "server/discover"):
                 return an_object(self.body.get("capabilities"))
-            case "request", _:  # stateless; a legacy request has none of these
+            case "request", _:  # only a stateless request declares capabilities in `_meta`
                 return an_object(self.meta.get(CLIENT_CAPABILITIES))
         return {}
 
@@ -429,8 +429,8 @@ class Exchange:
     @property
     def is_mcp(self) -> bool:
         """True for Streamable HTTP. Browsers and proxies send OPTIONS and HEAD for themselves."""
-        is_ours = self.method in ("POST", "GET", "DELETE")
-        return is_ours and self.is_at_endpoint and self.dialogue.transport == "http"
+        is_mcp_method = self.method in ("POST", "GET", "DELETE")
+        return is_mcp_method and self.is_at_endpoint and self.dialogue.transport == "http"
 
     @property
     def is_stream(self) -> bool:
@@ -447,7 +447,7 @@ class Exchange:
 
     @property
     def is_over(self) -> bool:
-        """True if all of the response has come, or never will."""
+        """True if the response is complete, or never will be."""
         return self.end != ""
 
     @property
@@ -477,7 +477,7 @@ class StreamEvent:
 
 
 def url_parts(url: str) -> SplitResult:
-    """Return the parts of a URL, all of them empty if it is not one, such as `http://[`."""
+    """Return the parts of a URL, all of them empty if it is malformed, like `http://[`."""
     try:
         return urlsplit(url)
     except ValueError:

@@ -26,7 +26,7 @@ _SURELY_READ_SECONDS: Final = 2.0
 _RETRY_FRACTION: Final = 0.9
 """Share of the time in `retry` that a client must wait. It is less than 1, because clocks are not exact."""
 _CAUSE_LENGTH: Final = 40
-"""Length of the beginning of a text that names the header and the cause, in characters."""
+"""Length of the start of a fault that names the header and the cause, without the values, in characters."""
 _STATUS_OF: Final = {-32601: 404, -32020: 400, -32021: 400, -32022: 400}
 """Error code -> the HTTP status of its response in the modern era."""
 
@@ -269,7 +269,7 @@ def stream_brings_response(exchange: Exchange) -> Verdict:
 
 
 def _unanswered(exchange: Exchange) -> list[Call]:
-    """Return the requests of a stream that the server has closed before it has sent all their responses, or []."""
+    """Return the requests that have no response on a stream that the server has ended, or []."""
     calls = [request.request for request in exchange.requests if request.method != "subscriptions/listen"]
     if not exchange.ends_stream or exchange.response_count >= len(calls) or exchange.dialogue.is_leaving:
         return []
@@ -299,8 +299,8 @@ def waits_for_retry(exchange: Exchange) -> Verdict:
 @rule(SHOULD, f"{_LEGACY}#sending-messages-to-the-server-15", "event", since=R2025_03_26)
 def response_is_last(event: StreamEvent) -> Verdict:
     """The response ends the stream of its request."""
-    exchange, waiting = event.exchange, len(event.exchange.requests)
-    if waiting == 0 or exchange.response_count < waiting or not event.messages or exchange.method != "POST":
+    exchange, request_count = event.exchange, len(event.exchange.requests)
+    if request_count == 0 or exchange.response_count < request_count or not event.messages or exchange.method != "POST":
         return None
     return f"{event.messages[0].label} comes after the response"
 
@@ -352,7 +352,8 @@ def priming_event(event: StreamEvent) -> Verdict:
     # Advice, although it is a SHOULD: most servers cannot resume a stream, and a warning for each would hide others.
     exchange = event.exchange
     is_first = exchange.event_count == 1 and exchange.method == "POST" and exchange.is_mcp
-    return Fault("the stream begins with a message", key="") if is_first and not (event.is_empty and event.id) else None
+    is_missing = is_first and not (event.is_empty and event.id)
+    return Fault("the stream begins with a message", key="") if is_missing else None
 
 
 @rule(ADVICE, f"{_MODERN}#httpsse-transport-2024-11-05-1", "event")
