@@ -138,6 +138,6 @@ class Conversation:
             forget(dialogue)
 
     def _close_dialogue(self, dialogue: Dialogue) -> None:
-        # A fault that names no side is the server's, because what is missing at the end is a response of it.
+        # A fault that names no side is the server's, because only its responses can be missing at the end.
         self._table.judge("close", dialogue, "", dialogue.known_revision, "server", self._number)
         self._unread += dialogue.unread

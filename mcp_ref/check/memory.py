@@ -20,7 +20,7 @@ from .recording import Side
 from .state import LISTS, OTHER_SIDE, Call, Dialogue, Exchange, Message, SeenTask, Tool, an_object, objects
 
 MAX_POLL_INTERVAL: Final = 2**31
-"""Maximum `pollInterval` that is judged, in milliseconds, because JSON can have larger numbers than a float."""
+"""Maximum `pollInterval`, in milliseconds. A larger one counts as this, because JSON can exceed a float."""
 
 
 def new_call(message: Message) -> Call:
@@ -103,7 +103,7 @@ def forget_refused(exchange: Exchange) -> None:
 
 def _begin(message: Message, call: Call) -> None:
     dialogue, earlier = message.dialogue, message.sender.calls.get(call.id)
-    if earlier is not None and earlier.cancelled_event is None:  # the id is used twice, so the responses look the same
+    if earlier is not None and earlier.cancelled_event is None:  # used twice, so the responses look the same
         earlier.copies += 1
         return
     message.sender.calls[call.id] = call
@@ -246,7 +246,8 @@ def _remember_input_required(message: Message, call: Call) -> None:
     call.digest = request_digest(call.method, call.params)
     if isinstance(state, str):
         earlier = dialogue.states.get(state, call)
-        dialogue.states[state] = call if earlier is not None and earlier.digest == call.digest else None
+        is_of_one_call = earlier is not None and earlier.digest == call.digest
+        dialogue.states[state] = call if is_of_one_call else None
     if not dialogue.is_shared:
         dialogue.input_rounds[call.digest] = message.event, isinstance(state, str)
 
@@ -262,7 +263,7 @@ def _remember_tasks(message: Message) -> None:
         seen.event, seen.status = message.event, status
         if isinstance(interval, int | float):
             seen.poll_interval = min(max(interval, 0), MAX_POLL_INTERVAL) / 1000
-        if task is message.body.get("task") and message.kind == "result":
+        if task is message.body.get("task") and message.kind == "result":  # a `CreateTaskResult`
             seen.created_event = message.event
 
 

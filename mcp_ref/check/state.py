@@ -226,7 +226,7 @@ class Dialogue:
     """The response that accepted a DELETE of the session."""
     not_found: SessionEnd | None = None
     """The latest response 404 to a request of the session. It ends the session only for the client that received it,
-    because a server may also send 404 to a stranger who uses somebody else's session id."""
+    because a stranger who uses its id may get 404, too."""
     is_authorized: bool = False
     """True if a request of the session had an Authorization header."""
     log_level: str | None = None

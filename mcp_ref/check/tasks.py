@@ -23,7 +23,7 @@ _PAGE: Final = "2025-11-25/basic/utilities/tasks"
 _AUGMENTED: Final = "tools/call sampling/createMessage elicitation/create"
 _OPERATIONS: Final = "tasks/get tasks/result tasks/cancel"
 _POLL_FRACTION: Final = 0.9
-"""Part of the poll interval after which a third poll is not early, because clocks and recorders are not exact."""
+"""Part of the poll interval that three polls must take, which is less than 1, because clocks are not exact."""
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d:?\d\d)?")
 _SHOWN: Final = "tasks/get tasks/cancel tasks/list notifications/tasks/status"
 """The methods whose results and notifications show tasks."""
@@ -31,7 +31,7 @@ _OVER: Final = TERMINAL_STATUSES | {"over"}
 """The statuses of a task that has ended. `over` is ours: the result of the task has come, but not its status."""
 
 task_rule = functools.partial(rule, since=R2025_11_25, until=R2026_07_28)
-"""A rule of the revision whose core has tasks. Later, they are an extension."""
+"""Register a rule of the revision whose core has tasks. Later, they are an extension."""
 
 
 @task_rule(MUST, f"{_PAGE}#task-status-lifecycle-1", "result", methods=_AUGMENTED)
@@ -97,8 +97,9 @@ def _task_support(tool: Tool) -> str:
 
 
 def _excludes(tool: Tool, params: Object) -> bool:
-    """Return True if the tool allows no call with these params."""
-    return _task_support(tool) == ("forbidden" if "task" in params else "required")
+    """Return True if the tool's taskSupport excludes a call with this `task`, or without one."""
+    excluding = "forbidden" if "task" in params else "required"
+    return _task_support(tool) == excluding
 
 
 @task_rule(MUST, f"{_PAGE}#tool-level-negotiation-4", "request", methods="tools/call")
@@ -182,7 +183,7 @@ def failure_has_message(message: Message) -> Verdict:
 
 @task_rule(SHOULD, f"{_PAGE}#getting-tasks-2", "request", methods="tasks/get", needs="unshared")
 def poll_interval(message: Message) -> Verdict:
-    """A task is polled as often as its pollInterval says."""
+    """A task is polled no more often than its pollInterval says."""
     task = message.dialogue.tasks.find(message.body.get("taskId"))
     if task is None or task.polls[1] <= 0:  # other programs can write recordings without times
         return None
