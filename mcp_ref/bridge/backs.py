@@ -203,7 +203,7 @@ class BackServer(ServerNotes):
         except Exception as error:
             raise self._start_error(error) from None
         finally:
-            if not client.is_open:  # failed, cancelled or discarded meanwhile
+            if not client.is_open:  # failed, cancelled or discarded
                 self._forget(client)
         self.is_modern, self.latest_client = client.is_modern, client
         self._failures.pop(None, None)

@@ -215,7 +215,7 @@ class Relay:
         state = result.get("requestState")
         if caller.principal is None or not isinstance(state, str):
             return result
-        # All principals share the credentials of the bridge, so the server cannot bind its state to one of them.
+        # all principals share our credentials, so the server cannot bind its state to one of them
         return {**result, "requestState": sealed(self.held.key, "requestState", server, caller.principal, state)}
 
     async def _set_level(self, params: Object, context: Context) -> Object:
@@ -231,7 +231,7 @@ class Relay:
 
     async def _extension(self, method: str, params: Object, context: Context) -> Object:
         """Pass on a method of an extension. Both sides must have one era, and declare the extension if it is modern."""
-        server = next(iter(self.servers.values()))  # the only one, or the request is refused below
+        server = next(iter(self.servers.values()))  # the only one, unless refused below
         client = await server.shared(caller_of(context))
         is_common = client.revision.era == context.revision.era and self.names.is_plain
         if is_common and client.is_modern:

@@ -101,7 +101,7 @@ def _sentence(source: str, start: int, end: int) -> str:
         before, after = list(_paragraph(above)), list(_paragraph(below))
     else:
         before, after = [comment["text"]], [below[0], *itertools.takewhile(_is_comment, below[1:])]
-        if not comment["code"]:  # otherwise the comment begins in this line
+        if not comment["code"]:  # a comment on its own lines
             before += itertools.takewhile(_is_comment, above[1:])
     text_before = _plain(before[::-1])
     if text_before.strip(".,;- "):

@@ -1,9 +1,9 @@
 """`--config FILE`: the client commands with the servers of a configuration file, and with the user's consent.
 
 `list` starts all servers, while the other commands start only the server of the given name: `call weather.forecast`.
-Since a file that was downloaded can name any program, a server starts only if the user allows it, or with `--yes`. The
-decisions are stored in `mcp_ref/approvals.json` in the user's folder for state. If the start of a server
-(host/launch.py) or the definition of a tool has changed since a decision, the user must allow the change.
+A downloaded file can name any program, so a server starts only if the user allows it, or with `--yes`. The decisions
+are stored in `mcp_ref/approvals.json` in the user's folder for state. If the start of a server (host/launch.py) or the
+definition of a tool has changed since, the user must allow the change.
 
 Spec:  architecture/index; 2026-07-28 index#key-principles
 """

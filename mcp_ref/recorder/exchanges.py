@@ -31,7 +31,7 @@ MAX_IN_FLIGHT: Final = 1000
 MAX_UNKNOWN: Final = 100
 """Maximum number of requests in `Cassette.unknown`, a line for each."""
 MAX_COMPARED: Final = 1000
-"""Maximum number of recorded requests that are compared with one that was not recorded, to name the nearest."""
+"""Maximum number of recorded requests that are compared with an unknown one, to name the nearest."""
 SHOWN_CHARACTERS: Final = 160
 """Maximum length of a request in a report, in characters."""
 

@@ -32,8 +32,8 @@ from .streams import Stream
 QUEUE_BYTES: Final = 32 * 1024 * 1024
 """Maximum size of the queue, in bytes."""
 OVERHEAD_BYTES: Final = 256
-"""Memory that each piece takes besides its bytes, in bytes. It counts too, because otherwise many pieces of
-one byte each could fill the memory while the disk hangs."""
+"""Memory of each piece besides its bytes, in bytes. It counts too, because otherwise many pieces of one byte each
+could fill the memory while the disk hangs."""
 BATCH_BYTES: Final = 256 * 1024
 """Size of the lines that are written together, in bytes."""
 BATCH_SECONDS: Final = 0.01
