@@ -57,7 +57,7 @@ def task_is_cancelled_as_task(message: Message) -> Verdict:
     call = message.sender.finished.find(message.body.get("requestId"))
     if call is None or call.task_id is None:
         return None
-    return Fault(f"the {message.side} cancels {call.method}, which has become a task, by its id", (call.event,))
+    return Fault(f"the {message.side} cancels {call.method}, which has become a task, by its request id", (call.event,))
 
 
 @rule(MUST, "2026-07-28/basic/transports/stdio#cancellation-3",
