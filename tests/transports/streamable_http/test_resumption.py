@@ -398,7 +398,7 @@ async def test_last_event_id_of_a_request_that_was_lost_with_its_server_gets_an_
                 assert missed == events[number + 1 :]
                 assert error_of(json.loads(lost["data"]), -32603)["message"] == LOST
             refused = await next_talk.get(lost["id"])
-            assert refused.status == 400 and "lost when the server restarted" in refused.why
+            assert refused.status == 400 and "a restart ended it" in refused.why
             held.go.set()
 
 
