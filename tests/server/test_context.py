@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Annotated
 
 import pytest
@@ -129,21 +129,30 @@ async def ask_model(context: Context) -> object:
 
 
 async def ask_user(context: Context) -> object:
-    schema: Object = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-    return (await context.elicit("who?", schema)).content
+    return (await context.elicit("who?", str)).content
 
 
-ASKING = {
-    "roots": (ask_roots, "roots/list", {"roots": [{"uri": "file:///a"}]}, "file:///a"),
+ASKING: dict[str, tuple[Callable[[Context], Coroutine[object, object, object]], str, Object, Object, str]] = {
+    "roots": (ask_roots, "roots/list", {}, {"roots": [{"uri": "file:///a"}]}, "file:///a"),
     "sampling": (
         ask_model,
         "sampling/createMessage",
+        {"messages": [{"role": "user", "content": {"type": "text", "text": "hello"}}], "maxTokens": 5},
         {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m-1"},
         "m-1",
     ),
-    "elicitation": (ask_user, "elicitation/create", {"action": "accept", "content": {"name": "Jane"}}, "Jane"),
+    "elicitation": (
+        ask_user,
+        "elicitation/create",
+        {
+            "message": "who?",
+            "requestedSchema": {"type": "object", "properties": {"value": {"type": "string"}}, "required": ["value"]},
+        },
+        {"action": "accept", "content": {"value": "Jane"}},
+        "Jane",
+    ),
 }
-"""By capability: a function that needs it, its request, a client's answer, and a word of that."""
+"""By capability: a function that needs it, its request, the params, a client's answer, and a word of that."""
 
 
 def asking_server(capability: str) -> Server:
@@ -175,11 +184,12 @@ def asking_server(capability: str) -> Server:
 async def test_context_elicit_sample_and_list_roots_return_the_results_of_the_client(
     kind: str, tool: str, revision: str, capability: str
 ) -> None:
-    _, method, result, word = ASKING[capability]
+    _, method, asked, result, word = ASKING[capability]
 
     async with connected_client(asking_server(capability), kind, revision, {capability: {}}) as wire:
         await wire.send(calling(tool))
-        await answer(wire, method, result)  # type: ignore[arg-type]
+        mode: Object = {"mode": "form"} if (capability, revision) == ("elicitation", "2025-11-25") else {}
+        assert await answer(wire, method, result) == {**asked, **mode}
         assert word in text_of(await wire.receive_object())
 
 
