@@ -16,10 +16,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mcp_ref import Client, Server
+from mcp_ref import Client, Context, Server
+from mcp_ref.basic.meta import RequestParams
+from mcp_ref.features.roots import ListRootsResult
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import R2024_11_05, R2025_03_26
 from mcp_ref.server import announcements
+from mcp_ref.server.session import ServerSession
 from mcp_ref.server.workers import MAX_WORKERS
 from tests.forked_python import python
 from tests.messages import Received, initialize, notification, request, text_of
@@ -622,3 +625,45 @@ async def test_serve_http_with_allowed_hosts_accepts_only_those() -> None:
             assert (await reader.read()).split()[1] == status
             writer.close()
             await writer.wait_closed()
+
+
+@pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/progress#progress-flow-1,2")
+async def test_session_request_hears_the_progress_that_the_client_reports() -> None:
+    server, heard = Server("s"), list[object]()
+
+    @server.tool()
+    async def ask(context: Context) -> str:
+        assert isinstance(context.channel, ServerSession)
+        found = await context.channel.request(
+            "roots/list", RequestParams(), ListRootsResult, timeout=PATIENCE, related=context.request_id,
+            on_progress=lambda *values: heard.append(values),
+        )  # fmt: skip
+        return f"{len(found.roots)} roots"
+
+    async with connected_client(server, capabilities={"roots": {}}) as wire:
+        await wire.send(request("tools/call", {"name": "ask"}))
+        asked = await wire.receive_object()
+        token = asked["params"]["_meta"]["progressToken"]
+        await wire.send(notification("notifications/progress", {"progressToken": token, "progress": 1, "total": 2}))
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}})
+        assert text_of(await wire.receive_object()) == "0 roots"
+    assert heard == [(1, 2, None)]
+
+
+async def test_session_without_a_principal_ends_its_tasks_when_initialize_begins_another() -> None:
+    server, ended = Server("s"), asyncio.Event()
+
+    @server.tool(task="required")
+    async def wait() -> str:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        raise AssertionError
+
+    async with connected_client(server) as wire:
+        await wire.ask("tools/call", {"name": "wait", "task": {}})
+        assert server.tasks.live
+        await wire.ask("initialize", initialize()["params"])
+        assert not server.tasks.live
+        await asyncio.wait_for(ended.wait(), PATIENCE)

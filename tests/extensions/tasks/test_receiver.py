@@ -782,14 +782,6 @@ async def test_tasks_of_a_session_without_a_principal_end_with_it_and_those_of_o
         await eventually(lambda: [*work.server.tasks.live] == [other])
 
 
-async def test_tasks_end_when_initialize_begins_a_new_session_on_the_connection() -> None:
-    work = at_work()
-    async with legacy(work, "memory") as peer:
-        await peer.start("wait")
-        await peer.wire.ask("initialize", initialize("2025-11-25")["params"])
-        assert not work.server.tasks.live
-
-
 @KINDS
 async def test_task_that_cleans_up_is_waited_for_with_the_last_session(kind: str) -> None:
     work, tidied = at_work(), asyncio.Event()
