@@ -128,7 +128,6 @@ async def _end_tasks() -> None:
 
 def _exit(reason: str) -> NoReturn:
     log.warning("the program exits although %s", reason)
-    logging.shutdown()
+    logging.shutdown()  # flushes `sys.stderr` too
     sys.stdout.flush()
-    sys.stderr.flush()
     os._exit(0)

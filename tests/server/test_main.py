@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -86,3 +87,44 @@ def test_run_responds_to_requests_that_a_slow_initialize_held_up_when_the_input_
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, input=sent, text=True, timeout=PATIENCE)
     responses = [json.loads(line) for line in ended.stdout.splitlines()]
     assert [each["id"] for each in responses if "result" in each] == ["init", *range(count)]
+
+
+STUCK = """
+import asyncio, logging, sys, threading
+from mcp_ref import Server
+
+logging.basicConfig(filename=sys.argv[1], format="%(message)s")
+server = Server("s")
+
+@server.tool()
+async def ignores() -> None:
+    print("half a line", end="", file=sys.stderr)
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+
+@server.tool()
+def blocks() -> None:
+    print("half a line", end="", file=sys.stderr)
+    threading.Event().wait()
+
+server.run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("tool", "reason"),
+    [
+        ("ignores", "a tool that ignores its cancellation is still running"),
+        ("blocks", "a tool is still running in a worker thread"),
+    ],
+)
+def test_run_exits_although_a_tool_cannot_be_ended_and_loses_no_output(tool: str, reason: str, tmp_path: Path) -> None:
+    messages = [initialize(), notification("notifications/initialized"), request("tools/call", {"name": tool})]
+    sent = "".join(json.dumps(message) + "\n" for message in messages)
+    command = [sys.executable, "-BE", "-c", STUCK, str(tmp_path / "log")]  # PYTHONUNBUFFERED would hide a loss
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, input=sent, text=True, timeout=PATIENCE)
+    assert (ended.returncode, ended.stderr) == (0, "half a line")
+    assert (tmp_path / "log").read_text("utf-8").splitlines()[-1] == f"the program exits although {reason}"
