@@ -74,6 +74,8 @@ def test_workers_run_waiting_calls_of_all_clients_in_turn(pool: Pool) -> None:
     calls = [pool.call(f"192.0.2.{number % 5}") for number in range(5 * MAX_WORKERS)]
     pool.release.set()
     assert [call.result(PATIENCE) for call in calls] == [f"192.0.2.{number % 5}" for number in range(5 * MAX_WORKERS)]
+    pool.workers.shutdown()  # waits until each thread has counted the end of its last call
+    assert (pool.workers._running, pool.workers._running_by_client, pool.workers._waiting) == (0, {}, {})
 
 
 def test_workers_forget_a_waiting_call_that_is_cancelled(pool: Pool) -> None:
