@@ -84,14 +84,14 @@ async def test_stats_count_the_requests_of_each_era(revision: str) -> None:
 async def test_stats_count_subscriptions_and_listening_streams() -> None:
     server = Server("s")
     server.tool("a")(lambda: None)
-    async with server.serve_http() as url, Client(url) as modern, Client(url, revision=LEGACY) as legacy:
-        async with modern.watch_lists("tools"):
-            async with asyncio.timeout(PATIENCE):
-                while server.stats().streams < 2:  # the listening stream of the legacy client opens by itself
-                    await asyncio.sleep(0.01)
-            assert server.stats().streams == 2
-            assert server.stats().sessions == 1
-        await legacy.ping()
+    async with (
+        server.serve_http() as url, Client(url) as modern, Client(url, revision=LEGACY) as legacy,
+        modern.watch_lists("tools") as lists, legacy.watch_lists("tools") as legacy_lists,
+    ):  # fmt: skip
+        server.tool("b")(lambda: None)
+        async with asyncio.timeout(PATIENCE):  # the listening stream of the legacy client opens by itself
+            assert [await anext(lists), await anext(legacy_lists)] == ["tools", "tools"]
+        assert (server.stats().streams, server.stats().sessions) == (2, 1)
 
 
 async def test_drain_refuses_new_sessions_and_serves_stateless_requests() -> None:
