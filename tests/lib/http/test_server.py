@@ -660,6 +660,31 @@ async def test_late_response_is_given_up_if_its_handler_fails() -> None:
         assert late.cancelled == late.exchanges
 
 
+@pytest.mark.parametrize("client_leaves", [False, True])
+async def test_handler_that_cancels_its_own_task_ends_its_connection_without_a_response(client_leaves: bool) -> None:
+    late, has_left = Late(), asyncio.Event()
+
+    async def cancel_itself(exchange: Exchange) -> None:
+        await late.handle(exchange)
+        if client_leaves:
+            exchange.on_disconnect(has_left.set)
+            await has_left.wait()
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.Event().wait()
+
+    async with bench_client(cancel_itself) as (b, client), asyncio.timeout(PATIENCE):
+        await client.send(post(b"x" * LARGE))
+        if client_leaves:
+            await eventually(lambda: len(late.exchanges) == 1)
+            await client.cut()
+        else:
+            assert await client.ended() == b""
+        await eventually(lambda: b.server.connections == 0)
+        assert late.cancelled == late.exchanges and b.server._connections.bodies._used == 0
+
+
 async def test_late_stream_that_is_kept_open_holds_no_body() -> None:
     late = Late()
     async with bench(late.handle) as b:
