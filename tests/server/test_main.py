@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -87,6 +88,31 @@ def test_run_responds_to_requests_that_a_slow_initialize_held_up_when_the_input_
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, input=sent, text=True, timeout=PATIENCE)
     responses = [json.loads(line) for line in ended.stdout.splitlines()]
     assert [each["id"] for each in responses if "result" in each] == ["init", *range(count)]
+
+
+HOSTILE_LOG = r"""
+import contextlib, logging
+from mcp_ref import Server
+
+@contextlib.asynccontextmanager
+async def log_at_start(server):
+    logging.getLogger("app").warning("red \x1b[31m")
+    yield
+
+Server("s", lifespan=log_at_start).run()
+"""
+
+
+def test_run_escapes_log_records_at_a_terminal() -> None:
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    try:
+        command = [sys.executable, "-c", HOSTILE_LOG]
+        subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stderr=theirs, timeout=PATIENCE, check=True)
+        assert os.read(ours, 1000) == b"red \\u{1b}[31m\r\n"
+    finally:
+        os.close(ours)
+        os.close(theirs)
 
 
 STUCK = """
