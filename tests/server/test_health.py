@@ -78,7 +78,7 @@ async def test_stats_count_the_requests_of_each_era(revision: str) -> None:
         async with HttpClient() as http, http.request("GET", url.replace("/mcp", "/metrics"), {}) as response:
             text = (await response.read(100_000)).decode()
         assert f'\nmcp_requests_total{{era="modern"}} {stats.modern_served}\n' in text
-        assert f"\nmcp_sessions {stats.sessions}\n" in text
+        assert f"\nmcp_sessions {stats.sessions}\n" in text and text.endswith("\nmcp_broadcast_lag_seconds 0.0\n")
 
 
 async def test_stats_count_subscriptions_and_listening_streams() -> None:

@@ -82,6 +82,7 @@ def test_workers_forget_a_waiting_call_that_is_cancelled(pool: Pool) -> None:
     calls = [pool.call("192.0.2.1") for _ in range(SHARE + 10)]
     for call in calls[SHARE:]:
         assert call.cancel()
+    assert not pool.workers._waiting
     pool.release.set()
     assert [call.result(PATIENCE) for call in calls[:SHARE]] == ["192.0.2.1"] * SHARE
     assert pool.call("192.0.2.1").result(PATIENCE) == "192.0.2.1"
