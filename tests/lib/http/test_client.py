@@ -192,9 +192,10 @@ def chunked(body: bytes) -> bytes:
 
 
 async def test_request_has_host_content_length_and_accept_encoding_identity() -> None:
-    async with scripted([OK, OK]) as server, client() as http:
+    async with scripted([OK, OK, OK]) as server, client() as http:
         await get(http, server.url("/a%20b?c=d&e#f"), Accept="text/plain")
         await get(http, server.url(), "POST", b"\x00body", X="y")
+        await get(http, server.url(), "POST")
         host = f"127.0.0.1:{server.port}"
         assert server.asked == [
             Asked(
@@ -205,6 +206,7 @@ async def test_request_has_host_content_length_and_accept_encoding_identity() ->
                 {"host": host, "accept-encoding": "identity", "content-length": "5", "x": "y"},
                 b"\x00body",
             ),
+            Asked("POST / HTTP/1.1", {"host": host, "accept-encoding": "identity", "content-length": "0"}, b""),
         ]
 
 
@@ -326,7 +328,7 @@ async def test_get_on_a_stale_connection_is_repeated_on_another() -> None:
 async def test_post_on_a_stale_connection_is_not_repeated() -> None:
     async with scripted([OK, hang_up], [OK]) as server, client() as http:
         await get(http, server.url())
-        with pytest.raises(StaleConnection):
+        with pytest.raises(StaleConnection, match=r"ended without a response$"):  # with no hint to write https://
             await get(http, server.url(), "POST", b"{}")
         assert len(server.asked) == 2 and server.connections == 1
 
