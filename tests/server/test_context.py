@@ -206,6 +206,28 @@ async def test_context_requests_without_the_capability_are_not_sent_and_the_tool
         await wire.nothing_more()
 
 
+@pytest.mark.parametrize(
+    ("revision", "extensions", "is_sent"),
+    [("2025-11-25", {}, True), (MODERN, {}, False), (MODERN, {"com.example/search": {}}, True)],
+)
+async def test_context_notify_needs_the_extension_of_a_modern_client(
+    revision: str, extensions: Object, is_sent: bool
+) -> None:
+    server = Server("s")
+
+    @server.tool()
+    async def tell(context: Context) -> str:
+        await context.notify("com.example/search/found", {"count": 1})
+        return "told"
+
+    async with connected_client(server, "memory", revision, {"extensions": extensions}) as wire:
+        await wire.send(calling("tell"))
+        if is_sent:
+            assert await wire.receive_object() == notification("com.example/search/found", {"count": 1})
+        expected = "told" if is_sent else "needs the client capability extensions.com.example/search"
+        assert expected in str(await wire.receive_object())
+
+
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 async def test_context_elicit_without_a_handler_tells_the_author_and_the_modern_client_what_to_do(
     revision: str, caplog: pytest.LogCaptureFixture
