@@ -55,8 +55,9 @@ def test_run_restores_the_sigterm_handler_of_the_program() -> None:
 def test_run_in_a_thread_leaves_the_signals_alone() -> None:
     before = signal.getsignal(signal.SIGTERM)
     source = "import threading; from mcp_ref import Server; threading.Thread(target=Server('s').run).start()"
-    ended = subprocess.run([sys.executable, "-c", source], cwd=ROOT, stdin=subprocess.DEVNULL, timeout=PATIENCE)
-    assert ended.returncode == 0 and signal.getsignal(signal.SIGTERM) is before
+    command = [sys.executable, "-c", source]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, stdin=subprocess.DEVNULL, timeout=PATIENCE)
+    assert (ended.returncode, ended.stderr) == (0, b"") and signal.getsignal(signal.SIGTERM) is before
 
 
 PIPED = """
