@@ -39,6 +39,7 @@ async def test_context_has_client_info_capabilities_and_revision(kind: str, revi
 
     @server.tool()
     async def look(context: Context) -> None:
+        assert kind not in ("memory", "stdio") or not context.close_stream()  # these have no HTTP stream
         kept.append(context)
 
     capabilities: Object = {"sampling": {}, "roots": {"listChanged": False}}
