@@ -54,7 +54,10 @@ def test_run_restores_the_sigterm_handler_of_the_program() -> None:
 
 def test_run_in_a_thread_leaves_the_signals_alone() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    source = "import threading; from mcp_ref import Server; threading.Thread(target=Server('s').run).start()"
+    source = (
+        "import threading; from mcp_ref import Server; program = threading.Thread(target=Server('s').run)\n"
+        "program.start(); program.join()"  # while Python exits, no further thread can start
+    )
     command = [sys.executable, "-c", source]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, stdin=subprocess.DEVNULL, timeout=PATIENCE)
     assert (ended.returncode, ended.stderr) == (0, b"") and signal.getsignal(signal.SIGTERM) is before
@@ -153,7 +156,8 @@ server.run()
 def test_run_exits_although_a_tool_cannot_be_ended_and_loses_no_output(tool: str, reason: str, tmp_path: Path) -> None:
     messages = [initialize(), notification("notifications/initialized"), request("tools/call", {"name": tool})]
     sent = "".join(json.dumps(message) + "\n" for message in messages)
-    command = [sys.executable, "-BE", "-c", STUCK, str(tmp_path / "log")]  # PYTHONUNBUFFERED would hide a loss
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, input=sent, text=True, timeout=PATIENCE)
+    command = [sys.executable, "-B", "-c", STUCK, str(tmp_path / "log")]
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}  # which would hide a loss
+    ended = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, input=sent, text=True, timeout=PATIENCE)
     assert (ended.returncode, ended.stderr, ended.stdout.splitlines()[-1]) == (0, "half a line", "bye")
     assert (tmp_path / "log").read_text("utf-8").splitlines()[-1] == f"the program exits although {reason}"
