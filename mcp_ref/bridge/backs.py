@@ -44,6 +44,7 @@ from ..client.connector import ConnectionState
 from ..codec import codec_for
 from ..host.hosted import HostedServer
 from ..host.launch import Launch
+from ..jsonrpc.bounded_waits import retrieve_exception
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INTERNAL_ERROR, Object
 from ..revisions import Era, Revision
@@ -150,8 +151,7 @@ class BackServer(ServerNotes):
     def _note_connected(self, key: Hashable, task: asyncio.Task[BackClient]) -> None:
         if self._connecting.get(key) is task:
             del self._connecting[key]
-        if not task.cancelled():
-            task.exception()  # reading the exception stops asyncio from logging it
+        retrieve_exception(task)
 
     @contextlib.asynccontextmanager
     async def leased(self, caller: Caller, call: Call) -> AsyncIterator[BackClient]:

@@ -43,6 +43,7 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from ..basic import mrtr
+from ..jsonrpc.bounded_waits import retrieve_exception
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
 from ..revisions import Revision
@@ -136,8 +137,7 @@ class HeldCall(Call):
     def _note_end(self, task: asyncio.Task[Object]) -> None:
         self._changed.set()
         self._refuse_open()  # the server has ended the call without waiting for these responses
-        if not task.cancelled():
-            task.exception()  # reading the exception stops asyncio from logging it
+        retrieve_exception(task)
 
     async def ask(self, method: str, params: Object, source: Revision) -> Object:
         wire = self.read_input_request(method, params, source)

@@ -20,6 +20,7 @@ from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 from ..basic.lifecycle import Implementation
+from ..jsonrpc.bounded_waits import retrieve_exception
 from ..jsonrpc.errors import ConnectionClosed
 from ..revisions import Revision
 from .client import Client
@@ -99,7 +100,7 @@ class Synchronous(Generic[C]):
         finally:
             self._loop = None
             closing = loop.create_task(self._close_once())
-            closing.add_done_callback(lambda task: task.cancelled() or task.exception())  # or asyncio would log it
+            closing.add_done_callback(retrieve_exception)
             loop.run_until_complete(asyncio.wait([closing], timeout=10.0))
             ending = asyncio.all_tasks(loop)
             for task in ending:

@@ -1,6 +1,6 @@
 """Waits for the program's handlers, which can ignore their cancellation, or raise CancelledError without one.
 
-Used by: client/, extensions/tasks/ and host/
+Used by: basic/authorization/, bridge/, client/, extensions/tasks/ and host/
 """
 
 from __future__ import annotations
@@ -28,6 +28,12 @@ async def end_handlers(handlers: Collection[asyncio.Task[Any]]) -> None:
     if not ended.done():
         stuck = sum(not each.done() for each in handlers)
         log.warning("%d handlers of input requests ignore their cancellation, and still run", stuck)
+
+
+def retrieve_exception(task: asyncio.Task[Any]) -> None:
+    """Retrieve the exception of an ended task. Otherwise asyncio would log it if nobody waits for the task."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def run_handler(handler: Awaitable[T]) -> T:

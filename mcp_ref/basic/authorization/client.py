@@ -35,6 +35,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Unpack
 
+from ...jsonrpc.bounded_waits import retrieve_exception
 from ...jsonrpc.messages import JSON
 from ...lib.fields import CheckedFields
 from ...lib.http.client import HttpSender, RequestOptions
@@ -289,8 +290,7 @@ class ServerGrant:
             if is_done():
                 return
         self._flow = _Flow(asyncio.create_task(self._run(work)))
-        # retrieve the exception, or asyncio would log it if nobody waits
-        self._flow.task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        self._flow.task.add_done_callback(retrieve_exception)
         await self._wait(self._flow)
 
     async def _wait(self, flow: _Flow) -> None:

@@ -18,6 +18,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias
 
+from ...jsonrpc.bounded_waits import retrieve_exception
 from ...lib.http.client import HttpSender
 from .addresses import canonical_resource
 from .authorization_code import begin_sign_in, read_response
@@ -194,8 +195,7 @@ class AuthorizationCode(Authorizer):
         refresh = asyncio.create_task(self._refresh_and_store(peers, grant, url))
         self._refreshes.add(refresh)
         refresh.add_done_callback(self._refreshes.discard)
-        # retrieve the exception, or asyncio would log it if the caller has left
-        refresh.add_done_callback(lambda refresh: refresh.cancelled() or refresh.exception())
+        refresh.add_done_callback(retrieve_exception)  # the caller may have left
         return await asyncio.shield(refresh)
 
     async def _refresh_and_store(self, peers: PeerRequests, grant: Grant, url: str) -> Grant | None:

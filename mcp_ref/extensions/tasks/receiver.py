@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ...basic.channel import Channel, RequestContext
 from ...basic.meta import EmptyResult, PaginatedRequestParams, extended_meta
 from ...features.task_augmentation import RELATED_TASK
+from ...jsonrpc.bounded_waits import retrieve_exception
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, Object
 from ...lib.shares import ShareExceeded, Shares, memory_of
@@ -143,7 +144,7 @@ class Tasks:
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError:
                 # The request was cancelled, so nobody needs the handler's exception, and asyncio should not log it.
-                running.add_done_callback(_retrieve_exception)
+                running.add_done_callback(retrieve_exception)
                 running.cancel()
                 raise
         if not live.begun.done():  # the handler has ended without beginning a task
@@ -294,8 +295,3 @@ class Tasks:
             requested = {key: response for key, response in responses.items() if key in requests}
             await self.shared.add_responses(task.task_id, requested)
         return EmptyResult()
-
-
-def _retrieve_exception(task: asyncio.Task[object]) -> None:
-    if not task.cancelled():
-        task.exception()
