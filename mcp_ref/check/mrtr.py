@@ -115,7 +115,9 @@ def state_is_returned(message: Message) -> Verdict:
 def input_is_complete(message: Message) -> Verdict:
     """A retry brings all the input that was asked for."""
     first, given = _first_round(message), an_object(message.body.get("inputResponses"))
-    missing = [key for key in first.input_keys if key not in given] if first is not None else []
-    if first is None or not missing:
+    if first is None:
+        return None
+    missing = [key for key in first.input_keys if key not in given]
+    if not missing:
         return None
     return Fault(f"the retry of {message.method} lacks the input {quoted(missing[0])}", (first.event,))

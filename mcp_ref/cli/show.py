@@ -63,8 +63,9 @@ def table(title: str, rows: Sequence[tuple[str, str, str | None]]) -> None:
         out(f"\n{title}")
     for name, details, description in rows:
         out(f"  {escape_hidden(name, keep='')}  {escape_hidden(details, keep='')}".rstrip())  # without line breaks
-        if description and description.strip():
-            out(fold(f"      {description.strip().splitlines()[0]}", columns(sys.stdout)))
+        lines = (description or "").strip().splitlines()
+        if lines:
+            out(fold(f"      {lines[0]}", columns(sys.stdout)))
 
 
 def signature(schema: Object) -> str:

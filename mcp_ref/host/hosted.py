@@ -408,7 +408,9 @@ class HostedServer(Supervisor):
         if origin == "model":
             if kind == "read":
                 name = canonical_uri(name) or name
-            shown = name if kind == "read" else full_name(self.config.name, name)
+                shown = name
+            else:
+                shown = full_name(self.config.name, name)
             approval = self.approval(kind, shown, origin, arguments)
             edited = await self._policy.check(approval, f"{self._digest} {kind} {name}")
             if edited is not None:

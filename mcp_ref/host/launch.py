@@ -208,7 +208,8 @@ def _process(config: ServerConfig, variables: _Variables, env: dict[str, str | N
         program = None
     # The arguments that are files or folders decide what runs, so they are compared with their variables replaced.
     possible = [argument.real for argument in arguments if argument.real and "${input:" not in argument.compared]
-    existing = {name: os.path.join(cwd, name) for name in possible if os.path.exists(os.path.join(cwd, name))}
+    possible_paths = {name: os.path.join(cwd, name) for name in possible}
+    existing = {name: path for name, path in possible_paths.items() if os.path.exists(path)}
     compared = [argument.real if argument.real in existing else argument.compared for argument in arguments]
     facts += [program, program_name, compared, cwd, search_path]
     shown = (program_name, *(argument.shown for argument in arguments))
