@@ -51,8 +51,8 @@ class ClientRequests:
         self.connector, self.cache = connector, cache
         self.timeout = timeout  # in seconds, for requests whose caller gives none; None for no limit
         self.custom_methods = custom_methods
-        self.extensions: Object = {}  # that the client declares, with their settings
-        self.max_pages, self.max_items = MAX_PAGES, MAX_ITEMS  # of one list
+        self.extensions: Object = {}  # name -> settings of each extension that the client declares
+        self.max_pages, self.max_items = MAX_PAGES, MAX_ITEMS  # limits of each list that the server has
 
     @property
     def session(self) -> ClientSession:
@@ -102,25 +102,26 @@ class ClientRequests:
         seconds = timeout if timeout is not None else self.timeout
         session = self.connector.ready_session or await self.connector.ready()
         send = partial(
-            session.request, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress, before_send=before_send
-        )
+            ClientSession.request, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress,
+            before_send=before_send)  # fmt: skip
         if method not in SPECIFIED:
             from ..features import custom_methods as custom  # lazy: few clients send custom requests
 
             custom.check_sendable(method, extension, session.revision, session.capabilities, session.peer_capabilities)
-            data = await send(method, custom.data_of(params), custom.CustomData)
+            data = await send(session, method, custom.data_of(params), custom.CustomData)
             return custom.read_result(method, data, returns)
         try:
-            return await send(method, params, returns)
+            return await send(session, method, params, returns)
         except InvalidMessage:
             self.forget_results(method)  # otherwise the cache would return this result again
             raise
-        except ConnectionClosed as error:
-            if isinstance(error, UnrecognizedReply) or method not in REPEATABLE or not self.connector.can_reconnect():
+        except UnrecognizedReply:
+            raise  # the server has read the request, and would only send such a reply again
+        except ConnectionClosed:
+            if method not in REPEATABLE or not self.connector.can_reconnect():
                 raise
         # [2026-07-28 changelog#major-changes] a client that repeats a lost request MUST give it a new id
-        session = await self.connector.ready()
-        return await session.request(method, params, returns, timeout=seconds)
+        return await send(await self.connector.ready(), method, params, returns)
 
     def forget_results(self, method: str) -> bool:
         """Remove this server's results of a method from the cache. Return True if there were any."""

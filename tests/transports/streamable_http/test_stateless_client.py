@@ -12,10 +12,21 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mcp_ref import Client, ConnectionClosed, InvalidMessage, McpError, RemoteError, RequestTimeout, Server, TextContent
+from mcp_ref import (
+    Client,
+    ConnectionClosed,
+    GetPromptResult,
+    InvalidMessage,
+    McpError,
+    RemoteError,
+    RequestTimeout,
+    Server,
+    TextContent,
+)
 from mcp_ref.basic.headers import encode_value
 from mcp_ref.features.logging import LoggingMessageNotificationParams
-from mcp_ref.jsonrpc.messages import JSON, Notification, Object
+from mcp_ref.features.prompts import GetPromptRequestParams
+from mcp_ref.jsonrpc.messages import JSON, Notification, Object, RequestId
 from mcp_ref.lib.http.client import HttpClient
 from mcp_ref.lib.http.message import Exchange
 from mcp_ref.lib.http.response import ClientLimits
@@ -405,6 +416,23 @@ async def test_read_only_request_is_repeated_when_its_response_breaks() -> None:
     async with breaking(1) as (url, ids), Client(url, timeout=PATIENCE) as client:
         assert await client.list_tools() == []
         assert len(ids) == len(set(map(str, ids))) == 3  # with an id of its own
+
+
+async def test_repeated_request_reports_its_progress_too() -> None:
+    async def report(exchange: Exchange, message: Object) -> None:
+        params: Object = {"progressToken": message["id"], "progress": 1}
+        progress = encode_event(frame({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
+        await streams(progress, result={"messages": []})(exchange, message)
+
+    reported, sent = list[float](), list[RequestId]()
+    async with scripted() as site:
+        site.on("prompts/get", status(503), report)
+        async with met(site) as client:
+            await client.request(
+                "prompts/get", GetPromptRequestParams("p"), GetPromptResult, PATIENCE, before_send=sent.append,
+                on_progress=lambda progress, total, message: reported.append(progress))  # fmt: skip
+    assert reported == [1]
+    assert len(sent) == 2
 
 
 @pytest.mark.parametrize("kind", ["json", "events"])
