@@ -74,8 +74,8 @@ class ServerNotifications:
             "prompts": options.get("on_prompts_changed"),
         }
         self._invalidate = invalidate  # removes outdated results from the cache
-        self._listening: ListenRequest | None = None
-        self._restoring: asyncio.Task[None] | None = None
+        self._listening: ListenRequest | None = None  # for the callbacks, in the modern era
+        self._restoring: asyncio.Task[None] | None = None  # runs `_restore`, in the legacy era
         self.subscriptions: list[Subscription] = []  # the open ones of the legacy era
 
     async def listen(self, client: ClientRequests) -> None:
@@ -90,7 +90,7 @@ class ServerNotifications:
             if function is not None and client.server_can(f"{kind}.listChanged"):
                 setattr(wanted, f"{kind}_list_changed", True)
         if wanted == SubscriptionFilter():
-            return
+            return  # no change is wanted
         request = ListenRequest(client, wanted, self._list_changed, self._log_end, _is_permanent=True)
         try:
             await request.open(ACKNOWLEDGE_SECONDS)
@@ -104,9 +104,10 @@ class ServerNotifications:
         await finish(self._restoring, cancel=True)
 
     def _restore_soon(self, client: ClientRequests) -> None:
-        # Only one at a time, or a server that ends the session at each request would keep `_restore` running forever.
+        # If this new session replaces one in which `_restore` still runs, give up. Otherwise a server that ends the
+        # session at each request would keep `_restore` running forever.
         if self._restoring is not None and not self._restoring.done():
-            return self.end_subscriptions()  # those restored before are lost with the session that has just ended
+            return self.end_subscriptions()
         self._restoring = asyncio.get_running_loop().create_task(self._restore(client))
 
     async def _restore(self, client: ClientRequests) -> None:
@@ -158,20 +159,23 @@ class Subscription:
 
     An update is the URI of a changed resource: the subscribed URI as the program wrote it, or a URI that continues it
     after a slash. For lists, it is the name of a list, such as "tools". Until the program reads an update, further
-    changes of the resource add none. The iterator ends when the server ends the subscription, and raises
-    ConnectionClosed when an error ends it, such as a lost connection to a legacy server. `async with` raises
+    changes of the same resource or list add no second one. The iterator ends when the server ends the subscription, and
+    raises ConnectionClosed when an error ends it, such as a lost connection to a legacy server. `async with` raises
     CapabilityError if the server does not support subscriptions, or (modern era) does not accept this URI.
     """
 
-    def __init__(self, client: ClientRequests, legacy: list[Subscription], uri: str, lists: Sequence[str] = ()) -> None:
+    def __init__(
+        self, client: ClientRequests, legacy_subscriptions: list[Subscription], uri: str, lists: Sequence[str] = ()
+    ) -> None:
         self.uri, self._client, self._lists = uri, client, lists
         self._canonical = canonical_uri(uri) or uri
-        self._legacy = legacy  # the open subscriptions of the legacy era
-        self._changed: dict[str, None] = {}  # unread URIs without duplicates, in order of change
-        self._wakeup = asyncio.Event()
-        self._request: ListenRequest | None = None
-        self._is_open = self._ended = False
-        self._error: Exception | None = None
+        self._legacy_subscriptions = legacy_subscriptions  # all open ones of the client
+        self._changed: dict[str, None] = {}  # unread URIs, or names of lists, without duplicates, in order of change
+        self._wakeup = asyncio.Event()  # set to make `__anext__` look at the attributes again
+        self._request: ListenRequest | None = None  # None in the legacy era
+        self._is_open = False  # True inside the `async with` block
+        self._ended = False  # True when the server or an error has ended the subscription
+        self._error: Exception | None = None  # the error that has ended it
 
     async def __aenter__(self) -> Subscription:
         for name in self._lists:
@@ -186,13 +190,13 @@ class Subscription:
             self._is_open = True
             return self
         self._is_open = True
-        self._legacy.append(self)  # now, because an update may arrive before the response
+        self._legacy_subscriptions.append(self)  # before the request, because an update may overtake its response
         if self._lists:
             return self  # legacy servers report changed lists without a request
         try:
             await self._client.request_by_name("resources/subscribe", None, uri=self.uri)
         except BaseException:
-            self._legacy.remove(self)
+            self._legacy_subscriptions.remove(self)
             raise
         return self
 
@@ -201,14 +205,15 @@ class Subscription:
         self._wakeup.set()  # another task may be waiting for an update
         if self._request is not None:
             return await self._request.close()
-        self._legacy.remove(self)
-        is_last = all(other._canonical != self._canonical for other in self._legacy)
-        if is_last and not self._ended and not self._lists:
-            try:
-                await self._client.request_by_name("resources/unsubscribe", None, uri=self.uri)
-            except McpError:
-                if exception_type is None:  # it must not replace an exception of the block, such as its cancellation
-                    raise
+        self._legacy_subscriptions.remove(self)
+        is_shared = any(other._canonical == self._canonical for other in self._legacy_subscriptions)
+        if self._lists or self._ended or is_shared:
+            return
+        try:
+            await self._client.request_by_name("resources/unsubscribe", None, uri=self.uri)
+        except McpError:
+            if exception_type is None:  # it must not replace an exception of the block, such as its cancellation
+                raise
 
     async def restore(self) -> None:
         """Subscribe again in a new session of a legacy server, and report an update, because one may be lost."""
@@ -248,9 +253,9 @@ class Subscription:
             canonical = canonical_uri(start) or start
             if not includes_uri(self._canonical, canonical):
                 return
-            # A long URI would fill the memory, so the program is told instead that the subscribed URI has changed.
-            is_short = len(uri) <= MAX_URI_LENGTH and len(canonical) <= MAX_URI_LENGTH
-            changed = respelled(canonical, self._canonical, self.uri) if is_short else self.uri
+            changed = self.uri  # even for a longer URI below it, because a queue of long ones would fill the memory
+            if len(uri) <= MAX_URI_LENGTH and len(canonical) <= MAX_URI_LENGTH:
+                changed = respelled(canonical, self._canonical, self.uri)
         self._changed[changed] = None
         if len(self._changed) > MAX_UPDATES:
             del self._changed[next(iter(self._changed))]
@@ -289,9 +294,9 @@ class ListenRequest:
     _state: ListenState = ListenState.OPENING
     _acknowledged: asyncio.Future[SubscriptionFilter] = field(default_factory=asyncio.Future)
     _timeout: float | None = None  # time limit for the acknowledgement, in seconds
-    _timer: TimeLimit | None = None  # measures the time until the acknowledgement
+    _timer: TimeLimit | None = None  # raises TimeoutError if the acknowledgement does not come in time
     _attempts: int = 0  # number of attempts since the last acknowledgement
-    _pause: float = MIN_RETRY_PAUSE
+    _pause: float = MIN_RETRY_PAUSE  # pause before the next attempt, in seconds
     _task: asyncio.Task[None] | None = None
 
     async def open(self, timeout: float | None) -> SubscriptionFilter:
@@ -320,15 +325,18 @@ class ListenRequest:
             self._acknowledged.exception()  # marks it as read, or asyncio would log it as never retrieved
 
     def receive(self, method: str, params: object) -> None:
-        if not isinstance(params, SubscriptionsAcknowledgedNotificationParams):
-            self._pause = MIN_RETRY_PAUSE
-            uri = cast("ResourceUpdatedNotificationParams", params).uri if method == RESOURCE_UPDATED else None
-            return self._report(method, uri)
+        if isinstance(params, SubscriptionsAcknowledgedNotificationParams):
+            return self._receive_acknowledgement(params.notifications)
+        self._pause = MIN_RETRY_PAUSE  # because the stream works
+        uri = cast("ResourceUpdatedNotificationParams", params).uri if method == RESOURCE_UPDATED else None
+        self._report(method, uri)
+
+    def _receive_acknowledgement(self, accepted: SubscriptionFilter) -> None:
         self._attempts = 0
         if self._timer is not None:
-            self._timer.postpone(math.inf)
+            self._timer.postpone(math.inf)  # the request now stays open without a time limit
         if not self._acknowledged.done():
-            self._acknowledged.set_result(params.notifications)
+            self._acknowledged.set_result(accepted)
         if self._state is ListenState.RECONNECTING:  # the client may have missed a change
             for uri in self._wanted.resource_subscriptions or ():
                 self._report(RESOURCE_UPDATED, uri)
@@ -345,18 +353,16 @@ class ListenRequest:
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
         while self._state is not ListenState.ENDED:
-            start, lost = loop.time(), None
+            start = loop.time()
+            reason: Exception | None = None  # why the request has ended; None if the server has sent its result
             try:
                 await self._listen_once()
             except Exception as error:
-                is_temporary = isinstance(error, McpError) and error.is_temporary
-                if not (is_temporary or isinstance(error, ConnectionClosed)):
-                    return self._end(error)  # an error response, a timeout, or a request that cannot be sent
-                lost = error
-            is_over = (lost is None or self._attempts >= MAX_ATTEMPTS) and not self._is_permanent
-            if is_over or self._state is ListenState.OPENING or not self._client.connector.can_reconnect():
-                return self._end(lost)
-            log.info("a subscription has ended and is requested again: %s", "" if lost is None else _first_line(lost))
+                reason = error
+            if not self._may_request_again(reason):
+                return self._end(reason)
+            text = "the server sent its result" if reason is None else _first_line(reason)
+            log.info("a subscription has ended and is requested again: %s", text)
             if loop.time() - start > 10 * self._pause:
                 self._pause = MIN_RETRY_PAUSE  # the connection had worked for some time before it was lost
             self._state = ListenState.RECONNECTING
@@ -365,14 +371,23 @@ class ListenRequest:
             self._pause = min(2 * pause, MAX_RETRY_PAUSE)
             await self._wait_to_retry(pause)
 
+    def _may_request_again(self, reason: Exception | None) -> bool:
+        is_temporary = isinstance(reason, McpError) and reason.is_temporary
+        if reason is not None and not is_temporary and not isinstance(reason, ConnectionClosed):
+            return False  # an error response, a timeout, or a request that cannot be sent
+        if self._state is ListenState.OPENING or not self._client.connector.can_reconnect():
+            return False
+        return self._is_permanent or (reason is not None and self._attempts < MAX_ATTEMPTS)
+
     async def _wait_to_retry(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._client.connector.closed.wait()
+                await self._client.connector.closed.wait()  # a client that closes does not wait for the pause
 
     async def _listen_once(self) -> None:
+        """Send the request, and return when the server has sent its result."""
         session = await self._client.connector.ready()
-        ids: list[RequestId] = []
+        ids: list[RequestId] = []  # one, as soon as the request is sent
 
         def register(id: RequestId) -> None:
             ids.append(id)

@@ -57,7 +57,7 @@ class Synchronous(Generic[C]):
         self._thread: threading.Thread | None = None
         self._closing: asyncio.Task[object] | None = None
         self._calls: set[Future[Any]] = set()  # calls that a thread waits for
-        self._pid = 0  # of the process that has opened it
+        self._pid = 0  # the process that has opened the client; a forked process has no second thread
 
     def __enter__(self) -> Self:
         if self._thread is not None:
@@ -75,26 +75,29 @@ class Synchronous(Generic[C]):
     def __exit__(self, *exception: object) -> None:
         assert self._thread is not None
         if self._without_thread() is not None:
-            return  # a fork leaves the connection to its parent, and the end of Python closes it
+            return  # a forked process leaves the connection to its parent, and the end of Python closes it anyway
         loop = self._loop
         try:
             if loop is not None:
                 self.run(self._close_once())
         finally:
             self._loop = None
-            if loop is not None:
+            if loop is not None:  # None if the loop has ended by itself, because a callback raised SystemExit
                 with contextlib.suppress(RuntimeError):  # the event loop is already closed
                     loop.call_soon_threadsafe(loop.stop)
             self._thread.join()
 
     async def _close_once(self) -> None:
-        """Close the wrapped object. If Ctrl-C interrupts a thread that waits for this, closing goes on."""
+        """Close the wrapped object, once. Closing continues even if Ctrl-C interrupts the thread that waits for it."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
         await asyncio.shield(self._closing)
 
     def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run the event loop. At its end, close, and cancel all tasks, so that no thread waits forever for a result."""
+        """Run the event loop. At its end, close, and cancel all tasks, so that no thread waits forever for a result.
+
+        Each step has 10 seconds, because a handler of the program can ignore its cancellation.
+        """
         try:
             loop.run_forever()
         finally:
@@ -109,7 +112,7 @@ class Synchronous(Generic[C]):
             generators = loop.create_task(loop.shutdown_asyncgens())
             loop.run_until_complete(asyncio.wait([generators], timeout=10.0))
             loop.close()
-            for call in tuple(self._calls):  # calls that came too late to become a task of the loop
+            for call in tuple(self._calls):  # those that came too late to become a task of the loop
                 call.cancel()
 
     def _without_thread(self) -> str | None:
