@@ -204,24 +204,20 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("client/connector.py", "Connector.connect", "self._server_task.result()"): DONE,
     ("client/connector.py", "Connector.ready", "asyncio.wait([self._restart_task])"):
         "The task ends after `max_restarts` restarts, or `stop_reconnecting` cancels it.",
-    ("client/handlers.py", "ClientHandlers.create_message", "self._run(params.task, work, context)"):
-        "See `ClientHandlers._run`.",
-    ("client/handlers.py", "ClientHandlers.elicit",
-     "self._run(params.request.task, partial(self._elicit, params, context.revision), context)"):
-        "See `ClientHandlers._run`.",
-    ("client/handlers.py", "ClientHandlers._run", "work()"): PROGRAMS_HANDLER,
+    ("client/handlers.py", "ClientHandlers._run_or_start_task", "work()"): PROGRAMS_HANDLER,
     ("client/handlers.py", "ClientHandlers.list_roots", "found"): PROGRAMS_HANDLER,
     ("client/handlers.py", "_call", "returned"): PROGRAMS_HANDLER,
-    ("client/negotiation.py", "_probe", "asyncio.gather(*tasks, return_exceptions=True)"):
+    ("client/negotiation.py", "_negotiate_by_probe", "asyncio.gather(*tasks, return_exceptions=True)"):
         "Both tasks are cancelled, and all their waits end when they are cancelled.",
-    ("client/negotiation.py", "_probe", "asyncio.wait([probe, handshake], return_when=asyncio.FIRST_COMPLETED)"):
+    ("client/negotiation.py", "_negotiate_by_probe",
+     "asyncio.wait([probe, handshake], return_when=asyncio.FIRST_COMPLETED)"):
         "The responses, the time limit in `_negotiate_once` or the end of the session ends it.",
-    ("client/negotiation.py", "_probe", "asyncio.wait([probe])"):
+    ("client/negotiation.py", "_negotiate_by_probe", "asyncio.wait([probe])"):
         "It has the time limit `probe_seconds`; without one, the request's own time limit or the end of the "
         "session ends it.",
-    ("client/negotiation.py", "_probe", "handshake or _initialize(session, offer)"):
+    ("client/negotiation.py", "_negotiate_by_probe", "handshake or _initialize(session, offer)"):
         "The response, the time limit in `_negotiate_once` or the end of the session ends it.",
-    ("client/negotiation.py", "_probe", "probe"):
+    ("client/negotiation.py", "_negotiate_by_probe", "probe"):
         "The response, the time limit in `_negotiate_once` or the end of the session ends it.",
     ("client/negotiation.py", "negotiate", "open_session()"):
         "See `ClientSession.open`, which it calls.",

@@ -54,21 +54,21 @@ class Connector:
         eras: MutableMapping[str, Era], on_disconnect: Callable[[], None],
     ) -> None:  # fmt: skip
         self.target, self.state = target, ConnectionState.NEW
-        self.ready_session: ClientSession | None = None  # the session for requests, even a lost one; None if not ready
+        self.ready_session: ClientSession | None = None  # None until the client is connected, and during a restart
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
         """The tool arguments to copy to HTTP headers: tool name -> header name -> path. The transports read it too."""
         self.time_limits = TimeLimits()
         self.max_restarts = MAX_RESTARTS  # without a response; a `Host`, which restarts servers itself, changes it
-        self.starts = 0  # number of opened transports; to find the era, a negotiation may open a second one
+        self.starts = 0  # number of opened transports; a negotiation opens a second one if the first ended at the probe
         self.make_session, self._eras, self._on_disconnect = make_session, eras, on_disconnect
-        self._session: ClientSession | None = None  # the latest one, also during the negotiation
+        self._session: ClientSession | None = None  # the latest one, even if it is not ready
         self._server_task: asyncio.Task[None] | None = None  # runs the `serve` of an InProcessServer
         self._restart_task: asyncio.Task[None] | None = None
         self._restarts = 0  # number of restarts since the last response
         self.closed = asyncio.Event()  # set as soon as the client begins to close
 
     def _change_state(self, state: ConnectionState) -> None:
-        if self.state is not ConnectionState.CLOSED:  # which is final
+        if self.state is not ConnectionState.CLOSED:  # the final state
             self.state = state
 
     @property
@@ -95,7 +95,7 @@ class Connector:
             raise
         self._change_state(ConnectionState.CONNECTED)
         self.ready_session = self.session
-        if key is not None and offer.revisions_of("modern"):  # otherwise the client did not look for the era
+        if key is not None and offer.revisions_of("modern"):  # a legacy client does not probe for the era
             self._eras[key] = self.session.revision.era
 
     async def _open_session(self) -> ClientSession:
@@ -109,7 +109,7 @@ class Connector:
         self.starts += 1
         transport, self._server_task = self.target.open(self.parameter_headers, self.time_limits)
         session = self.make_session(self._disconnected, transport)
-        session.dispatcher.time_limits = self.time_limits  # as in the transport, so all limits stop during a sign-in
+        session.dispatcher.time_limits = self.time_limits  # the transport stops them all during a sign-in
         return session
 
     async def stop_reconnecting(self) -> None:
@@ -133,7 +133,7 @@ class Connector:
         if session.has_responded:
             self._restarts = 0
         if session is not self._session or self.state is not ConnectionState.CONNECTED:
-            return
+            return  # `negotiate`, `_restart` or `close` deals with the end of this session
         if self.can_reconnect() and self.target.is_process and self._restarts < self.max_restarts:
             # [2026-07-28 basic/transports/stdio#unexpected-termination] a client SHOULD restart the process
             self._change_state(ConnectionState.RESTARTING)
@@ -153,9 +153,9 @@ class Connector:
             try:
                 await session.open()
             except ConnectionClosed as error:
-                session.transport_ended(error)
+                session.transport_ended(error)  # so `session.ended` is done, and the loop starts the process again
         self._change_state(ConnectionState.LOST if session.ended.done() else ConnectionState.CONNECTED)
-        self.ready_session = session  # also a lost one, whose requests raise ConnectionClosed
+        self.ready_session = session  # even if it is lost, because its requests then raise ConnectionClosed
 
     def is_open(self) -> bool:
         """Return True unless the connection has ended for good, so that a request can still get a response."""

@@ -69,12 +69,14 @@ class ClientHandlers:
         )
 
     def find(self, method: str) -> Handler | None:
-        handlers: dict[str, Handler] = {"roots/list": self.list_roots, "sampling/createMessage": self.create_message,
-                                        "elicitation/create": self.elicit}  # fmt: skip
+        handlers: dict[str, Handler]
         if method.startswith("tasks/"):
-            tasks = self.tasks  # created at the first use
+            tasks = self.tasks  # read only here, because the first use creates the table of tasks
             handlers = {"tasks/get": tasks.get, "tasks/result": tasks.result, "tasks/list": tasks.list,
                         "tasks/cancel": tasks.cancel}  # fmt: skip
+        else:
+            handlers = {"roots/list": self.list_roots, "sampling/createMessage": self.create_message,
+                        "elicitation/create": self.elicit}  # fmt: skip
         return handlers.get(method)
 
     def check_request(self, params: object, revision: Revision) -> None:
@@ -95,11 +97,12 @@ class ClientHandlers:
         self.check_request(params, context.revision)
         assert self._sampling is not None
         work = partial(_call, "sampling", self._sampling, params, CreateMessageResult, context.revision)
-        return await self._run(params.task, work, context)
+        return await self._run_or_start_task(params.task, work, context)
 
     async def elicit(self, params: ElicitRequestParams, context: RequestContext) -> object:
         self.check_request(params, context.revision)
-        return await self._run(params.request.task, partial(self._elicit, params, context.revision), context)
+        work = partial(self._elicit, params, context.revision)
+        return await self._run_or_start_task(params.request.task, work, context)
 
     async def _elicit(self, params: ElicitRequestParams, revision: Revision) -> ElicitResult:
         assert self._elicitation is not None
@@ -111,7 +114,7 @@ class ClientHandlers:
         except ValueError as error:
             raise _fault(str(error)) from None
 
-    async def _run(
+    async def _run_or_start_task(
         self, task: TaskMetadata | None, work: Callable[[], Coroutine[object, object, object]], context: RequestContext
     ) -> object:
         if task is None or not self._serves_tasks or not context.revision.built_in_tasks:
@@ -131,7 +134,7 @@ class ClientHandlers:
 
     def report_elicitation_end(self, id: str) -> None:
         """Tell the program that, as the server reports, the user has finished at the URL with this id."""
-        # [2025-11-25 client/elicitation#completion-notifications-for-url-mode-elicitation] clients MUST ignore others
+        # [2025-11-25 client/elicitation#completion-notifications-for-url-mode-elicitation] we MUST ignore other ids
         if id in self._open_elicitations:
             del self._open_elicitations[id]
             if self._on_elicitation_complete is not None:
@@ -139,14 +142,15 @@ class ClientHandlers:
 
     @cached_property
     def tasks(self) -> Tasks:
-        return Tasks()  # those that the server creates on this client
+        return Tasks()  # for those that the server creates on this client
 
     async def close(self) -> None:
-        if "tasks" in self.__dict__:  # the cached property was used
+        if "tasks" in self.__dict__:  # otherwise the cached property was never used
             await self.tasks.close()
 
 
 async def _call(name: str, handler: Callable[[P], Awaitable[T]], params: P, cls: type[T], revision: Revision) -> T:
+    """Call a handler of the program. Return its result, which is an object of `cls` that the codec can write."""
     returned = handler(params)
     if not isawaitable(returned):
         raise _fault(f"the {name} handler must be an `async def` function, not a plain `def` function")
@@ -161,6 +165,6 @@ async def _call(name: str, handler: Callable[[P], Awaitable[T]], params: P, cls:
 
 
 def _fault(text: str) -> InvalidMessage:
-    """Log a handler's fault. Return an exception that ends our call, or in the legacy era, the server's request."""
+    """Log a handler's fault. Return the error for the server's request (legacy) or for our call that needs input."""
     log.error(text)
     return InvalidMessage(text).show_to_peer()

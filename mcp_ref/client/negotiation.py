@@ -74,29 +74,26 @@ async def negotiate(
     Raise UnsupportedRevision if no revision is common, RequestTimeout, or another exception of `Session.request`.
     """
     session = await open_session()
-    retry_era: Era | None = None
     try:
         return await _negotiate_once(session, offer, known_era)
     except (ConnectionClosed, RemoteError) as error:
-        if known_era == "legacy":
-            if not offer.revisions_of("modern"):
-                raise
-            # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] so we probe now
-        elif is_process and session.ended.done() and offer.revisions_of("legacy"):
-            retry_era = "legacy"  # some legacy servers end when they get `server/discover`
-        else:
+        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] the era has changed
+        must_probe = known_era == "legacy" and offer.revisions_of("modern")
+        # Some legacy servers end when they get `server/discover`.
+        ended_at_probe = known_era != "legacy" and is_process and session.ended.done() and offer.revisions_of("legacy")
+        if not must_probe and not ended_at_probe:
             raise
         log.debug("the negotiation failed and is tried again: %s", error)
     if session.ended.done():  # outside the `except` block, so that a second error does not quote the first
         await session.close()
         session = await open_session()
-    await _negotiate_once(session, offer, retry_era)
+    await _negotiate_once(session, offer, "legacy" if ended_at_probe else None)
 
 
 async def _negotiate_once(session: ClientSession, offer: ClientOffer, known_era: Era | None) -> None:
     is_modern_only, is_legacy_only = not offer.revisions_of("legacy"), not offer.revisions_of("modern")
     if is_modern_only:
-        return await _probe(session, offer, None)
+        return await _negotiate_by_probe(session, offer, None)
     if is_legacy_only or known_era == "legacy":
         try:
             return await _initialize(session, offer)
@@ -108,23 +105,23 @@ async def _negotiate_once(session: ClientSession, offer: ClientOffer, known_era:
     probe_seconds = PROBE_SECONDS if offer.timeout is None else min(PROBE_SECONDS, offer.timeout / 2)
     try:
         with session.dispatcher.time_limits.timeout(offer.timeout):
-            return await _probe(session, offer, probe_seconds)
+            return await _negotiate_by_probe(session, offer, probe_seconds)
     except TimeoutError:
         raise RequestTimeout(f"server/discover and initialize: no response within {offer.timeout} seconds") from None
 
 
-async def _probe(session: ClientSession, offer: ClientOffer, probe_seconds: float | None) -> None:
+async def _negotiate_by_probe(session: ClientSession, offer: ClientOffer, probe_seconds: float | None) -> None:
     probe = asyncio.create_task(_discover(session, offer))
     handshake: asyncio.Task[None] | None = None
     try:
         with contextlib.suppress(TimeoutError), session.dispatcher.time_limits.timeout(probe_seconds):
             await asyncio.wait([probe])
-        if not probe.done():
+        if not probe.done():  # perhaps a legacy server that ignores the probe
             handshake = asyncio.create_task(_initialize(session, offer))
             await asyncio.wait([probe, handshake], return_when=asyncio.FIRST_COMPLETED)
             if not probe.done() and handshake.exception() is None:
-                return  # the handshake has succeeded before the probe had a response
-        discovered = await probe
+                return
+        discovered = await probe  # even after a failed handshake, because a slow modern server may still respond
         if discovered is not None:
             return _use_modern_revision(session, offer, *discovered)
         return await (handshake or _initialize(session, offer))
@@ -144,10 +141,6 @@ async def _discover(session: ClientSession, offer: ClientOffer) -> tuple[Revisio
         try:
             wire = await session.dispatcher.request("server/discover", params, timeout=offer.timeout)
             result = codec.decode(DiscoverResult, wire)
-            chosen = _choose_revision(result.supported_versions, offer, refused)
-            if chosen.era == "modern":
-                # The server's info is in `_meta`, but in drafts of 2026-07-28 it was in the result itself.
-                return chosen, result, (result.meta or {}).get(SERVER_INFO, wire.get("serverInfo"))
         except (RemoteError, UnrecognizedReply, InvalidMessage, ShapeError, RequestTimeout) as error:
             if not isinstance(error, RemoteError) or error.code != UNSUPPORTED_PROTOCOL_VERSION:
                 _check_legacy_fallback(offer, error)
@@ -155,6 +148,11 @@ async def _discover(session: ClientSession, offer: ClientOffer) -> tuple[Revisio
             # [2026-07-28 basic/transports/stdio#backward-compatibility] only a modern server sends this error
             refused.append(revision)
             chosen = _choose_revision(_supported_in(error), offer, refused)
+        else:
+            chosen = _choose_revision(result.supported_versions, offer, refused)
+            if chosen.era == "modern":
+                # The server's info is in `_meta`, but in drafts of 2026-07-28 it was in the result itself.
+                return chosen, result, (result.meta or {}).get(SERVER_INFO, wire.get("serverInfo"))
         if chosen.era == "legacy":
             return None  # all common revisions are legacy, and need a handshake
         revision = chosen
@@ -183,8 +181,7 @@ def _check_legacy_fallback(offer: ClientOffer, error: Exception) -> None:
         # [2026-07-28 basic/versioning#compatibility-matrix] the user needs an error that says what to do
         raise UnsupportedRevision(
             f"the server does not speak {offer.revision_names}: server/discover failed with {str(error)[:200]!r}. "
-            "If the server speaks an earlier revision, leave `revision` out, or name that revision"
-        )
+            "If the server speaks an earlier revision, leave `revision` out, or name that revision")  # fmt: skip
 
 
 def _use_modern_revision(

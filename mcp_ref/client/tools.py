@@ -159,7 +159,7 @@ class ToolCalls:
         if params.task is None and self._task_support:
             self._add_required_task(params)
         session = self._client.connector.ready_session or await self._client.connector.ready()
-        tokens: list[RequestId] = []  # a request's id is its progress token; a retry with input has a new one
+        tokens: list[RequestId] = []  # the id of each sent request, which is its progress token; a retry has a new id
         for may_retry in (True, False):
             try:
                 response = await session.request(
@@ -194,11 +194,13 @@ class ToolCalls:
         return False
 
     def _running_task(self, name: str | None, response: CallToolResponse) -> RunningTask[CallToolResult]:
-        client, check = self._client, partial(self._check_result, name)
-        task = response.task if isinstance(response, CreateTaskResult) else None
-        result = response if isinstance(response, CallToolResult) else None
-        handle, is_open = client.session.handle_input_request, client.connector.is_open
-        return RunningTask(client.request, client.revision, task, CallToolResult, result, handle, check, is_open)
+        client = self._client
+        return RunningTask(
+            client.request, client.revision, result_type=CallToolResult,
+            task=response.task if isinstance(response, CreateTaskResult) else None,
+            result=response if isinstance(response, CallToolResult) else None,
+            handle_input=client.session.handle_input_request, check=partial(self._check_result, name),
+            is_open=client.connector.is_open)  # fmt: skip
 
 
 def _possible_data(result: CallToolResult, schema: Object) -> list[JSON]:
