@@ -65,8 +65,7 @@ class ClientHandlers:
             roots={"listChanged": True} if self.roots is not None else None,
             sampling=self._sampling_settings if self._sampling is not None else None,
             elicitation=self._elicitation_modes if self._elicitation is not None else None,
-            tasks=CLIENT_TASKS if self._serves_tasks else None,
-        )
+            tasks=CLIENT_TASKS if self._serves_tasks else None)  # fmt: skip
 
     def find(self, method: str) -> Handler | None:
         handlers: dict[str, Handler]

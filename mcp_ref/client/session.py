@@ -124,7 +124,7 @@ class ClientSession(Session):
         tasks = {key: asyncio.create_task(self._handle(*each)) for key, each in checked.items()}
         try:
             for task in asyncio.as_completed(tasks.values()):
-                await task  # raises the first failure at once
+                await task  # raises the first failure, without waiting for the other handlers
         finally:
             await end_handlers(tasks.values())
         return {key: task.result() for key, task in tasks.items()}
@@ -148,12 +148,13 @@ class ClientSession(Session):
         return cast("Handler", handlers.find(method.name)), params  # `ClientHandlers` has all of `INPUT_REQUESTS`
 
     async def _handle(self, handler: Handler, params: object) -> Object:
-        return self.codec.encode(await run_handler(handler(params, RequestContext(self, 0, None))))  # 0 for no id
+        context = RequestContext(self, 0, None)  # 0, because an input request has no id
+        return self.codec.encode(await run_handler(handler(params, context)))
 
     def _send_cancelled(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)
         if pending is not None and pending.method == "server/discover" and self.revision.era == "legacy":
-            return  # the negotiation's probe: a legacy server does not know its method
+            return  # the negotiation gives up its probe, whose method a legacy server does not know
         super()._send_cancelled(id, reason)
 
     def handle_error_response(self, error: RemoteError) -> None:
@@ -192,31 +193,35 @@ class ClientSession(Session):
         return result
 
     def handle_notification(self, method: str, params: object) -> None:
-        listener = self._listener(params)
         if isinstance(params, ProgressNotificationParams):
-            handler = self._task_progress.get(params.progress_token)
-            if handler is not None and params.progress_token not in self.dispatcher.pending:
-                # [2025-11-25 basic/utilities/tasks] the progress token stays valid after the response, with the task
-                return handler(params.progress, params.total, params.message)
-            receive_progress(params, self.dispatcher)
-        elif listener is not None and isinstance(params, CancelledNotificationParams):
-            # [2026-07-28 basic/patterns/cancellation#intro] `cancelled` ends a subscription as a result would
-            self.dispatcher.receive(Response(params.request_id, {}))
+            return self._receive_progress(params)
+        listener = self._listener(params)
+        if isinstance(params, CancelledNotificationParams):
+            if listener is None:
+                receive_cancelled(params, self.dispatcher)
+            else:  # [2026-07-28 basic/patterns/cancellation#intro] `cancelled` ends a subscription as a result would
+                self.dispatcher.receive(Response(params.request_id, {}))
         elif listener is not None:
             listener(method, params)
-        elif isinstance(params, CancelledNotificationParams):
-            receive_cancelled(params, self.dispatcher)
         elif method != "notifications/elicitation/complete":
             self._on_notification(method, params)
         elif self._handlers is not None:
             self._handlers.report_elicitation_end(cast("ElicitationCompleteNotificationParams", params).elicitation_id)
+
+    def _receive_progress(self, params: ProgressNotificationParams) -> None:
+        handler = self._task_progress.get(params.progress_token)
+        if handler is not None and params.progress_token not in self.dispatcher.pending:
+            # [2025-11-25 basic/utilities/tasks] the progress token stays valid after the response, with the task
+            handler(params.progress, params.total, params.message)
+        else:
+            receive_progress(params, self.dispatcher)
 
     def _listener(self, params: object) -> Listener | None:
         # [2026-07-28 basic/transports/stdio#receiving-messages] the client MUST use the subscription's id in `_meta`
         id: object = (getattr(params, "meta", None) or {}).get(SUBSCRIPTION_ID)
         if isinstance(params, CancelledNotificationParams):
             id = params.request_id
-        return self.listeners.get(id) if type(id) is int else None  # the ids of our requests are integers
+        return self.listeners.get(id) if type(id) is int else None  # another type is not the id of a request of ours
 
     def transport_ended(self, error: McpError | None) -> None:
         super().transport_ended(error)

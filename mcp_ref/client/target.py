@@ -73,28 +73,29 @@ class Target:
             folder = os.path.abspath(self.options.get("cwd") or "")
         except OSError:  # the working directory was deleted, which will make the start fail with an error
             return None
-        return "\0".join([*self.server, _digest((folder, server_environment(self.options.get("env"))))])
+        folder_and_environment = _digest((folder, server_environment(self.options.get("env"))))
+        return "\0".join([*self.server, folder_and_environment])
 
     @property
     def cache_key(self) -> CacheKey:
         """The server and the user, as keys in a shared cache. Secrets are hashed."""
-        if not self.is_process and not self.is_url:
-            if isinstance(self.server, InProcessServer):
-                return cast("Hashable", self.server), None  # not its id(), which a later object can get
-            return self, None  # so no client shares the results of its transport
+        server, options = self.server, self.options
+        if not isinstance(server, (str, list, tuple)):
+            if isinstance(server, InProcessServer):
+                return cast("Hashable", server), None  # not its id(), which a later object can get
+            return self, None  # a transport belongs to one client, so no other client may share its results
+        headers, authorization = options.get("headers") or {}, options.get("authorization")
         # Another directory, variable, header (for a gateway) or `HttpClient` (with its proxy) may mean another server.
-        options, authorization = self.options, self.options.get("authorization")
-        headers = options.get("headers") or {}
         routing = {name: value for name, value in headers.items() if name.lower() not in ("authorization", "cookie")}
         settings = _digest((routing, self.era_key if self.is_process else None))
-        user = None if authorization is None else authorization.server(cast("str", self.server)).id
-        server = self.server if isinstance(self.server, str) else tuple(cast("Sequence[str]", self.server))
-        return (server, settings, options.get("http")), (_digest(headers), user)
+        server_key = (server if isinstance(server, str) else tuple(server), settings, options.get("http"))
+        user = None if authorization is None else authorization.server(cast("str", server)).id
+        return server_key, (_digest(headers), user)
 
     def open(self, mirrored: ParameterHeaders, time_limits: TimeLimits) -> tuple[Transport, asyncio.Task[None] | None]:
         """Return a transport and, for an `InProcessServer`, the asyncio task that serves this client.
 
-        `mirrored` has the HTTP headers that repeat arguments of tools. A user's sign-in stops `time_limits`.
+        `mirrored` names the HTTP headers that repeat arguments of tools. `time_limits` stop while a user signs in.
         """
         server, options = self.server, self.options
         trace = options.get("trace") or trace_from_environment("client")
@@ -104,12 +105,13 @@ class Target:
         if isinstance(server, str):
             from ..transports.streamable_http.client import StreamableHttpClientTransport  # lazy: stdio needs no HTTP
 
-            login = options.get("authorization")
-            wrap = None if login is None else partial(
-                login.wrap, url=server, revisions=self.revisions, while_signing_in=time_limits.stopped)  # fmt: skip
+            authorizer = options.get("authorization")
+            authorize = None if authorizer is None else partial(
+                authorizer.wrap, url=server, revisions=self.revisions,
+                while_signing_in=time_limits.stopped)  # fmt: skip
             return StreamableHttpClientTransport(
                 server, headers=options.get("headers"), http=options.get("http"), trace=trace,
-                parameters=mirrored, authorize=wrap, time_limits=time_limits), None  # fmt: skip
+                parameters=mirrored, authorize=authorize, time_limits=time_limits), None  # fmt: skip
         if isinstance(server, InProcessServer):
             ours, theirs = memory_pair(trace)
             return ours, asyncio.create_task(_serve(server, theirs))

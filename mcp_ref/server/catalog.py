@@ -136,8 +136,7 @@ class Catalog:
             resources={"subscribe": True, **list_changed} if "resources" in declared else None,
             tools=list_changed if "tools" in declared else None,
             tasks=SERVER_TASKS if has_tasks else None,
-            extensions={**self.extensions, **task_extension} or None,
-        )
+            extensions={**self.extensions, **task_extension} or None)  # fmt: skip
 
     def declares(self, method: Method) -> bool:
         newest = self.revisions[-1]  # a modern one, because only stateless requests call this method

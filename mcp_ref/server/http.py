@@ -95,8 +95,7 @@ class HttpApp:
             json_responses=options.get("json_responses", False), store=options.get("store"), limits=limits,
             authorize=self._authorize, scopes=catalog, trace=self._trace,
             stateless=partial(stateless.serve_request, catalog, self._subscriptions) if catalog.is_modern else None,
-            parameters=catalog.tools.parameter_headers, id_prefix=catalog.service.id_prefix,
-        )  # fmt: skip
+            parameters=catalog.tools.parameter_headers, id_prefix=catalog.service.id_prefix)  # fmt: skip
         self._http_sse: SseEndpoint | None = None
         if options.get("http_sse", True) and catalog.legacy_revisions:
             parent = self.path.rstrip("/").rpartition("/")[0]
@@ -106,8 +105,7 @@ class HttpApp:
             # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] only for legacy clients
             self._http_sse = SseEndpoint(
                 begin_session, *paths, hosts=hosts, origins=origins, limits=limits, authorize=self._authorize,
-                scopes=catalog, trace=self._trace, id_prefix=catalog.service.id_prefix,
-            )  # fmt: skip
+                scopes=catalog, trace=self._trace, id_prefix=catalog.service.id_prefix)  # fmt: skip
 
     async def start(self) -> None:
         """Enter the lifespan of the server, unless it has been entered. Raise RuntimeError if it fails."""

@@ -180,8 +180,7 @@ async def _accept(
         prompts_list_changed=True if wanted.prompts_list_changed and offered.prompts is not None else None,
         resources_list_changed=True if wanted.resources_list_changed and offered.resources is not None else None,
         resource_subscriptions=uris,
-        task_ids=task_ids,
-    )
+        task_ids=task_ids)  # fmt: skip
 
 
 async def listen(channel: ListeningChannel, wanted: SubscriptionFilter, context: RequestContext) -> EmptyResult:

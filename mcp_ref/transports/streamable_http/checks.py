@@ -188,8 +188,7 @@ class RequestChecks:
         session_id, last_id = headers.get(SESSION_HEADER), headers.get("last-event-id")
         headers.attachment = checked = CheckedRequest(
             self, request.method, cors, session_id, version, names_modern, session_failure, last_id,
-            accepts_json, accepts_sse, deferred,
-        )  # fmt: skip
+            accepts_json, accepts_sse, deferred)  # fmt: skip
         return checked
 
     def preflight(self, request: HttpRequest, checked: CheckedRequest) -> HeaderList:

@@ -283,8 +283,7 @@ class StreamableHttpClientTransport(Transport):
         # [2025-11-25 basic/transports#backwards-compatibility] 400, 404, 405: GET, and expect an endpoint event
         http_sse = SseClientTransport(
             self.url, http=self._http, readable=self._stateless.readable, headers=self._own_headers, trace=self._trace,
-            time_limits=self._time_limits, waits_for=self.waits_for,
-        )  # fmt: skip
+            time_limits=self._time_limits, waits_for=self.waits_for)  # fmt: skip
         try:
             await http_sse.start(self._receive, self._end.send)
         except ConnectionClosed as error:

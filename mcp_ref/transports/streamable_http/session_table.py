@@ -80,8 +80,7 @@ class SessionTable:
 
     def _add(self, id: str, access: Access, size: int) -> HttpSession:
         session = self.by_id[id] = HttpSession(
-            id, access, self.store, self._limits, self._trace, self._in_flight, self._on_end, size
-        )
+            id, access, self.store, self._limits, self._trace, self._in_flight, self._on_end, size)  # fmt: skip
         order_of_caller = self._idle_order_of.setdefault(session.caller, IdleOrder())
         for order in (self._idle_order, order_of_caller):
             order.size += 1
