@@ -86,19 +86,21 @@ class Codec:
         return read(value)  # type: ignore[return-value]
 
     def _class_writer(self, cls: type) -> _WriteObject:
-        revision = self.revision
         availability: Availability | None = getattr(cls, "availability", None)
-        if availability is not None and not availability.covers(revision):
-            fallback = availability.fallback
+        if availability is None or availability.covers(self.revision):
+            write = self._member_writer(cls)
+        else:
+            write = functools.partial(self._write_fallback, availability)
+        self._writers[cls] = write
+        return write
 
-            def write_fallback(value: object) -> Object:
-                if fallback is None:
-                    raise NotInRevision(f"{cls.__name__} does not exist in revision {revision}")
-                return self.encode(fallback(value))
+    def _write_fallback(self, availability: Availability, value: object) -> Object:
+        if availability.fallback is None:
+            raise NotInRevision(f"{type(value).__name__} does not exist in revision {self.revision}")
+        return self.encode(availability.fallback(value))
 
-            self._writers[cls] = write_fallback
-            return write_fallback
-
+    def _member_writer(self, cls: type) -> _WriteObject:
+        revision = self.revision
         # attribute, JSON name, writer, value that is not written, default, types that need no check, annotation
         plan: list[tuple[str, str, _Write | None, object, object, tuple[object, ...], object]] = []
         refused: list[tuple[str, str, object]] = []
@@ -129,7 +131,6 @@ class Codec:
             adjusted: Object = adjust(value, wire, revision) if adjust else wire
             return adjusted
 
-        self._writers[cls] = write
         return write
 
     def _writer(self, hint: object, place: str) -> _Write | None:
@@ -147,7 +148,9 @@ class Codec:
         inner = without_none(hint)
         if inner is not hint:  # an optional type
             write_inner = self._writer(inner, place)
-            return write_inner and (lambda value: None if value is None else write_inner(value))
+            if write_inner is None:
+                return None
+            return lambda value: None if value is None else write_inner(value)
         is_union = origin in (Union, types.UnionType)
         return self._write_any if is_union and any(map(dataclasses_of, args)) else None
 
@@ -175,7 +178,7 @@ class Codec:
 
     def _class_reader(self, cls: type) -> _Read:
         revision = self.revision
-        # JSON name -> attribute, reader, type that needs no reader, True if required but nullable
+        # JSON name -> attribute, reader, type whose values need no reader, True if it is required but may be null
         plan: dict[str, tuple[str, _Read | None, object, bool]] = {}
         required: dict[str, str] = {}  # JSON name -> expected type
         constants: dict[str, JSON] = {}  # JSON name -> the only value, which is also the default
@@ -205,7 +208,7 @@ class Codec:
                     raise ShapeError(repr(constant), wire.get(name, _MISSING), name)
             for name, member in wire.items():
                 if name not in plan or (member is None and name not in required):
-                    continue
+                    continue  # an unknown member, or null for an absent optional one
                 attribute, convert, unchanged, nullable = plan[name]
                 if type(member) is unchanged or convert is None or (member is None and nullable):
                     members[attribute] = member
@@ -353,7 +356,7 @@ def _read_list(item: _Read | None, value: JSON) -> object:
         for member in value:
             items.append(item(member))
     except ShapeError as error:
-        raise error.under(len(items)) from None
+        raise error.under(len(items)) from None  # the first item that was not read has this index
     return items
 
 

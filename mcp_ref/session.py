@@ -51,7 +51,7 @@ Role = Literal["client", "server"]
 @dataclass(slots=True, eq=False)
 class Route:
     method: Method
-    params: type
+    params_type: type
     handler: Handler
 
 
@@ -85,7 +85,7 @@ class Session(Channel):
     """One conversation with one peer. `role` is our own role, client or server."""
 
     send_stateless: Callable[..., Coroutine[object, object, Object]] | None = None
-    """On a modern client, a function like `Requester.request` that repeats a request with the input it is asked for."""
+    """On a modern client, a function like `Requester.request`, which repeats a request if the server requires input."""
 
     peer_info: Implementation | None = None
 
@@ -146,18 +146,18 @@ class Session(Channel):
                 self.ended.set_result(None)
 
     async def request(
-        self, method: str, params: object, result: type[T] | Callable[[Object, Revision], type[T]], *,
+        self, method: str, params: object, returns: type[T] | Callable[[Object, Revision], type[T]], *,
         timeout: float | None, max_timeout: float | None = None, on_progress: ProgressHandler | None = None,
         related: RequestId | None = None, before_send: Callable[[RequestId], None] | None = None,
     ) -> T:  # fmt: skip
-        """Send a request, and return its result. `result` is its dataclass, or a function that chooses it by the JSON.
+        """Send a request, and return its result: an object of `returns`, or of the type that it chooses by the JSON.
 
         Raise CapabilityError or NotInRevision if the peer cannot serve the request. `Requester.request` (jsonrpc/)
         documents the other arguments and exceptions. The time limits begin again with each retry that brings input.
         """
         if method not in self._sendable:
             self._check_sendable(method)
-        # Progress restarts the timeout, so a request with a `max_timeout` wants it too.
+        # With a `max_timeout`, progress restarts `timeout`, so the request asks for it even if the caller does not.
         wants_progress = on_progress is not None or max_timeout is not None
         report = functools.partial(_report_progress, on_progress) if wants_progress else None
         send = self.send_stateless or self.dispatcher.request
@@ -167,7 +167,7 @@ class Session(Channel):
             self.handle_error_response(error)
             raise
         try:
-            result_type = result if isinstance(result, type) else result(wire, self.revision)
+            result_type = returns if isinstance(returns, type) else returns(wire, self.revision)
             return self.codec.decode(result_type, wire)
         except ShapeError as error:
             raise InvalidMessage(f"the result of {method} has the wrong shape: {error}") from None
@@ -178,7 +178,7 @@ class Session(Channel):
             raise NotInRevision(f"{name} does not exist in revision {self.revision}, the revision of this session")
         if method is not None and not self._is_declared(self.peer_capabilities, method):
             raise CapabilityError(f"the {self.peer_role} does not offer {method.capability}, so {name} was not sent")
-        self._sendable = _with_method(self._sendable, name)  # also custom names, which our program chooses
+        self._sendable = _with_method(self._sendable, name)  # even a custom name, because our own program chooses it
 
     def handle_error_response(self, error: RemoteError) -> None:
         """Take note of an error response to one of our requests. Only the client does so."""
@@ -191,14 +191,14 @@ class Session(Channel):
                 return False  # our revision lacks it; a method outside the specification is a custom one
             if found is not None and not self._is_declared(self.capabilities, found):
                 return False
-            if found is not None:  # otherwise the cache would grow with each name that a bridge passes on
+            if found is not None:  # a custom name is not cached, because a bridge passes on any number of them
                 self._sendable = _with_method(self._sendable, method)
         self.dispatcher.notify(method, {} if params is None else self.codec.encode(params), related)
         return True
 
     def _send_cancelled(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)
-        # [2025-11-25 basic/utilities/cancellation#behavior-requirements] it MUST name only a request in progress
+        # [2025-11-25 basic/utilities/cancellation#behavior-requirements] a cancellation MUST name a request in progress
         if pending is not None and pending.outcome is None and pending.method not in UNCANCELLABLE:
             self.notify("notifications/cancelled", CancelledNotificationParams(id, reason))
 
@@ -251,10 +251,10 @@ class Session(Channel):
             is_declared = functools.partial(self._is_declared, self.capabilities)
             custom = self.custom_methods.get(request.method)
             route = find_route(request.method, self.revision, self.peer_role, is_declared, self.handler, custom)
-            if request.method in SPECIFIED:  # otherwise the table would grow with each name that a bridge serves
+            if request.method in SPECIFIED:  # a custom name is not cached, because a bridge serves any number of them
                 self._routes[request.method] = route
         try:
-            params: object = self.codec.decode(route.params, request.params)
+            params: object = self.codec.decode(route.params_type, request.params)
         except ShapeError as error:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
         result = await route.handler(params, self.context(request, params))

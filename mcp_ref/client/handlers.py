@@ -68,11 +68,10 @@ class ClientHandlers:
             tasks=CLIENT_TASKS if self._serves_tasks else None)  # fmt: skip
 
     def find(self, method: str) -> Handler | None:
-        handlers: dict[str, Handler]
         if method.startswith("tasks/"):
             tasks = self.tasks  # read only here, because the first use creates the table of tasks
-            handlers = {"tasks/get": tasks.get, "tasks/result": tasks.result, "tasks/list": tasks.list,
-                        "tasks/cancel": tasks.cancel}  # fmt: skip
+            handlers: dict[str, Handler] = {"tasks/get": tasks.get, "tasks/result": tasks.result,
+                                            "tasks/list": tasks.list, "tasks/cancel": tasks.cancel}  # fmt: skip
         else:
             handlers = {"roots/list": self.list_roots, "sampling/createMessage": self.create_message,
                         "elicitation/create": self.elicit}  # fmt: skip

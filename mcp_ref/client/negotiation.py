@@ -38,8 +38,7 @@ from .session import ClientSession
 log = logging.getLogger(__name__)
 
 PROBE_SECONDS = 5.0
-"""Time to wait for the response to `server/discover`, in seconds, or half of the request's time limit if that is less.
-After it, the client sends `initialize` too."""
+"""Time to wait for the response to `server/discover`, in seconds; at most half of the request's time limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,10 +105,9 @@ class Target:
         if isinstance(server, str):
             from ..transports.streamable_http.client import StreamableHttpClientTransport  # lazy: stdio needs no HTTP
 
-            authorizer = options.get("authorization")
-            authorize = None if authorizer is None else partial(
-                authorizer.wrap, url=server, revisions=self.revisions,
-                while_signing_in=time_limits.stopped)  # fmt: skip
+            provider = options.get("authorization")  # of tokens
+            authorize = None if provider is None else partial(
+                provider.wrap, url=server, revisions=self.revisions, while_signing_in=time_limits.stopped)  # fmt: skip
             return StreamableHttpClientTransport(
                 server, headers=options.get("headers"), http=options.get("http"), trace=trace,
                 parameters=mirrored, authorize=authorize, time_limits=time_limits), None  # fmt: skip

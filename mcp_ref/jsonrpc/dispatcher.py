@@ -26,7 +26,6 @@ from .errors import ConnectionClosed, McpError
 from .failures import error_response, writable_response
 from .messages import (
     INTERNAL_ERROR,
-    JSON,
     Batch,
     Error,
     ErrorResponse,
@@ -69,8 +68,8 @@ DEFAULT_LIMITS: Final = Limits()
 @dataclass(slots=True, eq=False)
 class _ActiveRequest:
     got_slot: asyncio.Future[bool] | None  # the result of `RequestQueue.add`; None if a slot was free at once
-    task: asyncio.Task[None] | None = None
-    running: bool = False
+    task: asyncio.Task[None] | None = None  # runs `Dispatcher._run`
+    running: bool = False  # True as soon as the first line of `_run` has run
     cancelled: bool = False
 
     def stop(self) -> None:
@@ -159,7 +158,7 @@ class Dispatcher(Requester):
         if not self.accepts_batches:
             # [2025-06-18 changelog#major-changes] only 2025-03-26 has batches
             refusal = invalid_request("only revision 2025-03-26 has batches; send each message alone")
-            for response in responses:
+            for response in responses:  # our requests with these ids get no other response, so they fail now
                 self.fail(Malformed(refusal.error, response.id, expects_no_response=True))
             return self._refuse(refusal, None)
         first_id = next((member.id for member in batch.messages if isinstance(member, Request)), None)
@@ -173,7 +172,9 @@ class Dispatcher(Requester):
                 member = invalid_request(f"{member.method} must not be part of a batch", member.id)
             self._receive_one(member, received)
         self._finish_member(received)
-        if received.unfinished == 0 and received.responses:  # only errors, none of which uses a slot
+        if (
+            received.unfinished == 0 and received.responses
+        ):  # the batch has only errors, which use no slot by themselves
             self._hold_slot()
 
     def _accept(self, request: Request, batch: _ReceivedBatch | None) -> None:
@@ -232,7 +233,7 @@ class Dispatcher(Requester):
                 self._receive_held()
             await self._transport.drain(request.id)
         except asyncio.CancelledError:
-            pass  # the transport has the response in its queue already
+            pass  # nothing is lost, because the transport has queued the response already
         finally:
             self._shares.give_back(self._caller, request.memory)
             self._free_slot(entry.task)  # here, because a done callback would cost another turn of the event loop
@@ -246,7 +247,7 @@ class Dispatcher(Requester):
 
     def _receive_held(self) -> None:
         held, self._held = self._held or [], None
-        if self._must_pause_for(held):
+        if self._must_pause_for(held):  # then `receive` has paused it
             self._transport.resume_reading()
         for incoming, context in held:
             context.run(self.receive, incoming)  # over HTTP, this context says which caller sent the message
@@ -254,7 +255,7 @@ class Dispatcher(Requester):
     def _refuse(self, malformed: Malformed, batch: _ReceivedBatch | None) -> None:
         """Respond to an invalid request with an error. An invalid response is raised as an error in our caller."""
         if malformed.expects_no_response or (malformed.id is None and not self.reports_unreadable):
-            if not self.fail(malformed):  # no caller waits for it
+            if not self.fail(malformed):  # no caller of ours waits for it
                 text, advice = malformed.text, "if a `print` in the server wrote this, print to standard error"
                 why = f"{text!r}; {advice}" if text else malformed.error.message
                 self.log_fault("ignored an invalid JSON-RPC message: %s", why)
@@ -311,7 +312,7 @@ class Dispatcher(Requester):
         if were_all_used:
             self._queue.give_free_slots()
 
-    def cancel(self, id: JSON) -> bool:
+    def cancel(self, id: object) -> bool:
         """Stop serving the peer's request `id`, and send no response. Return False if it is not being served."""
         entry = self.serving.get(id) if is_request_id(id) else None
         if entry is not None:

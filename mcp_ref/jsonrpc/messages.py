@@ -287,8 +287,7 @@ def _invalid_response(fault: str, id: RequestId | None) -> Malformed:
 
 def oversize(start: bytes, limit: int) -> Malformed:
     """Return the error for a frame longer than `limit` bytes. The transport has stored only the frame's `start`."""
-    text = f"Invalid Request: the message is longer than {limit} bytes"
-    return _with_recovered_id(start, Error(INVALID_REQUEST, text))
+    return _with_recovered_id(start, invalid_request(f"the message is longer than {limit} bytes").error)
 
 
 def _unreadable(frame: bytes | bytearray | memoryview, error: Error) -> Malformed:

@@ -82,7 +82,10 @@ class RequestQueue:
         self._timer = asyncio.get_running_loop().call_later(self._patience, self._refuse_waiting)
 
     def _refuse_waiting(self) -> None:
-        """Refuse the waiting requests, unless a slot is only held until the peer reads a response."""
+        """Refuse the waiting requests if handlers use all slots.
+
+        Otherwise a response uses a slot until the peer reads it, so the peer itself can free the slot.
+        """
         running = len(self._serving) - len(self._waiting)
         if running >= self._slots:
             for id in list(self._waiting):

@@ -81,7 +81,7 @@ class Pending:
     """A request that we sent and that has no response yet."""
 
     method: str
-    limit: TimeLimit  # which progress notifications restart
+    limit: TimeLimit  # restarted by progress notifications
     on_progress: Callable[[object], None] | None
     outcome: Object | Exception | None = None
     """The result for the caller, or the error to raise in it; None until one of them has come."""
@@ -175,13 +175,13 @@ class Requester:
                 batch, round_trip = self._send_or_collect(Request(id, method, params), related)
                 if round_trip is not None:
                     pending.in_round_trip = True
-                    await round_trip
+                    await round_trip  # usually delivers the response to `settle`, which sets `outcome`
                     pending.in_round_trip = False
                 if pending.outcome is None:
                     pending.arrival = asyncio.get_running_loop().create_future()
                     await pending.arrival
         except TimeoutError:
-            if pending.outcome is None:  # else the outcome came first
+            if pending.outcome is None:  # otherwise the outcome came first, or has interrupted the round trip
                 self._give_up(id, batch, "the request timed out")
                 raise pending.timeout_error(timeout, max_timeout) from None
         except asyncio.CancelledError:
@@ -192,11 +192,11 @@ class Requester:
                 slots.give_back()
             if id is not None:
                 del self.pending[id]
-                if batch is not None:
+                if batch is not None:  # so that a request that has failed is not sent
                     batch.requests.pop(id, None)
         assert pending.outcome is not None
         if isinstance(pending.outcome, Exception):
-            raise pending.outcome.with_traceback(None)  # several callers may share it
+            raise pending.outcome.with_traceback(None)  # several callers may raise the same object (`fail_pending`)
         return pending.outcome
 
     async def _wait_for_slot(self) -> bool:
@@ -305,7 +305,7 @@ class Requester:
 
     def _pending_request(self, id: RequestId | None) -> Pending | None:
         """Return the request that waits for the response `id`. Some peers send `"1"` in response to `1`."""
-        if id is None:
+        if id is None:  # an error whose id the peer could not read
             return None
         pending = self.pending.get(id)
         if pending is None and isinstance(id, str) and id.isascii() and id.isdigit() and len(id) < 16:

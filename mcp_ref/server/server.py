@@ -89,9 +89,8 @@ class Server:
         if broadcast is not None:
             from .broadcast import Broadcaster  # lazy: few servers have several processes
 
-            service.broadcaster = Broadcaster(
-                broadcast, self.catalog.announcers, self.catalog.used_features, service.reloads, service.run_in_worker
-            )
+            service.broadcaster = Broadcaster(broadcast, self.catalog.announcers, self.catalog.used_features,
+                                              service.reloads, service.run_in_worker)  # fmt: skip
 
     def __repr__(self) -> str:
         loaded = vars(self.catalog)  # because reading `self.tools` would load a feature that may be unused

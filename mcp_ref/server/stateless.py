@@ -187,8 +187,9 @@ class StatelessRequest(Channel):
             if isinstance(response, dict) and response.get("action") != "accept":
                 return ProtocolError(INVALID_PARAMS, f"{error.message}; the user did not agree to visit the URL")
         # [2026-07-28 client/elicitation#url-mode-elicitation-requests] ask again, because `accept` proves no visit
+        params = {id: self.codec.encode(visit) for id, visit in visits.items()}
         return mrtr.HandlerNeedsInput(
-            {id: {"method": "elicitation/create", "params": self.codec.encode(visit)} for id, visit in visits.items()}
+            {id: {"method": "elicitation/create", "params": each} for id, each in params.items()}
         )
 
 
@@ -208,7 +209,7 @@ async def serve_request(
     revision = channel.revision
     route = catalog.routes.get(request.method) or _find_route(catalog, request.method, revision)
     _check_meta(channel, route.method)
-    params: object = channel.read(request, route.params)
+    params: object = channel.read(request, route.params_type)
     try:
         try:
             context = Context(channel, request.id, params.meta, principal)  # type: ignore[attr-defined]
