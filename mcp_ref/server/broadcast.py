@@ -107,12 +107,13 @@ class Broadcaster:
         announcers.publish = self.publish
         self.note_task: Callable[[str], None] = lambda id: announcers.announce_here(TASK_STATUS, id)
         """Called with a task that another process has changed."""
-        self._name = secrets.token_hex(8)
+        self._process_name = secrets.token_hex(8)
         self._loop: asyncio.AbstractEventLoop | None = None  # not None while it runs
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: dict[Change, float] = {}  # change -> time when it was queued (`time.monotonic`); the oldest first
         self._all_since: float | None = None  # time from which everything may have changed, because the queue was full
-        self._filled, self._published = asyncio.Event(), asyncio.Event()
+        self._filled = asyncio.Event()  # set while changes wait to be published
+        self._published = asyncio.Event()  # set while none wait
         self._received: asyncio.Queue[Change | None] = asyncio.Queue(MAX_QUEUED_CHANGES)  # None: all may have changed
         self._failed: set[str] = set()  # the methods of the channel that failed the last time
 
@@ -178,9 +179,9 @@ class Broadcaster:
             content = {"all": True} if all_since is not None else {"changes": [*changes]}
             try:
                 async with asyncio.timeout(PUBLISH_SECONDS):
-                    await self._broadcast.publish(json.dumps({"from": self._name, **content}).encode())
+                    await self._broadcast.publish(json.dumps({"from": self._process_name, **content}).encode())
             except Exception as error:
-                self._queue = {**changes, **self._queue}  # the oldest first
+                self._queue = {**changes, **self._queue}  # put them back; the oldest are first
                 self._all_since = all_since or self._all_since
                 self._forget_excess()
                 await self._wait_after("publish", error)
@@ -191,10 +192,10 @@ class Broadcaster:
                     self._published.set()
 
     def _take_changes(self) -> tuple[dict[Change, float], float | None]:
-        """Take the changes of one message out of the queue; or, if everything may have changed, return since when."""
+        """Take the changes of one message out of the queue. If everything may have changed, return {} and since when."""
         all_since, self._all_since = self._all_since, None
         taken: dict[Change, float] = {}
-        size = len(json.dumps({"from": self._name, "changes": []}))
+        size = len(json.dumps({"from": self._process_name, "changes": []}))
         while self._queue and all_since is None:
             change = next(iter(self._queue))
             size += len(json.dumps(change)) + len(", ")
@@ -225,7 +226,7 @@ class Broadcaster:
             if len(message) > MAX_MESSAGE_BYTES:
                 raise ValueError("too long")
             value: JSON = json.loads(message)
-            if not isinstance(value, dict) or value["from"] == self._name:
+            if not isinstance(value, dict) or value["from"] == self._process_name:
                 return
             changes = [(method, subject) for method, subject in value.get("changes", ())]  # type: ignore[union-attr, misc, str-unpack]
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):

@@ -52,7 +52,7 @@ class Catalog:
         if page_size < 1:
             raise ValueError(f"page_size, the number of items in a page, must be at least 1, not {page_size}")
         self.info, self.instructions = info, options.get("instructions")
-        self.info_as_json: dict[Revision, Object] = {}  # `info` as stateless results have it
+        self.info_as_json: dict[Revision, Object] = {}  # cache of `info` in the form that stateless results have
         self.cache_hints = hints_by_method(options.get("cache_ttl", 0.0), options.get("cache_scope", "public"))
         self.state_key = checked_key(options.get("state_key"))
         self.revisions = sorted_revisions(revisions)
@@ -160,7 +160,7 @@ class Catalog:
     def scopes_of(self, call: Request | Notification) -> Collection[str]:
         method, params, used = call.method, call.params, self.used_features
         if method == "completion/complete" and isinstance(params.get("ref"), dict):
-            params = cast(Object, params["ref"])
+            params = cast(Object, params["ref"])  # the prompt or resource template whose argument is completed
         name, uri = params.get("name"), params.get("uri")
         if method == "tools/call" and "tools" in used and isinstance(name, str):
             return self.tools.scopes.get(name, ())

@@ -195,7 +195,7 @@ class Context(InputRequests, Generic[S]):
 
     async def _until_cancelled(self, coroutine: Coroutine[object, object, T]) -> T:
         task = cast("asyncio.Task[object]", asyncio.current_task())
-        self.worker_tasks = self.worker_tasks or set()
+        self.worker_tasks = self.worker_tasks or set()  # the end of the request cancels them
         self.worker_tasks.add(task)
         try:
             return await coroutine

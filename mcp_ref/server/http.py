@@ -64,7 +64,7 @@ class HttpApp:
         hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
         self._protection, self._authorize = authorization_of(options, catalog.needs_scopes)
         self._trace = trace or trace_from_environment("server")
-        self._open_endpoints()
+        self._open_endpoints()  # reads the attributes above
         # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location]
         # The metadata is public, so a web page of any origin can read it.
         self._document_checks = RequestChecks(hosts, ("*",), ("GET",), has_messages=False)
@@ -113,7 +113,7 @@ class HttpApp:
 
     def _reopen(self) -> None:
         if self.reopens:
-            self._membership.is_active = False
+            self._membership.is_active = False  # so that the next request enters the lifespan again
             self._open_endpoints()
 
     def handle(self, exchange: Exchange) -> Rest:

@@ -24,7 +24,7 @@ from ..basic.channel import RequestContext
 from ..basic.content import TextContent
 from ..basic.lifecycle import declares
 from ..basic.meta import RequestParams
-from ..basic.mrtr import HandlerNeedsInput, collect_input_requests
+from ..basic.mrtr import HandlerNeedsInput
 from ..features.task_augmentation import add_task_field
 from ..jsonrpc.errors import InvalidMessage, McpError
 from ..jsonrpc.messages import Object
@@ -104,33 +104,34 @@ class InputRequests(RequestContext):
         modes = elicitation.supported_modes(declared if isinstance(declared, dict) else {})
         if "form" not in modes:
             raise self._undeclared("elicitation.form")
+        has_single_field = False  # True for a type such as `bool`, which becomes the only field of the form
         if isinstance(schema, Mapping):
-            requested, is_value = cast(Object, schema), False
+            form_schema = cast(Object, schema)
         else:
-            requested = typed_json.json_schema(schema)
-            is_value = requested.get("type") != "object"
-            if is_value:  # a type such as `bool`, which becomes the only field of the form
-                requested = {"type": "object", "properties": {"value": requested}, "required": ["value"]}
+            type_schema = typed_json.json_schema(schema)
+            has_single_field = type_schema.get("type") != "object"
+            if has_single_field:
+                form_schema = {"type": "object", "properties": {"value": type_schema}, "required": ["value"]}
             else:
-                requested = elicitation.form_of(requested)
-        fault = elicitation.schema_fault(requested, self.revision)
+                form_schema = elicitation.form_of(type_schema)
+        fault = elicitation.schema_fault(form_schema, self.revision)
         if fault is not None:
             raise ValueError(f"no form can show this schema: {fault}")
-        mode = "form" if self.revision.elicitation_modes else None
-        form = elicitation.ElicitRequestFormParams(message, requested, mode)  # type: ignore[arg-type]
+        mode = "form" if self.revision.elicitation_modes else None  # 2025-06-18 has only forms, so it names no mode
+        form = elicitation.ElicitRequestFormParams(message, form_schema, mode)  # type: ignore[arg-type]
         params = elicitation.ElicitRequestParams(form)
         result = await self._request("elicitation/create", params, elicitation.ElicitResult, timeout, key, as_task)
         if result.action != "accept":
             return result
         content = cast(Object, result.content or {})
-        errors = elicitation.content_errors(requested, content)
+        errors = elicitation.content_errors(form_schema, content)
         if errors:
             text = f"the content of the form does not match the schema: {'; '.join(errors)}"
             raise InvalidMessage(text).show_to_peer()
         if isinstance(schema, Mapping):
             return result
         try:
-            value = content["value"] if is_value else content
+            value = content["value"] if has_single_field else content
             return replace(result, data=typed_json.read_json(value, schema))
         except ValueError as error:
             raise InvalidMessage(f"the content of the form is not valid: {error}").show_to_peer() from None
@@ -330,13 +331,14 @@ class InputRequests(RequestContext):
             McpError: The error of the first request that failed.
         """
         results = await asyncio.gather(*requests, return_exceptions=True)
-        errors = [result for result in results if isinstance(result, BaseException)]
-        for error in errors:
-            if not isinstance(error, HandlerNeedsInput):
-                raise error
-        required = collect_input_requests(BaseExceptionGroup("input requests", errors)) if errors else None
-        if required is not None:
-            raise required
+        required: dict[str, Object] = {}
+        for result in results:
+            if isinstance(result, HandlerNeedsInput):
+                required.update(result.requests)
+            elif isinstance(result, BaseException):
+                raise result
+        if required:
+            raise HandlerNeedsInput(required)
         return tuple(results)
 
 
@@ -348,7 +350,7 @@ def call_on_loop(coroutine: Coroutine[object, object, T], loop: asyncio.Abstract
     future = asyncio.run_coroutine_threadsafe(coroutine, loop)
     while not (future.done() or loop.is_closed()):  # a loop that is ending may never run the coroutine
         concurrent.futures.wait([future], timeout=1.0)
-    future.cancel()  # does nothing to a future that is done
+    future.cancel()  # if the loop is closed, so that `result` raises; does nothing to a future that is done
     return future.result()
 
 

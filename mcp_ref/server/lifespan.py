@@ -95,18 +95,18 @@ class Lifespan:
                 await ending.wait()
         except (Exception, SystemExit) as error:  # SystemExit in an asyncio task would stop the event loop at once
             if not entered.done():
-                entered.set_exception(self._failure("cannot serve", error))
-            elif ending.is_set():
-                self._error = self._failure("could not end", error)
+                entered.set_exception(self._note_failure("cannot serve", error))
+            elif ending.is_set():  # by `leave`
+                self._error = self._note_failure("could not end", error)
             else:
                 log.exception("the lifespan of the server %r failed while the server was serving", self._name)
-                self._error = self._failure("stopped", error)
+                self._error = self._note_failure("stopped", error)
                 self.state = None
                 ending.set()
                 await self._end_serving()
         finally:
             self.state, self._task = None, None
-            entered.cancel()
+            entered.cancel()  # if this task was cancelled before it had entered, so that `enter` does not wait forever
 
     async def leave(self) -> None:
         """Leave the context manager, if it is entered. Raise RuntimeError if it has raised an exception."""
@@ -115,14 +115,15 @@ class Lifespan:
             return
         if task is not None:
             self.ending.set()
-            if not self._entered.done():
+            if not self._entered.done():  # the context manager is still being entered, and may never be
                 task.cancel()
             await asyncio.wait([task])
         error, self._error = self._error, None
         if error is not None:
             raise error
 
-    def _failure(self, event: str, error: BaseException) -> RuntimeError:
+    def _note_failure(self, event: str, error: BaseException) -> RuntimeError:
+        """Set `failure` to an error with the reason, and return it."""
         cause = error
         while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:  # a TaskGroup wraps its errors
             cause = cause.exceptions[0]

@@ -27,6 +27,7 @@ and the load balancer gives them to another process."""
 
 _ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})
 _SMALL_RESULTS: Final = frozenset({"ping", "initialize", "server/discover", "logging/setLevel"})
+"""The methods whose results are always small, so that the HTTP server need not limit how many it serves together."""
 
 
 class _ListeningOptions(TypedDict):

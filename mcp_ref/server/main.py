@@ -72,12 +72,12 @@ def run_program(
 
         escape_log_records()
     is_main_thread = threading.current_thread() is threading.main_thread()
-    earlier_handler = signal.getsignal(signal.SIGTERM)  # None if not set from Python, which then cannot restore it
+    earlier_handler = signal.getsignal(signal.SIGTERM)  # None if C code has set it, so that Python cannot restore it
 
     async def until_terminated() -> None:
         task = asyncio.current_task()
-        draining: asyncio.Task[None] | None = None  # begun by the first SIGTERM
         assert task is not None
+        draining: asyncio.Task[None] | None = None  # begun by the first SIGTERM
 
         async def drain() -> None:
             try:
@@ -85,7 +85,7 @@ def run_program(
             finally:
                 task.cancel()
 
-        def terminate() -> None:
+        def terminate() -> None:  # called at each SIGTERM
             nonlocal draining
             if draining is None and drain_seconds:
                 draining = asyncio.create_task(drain())

@@ -176,7 +176,7 @@ class Service:
         if workers is None:
             return
         workers.shutdown(wait=False, cancel_futures=True)
-        for _ in range(50):  # in short steps, because idle threads end at once
+        for _ in range(50):  # 50 short waits instead of one, because idle threads end at once
             self.threads = [thread for thread in self.threads if thread.is_alive()]
             if not self.threads:
                 return
@@ -247,9 +247,11 @@ class Membership:
 
     async def try_to_begin(self) -> bool:
         """Join the service for a request. Return False if the lifespan fails, or failed in the last `RETRY_SECONDS`."""
-        starts_attempt = self._beginning is None  # other requests wait for the attempt that has begun
-        if self.is_active or (starts_attempt and time.monotonic() < self._next_attempt):
-            return self.is_active
+        if self.is_active:
+            return True
+        starts_attempt = self._beginning is None  # otherwise this request waits for the attempt of another one
+        if starts_attempt and time.monotonic() < self._next_attempt:
+            return False
         try:
             await self.begin()
         except RuntimeError as error:

@@ -97,7 +97,7 @@ class ServerSession(Session, Announcer):
 
     def _serve(self, request: Request) -> Coroutine[object, object, Object]:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] `_meta` names the era
-        names_revision = "_meta" in request.params and is_stateless(request.params)  # `in` saves most calls
+        names_revision = "_meta" in request.params and is_stateless(request.params)  # few have a `_meta`
         if self._serves_stateless and (names_revision or not self._serves_sessions):
             notify, drain = partial(self._notify_for, request.id), partial(self.transport.drain, request.id)
             principal = self.transport.principal
@@ -187,7 +187,7 @@ class ServerSession(Session, Announcer):
             if self.phase is INITIALIZING:
                 self.phase = OPERATING
             if not self.initialized.done():
-                self.initialized.set_result(None)  # even in phase NEW, while `initialize` is still being served
+                self.initialized.set_result(None)  # even in phase NEW, in which `initialize` may still be served
                 self.send_queued()
 
     @property
@@ -226,5 +226,5 @@ class ServerSession(Session, Announcer):
         self._remove_tasks()
 
     def _remove_tasks(self) -> None:
-        if self.transport.principal is None and "task_owner" in self.__dict__:  # tasks that only this session owns
+        if self.transport.principal is None and "task_owner" in self.__dict__:  # this session alone owns them
             self.catalog.tasks.remove_all_of(self.__dict__.pop("task_owner"))

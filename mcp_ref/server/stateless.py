@@ -45,8 +45,8 @@ class InputRounds:
     def __init__(self) -> None:
         self.responses: Object = {}
         self._has_state = False  # True if the request has a `requestState`
-        self._earlier_digests: Object = {}  # of the input requests of earlier rounds
-        self._digests: Object = {}  # of the input requests of this round
+        self._earlier_digests: Object = {}  # of the input requests of earlier rounds; "" for one with a key
+        self._digests: Object = {}  # of the input requests of this round so far
 
     def read(self, request: Request, key: bytes, principal: str | None) -> None:
         """Read the responses of all rounds. Raise ProtocolError if a response or `requestState` is invalid."""
@@ -72,7 +72,7 @@ class InputRounds:
         if key is None:
             # Without a key, the user's "yes" is valid only for the text that the user saw, which the digest identifies.
             digest = mrtr.request_digest(method, params)
-            key = str(len(self._digests) + 1)  # a retry uses the same number
+            key = str(len(self._digests) + 1)  # the same in each round, if the handler makes the same requests
         if key in self._digests:
             raise ValueError(f"two input requests of one call have the same key {key!r}: give each request its own key")
         self._digests[key] = digest
@@ -170,7 +170,7 @@ class StatelessRequest(Channel):
         self.may_need_input = request.method in mrtr.MULTI_ROUND_TRIP_METHODS
         is_retry = "inputResponses" in request.params or "requestState" in request.params
         if self.may_need_input and is_retry and request.method not in self.catalog.custom_methods:
-            self.rounds.read(request, self.catalog.state_key, self.principal)  # a bridge's methods do so themselves
+            self.rounds.read(request, self.catalog.state_key, self.principal)  # a bridge's handlers do so themselves
         return params
 
     def to_modern_error(self, error: ProtocolError) -> BaseException:
@@ -211,7 +211,7 @@ async def serve_request(
     _check_meta(channel, route.method)
     params: object = channel.read(request, route.params_type)
     try:
-        try:
+        try:  # a second one, because `to_modern_error` may return HandlerNeedsInput, which the first one handles
             context = Context(channel, request.id, params.meta, principal)  # type: ignore[attr-defined]
             result = await route.handler(params, context)
         except RemoteError:
@@ -229,7 +229,7 @@ async def serve_request(
         encoded = {"resultType": "input_required", "inputRequests": {**required.requests}, "requestState": state}
     except InvalidMessage as error:
         if not error.is_for_peer:
-            raise  # not about this client, but about another server that the handler called
+            raise  # it is not about this client's input, but about another server that the handler called
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
     finally:
         channel.is_over = True

@@ -88,7 +88,7 @@ class OpenSubscription(Announcer):
 
     def end(self) -> None:
         if self._ended is not None and not self._ended.done():
-            self._ended.set_result(None)
+            self._ended.set_result(None)  # `wait_ended` then closes it
         if self.held is not None:
             self.close()
             self.held.release()

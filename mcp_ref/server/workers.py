@@ -40,7 +40,7 @@ class Workers(ThreadPoolExecutor):
 
     def __init__(self, threads: list[threading.Thread]) -> None:
         super().__init__(MAX_WORKERS, WORKER_NAME_PREFIX, lambda: threads.append(threading.current_thread()))
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # reentrant, because in `shutdown`, each `cancel` calls `_forget` at once
         self._running = 0
         self._running_by_client: Counter[str | _Session] = Counter()  # by caller, and by session
         self._waiting: dict[_Session, _Calls] = {}  # the session whose turn is next comes first
@@ -57,6 +57,7 @@ class Workers(ThreadPoolExecutor):
                 return waiting
             future = super().submit(function, *args, **kwargs)
             self._count(session, 1)
+        # After the lock, because the callback of a call that has ended already runs here, and starts other calls.
         future.add_done_callback(partial(self._call_ended, session))
         return future
 
@@ -103,7 +104,7 @@ class Workers(ThreadPoolExecutor):
                     waiting.cancel()
                 else:
                     self._count(next_session, 1)
-        for started_session, future in started:
+        for started_session, future in started:  # after the lock, as in `submit`
             future.add_done_callback(partial(self._call_ended, started_session))
 
     def _forget(self, session: _Session, future: Future[Any]) -> None:
