@@ -228,7 +228,7 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("client/subscriptions.py", "ListenRequest.close", "asyncio.wait([self._task])"):
         "The task is cancelled, and all its waits end when they are cancelled.",
     ("client/subscriptions.py", "ListenRequest.open", "asyncio.shield(self._acknowledged)"):
-        "`_listen` calls `_end` in each case: after the acknowledgement, an error or the time limit.",
+        "`_listen` calls `_end_listening` in each case: after the acknowledgement, an error or the time limit.",
     ("client/subscriptions.py", "Subscription.__anext__", "self._wakeup.wait()"):
         "An update or the end of the subscription ends it; a server without updates is silent for as long as "
         "the program waits.",
@@ -663,7 +663,7 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("transports/stdio/server.py", "StdioServerTransport.start",
      "loop.connect_write_pipe(lambda: _OutputProtocol(self), sink)"):
         "The event loop registers the descriptor at once.",
-    ("transports/streamable_http/checks.py", "_authorize", "rest"): HTTP_HANDLER,
+    ("transports/streamable_http/checks.py", "_begin_later", "rest"): HTTP_HANDLER,
     ("transports/streamable_http/checks.py", "_finish", "rest"): HTTP_HANDLER,
     ("transports/streamable_http/client.py", "StreamableHttpClientTransport._close", "deleting"):
         "It has the time limit `DELETE_SECONDS`.",

@@ -1,9 +1,9 @@
 """The client: `Client`, which connects to one server, and its parts.
 
 A client starts the server's process or connects to its URL, and finds out which era and revision the server speaks.
-After that, `client.call_tool(...)` and its other methods are the same for every server. The client also does what the
-server may ask of it: it runs the program's handlers for input, follows tasks, repeats lost requests that change
-nothing, and restarts a modern server's process.
+After that, `client.call_tool(...)` and its other methods are the same for every server. The client also runs the
+program's handlers when the server needs input, waits for tasks, repeats lost requests that change nothing, and restarts
+a modern server's process.
 
 Reading order: `options.py`, `handlers.py` (the program's handlers for the server's requests), `session.py` (requests in
 both eras), `negotiation.py` (finds the era and the revision), `target.py` (the server to connect to), `connector.py`

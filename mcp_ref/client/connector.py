@@ -2,8 +2,8 @@
 
     Target.open -> transport -> ClientSession -> negotiate -> requests -> close
 
-If the process of a modern server ends, the client starts it again: only open requests are lost, because it has no
-session [2026-07-28 basic/transports/stdio#unexpected-termination]. After a legacy server's end, all requests fail.
+If the process of a modern server ends, the client starts it again. This loses only the open requests, because there is
+no session [2026-07-28 basic/transports/stdio#unexpected-termination]. After a legacy server's end, all requests fail.
 
 Spec:  basic/lifecycle; 2026-07-28 basic/versioning, basic/transports/stdio#unexpected-termination
 """

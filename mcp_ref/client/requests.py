@@ -129,8 +129,8 @@ class ClientRequests:
 
     async def request_by_name(self, method: str, timeout: float | None, **params: object) -> object:
         """Send a request, and return its result, as the dataclasses that `METHODS` names for the method."""
-        found = next(each for each in METHODS if each.name == method)
-        return await self.request(method, load_type(found.params)(**params), load_type(found.result or ""), timeout)
+        known = next(each for each in METHODS if each.name == method)
+        return await self.request(method, load_type(known.params)(**params), load_type(known.result or ""), timeout)
 
     async def request_all_pages(self, method: str, member: str, timeout: float | None) -> list[object]:
         """Return the items of all pages of a list. `member` is the attribute of a page that contains its items."""

@@ -360,7 +360,7 @@ class ListenRequest:
             except Exception as error:
                 reason = error
             if not self._may_request_again(reason):
-                return self._end(reason)
+                return self._end_listening(reason)
             text = "the server sent its result" if reason is None else _first_line(reason)
             log.info("a subscription has ended and is requested again: %s", text)
             if loop.time() - start > 10 * self._pause:
@@ -403,7 +403,7 @@ class ListenRequest:
             for id in ids:
                 del session.listeners[id]
 
-    def _end(self, error: Exception | None) -> None:
+    def _end_listening(self, error: Exception | None) -> None:
         if self._state is ListenState.ENDED:
             return
         self._state = ListenState.ENDED

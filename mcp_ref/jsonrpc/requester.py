@@ -131,9 +131,7 @@ class Requester:
         self.warnings_left = MAX_WARNINGS
         self._batches: dict[asyncio.Task[object] | None, _UnsentBatch] = {}  # asyncio task of a call -> its batch
 
-    # The two parts below are made at their first use, because most servers send no requests.
-
-    @cached_property
+    @cached_property  # made at its first use, as `_slots` is, because most servers send no requests
     def time_limits(self) -> TimeLimits:
         return TimeLimits()
 

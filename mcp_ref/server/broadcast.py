@@ -192,7 +192,7 @@ class Broadcaster:
                     self._published.set()
 
     def _take_changes(self) -> tuple[dict[Change, float], float | None]:
-        """Take the changes of one message out of the queue. If everything may have changed, return {} and since when."""
+        """Take the changes for one message from the queue. If everything may have changed, return {} and since when."""
         all_since, self._all_since = self._all_since, None
         taken: dict[Change, float] = {}
         size = len(json.dumps({"from": self._process_name, "changes": []}))

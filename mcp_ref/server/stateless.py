@@ -76,13 +76,14 @@ class InputRounds:
         if key in self._digests:
             raise ValueError(f"two input requests of one call have the same key {key!r}: give each request its own key")
         self._digests[key] = digest
-        if digest and key in self.responses and not self._has_state:
+        if key not in self.responses:
+            raise mrtr.HandlerNeedsInput({key: {"method": method, "params": params}})
+        if digest and not self._has_state:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: the response {key!r} in inputResponses needs the "
                                 "requestState of the result with this input request")  # fmt: skip
-        if key in self.responses and self._earlier_digests.get(key, "") != digest:
+        if self._earlier_digests.get(key, "") != digest:
             del self.responses[key]
             log.info("input request %s (%s) has changed, so its response is ignored; key= would keep it", key, method)
-        if key not in self.responses:
             raise mrtr.HandlerNeedsInput({key: {"method": method, "params": params}})
         return cast(Object, self.responses[key])
 

@@ -72,14 +72,14 @@ class MemoryTransport(Transport):
         self._inbox, self._outbox = inbox, outbox  # the outbox is the inbox of the other end
         self._trace = trace
         self._receive: Receive | None = None  # not None while this end is open
-        self._end = EndReport()
+        self._end_report = EndReport()
         self._paused = False
         self._delivery_scheduled = False  # True while a call of `_deliver_inbox` is scheduled
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
         """Begin to deliver messages, including the messages that the peer sent before this call."""
         self._receive = receive
-        self._end.deliver_to(on_end)
+        self._end_report.deliver_to(on_end)
         self._inbox.on_change = self._deliver_soon
         self._deliver_soon()
 
@@ -113,7 +113,7 @@ class MemoryTransport(Transport):
             frame = self._inbox.take()
             if frame is None:
                 if self._inbox.is_closed:
-                    self._end.send(None)
+                    self._end_report.send(None)
                 return
             if self._trace is not None:
                 self._trace("<-", frame)
@@ -124,7 +124,7 @@ class MemoryTransport(Transport):
         self._receive = None
         self._inbox.close()
         self._outbox.close()
-        self._end.send(ConnectionClosed("the connection was closed"))
+        self._end_report.send(ConnectionClosed("the connection was closed"))
 
 
 def memory_pair(trace: Trace | None = None) -> tuple[MemoryTransport, MemoryTransport]:

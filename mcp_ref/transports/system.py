@@ -74,13 +74,14 @@ class Posix:
 
     def is_shared(self, path: str) -> bool:
         """Return True if another user, except the administrator, can change or replace the file. Raise OSError."""
+        # From the root down, `checked` grows by one of the `remaining` names. At a link, begin again with its target.
         remaining, checked = _names(os.path.abspath(path)), os.sep
         for _ in range(MAX_NAMES):
             status = os.lstat(checked)
             is_link = stat.S_ISLNK(status.st_mode)  # a link has no mode of its own
-            # in a sticky folder such as /tmp, users can replace only their own files
-            is_open = not is_link and status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
-            if is_open or status.st_uid not in (0, os.geteuid()):
+            is_sticky = status.st_mode & stat.S_ISVTX  # as /tmp is, where users can replace only their own files
+            others_can_write = not is_link and not is_sticky and status.st_mode & 0o022
+            if others_can_write or status.st_uid not in (0, os.geteuid()):
                 return True
             if is_link:
                 target = os.path.join(os.path.dirname(checked), os.readlink(checked))
@@ -209,7 +210,7 @@ def read_in_thread(descriptor: int, feed: Callable[[bytes], None], is_paused: Ca
 
     async def feed_later(data: bytes) -> None:
         while is_paused():
-            await asyncio.sleep(0.01)  # the thread waits for this coroutine
+            await asyncio.sleep(0.01)  # the thread waits for this coroutine, and reads no further
         feed(data)
 
     def read() -> None:

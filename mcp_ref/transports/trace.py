@@ -47,7 +47,7 @@ SECRET_NAMES = ("authorization", "password", "passwd", "passphrase", "secret", "
                 "cookie", "credential", "codeverifier")  # fmt: skip
 """Words that mark secrets, in names without their separators. If a name contains one, the trace shows "***" instead of
 the member or header."""
-_HARMLESS_NAMES = (  # "token" in them means no secret
+_HARMLESS_NAMES = (  # they contain "token", but no secret
     "progresstoken", "maxtokens", "inputtokens", "outputtokens", "token_type", "token_endpoint",
     "token_endpoint_auth_method", "token_endpoint_auth_methods_supported",
 )  # fmt: skip
@@ -59,7 +59,8 @@ _VALUE_KEYWORDS = ("default", "const", "enum", "examples")
 _NAME_MEMBERS = ("name", "key", "header", "field", "id", "parameter")
 _VALUE_MEMBERS = ("value", "values", "val", "default")
 """The members that hold name and value in a pair such as `{"name": "Authorization", "value": "Bearer ..."}`."""
-_BEARER = re.compile(r"\b(Bearer|Basic|DPoP)[ \t]+[^\s\"']+", re.IGNORECASE)
+_CREDENTIALS = re.compile(r"\b(Bearer|Basic|DPoP)[ \t]+[^\s\"']+", re.IGNORECASE)
+"""The value of an `Authorization` header: its scheme, and the secret."""
 _SEPARATORS = re.compile("[-_. ]+")
 
 _PASSWORD = re.compile(r"(?<=://)([^/?#@:\s\"'<>]*):[^/?#\s\"'<>]+@")
@@ -156,14 +157,16 @@ def redact(value: JSON) -> JSON:
 
 
 def _redact_text(text: str) -> str:
-    """Return a text without secrets. Tools often repeat their structured content as JSON in a text."""
+    # Tools often repeat their structured content as JSON in a text.
     if text.lstrip().startswith(("{", "[")) and _SECRET.search(_SEPARATORS.sub("", text)):
         with contextlib.suppress(ValueError):
             value = json.loads(text)
             shown = redact(value)
             if shown != value:
                 return json.dumps(shown, ensure_ascii=False)
-    text = redact_query(_PASSWORD.sub(r"\1:***@", _BEARER.sub(r"\1 ***", text)))
+    text = _CREDENTIALS.sub(r"\1 ***", text)
+    text = _PASSWORD.sub(r"\1:***@", text)
+    text = redact_query(text)
     if "=" not in text:
         return text
     return _ASSIGNMENT.sub(lambda found: f"{found[1]}=***" if suggests_secret(found[1]) else found[0], text)

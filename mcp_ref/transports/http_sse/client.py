@@ -55,7 +55,7 @@ class SseClientTransport:
         self.url, self._time_limits, self._waits_for = url, time_limits or TimeLimits(), waits_for
         self._headers, self._http, self._trace, self._readable = dict(headers or {}), http, trace, readable
         self._receive: Receive | None = None
-        self._end = EndReport()
+        self._end_report = EndReport()
         self._endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._reader: asyncio.Task[None] | None = None
         self._last_post: asyncio.Task[None] | None = None
@@ -74,7 +74,7 @@ class SseClientTransport:
         except BaseException:
             await self.close()
             raise
-        self._end.deliver_to(on_end)
+        self._end_report.deliver_to(on_end)
 
     async def _read(self) -> None:
         why, failure = "the server ended the stream", None
@@ -95,7 +95,7 @@ class SseClientTransport:
             failure = error
         reason = failure or ConnectionClosed(f"{public_url(self.url)}: {why}")
         if self._endpoint.done():
-            self._end.send(reason)
+            self._end_report.send(reason)
         else:
             self._endpoint.set_exception(reason)
 
@@ -156,7 +156,7 @@ class SseClientTransport:
         await finish(*self._posts, self._reader, cancel=True, timeout=5.0)
         if self._endpoint.done() and not self._endpoint.cancelled():
             self._endpoint.exception()  # otherwise asyncio warns that nobody retrieved the exception
-        self._end.send(ConnectionClosed("the connection was closed"))
+        self._end_report.send(ConnectionClosed("the connection was closed"))
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:

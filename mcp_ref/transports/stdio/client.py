@@ -88,7 +88,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
         """Start the server process. Raise ConnectionClosed if it cannot start, or if `close` is called meanwhile."""
         loop = asyncio.get_running_loop()
-        self._end.deliver_to(on_end)
+        self._end_report.deliver_to(on_end)
         self._lines.receive = receive
         self._lines.decode = self._decode
         environment = server_environment(self._env)
@@ -163,8 +163,8 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
 
     def _report_end(self) -> None:
         self._writable.set()
-        if self._closing is None and not self._end.is_sent:
-            self._end.send(ConnectionClosed(self._describe_end()))
+        if self._closing is None and not self._end_report.is_sent:
+            self._end_report.send(ConnectionClosed(self._describe_end()))
 
     def _describe_end(self) -> str:
         code = self._process.get_returncode() if self._process is not None else None
@@ -186,7 +186,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
 
     async def _close(self) -> None:
         await self._stop_process()
-        self._end.send(ConnectionClosed("the connection was closed"))
+        self._end_report.send(ConnectionClosed("the connection was closed"))
 
     async def _stop_process(self) -> None:
         process = self._process

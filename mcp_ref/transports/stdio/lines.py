@@ -96,7 +96,7 @@ class LineTransport(Transport):
         self._lines = LineReader(lambda message: None, max_line, trace)
         self._writable = asyncio.Event()  # set while the peer reads fast enough; otherwise senders wait
         self._writable.set()
-        self._end = EndReport()
+        self._end_report = EndReport()
         self._unwritten: list[bytes] | None = None  # the lines to write together; None to write each line at once
 
     def data_received(self, data: bytes) -> None:

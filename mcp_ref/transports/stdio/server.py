@@ -71,7 +71,7 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
         self._closing = False
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
-        self._end.deliver_to(on_end)
+        self._end_report.deliver_to(on_end)
         self._lines.receive = receive
         loop = asyncio.get_running_loop()
         # Give the event loop copies of the descriptors, because uvloop closes a descriptor itself.
@@ -156,7 +156,7 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
     def report_end(self, error: McpError | None) -> None:
         self._writable.set()
         if not self._closing:
-            self._end.send(error)
+            self._end_report.send(error)
 
     async def close(self) -> None:
         """Send the pending messages, unless the client reads nothing for `FLUSH_SECONDS` seconds, and close."""
@@ -174,7 +174,7 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
         if reader is not None and not reader.is_closing():
             reader.close()
         await asyncio.sleep(0)  # asyncio calls `connection_lost` in the next turn of the loop
-        self._end.send(ConnectionClosed("the connection was closed"))
+        self._end_report.send(ConnectionClosed("the connection was closed"))
 
 
 class _OutputProtocol(asyncio.Protocol):

@@ -141,11 +141,12 @@ class RequestChecks:
             if request.method == "OPTIONS":
                 exchange.respond(204, self.preflight(request, checked), b"")
                 return None
+            # If there is nothing to wait for, begin at once, without the coroutine `_begin_later`.
             can_begin = authorize is None and checked.deferred_failure is None and exchange.take_body()
             if can_begin and len(request.body) <= LARGE_MESSAGE:
                 rest = _begin(exchange, checked, Access(), serve)
             else:
-                rest = _authorize(exchange, checked, authorize, serve)
+                rest = _begin_later(exchange, checked, authorize, serve)
         except (HttpRefusal, AccessRefused) as refused:
             refuse(exchange, refused, cors)
             return None
@@ -244,7 +245,7 @@ class RequestChecks:
         return parts.scheme in ("http", "https") and _without_port(parts.netloc) in LOOPBACK
 
 
-async def _authorize(exchange: Exchange, checked: CheckedRequest, authorize: Authorize | None, serve: Serve) -> None:
+async def _begin_later(exchange: Exchange, checked: CheckedRequest, authorize: Authorize | None, serve: Serve) -> None:
     access = await authorize(exchange.request) if authorize is not None else Access()
     if checked.deferred_failure is not None:
         raise checked.deferred_failure.copy()

@@ -103,7 +103,7 @@ class StreamableHttpClientTransport(Transport):
         parameters = {} if parameters is None else parameters
         self._stateless = StatelessRequests(url, self._own_headers, self._http, trace, parameters)
         self._receive: Receive = lambda message: None  # until `start`
-        self._end = EndReport()
+        self._end_report = EndReport()
         self._initialize: Request | None = None  # before this request, only stateless requests are in flight
         self._use_session(None, None)
         self._posts: dict[asyncio.Task[None], set[RequestId]] = {}  # POST -> ids of the requests that are not cancelled
@@ -116,7 +116,7 @@ class StreamableHttpClientTransport(Transport):
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
         """Store both functions. The first message that is sent will connect to the server."""
         self._receive = receive
-        self._end.deliver_to(on_end)
+        self._end_report.deliver_to(on_end)
 
     def round_trip(self, request: Request) -> Coroutine[object, object, None] | None:
         if self._http_sse is not None or self._closing is not None:
@@ -198,7 +198,7 @@ class StreamableHttpClientTransport(Transport):
         if self._http_sse is not None:
             await self._http_sse.close()
         await self._http.close()
-        self._end.send(ConnectionClosed("the connection was closed"))
+        self._end_report.send(ConnectionClosed("the connection was closed"))
 
     async def _post_in_order(
         self, message: Outgoing, frame: bytes, ids: list[RequestId], earlier_post: asyncio.Task[None] | None
@@ -233,7 +233,7 @@ class StreamableHttpClientTransport(Transport):
             session_has_ended = response.status == 404 and session is not None and not repeated
             if session_has_ended:
                 pass  # handled below, when this response has freed its connection
-            elif response.status in (400, 404, 405) and is_initialize and deliver is self._receive:  # the first one
+            elif response.status in (400, 404, 405) and is_initialize and deliver is self._receive:  # first handshake
                 await self._try_http_sse(response, ids)
             elif response.status >= 300:
                 self._deliver_refusal(response, await response.read(MAX_UNREQUESTED), ids, deliver)
@@ -285,7 +285,7 @@ class StreamableHttpClientTransport(Transport):
             self.url, http=self._http, readable=self._stateless.readable, headers=self._own_headers, trace=self._trace,
             time_limits=self._time_limits, waits_for=self.waits_for)  # fmt: skip
         try:
-            await http_sse.start(self._receive, self._end.send)
+            await http_sse.start(self._receive, self._end_report.send)
         except ConnectionClosed as error:
             log.debug("the server does not speak HTTP+SSE either: %s", error)
             return self._deliver_refusal(response, body, ids, self._receive)
@@ -353,7 +353,7 @@ class StreamableHttpClientTransport(Transport):
     async def _deliver_frame(self, unanswered: set[RequestId], deliver: Receive, frame: bytes) -> None:
         was_one_request = len(unanswered) == 1
         self._deliver(unanswered, deliver, frame)
-        if unanswered or not was_one_request:  # otherwise this task has the response that its caller waits for
+        if unanswered or not was_one_request:  # otherwise the only caller has its response, and waits for this task
             await self._stateless.readable.wait()
 
     def _deliver(self, unanswered: set[RequestId], deliver: Receive, frame: bytes) -> None:

@@ -251,7 +251,7 @@ class DurableEventStore(MemoryEventStore):
         if state is not None and not state.may_be_stored:
             self._changed.pop(session, None)
         else:
-            self._note_change(session)  # without a state, it is deleted from the storage
+            self._note_change(session)  # the next `save` finds no state of it, and so deletes it from the storage
 
     async def find_session(self, session: str, principal: str | None, caller: str = "") -> StoredSession | None:
         if self._loads[caller] >= MAX_LOADS_PER_CALLER:
@@ -298,7 +298,8 @@ class DurableEventStore(MemoryEventStore):
             return stored
         if stored is not None and self.leases is not None:
             self.leases.note_loaded(session, began)
-        is_deleted = session in self._changed or session in self._saving  # changed, though not in memory
+        # The session is not in memory, so a change of it that is not saved yet can only be its deletion.
+        is_deleted = session in self._changed or session in self._saving
         return None if is_deleted else stored
 
     def _load_checked(self, session: str, principal: str | None) -> StoredSession | SessionOwned | None:
@@ -430,7 +431,7 @@ class DurableEventStore(MemoryEventStore):
     async def flush(self, seconds: float) -> None:
         task = self._start_saving()
         await asyncio.wait([task], timeout=seconds)
-        if task.cancel():
+        if task.cancel():  # False if the task has ended, so that all is saved
             await asyncio.wait([task])
             count = len(self._changed)
             self._note_failure(StoreFailed(f"the changes of {count} sessions were not saved within {seconds:g} s"))
@@ -482,7 +483,6 @@ class _DaemonThread:
 
 def _call(function: Callable[[], T], future: asyncio.Future[T]) -> None:
     """Call a function in this thread, and report its outcome to the event loop of the future."""
-
     if future.cancelled():
         return  # the caller no longer waits
     try:

@@ -219,7 +219,7 @@ class MemoryEventStore:
 
     def _drop_excess(self, session: str, stored: SessionEvents, now: float) -> None:
         events, oldest = stored.events, now - self._max_age
-        while events and (
+        while events and (  # [0][0]: the time of the first event
             len(events) > self._max_events or stored.size > self._max_session_bytes or events[0][0] < oldest
         ):
             self._drop_oldest(session, stored)
@@ -264,7 +264,7 @@ class MemoryEventStore:
         later, last_dropped = self.events_from(session, event_id), stored.dropped.get(stream_of(event_id))
         if last_dropped is not None and last_dropped > number:
             return None  # otherwise the client would miss an event without noticing
-        if last_dropped == number:
+        if last_dropped == number:  # the event itself is dropped, but all later ones are stored
             return later
         return later[1:] if later and later[0].id == event_id else None
 
@@ -316,7 +316,7 @@ class MemoryEventStore:
         if latest >= self._number:  # another process has numbered the events
             self._number = latest + NUMBERS_PER_TAKEOVER
         if restored.events:
-            self._count(session, restored, sum(len(event[3]) + EVENT_COST for event in stored.events))
+            self._count(session, restored, sum(len(data) + EVENT_COST for _, _, _, data in stored.events))
         self._drop_excess(session, restored, self._clock())
 
     def give_back(self, session: str) -> asyncio.Event:

@@ -40,7 +40,7 @@ class Handover:
     def __init__(
         self, sessions: Iterable[HttpSession], store: MemoryEventStore, end: Callable[[HttpSession], None]
     ) -> None:
-        self._store, self._end = store, end
+        self._store, self._end_session = store, end
         self._given_back: dict[str, asyncio.Event] = {}  # session -> set when another process can load it
         for session in sessions:
             self._give_back_when_idle(session)
@@ -52,7 +52,7 @@ class Handover:
             session.at_next_use.append(self._look_again_soon)
         else:
             self._given_back[session.id] = self._store.give_back(session.id)
-            self._end(session)
+            self._end_session(session)
 
     def _look_again_soon(self, session: HttpSession) -> None:
         # not now, because the end of the last request notes this use before it removes the request

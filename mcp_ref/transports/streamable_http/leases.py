@@ -53,7 +53,7 @@ class Leases:
     ) -> None:  # fmt: skip
         self._seconds, self._renew, self._lose = seconds, renew, lose
         self._ends: dict[str, float] = {}  # session -> time (of `now`) at which its lease ends; infinite until saved
-        self._restoring: dict[str, float] = {}  # session between `load` and `restore_session` -> the same
+        self._restoring: dict[str, float] = {}  # session between `load` and `restore_session` -> end of its lease
         self._task: asyncio.Task[None] | None = None  # renews the leases
 
     def has(self, session: str) -> bool:
@@ -72,7 +72,7 @@ class Leases:
 
     def keep(self, session: str) -> None:
         """Keep the lease of a loaded session, because the session is in memory now."""
-        end = self._restoring.pop(session, 0.0)  # 0.0 if `_renew_all` has dropped the ended lease
+        end = self._restoring.pop(session, 0.0)  # 0.0 if the lease has ended, so that `_renew_all` has dropped it
         self.begin(session, end)
 
     def end(self, session: str) -> None:

@@ -73,13 +73,13 @@ class SessionTransport(Transport):
         self.shares_and_caller = (shares, access.caller)
         self._trace = trace
         self._receive: Receive | None = None
-        self._end = EndReport()
+        self._end_report = EndReport()
         self._resumed: asyncio.Event | None = asyncio.Event()  # set when a pause ends; None without a pause
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
         self._receive = receive
         self.resume_reading()
-        self._end.deliver_to(on_end)
+        self._end_report.deliver_to(on_end)
 
     def note_token(self, access: Access) -> None:
         """Store the rights of the newest access token, for subscriptions whose own token has expired."""
@@ -109,7 +109,7 @@ class SessionTransport(Transport):
             self._resumed = None
 
     def end(self, error: McpError | None = None) -> None:
-        self._end.send(error)
+        self._end_report.send(error)
 
     async def close(self) -> None:
         self._receive = None

@@ -106,8 +106,11 @@ async def _repeat(session: HttpSession, request: Request) -> None:
     session.open_stream((request.id,))
     if session.store is not None:
         session.kept = session.kept or KeptRequests(partial(session.store.keep_requests, session.id))
-        announce = partial(_announce, session, request.params.get("uri"))
-        session.kept.note(request, partial(asyncio.get_running_loop().call_soon, announce))  # after the response
+
+        def announce_soon() -> None:  # not at once, because the client is not subscribed before the response is sent
+            asyncio.get_running_loop().call_soon(_announce, session, request.params.get("uri"))
+
+        session.kept.note(request, announce_soon)
     session.receive(request, b"")
 
 

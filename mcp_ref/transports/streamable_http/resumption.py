@@ -115,7 +115,7 @@ async def listen(
                     had_message = await _read_events(response, parser, read, None)
                     since_message = 0 if had_message else since_message + 1
                 elif response.status == 404 and session is not None and listened_session == session:
-                    session_has_ended = True
+                    session_has_ended = True  # handled below, when this response has freed its connection
                 elif _refuses(response) and last_id:
                     parser = EventParser(MAX_RESPONSE)  # the missed events are lost: listen without an event id
                 elif _refuses(response):
@@ -129,7 +129,7 @@ async def listen(
                 return  # no new session began; the next request tries again
             level = logging.WARNING if since_event == 2 else logging.DEBUG  # once in an outage longer than a restart
             log.log(level, "the listening stream broke, and will be opened again: %s", error)
-        if loop.time() > began + MAX_RETRY / 2:
+        if loop.time() > began + MAX_RETRY / 2:  # the stream was open for some time, so the server works
             since_event = since_message = 0
         else:
             since_event = 0 if parser.last_event_id != last_id else since_event + 1

@@ -136,12 +136,12 @@ class StreamableHttpEndpoint:
             if checked.session_failure is not None:
                 raise checked.session_failure.copy()
             session = self._find_ready(checked.session_id)
-            if session is None:
+            if session is None:  # the session is unknown, or the message must wait for it
                 return self._wait_and_post(exchange, checked, access)
             session.admit(access)
             self._heartbeat.start()
         frame = exchange.request.body
-        errors = _encoded_errors(message, session) if not isinstance(message, Request) else None
+        errors = None if isinstance(message, Request) else _encoded_errors(message, session)
         if errors is not None:
             if session is not None and isinstance(message, Malformed) and message.expects_no_response:
                 session.receive(message, frame)  # an invalid response, which makes the server's own request fail
@@ -183,7 +183,7 @@ class StreamableHttpEndpoint:
             raise shutting_down()
         message = decode(exchange.request.body)  # again, because keeping it during the wait would need much more memory
         rest = self._post_in_session(exchange, checked, message, access)
-        if rest is not None:
+        if rest is not None:  # the session was paused again, or restored again, meanwhile
             await rest
 
     async def _initialize(self, exchange: Exchange, checked: CheckedRequest, message: Request, access: Access) -> None:
@@ -209,10 +209,10 @@ class StreamableHttpEndpoint:
 
     def _is_stateless(self, message: Incoming, checked: CheckedRequest) -> bool:
         params = message.params if isinstance(message, (Request, Notification)) else {}
-        if ("_meta" in params and is_stateless(params)) or not self._checks.session_revisions:
+        if ("_meta" in params and is_stateless(params)) or not self._checks.session_revisions:  # (no legacy revision)
             return True
         is_initialize = isinstance(message, Request) and message.method == "initialize"
-        return checked.names_modern and not is_initialize  # whose body, not its header, names the revision
+        return checked.names_modern and not is_initialize  # because the body of `initialize` names the revision
 
     def _post_stateless(self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access) -> Rest:
         if self._trace is not None:

@@ -241,7 +241,8 @@ class HttpSession(SessionTransport):
         note_size(len(frame))
         if self._trace is not None:
             self._trace("->", frame)
-        is_last = type(message) is Response or (type(message) is not Notification and _ends_stream(message))  # fast
+        # The two types before the call are for speed only, because most messages have one of them.
+        is_last = type(message) is Response or (type(message) is not Notification and _ends_stream(message))
         if is_last and self.kept is not None:
             self.kept.settle(message)
         stream = self.streams_by_request.get(related) if related is not None else None
@@ -269,7 +270,7 @@ class HttpSession(SessionTransport):
 
     @property
     def has_ended(self) -> bool:  # even if some of its requests are still in flight
-        return self._end.is_sent
+        return self._end_report.is_sent
 
     def end(self, error: McpError | None = None) -> None:
         if not self.has_ended:
@@ -316,7 +317,7 @@ class HttpSession(SessionTransport):
         """Return a new stream for the requests of one POST. `ids` must not contain the id of a request in flight."""
         number = self._stream_number = self._stream_number + 1
         name, id = f"{self.stream_prefix}-{number}", ids[0]
-        is_one_integer = len(ids) == 1 and type(id) is int and 0 <= id < 2**63  # usual, and faster without the call
+        is_one_integer = len(ids) == 1 and type(id) is int and 0 <= id < 2**63  # as usual; faster than `name_with_id`
         name = f"{name}-{id}" if is_one_integer else name_with_id(name, ids)  # tells `add_error` what was lost
         stream = self.streams[name] = Stream(self, name, ids)
         for id in ids:

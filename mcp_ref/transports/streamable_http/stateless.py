@@ -119,9 +119,9 @@ class StatelessExchange:
         self.task: asyncio.Task[object] | None = None  # runs this exchange, while the request is served
         self._expected_cancellations = 0  # number of cancellations of the task that are not a shutdown of the server
         self._client_left = False  # True if the disconnection has cancelled the task
-        self._has_ended = False  # True after the end of the stream
+        self._stream_has_ended = False
         self._on_end: Callable[[], object] | None = None  # not None while the response is held back
-        self._held_response = b""
+        self._held_response = b""  # the response, from the end of `serve` until `release`
 
     async def serve(self, serve_request: ServeStateless, access: Access) -> None:
         """Serve the request and respond, or hold back the response. Cancel the request if the client disconnects.
@@ -149,14 +149,14 @@ class StatelessExchange:
             if self._client_left:
                 task.uncancel()  # the cancellation was ours, and has done its work
                 response = None  # which nobody would read
-            is_held = self._on_end is not None and self._response is not None and not self._has_ended
+            is_held = self._on_end is not None and self._response is not None and not self._stream_has_ended
             if response is None or not is_held:
-                self._end()
+                self._end_request()
         if response is None:
             return
         if access.refusal is not None and self._response is None:
             raise access.refusal
-        if self._on_end is None:
+        if self._on_end is None:  # no `hold`, or `_end_request` or `release` has ended it
             return self._respond(response, status_of(response))
         self._held_response = self._encode(response)
         del self._exchange, self._request, self._headers  # to save memory, because the stream may last for hours
@@ -172,7 +172,7 @@ class StatelessExchange:
         if self._response is not None and self._held_response:
             self._send_last(self._response, self._held_response)
 
-    def _end(self) -> None:
+    def _end_request(self) -> None:
         self._in_flight.remove(self)
         on_end, self._on_end = self._on_end, None
         if on_end is not None:
@@ -189,16 +189,16 @@ class StatelessExchange:
             self.task.cancel()
             self._expected_cancellations = self.task.cancelling()
 
-    def _end_stream(self, response: StreamingResponse) -> None:
-        self._has_ended = True
+    def _stream_ended(self, response: StreamingResponse) -> None:
+        self._stream_has_ended = True
         self._cancel()
-        if self._held_response:
-            self._end()
+        if self._held_response:  # otherwise `serve` still runs, and ends the request
+            self._end_request()
 
     def _open(self) -> StreamingResponse:
         if self._response is None:
             self._response = self._exchange.stream(200, [*SSE_HEADERS, *self._headers])
-            self._response.keep_open(self._end_stream)
+            self._response.keep_open(self._stream_ended)
         return self._response
 
     def _respond(self, response: Response | ErrorResponse, status: int) -> None:
