@@ -39,18 +39,21 @@ def run(session: pytest.Session, workers: int) -> None:
     for item in session.items:
         files.setdefault(item.nodeid.partition("::")[0], []).append(item)
     groups = [files[name] for name in sorted(files, reverse=True)]  # the slowest files are last in the alphabet
-    queue, fill = os.pipe()  # the numbers of the files that no worker has taken
-    os.write(fill, b"".join(number.to_bytes(2, "big") for number in range(len(groups))))
-    os.close(fill)
-    processes: dict[int, int] = {}  # the end of a worker's pipe -> its process id
+    queue, queue_writer = os.pipe()  # the numbers of the files that no worker has taken, two bytes each
+    os.write(queue_writer, b"".join(number.to_bytes(2, "big") for number in range(len(groups))))
+    os.close(queue_writer)
+    processes: dict[int, int] = {}  # the pipe from which a worker's reports are read -> its process id
     try:
         for _ in range(workers):
-            ours, theirs = os.pipe()
+            reader, writer = os.pipe()
             process = os.fork()
-            if not process:
-                _work(session, groups, queue, theirs)
-            os.close(theirs)
-            processes[ours] = process
+            if process == 0:
+                # Only the parent may read, so that a worker that still writes after it has stopped gets an error.
+                for inherited in (reader, *processes):
+                    os.close(inherited)
+                _work(session, groups, queue, writer)
+            os.close(writer)
+            processes[reader] = process
         _show(session, processes)
     except BaseException:
         for process in processes.values():
@@ -58,29 +61,31 @@ def run(session: pytest.Session, workers: int) -> None:
         raise
     finally:
         os.close(queue)
-        for ours, process in processes.items():
-            os.close(ours)
+        for reader in processes:
+            os.close(reader)
+        for process in processes.values():
             os.waitpid(process, 0)
 
 
 def _show(session: pytest.Session, processes: dict[int, int]) -> None:
     """Pass the reports of the workers to pytest, until all workers have ended."""
-    waiting: dict[int, bytes] = dict.fromkeys(processes, b"")
-    ended = 0
-    while waiting:
-        for ours in select.select(list(waiting), [], [])[0]:
-            received = os.read(ours, 1 << 20)
-            *lines, waiting[ours] = (waiting[ours] + received).split(b"\n")
+    unfinished_lines: dict[int, bytes] = dict.fromkeys(processes, b"")  # by pipe, while its worker runs
+    ended = 0  # number of tests
+    while unfinished_lines:
+        for reader in select.select(list(unfinished_lines), [], [])[0]:
+            received = os.read(reader, 1 << 20)
+            *lines, unfinished_lines[reader] = (unfinished_lines[reader] + received).split(b"\n")
             for line in lines:
                 data = json.loads(line)
                 if data is None:  # the worker has run all its tests
-                    del waiting[ours]
+                    del unfinished_lines[reader]
                     break
                 report = session.config.hook.pytest_report_from_serializable(config=session.config, data=data)
                 session.config.hook.pytest_runtest_logreport(report=report)
-                ended += report.when == "teardown"
-            if not received and ours in waiting:
-                raise RuntimeError(f"a worker died: process {processes[ours]}")
+                if report.when == "teardown":
+                    ended += 1
+            if not received and reader in unfinished_lines:
+                raise RuntimeError(f"a worker died: process {processes[reader]}")
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
     if ended != len(session.items):
@@ -97,14 +102,15 @@ class _Reports:
         self.send(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
 
     def send(self, data: object) -> None:
-        """Write one line of JSON, also if the pipe is full."""
-        line = json.dumps(data, default=str).encode() + b"\n"
-        while line:
-            line = line[os.write(self._pipe, line) :]
+        """Write one line of JSON, in several pieces if the pipe takes only a part of it."""
+        rest = json.dumps(data, default=str).encode() + b"\n"
+        while rest:
+            written = os.write(self._pipe, rest)
+            rest = rest[written:]
 
 
 def _work(session: pytest.Session, groups: list[list[pytest.Item]], queue: int, pipe: int) -> None:
-    """Run the tests of one file after another, and end this process."""
+    """Run the tests of one file after another until the queue is empty, and end this process."""
     status = 1
     try:
         plugins = session.config.pluginmanager
@@ -121,6 +127,8 @@ def _work(session: pytest.Session, groups: list[list[pytest.Item]], queue: int, 
                 session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         reports.send(None)
         status = 0
+    except BrokenPipeError:
+        pass  # the parent has stopped the run, and reads no more reports
     except BaseException:
         traceback.print_exc(file=sys.__stderr__)
     finally:
