@@ -376,8 +376,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It sleeps at most 1.2 times `MAX_PAUSE`, and `_run_once` limits the number of starts.",
     ("host/supervisor.py", "Supervisor._run_once", "self._starting"):
         "Each start holds it for at most `startup_timeout_sec` seconds.",
-    ("host/supervisor.py", "Supervisor._serve", "asyncio.wait([ended], timeout=SUSPEND_SECONDS)"):
-        "It has the time limit `SUSPEND_SECONDS`.",
     ("host/supervisor.py", "Supervisor._serve", "ended.result()"): DONE,
     ("host/supervisor.py", "Supervisor._serve", "self._wake.wait()"):
         "The end of the session, a changed list or lost calls end it; it is the idle state of a ready server.",

@@ -35,6 +35,7 @@ launch.py          a server with its variables replaced, and everything that con
 supervisor.py      start and restart of a server
 policy.py          settings, decisions, budgets and the audit log
 results.py         the part of a result, resource, prompt or error that a model gets
+throttle.py        a limit on the messages that a server sends unasked
 hosted.py          one server of a host: consent, client, approved tools, calls, requests of the server
 host.py            `Host`, and `SyncHost` for programs without asyncio
 """

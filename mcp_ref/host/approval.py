@@ -66,6 +66,7 @@ class Setting:
 
     def text(self, host: str | None) -> str:
         """Return the name and the source as text. `host` is the host to which headers and the URL are sent."""
+        name = f"{quoted(self.name)} " if self.name else ""
         default = f", or {quoted(self.value)}" if self.value else ""
         sources = {
             "file": f"set by the file to {quoted(self.value)}", "removed": "removed",
@@ -74,7 +75,7 @@ class Setting:
             "input": f"gets what you type for {quoted(self.of)}{default}",
         }  # fmt: skip
         receiver = f", sent to {quoted(host)}" if self.place in ("header", "url") else ""
-        return f"{quoted(self.name)} {sources[self.source]}{receiver}".removeprefix('"" ')  # the name of the URL
+        return f"{name}{sources[self.source]}{receiver}"
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,8 @@ class Approval:
     origin: Origin
     """The program, the model, or the server, whichever makes the request."""
     name: str = ""
-    """The full name of a tool or prompt, or a URI. For a request of the server: the only call that runs, or ""."""
+    """The full name of a tool or prompt, or a URI. For a request of the server, the call that is running, if only one
+    is."""
     file: str | None = None
     """Path of the configuration file of the server, or None if the program gave the server."""
     program: str | None = None
@@ -107,7 +109,7 @@ class Approval:
     before: Tool | None = None
     """The approved definition of a changed tool. None if this run has not seen it."""
     reason: str = ""
-    """The reason to ask about a definition: "new", "changed" or "hidden characters"."""
+    """The reason why the user is asked about a definition: "new", "changed" or "hidden characters"."""
     trusted: bool = False
     """True if the program trusts the annotations of this server."""
     after: frozenset[str] = frozenset()
@@ -153,12 +155,13 @@ class Approval:
         if self.tool is not None:
             for field in fields(Tool):
                 now, old = getattr(self.tool, field.name), getattr(self.before, field.name, None)
-                if self.before is None or now != old:
+                if self.before is None or now != old:  # for a changed tool, only the fields that differ
                     facts += [(f"before.{field.name}", old), (f"tool.{field.name}", now)]
         return [*facts, ("trusted", self.trusted)]
 
 
 _EMPTY: tuple[object, ...] = (None, False, "", (), frozenset())
+"""The values of fields that a kind does not need, which `Approval.text` leaves out."""
 
 
 @dataclass(frozen=True)
@@ -194,9 +197,11 @@ def ask_unless_read_only(approve: Approve) -> Approve:
 
     async def decide(request: Approval) -> Allow | Deny | bool:
         # [2025-03-26 server/tools#tool] the annotations of an untrusted server MUST NOT be trusted
-        annotations = request.tool.annotations if request.tool is not None and request.trusted else None
-        is_read_only = request.kind == "call" and annotations is not None and annotations.read_only_hint is True
-        return True if is_read_only else await approve(request)
+        if request.kind == "call" and request.trusted and request.tool is not None:
+            annotations = request.tool.annotations
+            if annotations is not None and annotations.read_only_hint is True:
+                return True
+        return await approve(request)
 
     return decide
 

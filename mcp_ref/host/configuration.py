@@ -222,7 +222,9 @@ def read_servers(servers: ServersLike) -> Configuration:
 
 def escaped(text: str) -> str:
     """Return a text in which `${` has no meaning, because the program's own commands and URLs have no variables."""
-    return text.replace("${", "$${") if isinstance(text, str) else text
+    if not isinstance(text, str):
+        return text  # `parse_server` reports it, as it does for a file
+    return text.replace("${", "$${")
 
 
 def read_config(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] | None = None) -> Configuration:
@@ -264,7 +266,7 @@ def _parse(data: bytes, suffix: str) -> Object:
         document: Object = json.loads(json.dumps(tomllib.loads(text), default=str))  # dates become strings
         return document
     for _ in range(2):  # twice, because a comma can become a trailing one when the comment after it is removed
-        text = _COMMENT.sub(_without_comment, text)
+        text = _STRING_OR_COMMENT.sub(_without_comment, text)
     try:
         document = json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
@@ -274,13 +276,13 @@ def _parse(data: bytes, suffix: str) -> Object:
     return document
 
 
-# A string (the group), a comment or a trailing comma. A string or comment without an end matches too. Otherwise `re`
-# would search the rest of the file from each quotation mark.
-_COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL)
+# Each match is a string (in the group), a comment or a trailing comma. A string or comment without an end matches too,
+# because `re` would otherwise search the rest of the file from each quotation mark.
+_STRING_OR_COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL)
 
 
 def _without_comment(found: re.Match[str]) -> str:
-    """Return a string as written, but only the line breaks of a comment, so that line numbers stay the same."""
+    """Return a string unchanged. Replace a comment by its line breaks, so that later lines keep their numbers."""
     if found[0].startswith("/*") and not found[0][2:].endswith("*/"):
         raise ValueError("a comment has no end; close it with */")
     return found[1] or "\n" * found[0].count("\n")
@@ -355,10 +357,11 @@ def parse_server(
         used_inputs = {id: inputs[id] for id in used_ids if inputs is not None and id in inputs}
         config = replace(config, entry=cast("Entry", known), inputs=used_inputs)
         texts = " ".join([*config.command, config.entry.get("url", "")])
-        for variable in sorted(set(re.findall(r"\$([A-Za-z_]\w*)", texts))):
+        for variable in sorted(set(re.findall(r"\$([A-Za-z_]\w*)", texts))):  # `$NAME`, without braces
             warnings.append(f"${variable:.100} stays as it is; write ${{{variable:.100}}} for a variable")
-    problem = None if fault is None else f"{config.place}: {fault}"
-    return replace(config, problem=problem, warnings=tuple(f"{config.place}: {text}" for text in warnings))
+    else:
+        config = replace(config, problem=f"{config.place}: {fault}")
+    return replace(config, warnings=tuple(f"{config.place}: {text}" for text in warnings))
 
 
 def _warning(key: str, suggests: bool) -> str:

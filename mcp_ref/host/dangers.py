@@ -58,16 +58,16 @@ ignores it, and programs such as npm and curl do so for some names."""
 
 _ANY_VARIABLE = re.compile("|".join(_VARIABLES), re.IGNORECASE)  # so that a harmless name needs one match, not many
 
-_SECRET_NAME = re.compile(r".*(authorization|token|key|secret|password|passwd)", re.IGNORECASE)
-_SECRET_WORD = re.compile(r"authorization|token|key|secret|passw", re.IGNORECASE)
-_PLACE_NAME = re.compile(r".*_(file|path|dir|folder|ur[il]|host|endpoint|address)", re.IGNORECASE)
-_PLACE = re.compile(r"(?:[A-Za-z]:|~|\.{1,2})[/\\]|\\\\|.*://", re.DOTALL)
+_NAME_OF_SECRET = re.compile(r".*(authorization|token|key|secret|password|passwd)", re.IGNORECASE)
+_NAME_OF_PLACE = re.compile(r".*_(file|path|dir|folder|ur[il]|host|endpoint|address)", re.IGNORECASE)
+_WORD_FOR_SECRET = re.compile(r"authorization|token|key|secret|passw", re.IGNORECASE)
+_START_OF_PLACE = re.compile(r"(?:[A-Za-z]:|~|\.{1,2})[/\\]|\\\\|.*://", re.DOTALL)
 _FIRST_FOLDER = re.compile(r"/+[^/]*")
 
 
 def is_secret_name(name: str) -> bool:
     """Return True if a name ends in a word for a secret: `API_KEY`, but not `KEY_HELPER`, which may name a program."""
-    return _SECRET_NAME.fullmatch(name) is not None
+    return _NAME_OF_SECRET.fullmatch(name) is not None
 
 
 def is_place(value: str) -> bool:
@@ -75,15 +75,17 @@ def is_place(value: str) -> bool:
 
     The first folder of an absolute path, such as `/home`, must exist, because a random key may begin with a slash.
     """
-    if _PLACE.match(value):
+    if _START_OF_PLACE.match(value):
         return True
-    folder = _FIRST_FOLDER.match(value)
-    return os.path.exists(value if folder is None else folder[0])
+    first_folder = _FIRST_FOLDER.match(value)
+    if first_folder is None:
+        return os.path.exists(value)
+    return os.path.exists(first_folder[0])
 
 
 def may_be_secret(name: str) -> bool:
     """Return True if a variable or header may contain a secret, as `TOKEN` and `TOKEN_2` may, but not `TOKEN_FILE`."""
-    return _SECRET_WORD.search(name) is not None and _PLACE_NAME.fullmatch(name) is None
+    return _WORD_FOR_SECRET.search(name) is not None and _NAME_OF_PLACE.fullmatch(name) is None
 
 
 def variable_danger(name: str) -> str | None:
@@ -130,7 +132,8 @@ def command_warnings(argv: tuple[str, ...], folder: str, program: str | None = N
         found.append("the command runs with the rights of another user")
     if names & _LAUNCHERS:
         found.append("the command starts another program, which its arguments name")
-    if os.path.dirname(path) and not absolute.startswith((folder + os.sep, "/usr/")):
+    is_written_as_path = os.path.dirname(path) != ""  # otherwise it is a name such as `node`, found through PATH
+    if is_written_as_path and not absolute.startswith((folder + os.sep, "/usr/")):
         found.append("the program lies outside the folder of the file")
     return tuple(found)
 

@@ -289,19 +289,19 @@ class Host(HostOptions):
             uri: URI of the resource. The updates include resources whose URI is below this one.
         """
         hosted = self._server(server)
-        pause = 0.0  # above 0 whenever the loop subscribes again
+        is_first, pause = True, MIN_RETRY_PAUSE
         while True:
-            client = await hosted.ready_client(RESUBSCRIBE_SECONDS if pause else 0.0)
+            client = await hosted.ready_client(0.0 if is_first else RESUBSCRIBE_SECONDS)
             with contextlib.suppress(ConnectionClosed):
                 async with client.subscribe(uri) as updates:
-                    if pause:  # an earlier subscription has ended, so a change may have been missed
+                    if not is_first:  # a change may have been missed since the last subscription ended
                         yield ResourceChange(server, uri)
                     async for changed in updates:
-                        pause = 0.0
+                        pause = MIN_RETRY_PAUSE
                         yield ResourceChange(server, changed)
-            # The pauses grow, because a server over HTTP counts as ready even while it cannot be reached.
-            pause = min(max(2 * pause, MIN_RETRY_PAUSE), MAX_RETRY_PAUSE)
             await asyncio.sleep(pause)
+            # The pauses grow, because a server over HTTP counts as ready even while it cannot be reached.
+            is_first, pause = False, min(2 * pause, MAX_RETRY_PAUSE)
 
     def _server(self, name: str) -> HostedServer:
         if name not in self._hosted:

@@ -41,12 +41,10 @@ from ..features.sampling import USER_REJECTED, CreateMessageRequestParams, Creat
 from ..features.tools import CallToolResult, Tool
 from ..jsonrpc.bounded_waits import CANCEL_SECONDS
 from ..jsonrpc.errors import ConnectionClosed, ProtocolError, RemoteError, RequestTimeout
-from ..jsonrpc.large_messages import is_response
 from ..jsonrpc.messages import JSON
-from ..jsonrpc.outline import MAX_UNREQUESTED
 from ..lib.jsonschema import compile_schema
 from ..lib.uri import canonical_uri
-from ..transports.base import Direction, Trace, finish
+from ..transports.base import finish
 from ..transports.system import trace_from_environment
 from .approval import Approval, Kind, Origin, Refused, Undecided, hidden_text_warnings, quoted
 from .configuration import ServerConfig
@@ -56,6 +54,7 @@ from .names import UnknownName, full_name
 from .policy import Account, BudgetExceeded, ElicitRequest, Policy, definition_hash, digest_of
 from .results import cut_error, cut_result
 from .supervisor import MAX_PAGES, ServerState, Supervisor
+from .throttle import Throttle
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -73,13 +72,6 @@ MAX_ITEMS = 10_000
 
 MAX_LOG_RATE = 100
 """Maximum number of log messages of one server in one second. Further ones are counted and dropped."""
-
-MAX_RATE = 1000.0
-"""Maximum rate of one server's messages that are not responses, per second."""
-MAX_BURST = 20
-"""Maximum number of such messages that arrive before the rate is measured."""
-MESSAGE_BYTES = 1024
-"""Size of a message that counts as one, in bytes. Larger ones count more, so a server sends at most 1 MB per second."""
 
 
 class HostedServer(Supervisor):
@@ -188,16 +180,17 @@ class HostedServer(Supervisor):
         authorizer = None
         if options.authorization and launch.url and "authorization" not in map(str.lower, launch.headers):
             authorizer = options.authorization(launch.url)
+        on_stderr = None if options.on_stderr is None else partial(options.on_stderr, name)
         client = client_class(
             in_process or launch.target, timeout=self.config.call_seconds(options.timeout), env=launch.env or None,
-            cwd=launch.cwd, on_stderr=partial(options.on_stderr, name) if options.on_stderr else None,
+            cwd=launch.cwd, on_stderr=on_stderr,
             headers=launch.headers or None, authorization=authorizer, trace=throttle or options.trace,
             **client_options,
         )  # fmt: skip
         client.connector.max_restarts = 0  # the supervisor restarts the server
         client.max_pages, client.max_items = MAX_PAGES, MAX_ITEMS
         if throttle is not None:
-            throttle.client = client
+            throttle.client = client  # the client whose transport stops reading
         return client
 
     @contextlib.contextmanager
@@ -212,7 +205,7 @@ class HostedServer(Supervisor):
         """Return the tools with approved definitions, and request the other approvals in the background."""
         stored = self._stored_definitions()
         # Trust on first use: without an earlier list, or without a function to ask, only hidden characters are refused.
-        trusts_new = stored is None or self._options.approve is None
+        trusts_all = stored is None or self._options.approve is None
         definitions = dict(stored or {})
         approved = list[Tool]()
         self.status.unapproved_tools = {}
@@ -220,21 +213,14 @@ class HostedServer(Supervisor):
         for tool in tools:
             if not self.config.allows_tool(tool.name):
                 continue
-            name_hash, definition = _name_hash(tool.name), definition_hash(tool)
-            has_hidden_text = bool(hidden_text_warnings(tool))
-            if definitions.get(name_hash) == definition or (trusts_new and not has_hidden_text):
-                definitions[name_hash] = definition
+            reason = _reason_to_ask(tool, definitions, trusts_all)
+            if reason is None:
+                definitions[_name_hash(tool.name)] = definition_hash(tool)
                 self._approved[tool.name] = tool
                 approved.append(tool)
-                continue
-            self._undecided.append(tool)
-            if has_hidden_text:
-                reason = "hidden characters"
-            elif name_hash in definitions:
-                reason = "changed"
             else:
-                reason = "new"
-            self.status.unapproved_tools[tool.name] = reason
+                self._undecided.append(tool)
+                self.status.unapproved_tools[tool.name] = reason
         if definitions != stored:
             try:
                 self._store_definitions(definitions)
@@ -283,10 +269,12 @@ class HostedServer(Supervisor):
             name_hash, definition = _name_hash(tool.name), definition_hash(tool)
             if definition in self._denied or (self._stored_definitions() or {}).get(name_hash) == definition:
                 continue  # the user has already decided, perhaps after the list was fetched
-            request = self.approval("definition", full_name(self.config.name, tool.name))
+            request = replace(
+                self.approval("definition", full_name(self.config.name, tool.name)), tool=tool,
+                before=self._approved.get(tool.name), reason=self.status.unapproved_tools.get(tool.name, ""),
+            )  # fmt: skip
             try:
-                before, reason = self._approved.get(tool.name), self.status.unapproved_tools.get(tool.name, "")
-                await self._policy.check(replace(request, tool=tool, before=before, reason=reason))
+                await self._policy.check(request)
                 self._store_definitions({**(self._stored_definitions() or {}), name_hash: definition})
             except Undecided as error:
                 log.warning("%s; the host asks again later", error)
@@ -363,17 +351,7 @@ class HostedServer(Supervisor):
         reserved = 0.0
         try:
             self._account.use("seconds", 0)  # raises if another call has reserved the rest in the meantime
-            left = self._account.left("seconds")
-            if left < math.inf:
-                # Reserve the seconds that the call may take, so that no other call gets them: its `max_timeout`, if
-                # given because progress restarts the `timeout`, else its `timeout`.
-                reserved = min(left, options.get("timeout") or client.timeout or left)
-                options["timeout"] = reserved
-                max_timeout = options.get("max_timeout")
-                if max_timeout is not None:
-                    reserved = min(left, max_timeout)
-                    options["max_timeout"] = reserved
-                self._account.add("seconds", reserved)
+            reserved = self._reserve_seconds(client, options)
             with self.masking():
                 result = await client.call_tool(name, arguments, **options)
             outcome = "error" if result.is_error else "result"
@@ -386,14 +364,37 @@ class HostedServer(Supervisor):
             seconds = time.monotonic() - start
             self._account.add("seconds", seconds - reserved)
             if self._options.audit is not None:
-                text = "" if result is None else json.dumps(asdict(result), default=str)
-                shown = {"arguments": arguments} if self._options.audit_arguments else {}
                 with contextlib.suppress(Refused):  # too late to refuse anything, because the tool has run
-                    self._policy.record(
-                        "result", self.config.name, full, configuration=self._digest, outcome=outcome,
-                        seconds=round(seconds, 4), arguments_sha256=digest_of(arguments),
-                        result_sha256=digest_of(text), result_characters=len(text), **shown)  # fmt: skip
+                    self._record_outcome(full, arguments, result, outcome, seconds)
         return result
+
+    def _reserve_seconds(self, client: Client, options: CallOptions) -> float:
+        """Return the seconds that a call may take, which no other call can use until it ends.
+
+        The time limits in `options` are lowered to the rest of the budget. `max_timeout` decides if it is given,
+        because progress restarts the `timeout`.
+        """
+        left = self._account.left("seconds")
+        if left == math.inf:
+            return 0.0
+        seconds = min(left, options.get("timeout") or client.timeout or left)
+        options["timeout"] = seconds
+        max_timeout = options.get("max_timeout")
+        if max_timeout is not None:
+            seconds = min(left, max_timeout)
+            options["max_timeout"] = seconds
+        self._account.add("seconds", seconds)
+        return seconds
+
+    def _record_outcome(
+        self, name: str, arguments: object, result: CallToolResult | None, outcome: str, seconds: float
+    ) -> None:
+        text = "" if result is None else json.dumps(asdict(result), default=str)
+        shown = {"arguments": arguments} if self._options.audit_arguments else {}
+        self._policy.record(
+            "result", self.config.name, name, configuration=self._digest, outcome=outcome, seconds=round(seconds, 4),
+            arguments_sha256=digest_of(arguments), result_sha256=digest_of(text), result_characters=len(text), **shown,
+        )  # fmt: skip
 
     async def fetch(
         self, kind: Kind, name: str, arguments: Mapping[str, object] | None, origin: Origin, wait: float,
@@ -470,6 +471,22 @@ def _name_hash(name: str) -> str:
     return digest_of(name)[:16]
 
 
+def _reason_to_ask(tool: Tool, approved: Mapping[str, str], trusts_all: bool) -> str | None:
+    """Return the reason why the user must decide about a definition, or None if it is approved or trusted.
+
+    `approved` contains the hashes of the approved definitions, by `_name_hash`. `trusts_all` is True to trust every
+    definition without hidden characters.
+    """
+    name_hash = _name_hash(tool.name)
+    if approved.get(name_hash) == definition_hash(tool):
+        return None
+    if hidden_text_warnings(tool):
+        return "hidden characters"
+    if trusts_all:
+        return None
+    return "changed" if name_hash in approved else "new"
+
+
 def _edited(params: object, expected: type[T]) -> T:
     """Return the edited params. Raise Refused for another type, because sending the original would ignore the user."""
     if not isinstance(params, expected):
@@ -480,36 +497,3 @@ def _edited(params: object, expected: type[T]) -> T:
 def _option_for(option: T | Mapping[str, T] | None, server: str) -> T | None:
     """Return the value of an option for a server. The option is one value for all servers, or a mapping by name."""
     return option.get(server) if isinstance(option, Mapping) else option
-
-
-class Throttle:
-    """The `trace` of a client, which pauses reading if the server sends many messages that are not responses.
-
-    Log messages, progress and list changes have no limit of their own, so a server that never stops sending them would
-    use all the time of the event loop. While the client does not read, the pipe or connection fills up, and the server
-    has to wait.
-    """
-
-    def __init__(self, trace: Trace | None) -> None:
-        self.client: Client | None = None
-        self._trace = trace
-        self._excess = 0.0  # received minus sent messages (each may bring one), less `MAX_RATE` per second
-        self._checked = 0.0  # time of the latest subtraction, by the event loop's clock
-
-    def __call__(self, direction: Direction, frame: bytes) -> None:
-        if self._trace is not None:
-            self._trace(direction, frame)
-        transport = self.client.transport if self.client is not None else None
-        self._excess += 1 if direction == "<-" else -1
-        is_large = direction == "<-" and len(frame) > MESSAGE_BYTES
-        if is_large and transport is not None and not is_response(frame, transport.waits_for):
-            # A message above `MAX_UNREQUESTED` costs no more, because it is refused without being read.
-            self._excess += min(len(frame), MAX_UNREQUESTED) / MESSAGE_BYTES
-        if self._excess > MAX_BURST:  # subtract only now, because reading the clock for each message takes time
-            loop = asyncio.get_running_loop()
-            now = loop.time()
-            self._excess = max(0.0, self._excess - (now - self._checked) * MAX_RATE)
-            self._checked = now
-            if self._excess > MAX_BURST and transport is not None:
-                transport.pause_reading()
-                loop.call_later(self._excess / MAX_RATE, transport.resume_reading)

@@ -95,16 +95,16 @@ def model_names(names: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
     alphabetical order. The other gets a model name with more digits.
     """
 
-    def order(pair: tuple[str, str]) -> tuple[bool, tuple[str, str]]:
+    def unchanged_first(pair: tuple[str, str]) -> tuple[bool, tuple[str, str]]:
         is_changed = model_name(*pair) != "__".join(pair)
         return is_changed, pair
 
     table: dict[str, tuple[str, str]] = {}
-    for server, name in sorted(set(names), key=order):
-        key = model_name(server, name)
-        if key in table:
-            key = model_name(server, name, digits=16)
-        table[key] = (server, name)
+    for server, name in sorted(set(names), key=unchanged_first):
+        unique_name = model_name(server, name)
+        if unique_name in table:
+            unique_name = model_name(server, name, digits=16)
+        table[unique_name] = (server, name)
     return table
 
 

@@ -241,11 +241,11 @@ class Account:
         self._policy, self._server = policy, server
         self._used: defaultdict[str, float] = defaultdict(float)
         self._call_times: deque[float] = deque(maxlen=self.budget.calls_per_minute or 0)  # of the latest tool calls
-        both = [self] if host_account is None else [self, host_account]
+        own_and_host = [self] if host_account is None else [self, host_account]
         self._accounts: dict[str, list[Account]] = {}
-        """Limit -> the accounts that have it. Only the server's account counts the requests during one call."""
+        """The accounts that have a limit, by its name. Only the server's account counts the requests of one call."""
         for limit in vars(self.budget):
-            accounts = [self] if limit.endswith("_per_call") else both
+            accounts = [self] if limit.endswith("_per_call") else own_and_host
             self._accounts[limit] = [account for account in accounts if getattr(account.budget, limit) is not None]
 
     def left(self, limit: str) -> float:
@@ -258,7 +258,7 @@ class Account:
             account._used[limit] += amount
 
     def use(self, limit: str, amount: float = 1) -> None:
-        """Count an amount. Raise BudgetExceeded, and count nothing, if less than it is left, or nothing."""
+        """Count an amount. If less is left, or nothing at all, raise BudgetExceeded instead."""
         least = max(amount, 0.001)  # less than 0.001 seconds counts as nothing, because a timer may end that early
         for account in self._accounts[limit]:
             maximum = getattr(account.budget, limit)

@@ -23,7 +23,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import math
 import random
 import re
 import time
@@ -116,7 +115,8 @@ class ServerStatus:
     tools: int = 0
     """Number of tools in the list."""
     unapproved_tools: dict[str, str] = field(default_factory=dict)
-    """The tools whose definitions are not allowed, with the reason: "new", "changed" or "hidden characters"."""
+    """The tools whose definitions are not allowed, with the reason: "new", "changed", "hidden characters", or "not
+    stored" if the record of approved definitions cannot be written."""
     in_flight: int = 0
     """Number of calls that wait for a result."""
     dropped: dict[str, int] = field(default_factory=dict)
@@ -309,7 +309,7 @@ class Supervisor:
         if self.config.file is not None:
             self._change(ServerState.UNAPPROVED)
         client = await self.prepare()
-        ready_at = math.inf  # never yet
+        ready_at: float | None = None
         self._change(ServerState.STARTING)
         seconds = self.config.entry.get("startup_timeout_sec", STARTUP_SECONDS)
         error: Exception
@@ -332,7 +332,8 @@ class Supervisor:
         text = self.mask("\n".join([str(error), *getattr(error, "__notes__", ())]))
         log.warning("the server %s is not available: %s", self.config.name, text)
         now = time.monotonic()
-        pause = pauses.after_failure(now, now - ready_at, client.connector.starts)
+        ready_seconds = 0.0 if ready_at is None else now - ready_at
+        pause = pauses.after_failure(now, ready_seconds, client.connector.starts)
         if pause is None or _is_permanent(error):
             self._change(ServerState.FAILED, text)
             return None
@@ -351,24 +352,29 @@ class Supervisor:
         self._change(ServerState.READY)
         while not ended.done():
             self._wake.clear()
-            refresh_at = refreshed_at + self.tools.pause if self.tools.is_stale else None  # None: wait until woken
             if self._lost_calls >= MAX_LOST_CALLS:
-                self._change(ServerState.SUSPENDED, "several calls in a row got no response", SUSPEND_SECONDS)
-                await asyncio.wait([ended], timeout=SUSPEND_SECONDS)
-                await client.ping(timeout=PING_SECONDS)
-                self._lost_calls = 0
-                self._change(ServerState.READY)
-            elif refresh_at is not None and loop.time() >= refresh_at:
+                await self._suspend(client)
+                continue
+            refresh_at = refreshed_at + self.tools.pause if self.tools.is_stale else None
+            if refresh_at is not None and loop.time() >= refresh_at:
                 try:
                     await self._refresh(client)
                 except (McpError, OSError) as error:  # keep the old list
                     self.status.last_error = self.mask(str(error))
                 refreshed_at = loop.time()
-            else:
+            else:  # wait for a change, lost calls or the end, or until the pause before the next list is over
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout_at(refresh_at):
                         await self._wake.wait()
         return ended.result() or ConnectionClosed("the server has ended the connection")
+
+    async def _suspend(self, client: Client) -> None:
+        """Let calls fail at once for `SUSPEND_SECONDS`, and then ping the server. Raise the failure of the ping."""
+        self._change(ServerState.SUSPENDED, "several calls in a row got no response", SUSPEND_SECONDS)
+        await asyncio.wait([client.session.ended], timeout=SUSPEND_SECONDS)
+        await client.ping(timeout=PING_SECONDS)
+        self._lost_calls = 0
+        self._change(ServerState.READY)
 
     def _session_ended(self, ended: asyncio.Future[McpError | None]) -> None:
         """Change the state at once, so that the callers of lost requests already see it when they continue."""

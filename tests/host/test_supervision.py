@@ -24,8 +24,8 @@ from mcp_ref import (
 from mcp_ref.client.target import InProcessServer
 from mcp_ref.host import host as host_module
 from mcp_ref.host import supervisor
-from mcp_ref.host.hosted import MAX_BURST, Throttle
 from mcp_ref.host.supervisor import Pauses
+from mcp_ref.host.throttle import MAX_BURST, Throttle
 from mcp_ref.jsonrpc.messages import Notification, Object
 from tests.host.peers import Fragile, Person, Scripted, calculator, error, lines, opened, state, tool
 from tests.settings import PATIENCE, ROOT, eventually
