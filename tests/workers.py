@@ -127,7 +127,7 @@ def _work(session: pytest.Session, groups: list[list[pytest.Item]], queue: int, 
                 session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         reports.send(None)
         status = 0
-    except BrokenPipeError:
+    except (KeyboardInterrupt, BrokenPipeError):
         pass  # the parent has stopped the run, and reads no more reports
     except BaseException:
         traceback.print_exc(file=sys.__stderr__)
