@@ -98,8 +98,7 @@ class Conversation:
 
     def close(self) -> list[Finding]:
         """Return the findings about messages that never came."""
-        dialogues = self._exchanges.dialogues.values()
-        if any(each.is_shared and each.modern_revision is None and each.first_event is not None for each in dialogues):
+        if any(map(_mixes_clients, self._exchanges.dialogues.values())):
             text = "clients without a session cannot be told apart: their ids, order and capabilities are not judged"
             self.unverified[text] = None
         for dialogue in (*self._pipes.values(), *self._exchanges.dialogues.values()):
@@ -141,3 +140,8 @@ class Conversation:
         # A fault that names no side is the server's, because only its responses can be missing at the end.
         self._table.judge("close", dialogue, "", dialogue.known_revision, "server", self._number)
         self._unread += dialogue.unread
+
+
+def _mixes_clients(dialogue: Dialogue) -> bool:
+    """Return True if the dialogue has messages of legacy clients without a session id."""
+    return dialogue.is_shared and dialogue.modern_revision is None and dialogue.first_event is not None

@@ -78,7 +78,8 @@ class Exchanges:
                 self._end(event, number, exchange)
 
     def _receive_request(self, event: HttpRequest, number: int) -> None:
-        body, placeholder = event.content.data, Dialogue("http")  # `_dialogue_of` finds the real one by the exchange
+        body = event.content.data
+        placeholder = Dialogue("http")  # until `_dialogue_of` finds the real one, for which it needs the exchange
         exchange = Exchange(
             number, event.method, event.target, Headers(event.headers), placeholder, body, event.content.is_whole,
             event.masked, at=event.at, connection=event.connection,

@@ -40,9 +40,9 @@ class FindingTable:
         side: Side, event: int,
     ) -> bool:  # fmt: skip
         """Apply the rules stage by stage. Return True if the subject breaks a MUST or SHOULD before the last stage."""
-        broken_stage = MEANING
+        first_broken_stage = MEANING  # MEANING, the last stage, also stands for none
         for rule in rules_for(on, method, revision, side):
-            if rule.stage > broken_stage:
+            if rule.stage > first_broken_stage:
                 break  # later stages would report the same cause again
             if rule.needs and not rule.applies(subject):
                 continue
@@ -52,8 +52,8 @@ class FindingTable:
             fault = verdict if type(verdict) is Fault else Fault(str(verdict))
             self._add(rule, fault, side, (*_earlier_events(subject), event), method, revision)
             if rule.level != ADVICE:
-                broken_stage = min(broken_stage, rule.stage)
-        return broken_stage < MEANING
+                first_broken_stage = min(first_broken_stage, rule.stage)
+        return first_broken_stage < MEANING
 
     def _add(
         self, rule: Rule, fault: Fault, sender: Side, proof: tuple[int, ...], method: str, revision: Revision | None

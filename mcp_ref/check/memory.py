@@ -115,25 +115,31 @@ def _begin(message: Message, call: Call) -> None:
 
 
 def _finish(message: Message) -> None:
-    dialogue, body, requester, call = message.dialogue, message.body, message.receiver, message.call
+    """Remember the end of a request, and the facts about the server that its response shows."""
+    dialogue, body, call = message.dialogue, message.body, message.call
     if call is not None:
-        call.is_answered = True
-        if requester.calls.get(call.id) is call:
-            del requester.calls[call.id]
-        if not dialogue.is_shared:
-            requester.finished[call.id] = call
-            if call.token is not None and requester.tokens.get(call.token) is call:
-                requester.finished_tokens[call.token] = requester.tokens.pop(call.token)
-        requester.latest_answered = max(requester.latest_answered, (call.event, message.event))
+        _finish_call(call, message)
         if message.kind == "result" and ("resultType" in body or "supportedVersions" in body):
             dialogue.served_modern_event = message.event
-    elif message.id is not None and message.id in requester.calls:  # one of several requests with this id
-        requester.calls[message.id].copies -= 1
+    elif message.id is not None and message.id in message.receiver.calls:  # one of several requests with this id
+        message.receiver.calls[message.id].copies -= 1
     if message.method == "server/discover" and message.code == METHOD_NOT_FOUND:
         dialogue.discover_refused_event = message.event
     if message.code == URL_ELICITATION_REQUIRED:
         for each in objects(an_object(body.get("data")).get("elicitations")):
             dialogue.elicitations[str(each.get("elicitationId"))] = message.event
+
+
+def _finish_call(call: Call, response: Message) -> None:
+    requester = response.receiver
+    call.is_answered = True
+    if requester.calls.get(call.id) is call:
+        del requester.calls[call.id]
+    if not response.dialogue.is_shared:
+        requester.finished[call.id] = call
+        if call.token is not None and requester.tokens.get(call.token) is call:
+            requester.finished_tokens[call.token] = requester.tokens.pop(call.token)
+    requester.latest_answered = max(requester.latest_answered, (call.event, response.event))
 
 
 def _remember_request(message: Message) -> None:
@@ -153,9 +159,10 @@ def _remember_request(message: Message) -> None:
         case "tasks/get":
             task = dialogue.tasks.get(str(body.get("taskId")))
             if task is not None:
-                task.polls = task.polls[1], message.at
+                task.poll_before_last, task.last_poll = task.last_poll, message.at
         case "elicitation/create":
-            if isinstance(id := body.get("elicitationId"), str):
+            id = body.get("elicitationId")
+            if isinstance(id, str):
                 dialogue.elicitations[id] = message.event
 
 
@@ -198,12 +205,14 @@ def _remember_result(message: Message, call: Call) -> None:
             dialogue.subscribed[str(call.params.get("uri"))] = message.event
         case "logging/setLevel":
             level = call.params.get("level")
-            dialogue.log_level, dialogue.log_level_pending = level if isinstance(level, str) else None, False
+            dialogue.log_level = level if isinstance(level, str) else None
+            dialogue.log_level_pending = False
         case "tools/call" | "sampling/createMessage" | "elicitation/create":
             _remember_input_required(message, call)
             _remember_tasks(message)
             for task in tasks_in(message):
-                if isinstance(id := task.get("taskId"), str):
+                id = task.get("taskId")
+                if isinstance(id, str):
                     call.task_id = id
         case "prompts/get" | "resources/read":
             _remember_input_required(message, call)

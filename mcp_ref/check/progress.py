@@ -37,7 +37,8 @@ def after_response(message: Message) -> Verdict:
     exchange, call = message.exchange, message.receiver.finished_tokens.find(message.body.get("progressToken"))
     if call is None or call_of_token(message) is not None:
         return None
-    if call.task_id is not None or "task" in call.params:  # the token is valid until the task is over
+    became_task = call.task_id is not None or "task" in call.params
+    if became_task:  # the token is valid until the task is over
         task = message.dialogue.tasks.get(call.task_id or "")
         if task is None or task.status not in TERMINAL_STATUSES or not message.dialogue.is_ordered:
             return None

@@ -44,8 +44,8 @@ def _body_fault(message: Message, path: str, part: str) -> Verdict:
         if message.masked and error.got == HIDDEN:
             return None
         assert message.revision is not None
-        steps = re.split(r"[.\[\]]+", error.path)
-        if not _foreign_names(cls, message.revision).isdisjoint(steps):
+        names = re.split(r"[.\[\]]+", error.path)
+        if not _foreign_members_within(cls, message.revision).isdisjoint(names):
             return None  # a member of another revision, which can have any type here
         verb = "does" if part == "result" else "do"
         return f"the {part} of {message.method} {verb} not fit the schema: {error}"
@@ -53,7 +53,7 @@ def _body_fault(message: Message, path: str, part: str) -> Verdict:
 
 
 @functools.lru_cache(maxsize=512)
-def _foreign_names(cls: type, revision: Revision) -> frozenset[str]:
+def _foreign_members_within(cls: type, revision: Revision) -> frozenset[str]:
     """Return the names of the members of a type, and of the types in it, that only other revisions have."""
     types = [cls]
     for each in types:  # the list grows during the loop
@@ -176,7 +176,8 @@ def members_of_revision(message: Message) -> Verdict:
     path = facts.params if message.kind != "result" else facts.result
     foreign = _foreign_members(load_type(path or "basic.meta:EmptyResult"), revision).intersection(message.body)
     if not foreign and message.method == "tools/list" and message.kind == "result":
-        known = _foreign_members(Tool, revision)
-        foreign = frozenset(name for tool in objects(message.body.get("tools")) for name in known.intersection(tool))
+        foreign_of_tools = _foreign_members(Tool, revision)
+        tools = objects(message.body.get("tools"))
+        foreign = frozenset().union(*(foreign_of_tools.intersection(tool) for tool in tools))
     name = min(foreign, default=None)
     return None if name is None else f"{message.label} has the member {name}, which revision {revision} does not have"

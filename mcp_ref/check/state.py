@@ -135,8 +135,9 @@ class SeenTask:
     """The event with the result that created the task."""
     poll_interval: float = 0.0
     """The latest `pollInterval`, in seconds; 0 without one."""
-    polls: tuple[float, float] = (-math.inf, -math.inf)
-    """Times of the latest two `tasks/get`, in seconds since the start of the recording."""
+    last_poll: float = -math.inf
+    """Time of the latest `tasks/get`, in seconds since the start of the recording."""
+    poll_before_last: float = -math.inf
 
 
 @dataclass(frozen=True, slots=True)

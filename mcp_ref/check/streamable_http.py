@@ -207,7 +207,7 @@ def accepted(exchange: Exchange) -> Verdict:
     """A POST of notifications or responses gets 202 without a body."""
     if not exchange.messages or exchange.requests:
         return None
-    if exchange.is_over:
+    if exchange.is_over:  # the moment `end`, at which the body is known
         has_body = exchange.status == 202 and exchange.response_body
         return Fault("the response 202 has a body", key="body") if has_body else None
     if not exchange.is_success or exchange.status == 202:
@@ -270,7 +270,7 @@ def stream_brings_response(exchange: Exchange) -> Verdict:
 
 def _unanswered(exchange: Exchange) -> list[Call]:
     """Return the requests that have no response on a stream that the server has ended, or []."""
-    calls = [request.request for request in exchange.requests if request.method != "subscriptions/listen"]
+    calls = [message.request for message in exchange.requests if message.method != "subscriptions/listen"]
     if not exchange.ends_stream or exchange.response_count >= len(calls) or exchange.dialogue.is_leaving:
         return []
     is_cancelled = any(call.cancelled_event is not None for call in calls)

@@ -62,6 +62,7 @@ def terminal_status(message: Message) -> Verdict:
             continue
         is_later = message.dialogue.is_ordered or (message.call is not None and message.call.event > seen.event)
         now = task.get("status")
+        # `over` stands for one of the terminal statuses, which was not seen
         is_same = now in TERMINAL_STATUSES if seen.status == "over" else now == seen.status
         if is_later and not is_same:
             return Fault(f"a task goes from {seen.status} to {quoted(now)}", (seen.event,))
@@ -185,9 +186,9 @@ def failure_has_message(message: Message) -> Verdict:
 def poll_interval(message: Message) -> Verdict:
     """A task is polled no more often than its pollInterval says."""
     task = message.dialogue.tasks.find(message.body.get("taskId"))
-    if task is None or task.polls[1] <= 0:  # other programs can write recordings without times
+    if task is None or task.last_poll <= 0:  # other programs can write recordings without times
         return None
-    waited = message.at - task.polls[0]  # since the poll before the last, because one early poll can have a reason
+    waited = message.at - task.poll_before_last  # not since the last one, because one early poll can have a reason
     if waited >= task.poll_interval * _POLL_FRACTION:
         return None
     return f"a third tasks/get comes after {waited:.3f} seconds, but the pollInterval is {task.poll_interval:g} seconds"
