@@ -92,10 +92,10 @@ class Access:
         """True if the access token has expired."""
         return self.ends_at is not None and time.time() >= self.ends_at
 
-    def newest(self, latest: Access | None) -> Access:
-        """Return the rights to keep for the session: `latest` or, if the token has changed, a copy of these."""
-        if latest is not None and latest.principal is self.principal:
-            return latest
+    def newest(self, kept: Access | None) -> Access:
+        """Return the rights that a session keeps from now on: a copy of these, unless `kept` are of the same token."""
+        if kept is not None and kept.principal is self.principal:
+            return kept
         return self.without_headers()
 
     def require(self, scopes: Collection[str]) -> None:
@@ -157,7 +157,7 @@ class Subscriptions(dict[str, SubscribedResource]):
             except ShareExceeded as error:
                 raise ProtocolError(INVALID_PARAMS, f"too many subscriptions: {error}; unsubscribe first") from None
         if subscribed.uri == uri:
-            subscribed = subscribed._replace(uri=uri)  # so that two equal spellings are one object (see `_cost`)
+            subscribed = subscribed._replace(uri=uri)  # so that two equal texts are one object in memory
         self[uri] = subscribed
 
     def remove(self, uri: str) -> None:
@@ -174,8 +174,10 @@ class Subscriptions(dict[str, SubscribedResource]):
 def _cost(uri: str, subscribed: SubscribedResource) -> tuple[str, int]:
     """Return the caller and the memory of a subscription, in bytes."""
     caller = subscribed.access.caller if subscribed.access is not None else ""
-    other_spelling = getsizeof(subscribed.uri) if subscribed.uri != uri else 0  # `add` makes equal ones one object
-    return caller, getsizeof(uri) + other_spelling + SUBSCRIPTION_COST
+    size = getsizeof(uri) + SUBSCRIPTION_COST
+    if subscribed.uri != uri:  # `add` has made equal spellings one object
+        size += getsizeof(subscribed.uri)
+    return caller, size
 
 
 class ScopeTable(Protocol):

@@ -116,7 +116,7 @@ class RequestContext:
         self.steps = 0  # number of notifications that the handler has sent since it last let other handlers run
         self.worker_tasks: set[asyncio.Task[object]] | None = None  # those for which a handler in a thread waits
         access = current_access.get()
-        # A handler over HTTP may call another server in this process, whose channel has another principal or none.
+        # A handler may call another server in this process, on whose channel the rights of its own caller do not hold.
         self.access = access if access is not None and access.id == principal else None
         """The rights of the caller; None if the request did not come over HTTP."""
 

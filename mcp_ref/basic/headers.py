@@ -75,11 +75,12 @@ def encode_value(value: JSON) -> str:
 
 def decode_value(header: str) -> str:
     """Return the text of a header value. Raise ValueError for invalid characters or a wrong encoding."""
-    encoded = _ENCODED_VALUE.fullmatch(header.strip(" \t"))
+    text = header.strip(" \t")
+    encoded = _ENCODED_VALUE.fullmatch(text)
     if encoded is None:
-        if not _PLAIN_VALUE.fullmatch(header.strip(" \t")):
+        if not _PLAIN_VALUE.fullmatch(text):
             raise ValueError("the value must have only visible ASCII characters, spaces and tabs")
-        return header.strip(" \t")
+        return text
     try:
         data = base64.b64decode(encoded[1], validate=True)
         if base64.b64encode(data).decode() != encoded[1]:  # a second encoding of one value could mislead a gateway

@@ -70,7 +70,8 @@ def collect_input_requests(group: BaseExceptionGroup[BaseException]) -> HandlerN
     requests: dict[str, Object] = {}
     for error in found.exceptions:
         inner = collect_input_requests(error) if isinstance(error, BaseExceptionGroup) else error
-        requests.update(inner.requests if inner is not None else {})
+        if inner is not None:
+            requests.update(inner.requests)
     return HandlerNeedsInput(requests)
 
 

@@ -47,7 +47,8 @@ _OPENID_PATH: Final = "/.well-known/openid-configuration"
 
 def _parse(url: str, limit: int = MAX_URL) -> tuple[SplitResult, Origin]:
     """Return the parts and the origin of a URL. Raise ValueError if no client may use it."""
-    # No "#", no backslash. Checked first, because urlsplit drops tabs and line breaks, and so would see another URL.
+    # Only visible ASCII characters, but not `#` and the backslash. Checked first, because urlsplit would drop tabs and
+    # line breaks, and parse another URL.
     if len(url) > limit or not re.fullmatch(r'[!"$-\[\]-~]+', url):
         raise ValueError(f"a URL must be at most {limit} ASCII characters, without fragment (#): {peer_url(url)}")
     try:
@@ -163,7 +164,9 @@ def reach_of(address: str) -> Reach:
     if any(ip in network for network in _PRIVATE):
         return Reach.PRIVATE_NETWORK
     is_global = ip.is_global and not ip.is_multicast and not ip.is_reserved
-    return Reach.INTERNET if is_global and (ip.version == 4 or ip in _GLOBAL_IPV6) else Reach.NOWHERE
+    if is_global and (ip.version == 4 or ip in _GLOBAL_IPV6):
+        return Reach.INTERNET
+    return Reach.NOWHERE
 
 
 def may_connect(address: str, server: str, private_networks: bool = False) -> bool:

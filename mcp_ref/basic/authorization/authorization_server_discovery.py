@@ -93,18 +93,20 @@ class _Search:
     async def first(self, urls: Iterable[str], read: Callable[[bytes, str], T]) -> T | None:
         """Return the first usable document, or None. `read` takes a body and its URL, and raises ValueError."""
         for url in urls:
-            is_4xx = False
             try:
                 found = await self._peers.send("GET", url, self._headers)
                 if found.status == 200:
                     return read(found.body, url)
-                is_4xx, fault = 400 <= found.status < 500, f"status {found.status}"
-                self.is_disturbed = self.is_disturbed or found.status >= 500
+                fault = f"status {found.status}"
+                if found.status >= 500:
+                    self.is_disturbed = True
+                if not 400 <= found.status < 500:
+                    self.is_absent = False
             except (HttpError, ValueError) as error:
                 fault = peer_text(str(error))
-                is_out_of_reach = isinstance(error, HttpTimeout) or isinstance(error.__cause__, OSError)
-                self.is_disturbed = self.is_disturbed or is_out_of_reach
-            self.is_absent = self.is_absent and is_4xx
+                self.is_absent = False
+                if isinstance(error, HttpTimeout) or isinstance(error.__cause__, OSError):
+                    self.is_disturbed = True
             self.attempts.append((url, fault))
         return None
 
@@ -128,35 +130,44 @@ async def discover(
     Raises:
         DiscoveryFailed: No usable metadata. It names every URL with its fault.
     """
-    shown_server, headers = peer_url(peers.server), dict[str, str]()
-    search = _Search(peers, headers)
+    search = _Search(peers, {})
     # [2026-07-28 basic/authorization/authorization-server-discovery#protected-resource-metadata-discovery-requirements]
     # the URL in the challenge, else the well-known URLs, in this order
     urls = dict.fromkeys((named, *resource_metadata_urls(peers.server)))
     resource = await search.first(filter(None, urls), partial(_read_resource, peers.server))
-    uses_origin = resource is None and search.is_absent and peers.at_origin
-    if uses_origin:
-        # [2025-03-26 basic/authorization#authorization-base-url] the origin, without a path
-        resource = ResourceMetadata(canonical_resource(peers.server), (authorization_base_url(peers.server),))
-        headers = {"MCP-Protocol-Version": R2025_03_26.name}
+    if resource is None and search.is_absent and peers.at_origin:
+        return await _discover_at_origin(peers, configured, for_user)
     if resource is None:
-        raise search.failure(f"protected resource metadata of {shown_server}")
-    search = _Search(peers, headers)
+        raise search.failure(f"protected resource metadata of {peer_url(peers.server)}")
+    search = _Search(peers, {})
     for issuer in _in_order(resource.authorization_servers, configured, known)[:MAX_TRIED_ISSUERS]:
         try:
             metadata_urls = issuer_metadata_urls(issuer)
         except ValueError as error:
             search.attempts.append((issuer, peer_text(str(error))))
             continue
-        if uses_origin:
-            metadata_urls = metadata_urls[:1]  # no OpenID document
         found = await search.first(metadata_urls, partial(_read_server, issuer, peers.server, for_user))
-        if found is None and uses_origin and search.is_absent:
-            # [2025-03-26 basic/authorization#fallbacks-for-servers-without-metadata-discovery] we MUST use the defaults
-            found = default_server_metadata(authorization_base_url(peers.server))
         if found is not None:
             return resource, found
-    raise search.failure(f"metadata of an authorization server of {shown_server}")
+    raise search.failure(f"metadata of an authorization server of {peer_url(peers.server)}")
+
+
+async def _discover_at_origin(
+    peers: PeerRequests, configured: str | None, for_user: bool
+) -> tuple[ResourceMetadata, ServerMetadata]:
+    """Return the documents of an MCP server of 2025-03-26, whose authorization server is at its own origin."""
+    # [2025-03-26 basic/authorization#authorization-base-url] the origin, without a path
+    origin = authorization_base_url(peers.server)
+    [issuer] = _in_order((origin,), configured, known="")
+    metadata_url, *_ = issuer_metadata_urls(issuer)  # without the OpenID document, which that revision does not know
+    search = _Search(peers, {"MCP-Protocol-Version": R2025_03_26.name})
+    found = await search.first([metadata_url], partial(_read_server, issuer, peers.server, for_user))
+    if found is None and search.is_absent:
+        # [2025-03-26 basic/authorization#fallbacks-for-servers-without-metadata-discovery] we MUST use the defaults
+        found = default_server_metadata(origin)
+    if found is None:
+        raise search.failure(f"metadata of an authorization server of {peer_url(peers.server)}")
+    return ResourceMetadata(canonical_resource(peers.server), (origin,)), found
 
 
 def _in_order(issuers: tuple[str, ...], configured: str | None, known: str) -> list[str]:

@@ -93,19 +93,19 @@ def parse_challenges(fields: Iterable[str]) -> list[Challenge]:
 def _parse_field(field: str) -> list[Challenge]:
     """Return the challenges of one field, or [] if it breaks the grammar of RFC 9110, section 11.6.1."""
     found: list[Challenge] = []
-    field, at = field.lstrip(" \t,"), 0
-    while at < len(field):
-        scheme = _SCHEME.match(field, at)
+    field, position = field.lstrip(" \t,"), 0
+    while position < len(field):
+        scheme = _SCHEME.match(field, position)
         if scheme is None:
             return []
         pairs: list[tuple[str, str]] = []
-        at = scheme.end()
-        pair = None if scheme["token68"] else _PARAMETER.match(field, at)  # a token68 has no parameters
+        position = scheme.end()
+        pair = None if scheme["token68"] else _PARAMETER.match(field, position)  # no parameters follow a token68
         while pair is not None:
             value = pair["token"] or re.sub(r"\\(.)", r"\1", pair["quoted"])  # a backslash escapes the next character
             pairs.append((pair["name"].lower(), value))  # [RFC 9110 11.2] the names are case-insensitive
-            at = pair.end()
-            pair = _PARAMETER.match(field, at)
+            position = pair.end()
+            pair = _PARAMETER.match(field, position)
         parameters = dict(pairs)
         if len(parameters) == len(pairs):  # [RFC 9110 11.2] each name MUST occur only once
             found.append(Challenge(scheme["scheme"].lower(), parameters, scheme["token68"] or ""))

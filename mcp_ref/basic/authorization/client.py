@@ -261,12 +261,13 @@ class ServerGrant:
         # [2026-07-28 basic/authorization/index#step-up-authorization-flow] SHOULD limit attempts, and track failures
         failed = self._step_ups.pop(operation, 0)  # and stored again below, so that the first key is the oldest
         is_within_limits = failed < MAX_STEP_UPS and self._step_ups_in_a_row < MAX_STEP_UPS_IN_A_ROW
-        is_worth_it = is_within_limits and not set(need.challenge.scopes) <= set(self.scopes)
-        self._step_ups[operation] = failed + 1 if is_worth_it else failed
+        has_new_scopes = not set(need.challenge.scopes) <= set(self.scopes)
+        may_ask = is_within_limits and has_new_scopes
+        self._step_ups[operation] = failed + 1 if may_ask else failed
         if len(self._step_ups) > MAX_OPERATIONS:
             oldest = next(iter(self._step_ups))
             del self._step_ups[oldest]
-        if not is_worth_it:
+        if not may_ask:
             raise InsufficientScope(need.peers.server, need.challenge.scopes)
         self._step_ups_in_a_row += 1
         await self._join(partial(self.authorizer.obtain, need), lambda: self.grant is not need.grant)
@@ -284,7 +285,7 @@ class ServerGrant:
             self._step_ups_in_a_row = 0
 
     async def _join(self, work: Callable[[], Awaitable[Grant | None]], is_done: Callable[[], bool]) -> None:
-        """Wait for the running flow, if any. Unless that has done what the caller needs, run `work` in a new flow."""
+        """Wait for the running flow, if there is one. Unless `is_done()` is then True, run `work` in a new flow."""
         while self._flow is not None:
             await self._wait(self._flow)
             if is_done():
@@ -299,9 +300,10 @@ class ServerGrant:
             await asyncio.shield(flow.task)
         finally:
             flow.waiters -= 1
-            if self._flow is flow and (flow.task.done() or not flow.waiters):
-                self._flow = None
-            if not flow.waiters and not flow.task.done():
+            is_abandoned = flow.waiters == 0 and not flow.task.done()
+            if self._flow is flow and (flow.task.done() or is_abandoned):
+                self._flow = None  # so that nobody else waits for it
+            if is_abandoned:
                 flow.task.cancel()
                 await asyncio.wait([flow.task], timeout=CANCEL_SECONDS)
 
@@ -347,7 +349,7 @@ class AuthorizedRequests:
         operation: tuple[str, str] | None = None  # the operation that needed more scopes
         retried: Grant | None = None  # the grant of a request that was repeated with a new nonce
         for _ in range(MAX_ATTEMPTS):
-            if not (server.is_ready or was_replaced):  # a new token is tried, even if its lifetime is 0
+            if not server.is_ready and not was_replaced:  # a new token is tried, even if its lifetime is 0
                 with self._while_signing_in():
                     await server.prepare(self._peers)
             grant = server.grant
@@ -359,20 +361,17 @@ class AuthorizedRequests:
                         raise AuthorizationError(f"{peer_url(url)} refuses every proof; ask its operator")
                     retried = grant  # [RFC 9449 9] one more attempt, with the new nonce but the same token
                     continue
-                status, challenge = response.status, token_challenge(response.headers.get_all("www-authenticate"))
-                wants_scopes = status == 403 and challenge.parameters.get("error") == "insufficient_scope"
-                is_refused = wants_scopes or status == 401
-                if not is_refused or method == "DELETE":  # nobody signs in to end a session
+                need = self._need(response, grant)
+                if need is None or method == "DELETE":  # nobody signs in to end a session
                     if was_replaced:
                         server.unaccepted = 0
-                    if operation is not None and status < 400:
+                    if operation is not None and response.status < 400:
                         server.served(operation)
                     yield response
                     return
                 self._peers.address = response.address or ""  # it limits where the server may point
-            need = Need(self._peers, challenge, grant, server.scopes, wants_scopes)
             with self._while_signing_in():
-                if wants_scopes:
+                if need.wants_scopes:
                     operation = _operation(body)
                     await server.step_up(need, operation)
                 elif server.grant is grant:  # otherwise, another request has replaced it meanwhile
@@ -381,6 +380,14 @@ class AuthorizedRequests:
                     was_replaced = True
                     await server.replace(need)
         raise AuthorizationError(f"{peer_url(url)} refuses every token; ask the operator of the server")
+
+    def _need(self, response: HttpResponse, grant: Grant | None) -> Need | None:
+        """Return the reason for a better token than that of `grant`, or None if the server has not refused it."""
+        challenge = token_challenge(response.headers.get_all("www-authenticate"))
+        wants_scopes = response.status == 403 and challenge.parameters.get("error") == "insufficient_scope"
+        if not wants_scopes and response.status != 401:
+            return None
+        return Need(self._peers, challenge, grant, self._server.scopes, wants_scopes)
 
 
 def _operation(body: bytes) -> tuple[str, str]:

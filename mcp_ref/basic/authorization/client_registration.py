@@ -22,7 +22,7 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import urlsplit
@@ -57,12 +57,19 @@ class OAuthClient(JsonObject):
         """Return True unless the secret has expired."""
         return not self.client_secret_expires_at or self.client_secret_expires_at > time.time()
 
+    def may_request(self, scopes: Collection[str]) -> bool:
+        """Return True unless scopes were registered, and one of `scopes` was not."""
+        registered = split_scopes([self.scope])
+        return not registered or set(scopes) <= set(registered)
+
     def authenticate(self, issuer: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
         """Return the headers and the parameters that authenticate the client at an issuer. [RFC 6749 2.3.1]"""
         if self.token_endpoint_auth_method == "client_secret_basic":
             return {"Authorization": basic_credentials(self.client_id, self.client_secret)}, {}
-        is_post = self.token_endpoint_auth_method == "client_secret_post"
-        return {}, {"client_id": self.client_id} | ({"client_secret": self.client_secret} if is_post else {})
+        parameters = {"client_id": self.client_id}
+        if self.token_endpoint_auth_method == "client_secret_post":
+            parameters["client_secret"] = self.client_secret
+        return {}, parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,27 +99,31 @@ class Clients:
     ) -> tuple[OAuthClient, Receiver]:
         """Return the client for an authorization server, and a receiver at its redirect URI, which `stack` closes."""
         # [2026-07-28 basic/authorization/client-registration] pre-registered, metadata document, dynamic, else an error
-        client: OAuthClient | None = None
-        registered_scopes: tuple[str, ...] = ()
-        if self.client_id is not None:
-            method = choose_auth_method(metadata, self.client_secret != "")
-            client = OAuthClient(self.client_id, self.client_secret, method)
-        elif self.metadata_url is not None and metadata.client_id_metadata_document_supported:
-            client = OAuthClient(self.metadata_url)
-        elif (stored := await self._registered(metadata.issuer)) is not None:
+        configured = self._configured(metadata)
+        if configured is not None:
+            return configured, await stack.enter_async_context(receive(self.redirect_uri))
+        wanted = dict.fromkeys(scopes)
+        stored = await self._registered(metadata.issuer)
+        if stored is not None:
             [uri] = stored.redirect_uris
-            registered_scopes, scopes = split_scopes([stored.scope]), tuple(scopes)
-            has_scopes = not registered_scopes or set(scopes) <= set(registered_scopes)
-            if has_scopes and stored.is_usable() and _fits(uri, self.redirect_uri):
+            if stored.may_request(wanted) and stored.is_usable() and _fits(uri, self.redirect_uri):
                 with contextlib.suppress(OSError):  # if another program uses the port, register another one
                     return stored, await stack.enter_async_context(receive(uri))
-        receiver = await stack.enter_async_context(receive(self.redirect_uri))
-        if client is None:
             # Keep the old scopes, or two MCP servers with one authorization server would take turns to register.
-            wanted = dict.fromkeys((*registered_scopes, *scopes))
-            client = await register(peers, metadata, self.client_name, receiver.redirect_uri, wanted)
-            await self.store.put(f"client|{metadata.issuer}", client.to_json())
+            wanted = dict.fromkeys((*split_scopes([stored.scope]), *wanted))
+        receiver = await stack.enter_async_context(receive(self.redirect_uri))
+        client = await register(peers, metadata, self.client_name, receiver.redirect_uri, wanted)
+        await self.store.put(f"client|{metadata.issuer}", client.to_json())
         return client, receiver
+
+    def _configured(self, metadata: ServerMetadata) -> OAuthClient | None:
+        """Return the client with the configured id or metadata document, or None if it has to be registered."""
+        if self.client_id is not None:
+            method = choose_auth_method(metadata, self.client_secret != "")
+            return OAuthClient(self.client_id, self.client_secret, method)
+        if self.metadata_url is not None and metadata.client_id_metadata_document_supported:
+            return OAuthClient(self.metadata_url)
+        return None
 
     async def find(self, issuer: str, client_id: str, auth_method: str) -> OAuthClient | None:
         """Return the client that got a token with this client id, or None if the program uses another id now."""

@@ -96,9 +96,10 @@ class JsonObject:
         found: dict[str, object] = {}
         for member in fields(cls):
             name, value, is_required = member.name, members.get(member.name), member.default is MISSING
-            if value in (None, "") and is_required:
+            is_missing = value in (None, "")
+            if is_missing and is_required:
                 raise _fault(name, "present")
-            if value in (None, "") or not member.init:
+            if is_missing or not member.init:
                 continue
             if is_required and isinstance(value, str) and " " in value:  # a token with a space would break the header
                 raise _fault(name, "without spaces")

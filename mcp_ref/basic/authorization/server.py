@@ -173,7 +173,7 @@ class Protection:
     async def _access(self, scheme: str, token: str, digest: bytes) -> TokenAccess:
         """Return the rights that a token gives, and remember them. Raise AccessRefused for an invalid token."""
         principal: Principal | None = None
-        fault: str | None = "the verifier does not accept it"
+        fault: str | None = None
         try:
             principal = await self._verify(token)
         except VerificationUnavailable as unavailable:
@@ -186,7 +186,7 @@ class Protection:
         if principal is not None:
             fault = self._fault(principal, scheme)
         if principal is None or fault is not None:
-            log.info("a token was refused: %s", fault)
+            log.info("a token was refused: %s", fault or "the verifier does not accept it")
             raise self._refusal(401, INVALID_TOKEN, "invalid_token")
         access = TokenAccess(self, principal)
         if self._remembers:
@@ -210,8 +210,9 @@ class Protection:
             raise self._refusal(400, "the scheme of the Authorization header must be Bearer", "invalid_request")
         if len(token) > MAX_TOKEN:
             raise self._refusal(401, INVALID_TOKEN, "invalid_token")
-        found = self._parsed[headers] = scheme, token, hashlib.sha256(f"{scheme} {token}".encode()).digest()
-        return found
+        credentials = scheme, token, hashlib.sha256(f"{scheme} {token}".encode()).digest()
+        self._parsed[headers] = credentials
+        return credentials
 
     def _fault(self, principal: Principal, scheme: str) -> str | None:
         """Return the reason why the principal of a genuine token has no access, or None."""

@@ -135,9 +135,11 @@ class AuthorizationCode(Authorizer):
             url: URL of the MCP server.
         """
         grant = read_grant(await self.store.get(grant_key(url)))
-        if grant is None or self.issuer not in (None, grant.issuer) or self.client_id not in (None, grant.client_id):
+        if grant is None:
             return None
-        return grant
+        is_for_issuer = self.issuer is None or self.issuer == grant.issuer
+        is_for_client = self.client_id is None or self.client_id == grant.client_id
+        return grant if is_for_issuer and is_for_client else None
 
     async def _keep(self, url: str, grant: Grant) -> Grant:
         await self.store.put(grant_key(url), grant.to_json())

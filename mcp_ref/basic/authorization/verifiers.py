@@ -68,15 +68,18 @@ class _Fetched(Generic[T]):
         """True if the latest request has failed."""
         self._name, self._fetch_value = name, fetch_value
         self._value: T | None = None
-        self._fetched_at = self._asked_at = -HELD_SECONDS  # monotonic times
+        self._fetched_at = self._asked_at = -HELD_SECONDS  # monotonic times, at first long ago
         self._fetching: asyncio.Task[None] | None = None
 
     async def get(self, renew: bool = False) -> T:
         """Return the value, after fetching it if it is old or `renew` is True, or raise VerificationUnavailable."""
-        now, can_use_old = time.monotonic(), self._value is not None and not renew
-        if not can_use_old or now >= self._fetched_at + FRESH_SECONDS:
+        now = time.monotonic()
+        can_use_old = self._value is not None and not renew
+        is_fresh = now < self._fetched_at + FRESH_SECONDS
+        if not can_use_old or not is_fresh:
             if self._fetching is None or now >= self._asked_at + RETRY_SECONDS:
-                self._asked_at, self._fetching = now, asyncio.create_task(self._fetch())
+                self._asked_at = now
+                self._fetching = asyncio.create_task(self._fetch())
             if not self._fetching.done():  # all requests wait for one task, and none of them cancels it
                 await asyncio.wait([self._fetching], timeout=HURRY_SECONDS if can_use_old else None)
         if self._value is None or time.monotonic() >= self._fetched_at + HELD_SECONDS:
@@ -85,10 +88,11 @@ class _Fetched(Generic[T]):
         return self._value
 
     async def _fetch(self) -> None:
-        self.has_failed = True
+        self.has_failed = True  # until it succeeds
         try:
-            self._value, self.has_failed = await self._fetch_value(), False
+            self._value = await self._fetch_value()
             self._fetched_at = time.monotonic()
+            self.has_failed = False
         except (HttpError, ValueError) as error:
             log.warning("%s could not be fetched: %s", self._name, peer_text(str(error)))
 
@@ -145,6 +149,7 @@ def _principal_of(claims: dict[str, JSON], issuer: str) -> Principal:
 
 
 def _check_sets(**sets: Collection[str | None] | None) -> None:
+    """Raise ValueError if an argument is a string, or an empty set. None stands for a default."""
     for name, given in sets.items():
         if given is not None and (isinstance(given, str) or not given):
             raise ValueError(f"{name} must be a set of at least one string")
