@@ -182,12 +182,13 @@ class ResponseCache:
         for key in keys:
             self._drop(key)
         hints = read_hints(result)
-        outdated = invalidations is not None and invalidations != self.invalidations
+        is_outdated = invalidations is not None and invalidations != self.invalidations
         # [2026-07-28 server/utilities/caching#cacheable-results] an `input_required` result is not cacheable
-        if not keys or outdated or not hints.ttl_ms or result.get("resultType", "complete") != "complete":
+        is_complete = result.get("resultType", "complete") == "complete"
+        if not keys or is_outdated or not is_complete or hints.ttl_ms == 0:
             return
-        key_if_private, key_if_public = keys
-        key = key_if_public if hints.scope == "public" else key_if_private
+        private_key, public_key = keys
+        key = public_key if hints.scope == "public" else private_key
         cached = _CachedResult(json.dumps(result).encode(), params.get("uri"), self._clock(), hints.ttl_ms)
         self._results[key] = cached
         self._size += _size(key, cached)

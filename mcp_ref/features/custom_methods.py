@@ -69,7 +69,8 @@ def extension_of(method: str, extension: str | None) -> str:
         raise TypeError(f"the method must be a str, such as 'com.example/search', not {method!r:.100}")
     if method in SPECIFIED or method.startswith("rpc."):  # JSON-RPC 2.0, section 4: reserved
         raise ValueError(f"{method[:80]!r} belongs to a specification; choose a name such as com.example/search")
-    name = extension or "/".join(method.removeprefix("notifications/").split("/")[:2])
+    first_two_parts = method.removeprefix("notifications/").split("/")[:2]
+    name = extension or "/".join(first_two_parts)
     checked_extensions({name: {}})
     return name
 

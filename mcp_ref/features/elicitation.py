@@ -164,6 +164,7 @@ def form_of(schema: Object) -> Object:
 
 
 def _without_null(field: Object) -> Object:
+    """Return the schema of a field such as `str | None` without null, which no form can show."""
     kinds, choices = field.get("type"), field.get("enum")
     if not isinstance(kinds, list) or "null" not in kinds or len(kinds) != 2:
         return field
@@ -187,7 +188,8 @@ def schema_fault(schema: Object, revision: Revision) -> str | None:
             return f"{name}: a form's field can be an array only since 2025-11-25, not in revision {revision}"
         if kind == "array" and not _is_choice(field.get("items")):
             return f"{name}: an array in a form must list its choices in items.enum or items.anyOf"
-        if unknown := field.keys() - _KEYWORDS_BY_TYPE[kind]:
+        unknown = field.keys() - _KEYWORDS_BY_TYPE[kind]
+        if unknown:
             return f"{name}: a form's {kind} field must not have {', '.join(sorted(unknown))}"
         if field.get("format") is not None and field["format"] not in FORMATS:
             return f"{name}: the format must be one of {', '.join(FORMATS)}"
@@ -245,7 +247,8 @@ def checked_result(request: ElicitRequestFormParams | ElicitRequestURLParams, re
     fields = {name: field for name, field in properties.items() if isinstance(field, dict)}
     defaults = {name: field["default"] for name, field in fields.items() if field.get("default") is not None}
     content: Object = {**defaults, **(result.content or {})}  # type: ignore[dict-item]
-    if errors := content_errors(request.requested_schema, content):
+    errors = content_errors(request.requested_schema, content)
+    if errors:
         # [2025-11-25 client/elicitation#form-mode-security] a legacy server gets this text, but not the user's values
         expected = "; ".join(error.partition(", got ")[0] for error in errors)
         raise ValueError(f"the elicitation handler's content does not match the requested schema: {expected}")
@@ -262,7 +265,8 @@ def url_elicitations(error: ProtocolError) -> dict[str, ElicitRequestParams]:
         return {}
     found: dict[str, ElicitRequestParams] = {}
     for each in listed:
-        if isinstance(each, dict) and isinstance(id := each.get("elicitationId"), str):
+        id = each.get("elicitationId") if isinstance(each, dict) else None
+        if isinstance(each, dict) and isinstance(id, str):
             params = ElicitRequestURLParams(str(each.get("message")), str(each.get("url")), id)
             found.setdefault(id, ElicitRequestParams(params))
     return found

@@ -40,12 +40,13 @@ async def call(
         raise _first_exception(failures or group)  # noqa: B904
 
 
-def _first_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:  # logs the others
+def _first_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the first exception of a group, and log the others unless they are of the same type."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     _, others = group.split(type(error))
-    if others is not None:  # further exceptions of the same type are not worth a warning
+    if others is not None:
         name = type(error).__name__
         log.warning("the handler raised several exceptions; the client is told only of %s", name, exc_info=others)
     return error

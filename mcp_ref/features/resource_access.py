@@ -85,15 +85,18 @@ class _ProtectedTemplate(NamedTuple):
     matcher: UriTemplate
     path_matcher: UriTemplate
     """A template for the paths of readings."""
-    rest: frozenset[str]
+    literal_parts: frozenset[str]
     """The literal parts of the query. A URI that has all of them matches, with any values of the variables."""
     scopes: frozenset[str]
 
     def covers(self, uris: Iterable[str], found: Iterable[Reading]) -> bool:
         """Return True if the template matches one of the URIs or readings, regardless of its parameters' types."""
-        return any(self.matcher.match(uri) is not None for uri in uris) or any(
-            self.rest <= reading.rest and self.path_matcher.match(reading.path) is not None for reading in found
-        )
+        if any(self.matcher.match(uri) is not None for uri in uris):
+            return True
+        for reading in found:
+            if self.literal_parts <= reading.rest and self.path_matcher.match(reading.path) is not None:
+                return True
+        return False
 
 
 class _Index(NamedTuple):
@@ -161,9 +164,9 @@ class ResourceAccess(Generic[R, T]):
         short_uri, long_uri = _samples(template.matcher)
         needed_by_all = self._scopes_of_uri(short_uri) & self._scopes_of_uri(long_uri)
         needed = self.templates.scopes.get(key, frozenset()) | needed_by_all
-        filled = _filled(template.matcher, params) if params is not None else None
-        if filled is not None:
-            needed |= self._scopes_of_uri(filled)
+        completed_uri = _completed_uri(template.matcher, params or {})
+        if completed_uri is not None:
+            needed |= self._scopes_of_uri(completed_uri)
         return needed
 
     def _scopes_of_uri(self, uri: str) -> frozenset[str]:
@@ -182,15 +185,18 @@ class ResourceAccess(Generic[R, T]):
         for template in index.templates:
             if not template.scopes <= needed and template.covers(uris, found):
                 needed |= template.scopes
-        index.latest.clear()
-        return index.latest.setdefault(uri, frozenset(needed))
+        scopes_of_uri = frozenset(needed)
+        index.latest.clear()  # only the latest URI is kept
+        index.latest[uri] = scopes_of_uri
+        return scopes_of_uri
 
     def _expansions_of(self, uri: str) -> list[str]:
         """Return other URIs that lead to the same call: the same template's function, with equal arguments."""
         if uri in self.resources:
             return []
         for template in tuple(self.templates.values()):
-            if found := expansions(template, uri):
+            found = expansions(template, uri)
+            if found:
                 return found
         return []
 
@@ -244,19 +250,25 @@ class ResourceAccess(Generic[R, T]):
             access = subscribed.access
             if access is not None and access.has_ended:
                 access = latest or access
-            if access is None or (not access.has_ended and self._may_learn_of(access, changed)):
+            if access is None or self._may_learn_of(access, changed):
                 return respelled(changed, parent, subscribed.uri)
         return None
 
     def _may_learn_of(self, access: Access, changed: str) -> bool:
+        if access.has_ended:
+            return False
         # An author can announce a text that no client can read, such as a path with a space. Its scopes are unknown.
         is_readable = len(changed) <= MAX_URI_LENGTH and canonical_uri(changed) is not None
-        has_scopes = bool(self.templates.scopes or self.resources.scopes)
-        return (is_readable or not has_scopes) and access.refusal_for(self.scopes_of(changed)) is None
+        if not is_readable and (self.templates.scopes or self.resources.scopes):
+            return False
+        return access.refusal_for(self.scopes_of(changed)) is None
 
 
 def _samples(template: UriTemplate) -> tuple[str, str]:
-    """Return a short and a long URI of a template. A pattern that matches both is likely to match all its URIs."""
+    """Return a short and a long URI of a template. A pattern that matches both is likely to match all its URIs.
+
+    A list of the long URI has nine items, and a path nine folders, which no author names one by one in a pattern.
+    """
     long: dict[str, Value] = {}
     for operator, variables in (part for part in template.parts if isinstance(part, Expression)):
         for variable in variables:
@@ -273,7 +285,7 @@ def _shortest(template: UriTemplate) -> dict[str, Value]:
     return {variable.name: "~" for _, variables in expressions for variable in variables}
 
 
-def _filled(template: UriTemplate, params: Object) -> str | None:
+def _completed_uri(template: UriTemplate, params: Object) -> str | None:
     """Return the URI that the arguments of a completion make, or None for another request."""
     argument, context = params.get("argument"), params.get("context")
     if not isinstance(argument, dict):
@@ -354,7 +366,8 @@ def _text_of(value: object) -> str:
 def _protected(key: str, matcher: UriTemplate, scopes: frozenset[str]) -> _ProtectedTemplate:
     """Return a protected template with a matcher for the readings of all URIs that it matches."""
     query = re.search(r"[?#]|\{[?#&]", key)
-    path, rest = (key[: query.start()], key[query.start() :]) if query else (key, "")
+    start = len(key) if query is None else query.start()
+    path, rest = key[:start], key[start:]
     path_matcher = UriTemplate(_path_reading(path), absolute_paths=True)
     # In the query, replace an expression that is a part of its own with `&`, and a variable inside a part with `{}`.
     literal = re.sub(r"\{([?#&]?)[^}]*\}", lambda found: "&" if found[1] else "{}", rest)
@@ -379,10 +392,9 @@ def _respelled_templates(protected: UriTemplate, converting: Iterable[Template])
         combinations = itertools.product((False, True), repeat=len(names))
     found = set[str]()
     for are_numbers in combinations:
-        marks = {
-            name: f"{_NUMBER_MARK + place}" if is_number else f"{_TEXT_MARK}{place}~"
-            for place, (name, is_number) in enumerate(zip(names, are_numbers, strict=True))
-        }
+        marks: dict[str, str] = {}
+        for place, (name, is_number) in enumerate(zip(names, are_numbers, strict=True)):
+            marks[name] = str(_NUMBER_MARK + place) if is_number else f"{_TEXT_MARK}{place}~"
         with suppress(TemplateError):
             filled = protected.expand(_values_for(protected, marks))
             uri = canonical_uri(filled) or filled

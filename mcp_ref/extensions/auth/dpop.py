@@ -121,26 +121,19 @@ class DpopCheck(ProofCheck):
             [proof] = request.headers.get_all("dpop")  # ValueError unless there is exactly one
             jws = parse_jws(proof, types={"dpop+jwt"})
             key, claims = parse_jwk(jws.header.get("jwk")), parse_object(jws.payload)
-            issued, jti, nonces = read_date(claims, "iat"), claims.get("jti"), self._nonces()
             confirmation = principal.claims.get("cnf")  # names the key to which the token is bound
             if not isinstance(confirmation, dict) or confirmation.get("jkt") != key.thumbprint:
                 return "invalid_token", []
             targets = _target(resource), authorization_base_url(resource) + request.root + request.path
-            is_right = {
-                "htm": claims.get("htm") == request.method,
-                "htu": _target(str(claims.get("htu"))) in targets,
-                "iat": issued is not None and abs(time.time() - issued) <= MAX_AGE,
-                "ath": claims.get("ath") == _sha256(token),
-                "jti": isinstance(jti, str) and jti != "",
-            }
-            if not all(is_right.values()):
-                raise JoseError(f"wrong: {', '.join(name for name in is_right if not is_right[name])}")
-            sent_nonce = str(claims.get("nonce")).encode()
+            wrong = _wrong_claims(claims, request.method, targets, token)
+            if wrong:
+                raise JoseError(f"wrong: {', '.join(wrong)}")
+            sent_nonce, nonces = str(claims.get("nonce")).encode(), self._nonces()
             if nonces and not any(hmac.compare_digest(sent_nonce, nonce) for nonce in nonces):
                 return "use_dpop_nonce", [("DPoP-Nonce", nonces[0].decode())]
             if not key.verify(jws.algorithm, jws.signed, jws.signature):
                 raise JoseError("the signature is wrong")
-            self._use(principal.id, _sha256(f"{key.thumbprint} {jti}"))
+            self._use(principal.id, _sha256(f"{key.thumbprint} {claims['jti']}"))
         except ValueError as error:
             log.info("a DPoP proof was refused: %s", error)
             return "invalid_dpop_proof", []
@@ -156,15 +149,10 @@ class DpopCheck(ProofCheck):
     def _use(self, caller: str, proof: str) -> None:
         """Note a proof of a principal. Raise JoseError if it was used before."""
         now = time.time()
-        expired = now - 2 * MAX_AGE  # a proof that arrived before this is too old to pass the other checks again
-        while self._proofs:
-            longest_silent = next(iter(self._proofs))
-            latest = next(reversed(self._proofs[longest_silent].values()))
-            if latest >= expired:
-                break
-            self._count -= len(self._proofs.pop(longest_silent))
+        oldest_usable = now - 2 * MAX_AGE  # a proof that arrived earlier is too old to pass the other checks again
+        self._forget_principals_silent_since(oldest_usable)
         used = self._proofs.pop(caller, {})
-        while used and (len(used) >= MAX_PROOFS_PER_CALLER or next(iter(used.values())) < expired):
+        while used and (len(used) >= MAX_PROOFS_PER_CALLER or next(iter(used.values())) < oldest_usable):
             self._forget_oldest(used)
         self._proofs[caller] = used  # as the last, because this principal has sent the latest proof
         if proof in used:
@@ -177,6 +165,27 @@ class DpopCheck(ProofCheck):
             if not self._proofs[largest]:
                 del self._proofs[largest]
 
+    def _forget_principals_silent_since(self, arrival: float) -> None:
+        while self._proofs:
+            longest_silent = next(iter(self._proofs))
+            latest_arrival = next(reversed(self._proofs[longest_silent].values()))
+            if latest_arrival >= arrival:
+                return
+            self._count -= len(self._proofs.pop(longest_silent))
+
     def _forget_oldest(self, used: dict[str, float]) -> None:
         del used[next(iter(used))]
         self._count -= 1
+
+
+def _wrong_claims(claims: dict[str, JSON], method: str, targets: tuple[str, str], token: str) -> list[str]:
+    """Return the names of a proof's claims that do not fit the request. [RFC 9449 4.3]"""
+    issued, jti = read_date(claims, "iat"), claims.get("jti")
+    is_right = {
+        "htm": claims.get("htm") == method,
+        "htu": _target(str(claims.get("htu"))) in targets,
+        "iat": issued is not None and abs(time.time() - issued) <= MAX_AGE,
+        "ath": claims.get("ath") == _sha256(token),
+        "jti": isinstance(jti, str) and jti != "",
+    }
+    return [name for name in is_right if not is_right[name]]

@@ -251,7 +251,8 @@ class Tasks:
         # [2025-11-25 basic/utilities/tasks#result-retrieval] MUST wait until the status is terminal
         task = await self._find(params.task_id, context)
         while not task.is_over:
-            if (live := self.live.get(task.task_id)) is not None:
+            live = self.live.get(task.task_id)
+            if live is not None:
                 await live.result_requests.wait_until_ended(context)
             elif self.shared is not None:
                 await self.shared.wait_change(task.task_id, self.poll_interval / 1000)
@@ -268,13 +269,16 @@ class Tasks:
         return GetTaskPayloadResult({**task.result, "_meta": meta})
 
     async def cancel(self, params: TaskRequestParams, context: RequestContext) -> Task | EmptyResult:
-        task, reason = await self._find(params.task_id, context), "The task was cancelled by request."
-        live, was_running = self._running_task(task), False
+        reason = "The task was cancelled by request."
+        task = await self._find(params.task_id, context)
+        live = self._running_task(task)
         if live is not None:
             live.stop(reason)
             was_running = True
         elif self.shared is not None and not task.is_over:
             was_running = await self.shared.cancel(task.task_id, reason)
+        else:
+            was_running = False
         if not context.revision.built_in_tasks:
             return EmptyResult()
         latest = await self._find(params.task_id, context)

@@ -158,20 +158,23 @@ class SharedTasks(TaskStore):
             await self._database.remove(id)
             return
         if was_stored:
-            created = self._creations.pop(id, None)
-            if created is not None and not created.done():
-                created.set_result(None)
-            if stored.task.is_over:
-                self._forget(id)
-            else:
-                self._stored[id] = stored
-                self._wake_waiting(id)
-                if stored.task.status == "input_required":
-                    self.announce_here(id)  # which has left it out before
+            self._note_stored(id, stored)
         else:
             self._lose(id)
         # Also if `put` has refused, because our earlier `put` may have ended the task, although it raised an exception.
         self._publish(STATUS_CHANGED, id)
+
+    def _note_stored(self, id: str, stored: OwnedTask) -> None:
+        created = self._creations.pop(id, None)
+        if created is not None and not created.done():
+            created.set_result(None)
+        if stored.task.is_over:
+            self._forget(id)
+            return
+        self._stored[id] = stored
+        self._wake_waiting(id)
+        if stored.task.status == "input_required":
+            self.announce_here(id)  # which did nothing before the database had this state
 
     async def wait_stored(self, id: str) -> None:
         """Wait until the database has the latest state of a task of this process, for at most `CALL_SECONDS`."""
@@ -302,7 +305,7 @@ class SharedTasks(TaskStore):
             self._wake.clear()
             try:
                 if time.monotonic() >= next_renewal:
-                    next_renewal = time.monotonic() + self._database.lease_seconds / 3  # so that one may fail
+                    next_renewal = time.monotonic() + self._database.lease_seconds / 3  # so that one renewal may fail
                     await self._renew()
                 while self._to_read:
                     await self._read(next(iter(self._to_read)))
@@ -340,8 +343,10 @@ class SharedTasks(TaskStore):
             self._save(id, self._running[id])  # the database has lost its data
         elif stored.task.is_over:
             self._lose(id)
-        elif responses := await self._bounded(self._database.take_responses(id)):
-            self.on_responses(id, responses)
+        else:
+            responses = await self._bounded(self._database.take_responses(id))
+            if responses:
+                self.on_responses(id, responses)
 
     def _is_wanted(self, id: str) -> bool:
         return any(client.wants(STATUS_CHANGED, id) for client in tuple(self._clients))
@@ -397,7 +402,8 @@ class SharedTasks(TaskStore):
 
     async def close(self) -> None:
         """Save the last changes, for at most `FLUSH_SECONDS`. Tasks that still run fail when their leases end."""
-        if (saving := self._asyncio_tasks.get("changes")) is not None:
+        saving = self._asyncio_tasks.get("changes")
+        if saving is not None:
             await asyncio.wait([saving], timeout=FLUSH_SECONDS)
         tasks = [*self._asyncio_tasks.values()]
         for task in tasks:
