@@ -11,7 +11,18 @@ from collections.abc import Iterator
 
 from mcp_ref.check.conversation import Conversation
 from mcp_ref.check.recording import Event, format_event, read_events
-from tests.check.talk import ALL_OF_SERVER, MODERN, STARTED, c, done, frames, handshake, m, page, s
+from tests.check.conversations import (
+    ALL_OF_SERVER,
+    MODERN,
+    STARTED,
+    cacheable,
+    complete,
+    frames,
+    from_client,
+    from_server,
+    handshake,
+    stateless,
+)
 
 FRAMES = 100_000
 TEXT = [{"type": "text", "text": '{"celsius": 12}'}]
@@ -27,22 +38,25 @@ CALL = {"name": "weather", "arguments": {"city": "Ghent"}}
 
 def legacy() -> Iterator[Event]:
     """Yield a session of tool calls, each with a progress notification."""
-    yield from frames([*handshake(), c("l", "tools/list"), s("l", result={"tools": [TOOL]})])
+    yield from frames([*handshake(), from_client("l", "tools/list"), from_server("l", result={"tools": [TOOL]})])
     for number in range(1, FRAMES // 3):
         token = {"_meta": {"progressToken": number}}
         yield from frames([
-            c(number, "tools/call", {**CALL, **token}),
-            s(None, "notifications/progress", {"progressToken": number, "progress": 1}),
-            s(number, result=RESULT),
+            from_client(number, "tools/call", {**CALL, **token}),
+            from_server(None, "notifications/progress", {"progressToken": number, "progress": 1}),
+            from_server(number, result=RESULT),
         ])  # fmt: skip
 
 
 def modern() -> Iterator[Event]:
     """Yield stateless tool calls."""
-    opening = [m("d", "server/discover"), page("d", supportedVersions=[MODERN], capabilities=ALL_OF_SERVER)]
-    yield from frames([*opening, m("l", "tools/list"), page("l", tools=[TOOL])])
+    opening = [
+        stateless("d", "server/discover"),
+        cacheable("d", supportedVersions=[MODERN], capabilities=ALL_OF_SERVER),
+    ]
+    yield from frames([*opening, stateless("l", "tools/list"), cacheable("l", tools=[TOOL])])
     for number in range(1, FRAMES // 2):
-        yield from frames([m(number, "tools/call", CALL), done(number, **RESULT)])
+        yield from frames([stateless(number, "tools/call", CALL), complete(number, **RESULT)])
 
 
 def main() -> None:

@@ -26,32 +26,51 @@ from mcp_ref.check.recording import (
     content,
     format_event,
 )
-from tests.check.cases import BEGIN, CASES, EMPTY, LIST, PING, PONG, TEXT, TOOL, WEB_CASES, called, got, listed, needs
-from tests.check.talk import (
+from tests.check.cases import (
+    CASES,
+    EMPTY_LIST,
+    LIST_REQUEST,
+    PING,
+    PONG,
+    TASK_BEGUN,
+    TEXT,
+    TOOL,
+    WEB_CASES,
+    input_required,
+    task_polled,
+    tool_called,
+    tools_listed,
+)
+from tests.check.conversations import (
     HTTP,
     MODERN,
     STARTED,
+    HttpRecording,
     Messages,
-    Web,
-    broken,
-    c,
+    broken_rules,
+    cacheable,
     error,
     findings,
     frames,
+    from_client,
+    from_server,
     handshake,
-    m,
-    meta,
-    page,
-    s,
+    stateless,
+    stateless_params,
 )
 
 SSE = Head("http", url="http://127.0.0.1:8000/sse")
 
 
 def test_conversation_that_begins_in_the_middle_has_no_findings_about_its_beginning() -> None:
-    middle = [s(7, result={"tools": [TOOL]}), c(8, "prompts/list", {"cursor": "X"}), s(8, result={"prompts": []}),
-              s(None, "notifications/progress", {"progressToken": 3, "progress": 1}), s(1, "roots/list")]  # fmt: skip
-    assert broken(frames(middle), head=None) == []
+    middle = [
+        from_server(7, result={"tools": [TOOL]}),
+        from_client(8, "prompts/list", {"cursor": "X"}),
+        from_server(8, result={"prompts": []}),
+        from_server(None, "notifications/progress", {"progressToken": 3, "progress": 1}),
+        from_server(1, "roots/list"),
+    ]
+    assert broken_rules(frames(middle), head=None) == []
     conversation = Conversation()
     conversation.receive(frames(middle)[0])
     assert "connection 1 was not seen from its beginning" in next(iter(conversation.unverified))
@@ -61,22 +80,27 @@ def test_lost_events_make_ids_and_order_unknown() -> None:
     events: list[Event] = [
         *frames(handshake()),
         Gap(3, because="the disk was full"),
-        *frames([s(7, result={}), s(9, "ping")]),
+        *frames([from_server(7, result={}), from_server(9, "ping")]),
     ]
-    assert broken(events) == []
+    assert broken_rules(events) == []
     assert "3 events are lost at event 4: the disk was full" in notes(events, STARTED)
 
 
 def test_list_with_a_tool_twice_is_not_in_another_order() -> None:
     tools = [TOOL, {**TOOL, "name": "u"}, TOOL]
-    talk = [m(1, "tools/list"), page(1, tools=tools), m(2, "tools/list"), page(2, tools=tools)]
-    assert "stable_order" not in broken(frames(talk))
+    talk = [
+        stateless(1, "tools/list"),
+        cacheable(1, tools=tools),
+        stateless(2, "tools/list"),
+        cacheable(2, tools=tools),
+    ]
+    assert "stable_order" not in broken_rules(frames(talk))
 
 
 def test_connections_do_not_share_ids() -> None:
-    events = frames([*handshake(), c(1, "ping"), s(1, result={})])
+    events = frames([*handshake(), from_client(1, "ping"), from_server(1, result={})])
     others = [Frame(each.sender, each.content, connection=2) for each in events if isinstance(each, Frame)]
-    assert broken([event for pair in zip(events, others, strict=True) for event in pair]) == []
+    assert broken_rules([event for pair in zip(events, others, strict=True) for event in pair]) == []
 
 
 def test_start_of_a_large_frame_is_enough_to_know_its_id() -> None:
@@ -86,33 +110,35 @@ def test_start_of_a_large_frame_is_enough_to_know_its_id() -> None:
     cut = content(large)
     assert isinstance(cut, Content) and not cut.is_whole
     events = [
-        *frames([*handshake(), c(1, "tools/list")]),
+        *frames([*handshake(), from_client(1, "tools/list")]),
         Frame("server", cut, connection=1),
-        *frames([c(2, "ping"), s(2, result={})]),
+        *frames([from_client(2, "ping"), from_server(2, result={})]),
     ]
-    assert broken(events) == []
+    assert broken_rules(events) == []
 
 
 def test_half_a_line_of_a_process_that_died_is_not_a_message() -> None:
-    assert broken([*frames(handshake()), Frame("server", content(b'{"jsonrpc"'), partial=True, connection=1)]) == []
+    assert (
+        broken_rules([*frames(handshake()), Frame("server", content(b'{"jsonrpc"'), partial=True, connection=1)]) == []
+    )
 
 
 def test_masked_value_is_not_judged_by_its_type() -> None:
-    result = s(1, result={"tools": [{**TOOL, "name": "***", "description": "***", "inputSchema": "***"}]})
-    events = frames([*handshake(), c(1, "tools/list"), result])
+    result = from_server(1, result={"tools": [{**TOOL, "name": "***", "description": "***", "inputSchema": "***"}]})
+    events = frames([*handshake(), from_client(1, "tools/list"), result])
     masked = Frame("server", content(json.dumps(result[1]).encode()), connection=1, masked=True)
-    assert "result_fits" in broken(events)
-    assert "result_fits" not in broken([*events[:-1], masked])
+    assert "result_fits" in broken_rules(events)
+    assert "result_fits" not in broken_rules([*events[:-1], masked])
 
 
 def test_finding_with_one_cause_is_reported_once_and_counts() -> None:
-    web = Web().open()
+    web = HttpRecording().open()
     for _ in range(50):
         web.post(PING, headers={"MCP-Protocol-Version": None}, reply=PONG)
     found = [finding for finding in findings(web.events, HTTP) if finding.rule.name == "version_header"]
     assert [finding.times for finding in found] == [50]
     illegal = {**TOOL, "outputSchema": {"type": "object", "required": 5}}
-    lists = [listed({**illegal, "name": name}, id=id) for id, name in enumerate("tut", 1)]
+    lists = [tools_listed({**illegal, "name": name}, id=id) for id, name in enumerate("tut", 1)]
     found = findings(frames(sum(lists, handshake())))
     assert [finding.times for finding in found] == [2, 1]  # of the tools t and u
 
@@ -127,19 +153,29 @@ def notes(events: Sequence[Event], head: Head) -> list[str]:
 
 
 def test_clients_without_a_session_are_not_mixed_up() -> None:
-    web = Web()
+    web = HttpRecording()
     for _ in range(2):
         web.open(session=None).post(PING, reply=PONG)
-    assert broken(web.events, HTTP) == []
+    assert broken_rules(web.events, HTTP) == []
     assert [note[:52] for note in notes(web.events, HTTP)] == ["clients without a session cannot be told apart: thei"]
-    assert notes(Web().post(LIST, reply=EMPTY).events, HTTP) == []
+    assert notes(HttpRecording().post(LIST_REQUEST, reply=EMPTY_LIST).events, HTTP) == []
 
 
 def test_server_is_not_judged_by_a_revision_that_it_never_offered() -> None:
-    probe = [m(1, "server/discover"), s(1, **error(-32001)), m(2, "tools/list"), s(2, result={"tools": []})]
-    assert broken(frames([*probe, *handshake(), *listed(TOOL, id=3)])) == []
-    modern = [m(1, "tools/list"), page(1, tools=[]), m(2, "tools/list"), s(2, result={"tools": []})]
-    assert broken(frames(modern)) == ["hints", "result_type"]
+    probe = [
+        stateless(1, "server/discover"),
+        from_server(1, **error(-32001)),
+        stateless(2, "tools/list"),
+        from_server(2, result={"tools": []}),
+    ]
+    assert broken_rules(frames([*probe, *handshake(), *tools_listed(TOOL, id=3)])) == []
+    modern = [
+        stateless(1, "tools/list"),
+        cacheable(1, tools=[]),
+        stateless(2, "tools/list"),
+        from_server(2, result={"tools": []}),
+    ]
+    assert broken_rules(frames(modern)) == ["hints", "result_type"]
 
 
 def test_memory_does_not_grow_with_the_conversation() -> None:
@@ -149,7 +185,10 @@ def test_memory_does_not_grow_with_the_conversation() -> None:
     for number in range(1, 6000):
         token = {"_meta": {"progressToken": number}}
         for event in frames(
-            [c(number, "tools/list", token), s(number, result={"tools": [TOOL], "nextCursor": f"c{number}"})]
+            [
+                from_client(number, "tools/list", token),
+                from_server(number, result={"tools": [TOOL], "nextCursor": f"c{number}"}),
+            ]
         ):
             conversation.receive(event)
     dialogue = conversation._pipes[1]
@@ -163,8 +202,8 @@ def test_memory_does_not_grow_with_the_conversation() -> None:
 
 
 STRICT = {**TOOL, "outputSchema": {"type": "object", "required": ["a"]}}
-CALL = c(8, "tools/call", {"name": "t"})
-LOOSE_RESULT = s(8, result={"content": TEXT, "structuredContent": {}})
+CALL = from_client(8, "tools/call", {"name": "t"})
+LOOSE_RESULT = from_server(8, result={"content": TEXT, "structuredContent": {}})
 
 
 def cut(message: tuple[Side, Any]) -> Event:
@@ -183,28 +222,29 @@ def cut(message: tuple[Side, Any]) -> Event:
     ],
 )
 def test_conversation_with_legal_json_that_this_package_refuses_has_no_findings(data: bytes) -> None:
-    answered = [Frame("client", content(data), connection=1), *frames([s(1, result={})])]
-    assert broken([*frames(handshake()), *answered]) == []
+    answered = [Frame("client", content(data), connection=1), *frames([from_server(1, result={})])]
+    assert broken_rules([*frames(handshake()), *answered]) == []
 
 
 @pytest.mark.parametrize(
     "events",
     [
-        [*frames(listed(STRICT)), *frames([c(9, "tools/list")]), cut(s(9, result={"tools": [TOOL]})),
-         *frames([CALL, LOOSE_RESULT])],
-        [*frames([c(9, "tools/list")]), cut(s(9, result={"tools": [], "nextCursor": "X"})),
-         *frames([c(1, "tools/list", {"cursor": "X"}), s(1, result={"tools": []})])],
-        [cut(c(9, "tools/call", {"_meta": {"progressToken": "T"}})),
-         *frames([s(None, "notifications/progress", {"progressToken": "T", "progress": 1}), s(9, result={})])],
-        [*frames(listed(STRICT)), Gap(1), *frames([CALL, LOOSE_RESULT])],
+        [*frames([*tools_listed(STRICT), from_client(9, "tools/list")]),
+         cut(from_server(9, result={"tools": [TOOL]})), *frames([CALL, LOOSE_RESULT])],
+        [*frames([from_client(9, "tools/list")]), cut(from_server(9, result={"tools": [], "nextCursor": "X"})),
+         *frames([from_client(1, "tools/list", {"cursor": "X"}), from_server(1, result={"tools": []})])],
+        [cut(from_client(9, "tools/call", {"_meta": {"progressToken": "T"}})),
+         *frames([from_server(None, "notifications/progress", {"progressToken": "T", "progress": 1}),
+                  from_server(9, result={})])],
+        [*frames(tools_listed(STRICT)), Gap(1), *frames([CALL, LOOSE_RESULT])],
     ],
 )  # fmt: skip
 def test_facts_in_a_message_that_was_cut_or_lost_are_unknown(events: list[Event]) -> None:
-    assert broken([*frames(handshake()), *events]) == []
+    assert broken_rules([*frames(handshake()), *events]) == []
 
 
 def test_messages_that_were_cut_are_counted_in_the_parts_that_were_not_verified() -> None:
-    assert notes([*frames(handshake()), cut(c(9, "ping")), cut(s(9, result={}))], STARTED) == [
+    assert notes([*frames(handshake()), cut(from_client(9, "ping")), cut(from_server(9, result={}))], STARTED) == [
         "messages that are cut, or beyond a limit of this judge, and facts that depend on them: 2"
     ]
 
@@ -213,97 +253,109 @@ def test_messages_that_were_cut_are_counted_in_the_parts_that_were_not_verified(
 def test_finished_requests_do_not_keep_large_params(result: object) -> None:
     conversation = Conversation(head=STARTED)
     large = {"name": "t", "arguments": {"text": "x" * 100_000}}
-    for event in frames([*handshake(), c(1, "tools/call", large), s(1, result=result)]):
+    for event in frames([*handshake(), from_client(1, "tools/call", large), from_server(1, result=result)]):
         conversation.receive(event)
     assert conversation._pipes[1].client.finished[1].params == {}
 
 
 def test_tool_that_is_listed_again_after_a_call_does_not_judge_the_call() -> None:
-    relisted = [CALL, c(9, "tools/list"), s(9, result={"tools": [STRICT]}), LOOSE_RESULT]
-    assert broken(frames([*handshake(), *listed(TOOL), *relisted])) == []
+    relisted = [CALL, from_client(9, "tools/list"), from_server(9, result={"tools": [STRICT]}), LOOSE_RESULT]
+    assert broken_rules(frames([*handshake(), *tools_listed(TOOL), *relisted])) == []
 
 
 def test_late_lines_after_the_end_of_a_process_are_not_judged_by_its_session() -> None:
-    running = [*frames([*handshake(), c(5, "ping")]), End("server", 1, connection=1)]
-    for late in (c(6, "tools/list"), s(5, result={})):
-        assert broken([*running, *frames([late])]) == []
+    running = [*frames([*handshake(), from_client(5, "ping")]), End("server", 1, connection=1)]
+    for late in (from_client(6, "tools/list"), from_server(5, result={})):
+        assert broken_rules([*running, *frames([late])]) == []
 
 
 def test_second_session_on_a_pipe_begins_with_new_ids_and_tools() -> None:
-    first = [*handshake(), *listed(STRICT), CALL]
-    assert broken(frames([*first, *handshake(), CALL, LOOSE_RESULT, c(1, "ping"), s(1, result={})])) == []
+    first = [*handshake(), *tools_listed(STRICT), CALL]
+    assert (
+        broken_rules(
+            frames([*first, *handshake(), CALL, LOOSE_RESULT, from_client(1, "ping"), from_server(1, result={})])
+        )
+        == []
+    )
 
 
 def test_tool_with_the_name_initialize_begins_no_session() -> None:
-    call, result = c(3, "tools/call", {"name": "initialize"}), s(3, result={"content": []})
-    assert broken(frames([call, result]), Head("messages")) == []
-    assert broken(Web().open().post(call[1], reply=result[1]).events, HTTP) == []
+    call, result = from_client(3, "tools/call", {"name": "initialize"}), from_server(3, result={"content": []})
+    assert broken_rules(frames([call, result]), Head("messages")) == []
+    assert broken_rules(HttpRecording().open().post(call[1], reply=result[1]).events, HTTP) == []
 
 
 @pytest.mark.parametrize("status", [307, 401, 503])
 def test_request_that_http_refused_can_be_sent_again_with_its_id(status: int) -> None:
-    refused = Web().open().post(PING, status=status, answer={"WWW-Authenticate": 'Bearer resource_metadata="u"'})
-    assert broken(refused.post(PING, reply=PONG, headers={"Authorization": "Bearer t"}).events, HTTP) == []
+    refused = (
+        HttpRecording().open().post(PING, status=status, answer={"WWW-Authenticate": 'Bearer resource_metadata="u"'})
+    )
+    assert broken_rules(refused.post(PING, reply=PONG, headers={"Authorization": "Bearer t"}).events, HTTP) == []
 
 
 def test_notification_that_is_redirected_has_no_finding() -> None:
-    web = Web().open().post(c(None, "notifications/roots/list_changed")[1], status=307, answer={"Location": "/mcp/"})
-    assert broken(web.events, HTTP) == []
+    web = (
+        HttpRecording()
+        .open()
+        .post(from_client(None, "notifications/roots/list_changed")[1], status=307, answer={"Location": "/mcp/"})
+    )
+    assert broken_rules(web.events, HTTP) == []
 
 
 @pytest.mark.parametrize("method", ["OPTIONS", "HEAD"])
 def test_http_requests_of_browsers_and_proxies_are_not_those_of_the_client(method: str) -> None:
-    web = Web().open(session=None).exchange(method, headers={"MCP-Protocol-Version": None}, status=204)
-    assert broken(web.events, HTTP) == []
+    web = HttpRecording().open(session=None).exchange(method, headers={"MCP-Protocol-Version": None}, status=204)
+    assert broken_rules(web.events, HTTP) == []
 
 
 def test_metadata_that_a_client_gets_is_not_a_stream_where_the_endpoint_is_unknown() -> None:
-    web = Web().open(session=None).get(
+    web = HttpRecording().open(session=None).get(
         target="/.well-known/oauth-protected-resource", headers={"MCP-Protocol-Version": None},
         reply={"resource": "https://a/mcp", "authorization_servers": ["https://a"]},
     )  # fmt: skip
-    assert broken(web.events, head=None) == []
+    assert broken_rules(web.events, head=None) == []
 
 
 @pytest.mark.parametrize(("revision", "rules"), [("2025-06-18", []), ("2025-11-25", ["result_fits"])])
 def test_result_of_initialize_is_judged_by_the_revision_that_it_names(revision: str, rules: list[str]) -> None:
     messages = [handshake()[0], *handshake(revision)[1:]]
     messages[1][1]["result"]["serverInfo"]["icons"] = "no list"  # a field of 2025-11-25
-    assert broken(frames(messages)) == rules
+    assert broken_rules(frames(messages)) == rules
 
 
 def test_stream_with_a_response_that_cannot_be_read_is_complete() -> None:
-    web = Web().open().post(PING, stream=[])
+    web = HttpRecording().open().post(PING, stream=[])
     deep = b'{"jsonrpc":"2.0","id":1,"result":{"x":' + b"[" * 2000 + b"]" * 2000 + b"}}"
     end = web.events[-1]
     assert isinstance(end, HttpEnd)
-    assert broken([*web.events[:-1], HttpEvent(end.number, content(deep)), end], HTTP) == []
+    assert broken_rules([*web.events[:-1], HttpEvent(end.number, content(deep)), end], HTTP) == []
 
 
 @pytest.mark.parametrize(
     "events",
     [
-        frames([*handshake(), c(1, "tasks/get", {"taskId": []}), s(1, **error(-1))]),
-        frames([*handshake(), s(1, "elicitation/create", {"mode": "url", "url": "http://[", "message": ""})]),
-        frames([m(1, "tools/call", {"name": "t"}), s(1, result={"resultType": "input_required", "inputRequests": {
-            "a": {"method": "elicitation/create", "params": {"mode": []}}}})]),
-        frames([*handshake(), *BEGIN, *got(3, "working", pollInterval=10**400)]),
-        frames([*handshake(), *BEGIN, *got(3, "working", pollInterval=-(10**400))]),
-        Web().open().post(PING, target="//[", reply=PONG).events,
-        Web().get(target="/.well-known/oauth-authorization-server", reply={"token_endpoint": "http://["}).events,
-        Web().open().post(PING, stream=[{"sse": None, "id": "1", "retry": 10**400}])
+        frames([*handshake(), from_client(1, "tasks/get", {"taskId": []}), from_server(1, **error(-1))]),
+        frames([*handshake(), from_server(1, "elicitation/create", {"mode": "url", "url": "http://[", "message": ""})]),
+        frames([stateless(1, "tools/call", {"name": "t"}),
+                from_server(1, result={"resultType": "input_required", "inputRequests": {
+                    "a": {"method": "elicitation/create", "params": {"mode": []}}}})]),
+        frames([*handshake(), *TASK_BEGUN, *task_polled(3, "working", pollInterval=10**400)]),
+        frames([*handshake(), *TASK_BEGUN, *task_polled(3, "working", pollInterval=-(10**400))]),
+        HttpRecording().open().post(PING, target="//[", reply=PONG).events,
+        HttpRecording().get(target="/.well-known/oauth-authorization-server", reply={"token_endpoint": "http://["}).events,
+        HttpRecording().open().post(PING, stream=[{"sse": None, "id": "1", "retry": 10**400}])
             .get(headers={"Last-Event-ID": "1"}).events,
-        [*Web().get(end="").events, HttpEvent(1, content(b"http://["), type="endpoint")],
+        [*HttpRecording().get(end="").events, HttpEvent(1, content(b"http://["), type="endpoint")],
     ],
 )  # fmt: skip
 def test_hostile_values_do_not_stop_the_judge(events: list[Event]) -> None:
-    broken(events, Head("http", url="http://["))
-    broken(events)
+    broken_rules(events, Head("http", url="http://["))
+    broken_rules(events)
 
 
 def test_exchange_that_is_over_does_not_keep_its_bodies() -> None:
     conversation = Conversation(head=HTTP)
-    for event in Web().open().post(PING, stream=[{"sse": PONG, "id": "e1"}]).events:
+    for event in HttpRecording().open().post(PING, stream=[{"sse": PONG, "id": "e1"}]).events:
         conversation.receive(event)
     kept = conversation._exchanges.dialogues["abc"].event_ids["e1"]
     assert (kept.body, kept.response_body, kept.messages, kept.response_messages) == (b"", None, [], [])
@@ -317,8 +369,8 @@ def test_notes_on_many_gaps_do_not_grow_without_end() -> None:
 
 
 def test_stream_that_ends_early_is_reported_with_the_request_of_its_batch_that_has_no_response() -> None:
-    batch = [c(5, "ping")[1], c(6, "tools/list")[1]]
-    web = Web().open("2025-03-26").post(batch, stream=[s(5, result={})[1]])
+    batch = [from_client(5, "ping")[1], from_client(6, "tools/list")[1]]
+    web = HttpRecording().open("2025-03-26").post(batch, stream=[from_server(5, result={})[1]])
     texts = [finding.text for finding in findings(web.events, HTTP) if finding.rule.name == "stream_brings_response"]
     assert texts == ["the stream ends without the response to tools/list"]
 
@@ -326,7 +378,7 @@ def test_stream_that_ends_early_is_reported_with_the_request_of_its_batch_that_h
 def test_conversation_without_faults_has_none_when_its_secrets_are_masked() -> None:
     faults = {}
     for name, (_, clean, head) in {**CASES, **WEB_CASES}.items():
-        if found := broken([mask(event) for event in clean], head):
+        if found := broken_rules([mask(event) for event in clean], head):
             faults[name] = found
     assert faults == {}
 
@@ -339,18 +391,19 @@ SECRET_SCHEMA = {"type": "object", "properties": {"token": {"type": "string", "m
 @pytest.mark.parametrize(
     "messages",
     [
-        [*handshake(), *listed(nextCursor="token=a"), c(2, "tools/list", {"cursor": "token=a"}),
-         s(2, result={"tools": [], "nextCursor": "token=b"})],
-        [m(1, "server/discover", capabilities=SECRET_EXTENSION), page(1, supportedVersions=[MODERN], capabilities={})],
-        [m(1, "tools/call", {"name": "t"}), needs(SECRET_INPUT)],
-        [*handshake(), *called({"content": TEXT}, {**TOOL, "inputSchema": SECRET_SCHEMA},
+        [*handshake(), *tools_listed(nextCursor="token=a"), from_client(2, "tools/list", {"cursor": "token=a"}),
+         from_server(2, result={"tools": [], "nextCursor": "token=b"})],
+        [stateless(1, "server/discover", capabilities=SECRET_EXTENSION),
+         cacheable(1, supportedVersions=[MODERN], capabilities={})],
+        [stateless(1, "tools/call", {"name": "t"}), input_required(SECRET_INPUT)],
+        [*handshake(), *tool_called({"content": TEXT}, {**TOOL, "inputSchema": SECRET_SCHEMA},
                                arguments={"token": "a token of 20 or more"})],
     ],
     ids=["cursors", "extension", "input", "arguments"],
 )  # fmt: skip
 def test_masked_values_break_no_rule_that_they_did_not_break_before(messages: Messages) -> None:
     events = frames(messages)
-    assert broken([mask(event) for event in events], advice=True) == broken(events, advice=True)
+    assert broken_rules([mask(event) for event in events], advice=True) == broken_rules(events, advice=True)
 
 
 def with_secret_ids(event: Event) -> Event:
@@ -371,36 +424,46 @@ def test_events_are_followed_by_their_ids_when_these_are_masked(rule: str) -> No
     faulty, clean, head = WEB_CASES[rule]
     for events, expected in ((faulty, [rule]), (clean, [])):
         masked = [mask(with_secret_ids(event)) for event in events]
-        assert broken(masked, head) == expected
+        assert broken_rules(masked, head) == expected
         assert b"hunter2" not in b"".join(map(format_event, masked))
 
 
 def test_header_in_base64_is_not_compared_with_a_masked_body() -> None:
     uri = "file:///ü?token=abc"
     encoded = f"=?base64?{base64.b64encode(uri.encode()).decode()}?="
-    web = Web().post(
-        m(1, "resources/read", {"uri": uri})[1], headers={"Mcp-Name": encoded}, reply=page(1, contents=[])[1]
+    web = HttpRecording().post(
+        stateless(1, "resources/read", {"uri": uri})[1],
+        headers={"Mcp-Name": encoded},
+        reply=cacheable(1, contents=[])[1],
     )
-    assert broken([mask(event) for event in web.events], HTTP) == []
+    assert broken_rules([mask(event) for event in web.events], HTTP) == []
 
 
 def test_request_state_that_two_calls_got_belongs_to_both() -> None:
     asked = {"resultType": "input_required", "requestState": "s", "inputRequests": {"a": {"method": "roots/list"}}}
     retry = {"name": "x", "requestState": "s", "inputResponses": {"a": {"roots": []}}}
-    messages = [m(1, "tools/call", {"name": "x"}), s(1, result=asked), m(2, "tools/call", {"name": "y"}),
-                s(2, result=asked), m(3, "tools/call", retry)]  # fmt: skip
-    assert broken(frames(messages)) == []
+    messages = [
+        stateless(1, "tools/call", {"name": "x"}),
+        from_server(1, result=asked),
+        stateless(2, "tools/call", {"name": "y"}),
+        from_server(2, result=asked),
+        stateless(3, "tools/call", retry),
+    ]
+    assert broken_rules(frames(messages)) == []
 
 
 @pytest.mark.parametrize("status", [401, 500])
 def test_http_response_of_a_proxy_with_json_of_its_own_has_no_finding(status: int) -> None:
     answer = {"WWW-Authenticate": 'Bearer resource_metadata="u"'}
-    assert broken(Web().open().post(PING, status=status, reply={"error": "x"}, answer=answer).events, HTTP) == []
+    assert (
+        broken_rules(HttpRecording().open().post(PING, status=status, reply={"error": "x"}, answer=answer).events, HTTP)
+        == []
+    )
 
 
 def over_http_sse(messages: Messages, reply: str = "Accepted") -> list[Event]:
     """Return a conversation over HTTP+SSE, whose server responds to each POST with 202 and a text."""
-    web = Web().get(target="/sse", stream=[], end="")
+    web = HttpRecording().get(target="/sse", stream=[], end="")
     web.events.append(HttpEvent(1, content(b"/messages?session=1"), type="endpoint"))
     for side, message in messages:
         if side == "client":
@@ -412,71 +475,96 @@ def over_http_sse(messages: Messages, reply: str = "Accepted") -> list[Event]:
 
 
 def test_conversation_over_http_sse_is_judged_by_the_declarations_of_its_handshake() -> None:
-    messages = [*handshake(server={}), s(None, "notifications/message", {"level": "info", "data": 1})]
-    assert broken(over_http_sse(messages), SSE) == ["capability_of_sender"]
+    messages = [*handshake(server={}), from_server(None, "notifications/message", {"level": "info", "data": 1})]
+    assert broken_rules(over_http_sse(messages), SSE) == ["capability_of_sender"]
     assert notes(over_http_sse(messages), SSE) == []
 
 
 def test_http_sse_server_that_echoes_a_message_in_the_response_of_its_post_does_not_send_it() -> None:
-    events = over_http_sse([*handshake(), c(1, "ping"), s(1, result={})], reply="echo")
-    assert broken(events, SSE) == []
+    events = over_http_sse([*handshake(), from_client(1, "ping"), from_server(1, result={})], reply="echo")
+    assert broken_rules(events, SSE) == []
 
 
 @pytest.mark.parametrize("event_id", [None, "1"])
 def test_stream_that_ends_with_its_request_or_its_session_needs_neither_response_nor_retry(
     event_id: str | None,
 ) -> None:
-    opened = [Web().open().post(PING, stream=[{"sse": None, "id": event_id}], end="") for _ in range(2)]
-    cancellation = c(None, "notifications/cancelled", {"requestId": PING["id"]})[1]
+    opened = [HttpRecording().open().post(PING, stream=[{"sse": None, "id": event_id}], end="") for _ in range(2)]
+    cancellation = from_client(None, "notifications/cancelled", {"requestId": PING["id"]})[1]
     cancelled = opened[0].post(cancellation, status=202).events
     deleted = opened[1].exchange("DELETE", end="").events[:-1]  # the streams end before the response to DELETE
     for events in (cancelled, deleted):
-        assert broken([*events, HttpEnd(3, "complete")], HTTP) == []
+        assert broken_rules([*events, HttpEnd(3, "complete")], HTTP) == []
 
 
-@pytest.mark.parametrize("params", [meta(), {"capabilities": {}}], ids=["stateless", "no version"])
+@pytest.mark.parametrize("params", [stateless_params(), {"capabilities": {}}], ids=["stateless", "no version"])
 def test_refused_initialize_that_no_legacy_client_sends_needs_no_revision(params: dict[str, Any]) -> None:
-    messages = [m(1, "tools/list"), page(1, tools=[]), c(2, "initialize", params), s(2, **error(-32602))]
-    assert "refusal_names_revisions" not in broken(frames(messages))
+    messages = [
+        stateless(1, "tools/list"),
+        cacheable(1, tools=[]),
+        from_client(2, "initialize", params),
+        from_server(2, **error(-32602)),
+    ]
+    assert "refusal_names_revisions" not in broken_rules(frames(messages))
 
 
 def test_clean_conversations_that_begin_anywhere_or_lose_events_have_no_findings() -> None:
     for name, (_, events, head) in (CASES | WEB_CASES).items():
         cut = replace(head, command=()) if head is not None else None  # which would mean that it began with its server
         for position in range(1, len(events)):
-            assert (name, broken(events[position:], cut)) == (name, [])
+            assert (name, broken_rules(events[position:], cut)) == (name, [])
             for lost in (1, 3):
                 with_gap = [*events[:position], Gap(lost), *events[position + lost :]]
-                assert (name, broken(with_gap, head)) == (name, [])
-            assert (name, broken([Gap(position), *events[position:]], head)) == (name, [])
+                assert (name, broken_rules(with_gap, head)) == (name, [])
+            assert (name, broken_rules([Gap(position), *events[position:]], head)) == (name, [])
 
 
 def test_http_sse_conversation_that_begins_in_the_middle_is_not_judged_as_streamable_http() -> None:
-    messages = [m(9, "server/discover"), *handshake(), c(1, "ping"), c(None, "notifications/roots/list_changed")]
-    assert broken(over_http_sse(messages)[3:], SSE) == []
+    messages = [
+        stateless(9, "server/discover"),
+        *handshake(),
+        from_client(1, "ping"),
+        from_client(None, "notifications/roots/list_changed"),
+    ]
+    assert broken_rules(over_http_sse(messages)[3:], SSE) == []
 
 
 def test_stream_of_an_http_sse_client_beside_sessions_needs_no_header() -> None:
     assert (
-        broken(
-            Web().open().get(headers={"Mcp-Session-Id": None, "MCP-Protocol-Version": None}, status=405).events, HTTP
+        broken_rules(
+            HttpRecording()
+            .open()
+            .get(headers={"Mcp-Session-Id": None, "MCP-Protocol-Version": None}, status=405)
+            .events,
+            HTTP,
         )
         == []
     )
-    assert broken(Web().open(session=None).get(headers={"MCP-Protocol-Version": None}, status=405).events, HTTP) == []
+    assert (
+        broken_rules(
+            HttpRecording().open(session=None).get(headers={"MCP-Protocol-Version": None}, status=405).events, HTTP
+        )
+        == []
+    )
 
 
 def test_stateless_request_without_a_version_header_can_be_served_by_an_earlier_revision() -> None:
-    web = Web().post(LIST, reply=EMPTY)
-    web.post(LIST, headers={"MCP-Protocol-Version": None}, reply=s(LIST["id"], result={"tools": []})[1])
-    assert broken(web.events, HTTP) == ["mirrored_headers"]
+    web = HttpRecording().post(LIST_REQUEST, reply=EMPTY_LIST)
+    web.post(
+        LIST_REQUEST,
+        headers={"MCP-Protocol-Version": None},
+        reply=from_server(LIST_REQUEST["id"], result={"tools": []})[1],
+    )
+    assert broken_rules(web.events, HTTP) == ["mirrored_headers"]
 
 
 @pytest.mark.parametrize("position", [0, 8])
 def test_lost_events_can_be_the_handshake_of_another_client_without_a_session(position: int) -> None:
-    events = Web().open(session=None).post(PING, reply=PONG).post(PING, reply=PONG).events  # the second is the other's
-    assert broken(events, HTTP) == ["id_used_once"]
-    assert broken([*events[:position], Gap(3), *events[position:]], HTTP) == []
+    events = (
+        HttpRecording().open(session=None).post(PING, reply=PONG).post(PING, reply=PONG).events
+    )  # the second is the other's
+    assert broken_rules(events, HTTP) == ["id_used_once"]
+    assert broken_rules([*events[:position], Gap(3), *events[position:]], HTTP) == []
 
 
 @pytest.mark.spec("2026-07-28/server/tools#tool-1")
@@ -492,7 +580,7 @@ def test_lost_events_can_be_the_handshake_of_another_client_without_a_session(po
     ],
 )
 def test_schema_is_a_fault_of_the_server_only_if_a_keyword_has_an_illegal_value(schema: Any, is_illegal: bool) -> None:
-    found = broken(frames([*handshake(), *listed({**TOOL, "inputSchema": {"type": "object", **schema}})]))
+    found = broken_rules(frames([*handshake(), *tools_listed({**TOOL, "inputSchema": {"type": "object", **schema}})]))
     assert found == (["legal_schemas"] if is_illegal else [])
 
 
@@ -501,5 +589,5 @@ def test_value_whose_validation_exceeds_a_limit_of_this_package_is_not_judged() 
     schema = {"type": "object", "properties": {"a": expensive}}
     tool = {**TOOL, "inputSchema": schema, "outputSchema": schema}
     value = {"a": [1000] * 1500}
-    events = called({"content": TEXT, "structuredContent": value}, tool, arguments=value)
-    assert broken(frames([*handshake(), *events]), advice=True) == []
+    events = tool_called({"content": TEXT, "structuredContent": value}, tool, arguments=value)
+    assert broken_rules(frames([*handshake(), *events]), advice=True) == []

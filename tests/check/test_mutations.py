@@ -20,22 +20,22 @@ import pytest
 
 from mcp_ref.check.recording import Event, Frame, Head, HttpBody, HttpEvent, HttpRequest, HttpResponse, content
 from mcp_ref.revisions import R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25
-from tests.check.talk import (
+from tests.check.conversations import (
     ALL_OF_SERVER,
     HTTP,
     MODERN,
     PREFIX,
     STARTED,
-    Web,
-    broken,
-    c,
-    done,
+    HttpRecording,
+    broken_rules,
+    cacheable,
+    complete,
     error,
     frames,
+    from_client,
+    from_server,
     handshake,
-    m,
-    page,
-    s,
+    stateless,
 )
 
 NUMBER = int(os.environ.get("MCP_REF_MUTATIONS", "2000"))
@@ -52,22 +52,22 @@ def legacy_messages(revision: str) -> list[Any]:
     result = {"content": TEXT} | ({"structuredContent": {"n": 1}} if structured else {})
     messages = [
         *handshake(revision),
-        c(1, "tools/list"), s(1, result={"tools": [tool], "nextCursor": "P2"}),
-        c(2, "tools/list", {"cursor": "P2"}), s(2, result={"tools": [{"name": "u", "inputSchema": {"type": "object"}}]}),
-        c(3, "tools/call", {"name": "t", "arguments": {"n": 1}, "_meta": {"progressToken": "p"}}),
-        *(s(None, PROGRESS, {"progressToken": "p", "progress": n, "total": 3}) for n in (1, 2, 3)), s(3, result=result),
-        c(4, "prompts/get", {"name": "x"}), s(4, result={"messages": [{"role": "user", "content": TEXT[0]}]}),
-        c(5, "resources/read", {"uri": "a:b"}), s(5, result={"contents": [{"uri": "a:b", "text": "x"}]}),
-        s(1, "roots/list"), c(1, result={"roots": [{"uri": "file:///a", "name": "a"}]}),
-        s(2, "sampling/createMessage", {"messages": [{"role": "user", "content": TEXT[0]}], "maxTokens": 5}),
-        c(2, result={"role": "assistant", "content": TEXT[0], "model": "m"}),
-        c(6, "logging/setLevel", {"level": "warning"}), s(6, result={}),
-        s(None, "notifications/message", {"level": "error", "data": "x"}),
-        c(7, "resources/subscribe", {"uri": "a:b"}), s(7, result={}),
-        s(None, "notifications/resources/updated", {"uri": "a:b"}), s(None, "notifications/tools/list_changed"),
-        c(8, "completion/complete", {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": ""}}),
-        s(8, result={"completion": {"values": ["y"]}}),
-        c(9, "ping"), s(9, result={}), c(10, "tools/call", {"name": "zz"}), s(10, **error(-32602)),
+        from_client(1, "tools/list"), from_server(1, result={"tools": [tool], "nextCursor": "P2"}),
+        from_client(2, "tools/list", {"cursor": "P2"}), from_server(2, result={"tools": [{"name": "u", "inputSchema": {"type": "object"}}]}),
+        from_client(3, "tools/call", {"name": "t", "arguments": {"n": 1}, "_meta": {"progressToken": "p"}}),
+        *(from_server(None, PROGRESS, {"progressToken": "p", "progress": n, "total": 3}) for n in (1, 2, 3)), from_server(3, result=result),
+        from_client(4, "prompts/get", {"name": "x"}), from_server(4, result={"messages": [{"role": "user", "content": TEXT[0]}]}),
+        from_client(5, "resources/read", {"uri": "a:b"}), from_server(5, result={"contents": [{"uri": "a:b", "text": "x"}]}),
+        from_server(1, "roots/list"), from_client(1, result={"roots": [{"uri": "file:///a", "name": "a"}]}),
+        from_server(2, "sampling/createMessage", {"messages": [{"role": "user", "content": TEXT[0]}], "maxTokens": 5}),
+        from_client(2, result={"role": "assistant", "content": TEXT[0], "model": "m"}),
+        from_client(6, "logging/setLevel", {"level": "warning"}), from_server(6, result={}),
+        from_server(None, "notifications/message", {"level": "error", "data": "x"}),
+        from_client(7, "resources/subscribe", {"uri": "a:b"}), from_server(7, result={}),
+        from_server(None, "notifications/resources/updated", {"uri": "a:b"}), from_server(None, "notifications/tools/list_changed"),
+        from_client(8, "completion/complete", {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": ""}}),
+        from_server(8, result={"completion": {"values": ["y"]}}),
+        from_client(9, "ping"), from_server(9, result={}), from_client(10, "tools/call", {"name": "zz"}), from_server(10, **error(-32602)),
     ]  # fmt: skip
     return messages
 
@@ -76,28 +76,28 @@ def modern_messages() -> list[Any]:
     tool = {"name": "t", "inputSchema": SCHEMA, "outputSchema": SCHEMA}
     ask = {"r": {"method": "roots/list"}}
     subscription = {"_meta": {PREFIX + "subscriptionId": 20}}
-    needs = {
+    input_required = {
         "resultType": "input_required",
         "requestState": "S",
         "inputRequests": ask,
         "_meta": {PREFIX + "serverInfo": {"name": "s", "version": "1"}},
     }
     return [
-        m(0, "server/discover"), page(0, supportedVersions=[MODERN], capabilities=ALL_OF_SERVER),
-        m(1, "tools/list"), page(1, tools=[tool], nextCursor="P2"),
-        m(2, "tools/list", {"cursor": "P2"}), page(2, tools=[]),
-        m(3, "tools/call", {"name": "t", "arguments": {"n": 1}}, logLevel="info"),
-        s(None, "notifications/message", {"level": "error", "data": "x"}),
-        done(3, content=TEXT, structuredContent={"n": 1}),
-        m(4, "tools/call", {"name": "v"}), s(4, result=needs),
-        m(5, "tools/call", {"name": "v", "requestState": "S", "inputResponses": {"r": {"roots": [{"uri": "file:///a"}]}}}),
-        done(5, content=[]),
-        m(20, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}),
-        s(None, "notifications/subscriptions/acknowledged", {"notifications": {"toolsListChanged": True}, **subscription}),
-        s(None, "notifications/tools/list_changed", subscription),
-        m(6, "resources/read", {"uri": "a:b"}), page(6, contents=[{"uri": "a:b", "text": "x"}]),
-        m(7, "prompts/get", {"name": "x"}), done(7, messages=[{"role": "user", "content": TEXT[0]}]),
-        m(8, "tools/call", {"name": "zz"}), s(8, **error(-32602)), done(20),
+        stateless(0, "server/discover"), cacheable(0, supportedVersions=[MODERN], capabilities=ALL_OF_SERVER),
+        stateless(1, "tools/list"), cacheable(1, tools=[tool], nextCursor="P2"),
+        stateless(2, "tools/list", {"cursor": "P2"}), cacheable(2, tools=[]),
+        stateless(3, "tools/call", {"name": "t", "arguments": {"n": 1}}, logLevel="info"),
+        from_server(None, "notifications/message", {"level": "error", "data": "x"}),
+        complete(3, content=TEXT, structuredContent={"n": 1}),
+        stateless(4, "tools/call", {"name": "v"}), from_server(4, result=input_required),
+        stateless(5, "tools/call", {"name": "v", "requestState": "S", "inputResponses": {"r": {"roots": [{"uri": "file:///a"}]}}}),
+        complete(5, content=[]),
+        stateless(20, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}),
+        from_server(None, "notifications/subscriptions/acknowledged", {"notifications": {"toolsListChanged": True}, **subscription}),
+        from_server(None, "notifications/tools/list_changed", subscription),
+        stateless(6, "resources/read", {"uri": "a:b"}), cacheable(6, contents=[{"uri": "a:b", "text": "x"}]),
+        stateless(7, "prompts/get", {"name": "x"}), complete(7, messages=[{"role": "user", "content": TEXT[0]}]),
+        stateless(8, "tools/call", {"name": "zz"}), from_server(8, **error(-32602)), complete(20),
     ]  # fmt: skip
 
 
@@ -105,9 +105,9 @@ def legacy_web(revision: str) -> list[Event]:
     """Return the requests of the client in a session over Streamable HTTP, some of them with streams."""
     messages = [message for _, message in legacy_messages(revision)[3:]]
     headers = {"MCP-Protocol-Version": None} if revision < "2025-06-18" else {}
-    web = Web().open(revision)
+    web = HttpRecording().open(revision)
     if headers:
-        web = Web().open(revision)
+        web = HttpRecording().open(revision)
         web._revision = None
     pairs = [(q, r) for q, r in itertools.pairwise(messages)
              if "method" in q and "id" in q and "method" not in r and q["id"] == r.get("id") and q["method"] not in
@@ -117,12 +117,14 @@ def legacy_web(revision: str) -> list[Event]:
             web.post(asked, stream=[{"sse": None, "id": f"{number}-0"}, {"sse": answer, "id": f"{number}-1"}])
         else:
             web.post(asked, reply=answer)
-    web.post(c(None, "notifications/roots/list_changed")[1], status=202)
-    return web.get(stream=[{"sse": s(None, "notifications/tools/list_changed")[1], "id": "g-0"}], end="client").events
+    web.post(from_client(None, "notifications/roots/list_changed")[1], status=202)
+    return web.get(
+        stream=[{"sse": from_server(None, "notifications/tools/list_changed")[1], "id": "g-0"}], end="client"
+    ).events
 
 
 def modern_web() -> list[Event]:
-    web, messages = Web(), [message for _, message in modern_messages()]
+    web, messages = HttpRecording(), [message for _, message in modern_messages()]
     for number, asked in enumerate(messages):
         answers = [
             each for each in messages[number + 1 :] if each.get("id") == asked.get("id") and "method" not in each
@@ -484,13 +486,13 @@ def mutations(number: int) -> list[tuple[str, str, list[Event], Head, Change]]:
 
 @pytest.mark.parametrize("base", BASES)
 def test_base_of_the_mutations_is_clean(base: str) -> None:
-    assert broken(*BASES[base]) == []
+    assert broken_rules(*BASES[base]) == []
 
 
 def test_mutations_are_found_and_nothing_else() -> None:
     missed, false, total = Counter[str](), Counter[str](), Counter[str]()
     for name, base, events, head, change in mutations(NUMBER):
-        found = set(broken(events, head))
+        found = set(broken_rules(events, head))
         total[name] += 1
         if not found & change.must:
             missed[f"{name} in {base}"] += 1

@@ -9,7 +9,16 @@ import pytest
 from mcp_ref.check.recording import Event, Head
 from mcp_ref.check.rules import RULES
 from tests.check.cases import CASES, FURTHER, PAIRS, TOOL, WEB_CASES, WEB_PAIRS
-from tests.check.talk import STARTED, broken, c, error, findings, frames, handshake, s
+from tests.check.conversations import (
+    STARTED,
+    broken_rules,
+    error,
+    findings,
+    frames,
+    from_client,
+    from_server,
+    handshake,
+)
 
 ALONE = {**CASES, **WEB_CASES}
 BESIDE = {**PAIRS, **WEB_PAIRS}
@@ -20,37 +29,37 @@ LEVELS = {rule.name: rule.level for rule in RULES}
 def test_rule_is_broken_alone_and_its_neighbor_is_clean(name: str) -> None:
     wrong, clean, head = ALONE[name]
     is_advice = LEVELS[name] == "advice"
-    found = broken(wrong, head, is_advice)
+    found = broken_rules(wrong, head, is_advice)
     assert name in found if is_advice else found == [name]
-    kept = broken(clean, head, is_advice)
+    kept = broken_rules(clean, head, is_advice)
     assert name not in kept if is_advice else kept == []
 
 
 @pytest.mark.parametrize("name", BESIDE)
 def test_rule_about_the_response_to_a_wrong_message_is_broken_beside_the_rule_of_the_message(name: str) -> None:
     cause, (wrong, clean, head) = BESIDE[name]
-    assert broken(wrong, head) == sorted([cause, name])
-    assert broken(clean, head) == [cause]
+    assert broken_rules(wrong, head) == sorted([cause, name])
+    assert broken_rules(clean, head) == [cause]
 
 
 @pytest.mark.parametrize(("rules", "case"), FURTHER)
 def test_rules_are_broken_in_another_form_and_by_no_legal_neighbor(
     rules: str, case: tuple[Sequence[Event], Head | None]
 ) -> None:
-    assert broken(*case) == rules.split()
+    assert broken_rules(*case) == rules.split()
 
 
 @pytest.mark.parametrize("member", ["tools", "resources", "resourceTemplates", "prompts"])
 def test_icons_are_looked_at_in_each_list(member: str) -> None:
     method = {"resourceTemplates": "resources/templates"}.get(member, member) + "/list"
     item = {**TOOL, "uri": "a:b", "uriTemplate": "a:{b}", "icons": [{"src": "file:///x"}]}
-    session = [*handshake("2025-11-25"), c(1, method), s(1, result={member: [item]})]
-    assert "icons" in broken(frames(session), STARTED, True)
+    session = [*handshake("2025-11-25"), from_client(1, method), from_server(1, result={member: [item]})]
+    assert "icons" in broken_rules(frames(session), STARTED, True)
 
 
 @pytest.mark.parametrize(("revision", "level"), [("2024-11-05", "SHOULD"), ("2025-11-25", "MUST")])
 def test_level_of_a_rule_is_the_one_of_the_revision(revision: str, level: str) -> None:
-    session = [*handshake(revision, client={}), s(1, "roots/list"), c(1, **error(-32601))]
+    session = [*handshake(revision, client={}), from_server(1, "roots/list"), from_client(1, **error(-32601))]
     assert [finding.level for finding in findings(frames(session))] == [level]
 
 
