@@ -77,7 +77,7 @@ pytest_runtest_teardown = pytest.hookimpl(wrapper=True)(_phase_in_time)
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Raise UsageError for a test that names an unknown requirement. Skip combinations that the protocol lacks."""
-    items[:] = [item for item in items if not _is_nowhere(item)]
+    items[:] = [item for item in items if not _is_impossible(item)]
     if settings.COMBINATIONS != "all":
         items[:] = select_combinations(items, settings.COMBINATIONS == "pairs")
     if settings.DATA is None:
@@ -114,7 +114,7 @@ def _params(item: pytest.Item) -> dict[str, object]:
     return callspec.params if callspec is not None else {}
 
 
-def _is_nowhere(item: pytest.Item) -> bool:
+def _is_impossible(item: pytest.Item) -> bool:
     """Return True for 2026-07-28 over HTTP+SSE, a transport of the legacy era."""
     params = _params(item)
     return params.get("kind") == "http+sse" and params.get("revision") == settings.MODERN
@@ -134,11 +134,13 @@ def select_combinations(items: list[pytest.Item], every_pair: bool) -> list[pyte
             return True
         # by identity: the items of a test share the values, and not every value can be hashed or compared
         values = [(name, value if isinstance(value, str) else id(value)) for name, value in sorted(params.items())]
-        pairs = {(value,) for value in values} | set(itertools.combinations(values, 2))
-        few = int(every_pair)
-        pairs = {pair for pair in pairs if len(pair) == 1 or len({"kind", "revision"} & dict(pair).keys()) <= few}
+        combinations: set[tuple[tuple[str, object], ...]] = {(value,) for value in values}
+        for pair in itertools.combinations(values, 2):
+            number_of_kind_and_revision = len({"kind", "revision"} & dict(pair).keys())
+            if number_of_kind_and_revision == 0 or (every_pair and number_of_kind_and_revision == 1):
+                combinations.add(pair)
         before = covered.setdefault(item.nodeid.partition("[")[0], set())
-        added = pairs - before
+        added = combinations - before
         before |= added
         return bool(added)
 
@@ -165,7 +167,7 @@ def rules_of_every_test(request: pytest.FixtureRequest, caplog: pytest.LogCaptur
             every_conversation_is_clean(request, patch),
             no_loop_errors(patch),
         ):
-            next(rule)
+            next(rule)  # each rule is a generator: what follows its `yield` runs after the test
             ends.callback(next, rule, None)
         yield
 
@@ -279,24 +281,23 @@ def no_loop_errors(patch: pytest.MonkeyPatch) -> Iterator[None]:
 
     This rule ends before `nothing_left_behind`, whose `gc.freeze` would hide the test's tasks from the collector.
     """
-    seen: list[str] = []
-    create = asyncio.new_event_loop
+    errors: list[str] = []
+    new_event_loop = asyncio.new_event_loop
+    has_loop = False
 
-    opened = False
-
-    def watched() -> asyncio.AbstractEventLoop:
-        nonlocal opened
-        opened = True
-        loop = create()
-        loop.set_exception_handler(lambda _, context: seen.append(repr(context)))
+    def new_watched_loop() -> asyncio.AbstractEventLoop:
+        nonlocal has_loop
+        has_loop = True
+        loop = new_event_loop()
+        loop.set_exception_handler(lambda _, context: errors.append(repr(context)))
         return loop
 
-    patch.setattr(asyncio, "new_event_loop", watched)
-    patch.setattr(asyncio.events, "new_event_loop", watched)
+    patch.setattr(asyncio, "new_event_loop", new_watched_loop)
+    patch.setattr(asyncio.events, "new_event_loop", new_watched_loop)
     yield
-    if opened:
+    if has_loop:
         gc.collect()  # a task whose exception nobody saw says so when it is collected
-    assert not seen, "\n".join(seen)
+    assert not errors, "\n".join(errors)
 
 
 def pytest_collection_finish() -> None:

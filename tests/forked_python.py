@@ -156,8 +156,8 @@ class _Parent:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(path)
         self._listener.listen(64)
-        self._pids: dict[socket.socket, int] = {}
-        self._woken, waker = os.pipe()
+        self._pids: dict[socket.socket, int] = {}  # the connection of each small program -> its fork
+        self._woken, waker = os.pipe()  # can be read when a fork has ended, because SIGCHLD writes to it
         os.set_blocking(waker, False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(waker)
@@ -166,16 +166,17 @@ class _Parent:
         """Fork for each connection, until the owner has ended. Return only in the fork, with its arguments."""
         while os.getppid() == owner:
             watched: list[socket.socket | int] = [self._listener, self._woken, *self._pids]
-            for one in select.select(watched, [], [], 5.0)[0]:
-                if one is self._listener:
+            readable, _, _ = select.select(watched, [], [], 5.0)
+            for source in readable:
+                if source is self._listener:
                     arguments = self._accept()
                     if arguments is not None:
                         return arguments
-                elif one == self._woken:
+                elif source == self._woken:
                     os.read(self._woken, 4096)
                     self._reap()
-                elif isinstance(one, socket.socket) and one in self._pids:
-                    self._pass_on(one)
+                elif isinstance(source, socket.socket) and source in self._pids:  # `_reap` may just have removed it
+                    self._pass_on(source)
         os._exit(0)
 
     def _accept(self) -> list[str] | None:

@@ -45,7 +45,7 @@ _ERRORS = {
     -32021: "MissingRequiredClientCapabilityError",
     -32022: "UnsupportedProtocolVersionError",
 }
-"""The errors that they define."""
+"""Error code -> the type of the error in these revisions."""
 
 _TASK_AUGMENTED = {"tools/call", "sampling/createMessage", "elicitation/create"}
 _EMPTY_RESULTS = {"ping", "resources/subscribe", "resources/unsubscribe", "logging/setLevel"}
@@ -96,45 +96,51 @@ def name_of_method(revision: str, method: str) -> str | None:
     return None
 
 
-def faults_of(message: Outgoing, revision: str, asked: dict[RequestId, str]) -> list[str]:
+def faults_of(message: Outgoing, revision: str, methods: dict[RequestId, str]) -> list[str]:
     """Return the schema violations of a message.
 
     Args:
         message: The message.
         revision: The name of the revision.
-        asked: The methods of the requests to which the message may respond, by id.
+        methods: The methods of the requests to which the message may respond, by id.
     """
     if isinstance(message, Batch):
-        return [fault for member in message.messages for fault in _faults(member, revision, asked)]
-    return _faults(message, revision, asked)
+        return [fault for member in message.messages for fault in _faults(member, revision, methods)]
+    return _faults(message, revision, methods)
 
 
-def _faults(message: object, revision: str, asked: dict[RequestId, str]) -> list[str]:
-    match message:
-        case Request() | Notification():
-            name = name_of_method(revision, message.method)
-            is_tasks = revision in MODERN and message.method.removeprefix("notifications/").startswith("tasks")
-            if name is None and (is_tasks or message.method.startswith("com.example/")):
-                return []  # an extension's, which this schema does not have
-            if name is None:
-                return [f"{revision} has no {message.method}"]
-            value: JSON = json.loads(encode(message))
-        case Response():
-            name, value = _result_type(revision, asked.get(message.id, ""), message.result), message.result
-        case ErrorResponse():
-            if message.id is None and revision < "2025-11-25":
-                return []  # JSON-RPC demands null here, those schemas know only ids: JSON-RPC is followed
-            name = _ERRORS.get(message.error.code) if revision in MODERN else None
-            if name is not None:
-                faults = validator(revision, name).errors(json.loads(encode(message)))
-                return [f"{revision} {name}: {error} in {str(message)[:300]}" for error in faults]
-            name = "JSONRPCErrorResponse" if revision >= "2025-11-25" else "JSONRPCError"
-            value = json.loads(encode(message))
-        case _:
-            assert isinstance(message, Malformed)
-            return ["a malformed message was sent"]
+def _faults(message: object, revision: str, methods: dict[RequestId, str]) -> list[str]:
+    if isinstance(message, Request | Notification):
+        return _faults_of_call(message, revision)
+    if isinstance(message, Response):
+        name = _result_type(revision, methods.get(message.id, ""), message.result)
+        return [] if name is None else _faults_of_type(revision, name, message.result)
+    if isinstance(message, ErrorResponse):
+        return _faults_of_error(message, revision)
+    assert isinstance(message, Malformed)
+    return ["a malformed message was sent"]
+
+
+def _faults_of_call(message: Request | Notification, revision: str) -> list[str]:
+    name = name_of_method(revision, message.method)
+    if name is not None:
+        return _faults_of_type(revision, name, json.loads(encode(message)))
+    is_about_tasks = revision in MODERN and message.method.removeprefix("notifications/").startswith("tasks")
+    if is_about_tasks or message.method.startswith("com.example/"):
+        return []  # an extension's, which this schema does not have
+    return [f"{revision} has no {message.method}"]
+
+
+def _faults_of_error(message: ErrorResponse, revision: str) -> list[str]:
+    if message.id is None and revision < "2025-11-25":
+        return []  # these schemas demand an id, but JSON-RPC demands null here, and JSON-RPC is followed
+    name = _ERRORS.get(message.error.code) if revision in MODERN else None
     if name is None:
-        return []
+        name = "JSONRPCErrorResponse" if revision >= "2025-11-25" else "JSONRPCError"
+    return _faults_of_type(revision, name, json.loads(encode(message)))
+
+
+def _faults_of_type(revision: str, name: str, value: JSON) -> list[str]:
     if revision == "2024-10-07" and name == "CallToolResult":
         return [] if isinstance(value, dict) and "toolResult" in value else ["2024-10-07 wants toolResult"]
     return [f"{revision} {name}: {error} in {str(value)[:300]}" for error in validator(revision, name).errors(value)]
@@ -159,29 +165,32 @@ class FrameChecker:
     `checked_stateless` checks the responses to stateless requests.
     """
 
-    def __init__(self, connection: Session, faults: list[str]) -> None:
-        self._connection, self._faults = connection, faults
-        self._asked: dict[RequestId, str] = {}
-        self._alone: set[RequestId] = set()
+    def __init__(self, session: Session, faults: list[str]) -> None:
+        self._session, self._faults = session, faults
+        self._methods: dict[RequestId, str] = {}  # the method of each received request, by id
+        self._stateless_ids: set[RequestId] = set()
 
     def attach(self) -> None:
-        """Begin to watch."""
-        transport, serve = self._connection.transport, self._connection.dispatcher._serve
+        """Replace the functions of the session that send messages, by functions that check them first."""
+        transport, serve = self._session.transport, self._session.dispatcher._serve
         send, round_trip = transport.send, transport.round_trip
 
         async def watched_serve(request: Request) -> Object:
-            self._asked[request.id] = request.method
-            (self._alone.add if is_stateless(request.params) else self._alone.discard)(request.id)
+            self._methods[request.id] = request.method
+            if is_stateless(request.params):
+                self._stateless_ids.add(request.id)
+            else:
+                self._stateless_ids.discard(request.id)
             return await serve(request)
 
         def check(message: Outgoing) -> None:
             # The probe of negotiation is a stateless request, before any revision is negotiated.
             is_probe = isinstance(message, Request) and is_stateless(message.params)
-            revision = MODERN[-1] if is_probe else self._connection.revision.name
-            self._faults.extend(faults_of(message, revision, self._asked))
+            revision = MODERN[-1] if is_probe else self._session.revision.name
+            self._faults.extend(faults_of(message, revision, self._methods))
 
         def checked_send(message: Outgoing, related: RequestId | None = None) -> None:
-            if related is None or related not in self._alone:
+            if related is None or related not in self._stateless_ids:
                 check(message)
             send(message, related)
 
@@ -191,7 +200,7 @@ class FrameChecker:
                 check(request)
             return trip
 
-        self._connection.dispatcher._serve = watched_serve
+        self._session.dispatcher._serve = watched_serve
         transport.send = checked_send  # type: ignore[method-assign]
         transport.round_trip = checked_round_trip  # type: ignore[method-assign]
 
@@ -205,18 +214,18 @@ def checked_stateless(faults: list[str]) -> Callable[..., Coroutine[object, obje
         open_subscriptions: OpenSubscriptions,
         request: Request,
         notify: Notify,
-        *rest: Any,
-        **more: Any,
+        *arguments: Any,
+        **options: Any,
     ) -> Object:
         def check(message: Outgoing) -> None:
             faults.extend(faults_of(message, MODERN[-1], {request.id: request.method}))
 
-        def checked_tell(method: str, params: Object) -> None:
+        def checked_notify(method: str, params: Object) -> None:
             check(Notification(method, params))
             notify(method, params)
 
         try:
-            result = await serve_stateless(catalog, open_subscriptions, request, checked_tell, *rest, **more)
+            result = await serve_stateless(catalog, open_subscriptions, request, checked_notify, *arguments, **options)
         except ProtocolError as error:
             check(ErrorResponse(request.id, error.to_error()))
             raise

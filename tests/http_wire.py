@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from tests.raw_peers import Wire
 
 PATIENCE = 10.0
-MAX = 1 << 28
-BOTH = "application/json, text/event-stream"
+MAX_BYTES = 1 << 28
+"""Maximum size of a response or of one event, in bytes."""
+ACCEPTED_TYPES = "application/json, text/event-stream"
 
 
 def mirrored_headers(frame: bytes) -> dict[str, str]:
@@ -48,8 +49,8 @@ def mirrored_headers(frame: bytes) -> dict[str, str]:
     return headers
 
 
-class _Begun:
-    """A handler that counts its requests."""
+class _CountingHandler:
+    """A handler that counts the requests that have begun."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
@@ -60,7 +61,8 @@ class _Begun:
         """Count the request, and handle it."""
         self._count += 1
         self._changed.set()
-        if (rest := self._handler(exchange)) is not None:
+        rest = self._handler(exchange)
+        if rest is not None:
             await rest
 
     @property
@@ -95,15 +97,15 @@ def under_asgi(app: Application) -> Handler:
             "headers": [(n.lower().encode("latin-1"), v.encode("latin-1")) for n, v in request.headers],
             "client": request.client,
         }
-        bodies = [request.body]
-        stream: StreamingResponse | None = None
+        unread = [request.body]
+        stream: StreamingResponse | None = None  # None until a response in several pieces begins
         status, headers = 0, list[tuple[str, str]]()
-        told = asyncio.Event()
+        has_stream = asyncio.Event()
 
         async def receive() -> MutableMapping[str, object]:
-            if bodies:
-                return {"type": "http.request", "body": bodies.pop()}
-            await told.wait()  # the answer has begun, so there is something that can be left
+            if unread:
+                return {"type": "http.request", "body": unread.pop()}
+            await has_stream.wait()  # before that, this small server does not notice that a client leaves
             if stream is not None:
                 await stream.ended
             return {"type": "http.disconnect"}
@@ -122,7 +124,7 @@ def under_asgi(app: Application) -> Handler:
                 return exchange.respond(status, own, body)
             if stream is None:
                 stream = exchange.stream(status, headers)
-                told.set()
+                has_stream.set()
             stream.write(body)
             await stream.drain()
             if not message.get("more_body"):
@@ -133,39 +135,41 @@ def under_asgi(app: Application) -> Handler:
     return handle
 
 
-class _Talk:
+class _RawClient:
     """The part that both transports share: HTTP requests under way, and the frames that their responses bring."""
 
     wire: Wire
 
-    def __init__(self, base: str, http: HttpClient, begun: _Begun) -> None:
-        self.base, self.http, self.begun = base, http, begun
+    def __init__(self, base: str, http: HttpClient, handler: _CountingHandler) -> None:
+        self.base, self.http, self.handler = base, http, handler
         self.tasks: set[asyncio.Task[None]] = set()
 
-    def ask(self, exchange: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        """Make a request in the background."""
+    def run_in_background(self, exchange: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        """Run a request in an asyncio task, which `http_wire` cancels at the end."""
         task = asyncio.create_task(exchange)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
         return task
 
-    async def take(self, response: HttpResponse) -> None:
+    async def read_frames(self, response: HttpResponse) -> None:
         """Read all frames of a response."""
         if (response.headers.get("content-type") or "").startswith("text/event-stream"):
-            parser = EventParser(MAX)
+            parser = EventParser(MAX_BYTES)
             async for piece in response:
                 for event in parser.feed(piece):
-                    self.event(event)
-        elif body := await response.read(MAX):
-            self.wire.frames.put_nowait(body)
+                    self.receive_event(event)
+        else:
+            body = await response.read(MAX_BYTES)
+            if body:
+                self.wire.frames.put_nowait(body)
 
-    def event(self, event: Event) -> None:
+    def receive_event(self, event: Event) -> None:
         """Read the frame of one event."""
         if event.data:
             self.wire.frames.put_nowait(event.data)
 
 
-class _Streamable(_Talk):
+class _StreamableHttpClient(_RawClient):
     """A bare client of Streamable HTTP."""
 
     session: str | None = None
@@ -174,95 +178,97 @@ class _Streamable(_Talk):
         """Do nothing: the first POST opens the session."""
 
     async def write(self, frame: bytes) -> None:
-        """POST a frame, and return when the server has it."""
-        count = self.begun.count
-        answered = asyncio.Event()
-        task = self.ask(self._post(frame, answered))
-        await self.begun.wait_for(count + 1)
+        """POST a frame, and return when the server has it. After the handshake, open the stream of GET too."""
+        earlier = self.handler.count
+        has_response = asyncio.Event()
+        task = self.run_in_background(self._post(frame, has_response))
+        await self.handler.wait_for(earlier + 1)
         if b'"initialize"' in frame and self.session is None:
             async with asyncio.timeout(PATIENCE):
                 await task
             if self.session is not None:
-                opened = asyncio.Event()
-                self.ask(self._listen(opened))
+                is_open = asyncio.Event()
+                self.run_in_background(self._listen(is_open))
                 async with asyncio.timeout(PATIENCE):
-                    await opened.wait()
-        elif b'"method"' not in frame or b'"id"' not in frame:
+                    await is_open.wait()
+        elif b'"method"' not in frame or b'"id"' not in frame:  # a notification or a response is served at once
             async with asyncio.timeout(PATIENCE):
-                await answered.wait()
+                await has_response.wait()
 
-    async def _post(self, frame: bytes, answered: asyncio.Event) -> None:
-        headers = {"Accept": BOTH, "Content-Type": "application/json", **mirrored_headers(frame)}
+    async def _post(self, frame: bytes, has_response: asyncio.Event) -> None:
+        headers = {"Accept": ACCEPTED_TYPES, "Content-Type": "application/json", **mirrored_headers(frame)}
         if self.session is not None:
             headers["Mcp-Session-Id"] = self.session
         with contextlib.suppress(HttpError):
             async with self.http.request("POST", f"{self.base}/mcp", headers, frame) as response:
-                answered.set()
+                has_response.set()
                 self.session = response.headers.get("mcp-session-id") or self.session
-                await self.take(response)
-        answered.set()
+                await self.read_frames(response)
+        has_response.set()  # after an error, too
 
-    async def _listen(self, opened: asyncio.Event) -> None:
+    async def _listen(self, is_open: asyncio.Event) -> None:
         assert self.session is not None
         headers = {"Accept": "text/event-stream", "Mcp-Session-Id": self.session}
         with contextlib.suppress(HttpError):
             async with self.http.request("GET", f"{self.base}/mcp", headers) as response:
-                opened.set()
-                await self.take(response)
+                is_open.set()
+                await self.read_frames(response)
         self.wire.closed.set()
 
 
-class _OverSse(_Talk):
+class _HttpSseClient(_RawClient):
     """A bare client of HTTP+SSE."""
 
     async def begin(self) -> None:
         """Open the stream, and wait for its endpoint."""
         self._endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self.ask(self._listen())
+        self.run_in_background(self._listen())
         async with asyncio.timeout(PATIENCE):
             await self._endpoint
 
     async def _listen(self) -> None:
         with contextlib.suppress(HttpError):
             async with self.http.request("GET", f"{self.base}/sse", {"Accept": "text/event-stream"}) as response:
-                await self.take(response)
+                await self.read_frames(response)
         self.wire.closed.set()
 
-    def event(self, event: Event) -> None:
+    def receive_event(self, event: Event) -> None:
         """Read the frame of one event, or the address for POSTs."""
         if event.event == "endpoint":
             self._endpoint.set_result(event.data.decode())
         else:
-            super().event(event)
+            super().receive_event(event)
 
     async def write(self, frame: bytes) -> None:
         """POST a frame, and return when the server has it."""
         headers = {"Content-Type": "application/json"}
         async with self.http.request("POST", self.base + self._endpoint.result(), headers, frame) as response:
-            await self.take(response)
+            await self.read_frames(response)
 
 
 @contextlib.asynccontextmanager
 async def http_wire(
-    server: Server, kind: str, make: Callable[[Callable[[bytes], Awaitable[None]]], Wire]
+    server: Server, kind: str, make_wire: Callable[[Callable[[bytes], Awaitable[None]]], Wire]
 ) -> AsyncIterator[Wire]:
     """Serve over Streamable HTTP ("http", "http-json", "asgi") or HTTP+SSE ("http+sse"), and give a raw client."""
     options = HttpOptions(json_responses=kind == "http-json")
     site = HttpApp(server.catalog, server.limits, server.trace, **options)
-    handler = _Begun(under_asgi(application(site.handle)) if kind == "asgi" else site.handle)
+    handler = _CountingHandler(under_asgi(application(site.handle)) if kind == "asgi" else site.handle)
     listening = await start_server(handler)
     base = f"http://127.0.0.1:{listening.address[1]}"
     http = HttpClient(limits=ClientLimits(head_time=None, idle=None))
-    talk = _OverSse(base, http, handler) if kind == "http+sse" else _Streamable(base, http, handler)
-    wire = make(talk.write)
-    talk.wire = wire
-    await talk.begin()
+    client_class = _HttpSseClient if kind == "http+sse" else _StreamableHttpClient
+    client = client_class(base, http, handler)
+    wire = make_wire(client.write)
+    client.wire = wire
+    await client.begin()
     try:
         yield wire
     finally:
         await site.end_sessions()
         async with asyncio.timeout(PATIENCE):
-            for task in (tasks := tuple(talk.tasks)):
+            tasks = tuple(client.tasks)
+            for task in tasks:
                 task.cancel()
             if tasks:
                 await asyncio.wait(tasks)

@@ -53,16 +53,17 @@ def stateless_request(
         meta: Members of `_meta`; None leaves a member out. `protocolVersion`, `clientCapabilities`, `clientInfo` and
             `logLevel` get the prefix `META`; other names are used as they are.
     """
-    said: Object = {
+    usual: Object = {
         "protocolVersion": MODERN,
         "clientInfo": {"name": "raw", "version": "1"},
         "clientCapabilities": capabilities or {},
     }
-    own = {*said, "logLevel"}
-    given = {META + name if name in own else name: value for name, value in {**said, **meta}.items()}
-    return request(
-        method, {**(params or {}), "_meta": {name: value for name, value in given.items() if value is not None}}, id
-    )
+    prefixed = {*usual, "logLevel"}
+    members: Object = {}
+    for name, value in {**usual, **meta}.items():
+        if value is not None:
+            members[META + name if name in prefixed else name] = value
+    return request(method, {**(params or {}), "_meta": members}, id)
 
 
 def server_info_meta() -> Object:

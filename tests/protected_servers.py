@@ -182,8 +182,9 @@ class ScriptedAuthorizationServer(_Scripted):
         self._codes[code] = seen.values["code_challenge"], scopes
         is_allowed = scopes <= self._registered.get(seen.values["client_id"], scopes)
         result = {"code": code} if is_allowed else {"error": "invalid_scope"}
-        own = {**result, "state": seen.values["state"], "iss": str(self.metadata["issuer"])} | self.callback
-        location = f"{seen.values['redirect_uri']}?{urlencode({name: text for name, text in own.items() if text})}"
+        parameters = {**result, "state": seen.values["state"], "iss": str(self.metadata["issuer"]), **self.callback}
+        query = urlencode({name: text for name, text in parameters.items() if text})
+        location = f"{seen.values['redirect_uri']}?{query}"
         await status(302, b"", ("Location", location))(exchange)
 
     async def _token(self, exchange: Exchange, seen: Seen) -> None:
@@ -250,7 +251,8 @@ class ProtectedMcpServer(_Scripted):
             return await self._refuse(exchange, 401, self.scope, "invalid_token" if seen.token else "")
         if not needed <= (granted or set()):
             return await self._refuse(exchange, 403, " ".join(sorted(needed)), "insufficient_scope")
-        if (rest := self.app.handle(exchange)) is not None:
+        rest = self.app.handle(exchange)
+        if rest is not None:
             await rest
 
     async def _refuse(self, exchange: Exchange, code: int, scope: str, error: str) -> None:

@@ -78,7 +78,7 @@ class StatelessWire(Wire):
         super().__init__(wire._write)
         self.frames, self.closed = wire.frames, wire.closed
         self._capabilities = capabilities
-        self._cacheable: set[str] = set()
+        self._cacheable: set[str] = set()  # the ids, as JSON, of requests with cacheable results
 
     async def send(self, frame: JSON | bytes) -> None:
         """Send one frame. Add the required `_meta` to a request."""
@@ -88,8 +88,10 @@ class StatelessWire(Wire):
             # earlier revisions send all log messages unless they are told otherwise
             frame = stamped = stateless_request(method, params, id, self._capabilities, logLevel="debug")
             stamped["params"]["_meta"] |= params.get("_meta", {})
-            change = self._cacheable.add if method in CACHEABLE else self._cacheable.discard
-            change(json.dumps(id))
+            if method in CACHEABLE:
+                self._cacheable.add(json.dumps(id))
+            else:
+                self._cacheable.discard(json.dumps(id))
         await super().send(frame)
 
     async def receive(self) -> Any:
@@ -114,12 +116,14 @@ class StatelessWire(Wire):
 @contextlib.asynccontextmanager
 async def raw_client(server: Server, kind: str = "memory") -> AsyncIterator[Wire]:
     """Give a raw client of our server, over one of SERVER_TRANSPORTS, before the handshake."""
-    if kind in ("memory", "stdio"):
-        async with (_memory_wire if kind == "memory" else _stdio_wire)(server) as wire:
-            yield wire
+    if kind == "memory":
+        opened = _memory_wire(server)
+    elif kind == "stdio":
+        opened = _stdio_wire(server)
     else:
-        async with http_wire(server, kind, Wire) as wire:
-            yield wire
+        opened = http_wire(server, kind, Wire)
+    async with opened as wire:
+        yield wire
 
 
 @contextlib.asynccontextmanager
@@ -311,7 +315,10 @@ async def reply(wire: Wire, method: str, result: Object) -> Received:
 async def answer_of(
     client: Callable[[MemoryTransport], Client], revision: str, method: str, params: Object
 ) -> Received:
-    """Ask a client, in 2026-07-28 in a result. Return its answer. Raise `InvalidMessage` if it refuses the params."""
+    """Send a request to a client, and return the result. Raise `InvalidMessage` if the client refuses the params.
+
+    In 2026-07-28, the request is an input request in the result of a `tools/call`.
+    """
     async with raw_session(client, revision, {"tools": {}}) as (made, wire):
         if revision != MODERN:
             response = await wire.ask(method, params)
@@ -320,15 +327,15 @@ async def answer_of(
                 raise InvalidMessage(response["error"]["message"])
             return result_of(response)
         calling = asyncio.create_task(made.call_tool("t"))
-        question: Object = {"method": method, "params": params}
-        await answer(wire, "tools/call", {"resultType": "input_required", "inputRequests": {"q": question}})
-        again = asyncio.create_task(reply(wire, "tools/call", {"content": []}))
-        await asyncio.wait([again, calling], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
-        if not again.done():
-            again.cancel()
+        input_request: Object = {"method": method, "params": params}
+        await answer(wire, "tools/call", {"resultType": "input_required", "inputRequests": {"q": input_request}})
+        retry = asyncio.create_task(reply(wire, "tools/call", {"content": []}))
+        await asyncio.wait([retry, calling], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+        if not retry.done():  # the call has failed, which `wait_for` raises
+            retry.cancel()
         await asyncio.wait_for(calling, PATIENCE)
-        answered: Received = (await again)["inputResponses"]["q"]
-        return answered
+        input_response: Received = (await retry)["inputResponses"]["q"]
+        return input_response
 
 
 def add_and_remove(server: Server, feature: str) -> None:

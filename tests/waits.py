@@ -766,43 +766,51 @@ def find_waits() -> set[tuple[str, str, str]]:
     trees = {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text("utf-8")) for path in PACKAGE.rglob("*.py")}
     nodes = [node for tree in trees.values() for node in ast.walk(tree)]
     functions = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    own = {node.name for node in functions if isinstance(node, ast.AsyncFunctionDef) or _opens(node)}
-    own -= FOREIGN | {node.name for node in functions if _returns_awaitable(node)} - FOLLOWED
-    entered = {
+    coroutine_functions = {
+        node.name for node in functions if isinstance(node, ast.AsyncFunctionDef) or _is_context_manager(node)
+    }
+    ambiguous = FOREIGN | {node.name for node in functions if _returns_awaitable(node)} - FOLLOWED
+    context_managers = {
         node.name for node in nodes if isinstance(node, ast.ClassDef)
         if any(isinstance(part, ast.AsyncFunctionDef) and part.name == "__aenter__" for part in node.body)
     }  # fmt: skip
-    return {(name, *found) for name, tree in trees.items() for found in _waits_in(tree, (), own | entered, False)}
+    followed = (coroutine_functions - ambiguous) | context_managers
+    return {(name, *found) for name, tree in trees.items() for found in _waits_in(tree, (), followed, False)}
 
 
 def _returns_awaitable(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Return True for a plain function whose result can be awaited."""
-    if isinstance(function, ast.AsyncFunctionDef) or _opens(function):
+    if isinstance(function, ast.AsyncFunctionDef) or _is_context_manager(function):
         return False
     returned = "Any" if function.returns is None else ast.unparse(function.returns)
     return any(name in returned for name in ("Any", "Awaitable", "Coroutine", "Future", "Task[", "Async"))
 
 
-def _opens(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def _is_context_manager(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Return True for an asynchronous context manager, which is a wait of its own when it is entered."""
     return any("asynccontextmanager" in ast.unparse(decorator) for decorator in function.decorator_list)
 
 
-def _waits_in(node: ast.AST, path: tuple[str, ...], own: set[str], repeated: bool) -> Iterator[tuple[str, str]]:
+def _waits_in(node: ast.AST, path: tuple[str, ...], followed: set[str], in_loop: bool) -> Iterator[tuple[str, str]]:
+    """Yield function and expression of each wait in a node that needs a reason.
+
+    `path` has the names of the classes and functions around the node. `followed` are the names of functions of the
+    package, whose own waits have reasons. `in_loop` is True inside a `while` loop.
+    """
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        path, repeated = (*path, node.name), False
+        path, in_loop = (*path, node.name), False
     if isinstance(node, ast.While):
-        repeated = True
+        in_loop = True
     for waited in _waited_by(node):
-        if waited is node or not _follows(waited, own, repeated):
+        if waited is node or not _needs_no_reason(waited, followed, in_loop):  # `node` itself is a call that blocks
             yield ".".join(path), ast.unparse(waited)
     awaited = node.value if isinstance(node, ast.Await) else None
     if isinstance(awaited, ast.Call):  # its arguments can wait too, but it has been counted itself
         for child in ast.iter_child_nodes(awaited):
-            yield from _waits_in(child, path, own, repeated)
+            yield from _waits_in(child, path, followed, in_loop)
         return
     for child in ast.iter_child_nodes(node):
-        yield from _waits_in(child, path, own, repeated)
+        yield from _waits_in(child, path, followed, in_loop)
 
 
 def _waited_by(node: ast.AST) -> list[ast.expr]:
@@ -827,13 +835,13 @@ def _blocks(call: ast.Call) -> bool:
     return attribute in BLOCKING
 
 
-def _follows(value: ast.expr, own: set[str], repeated: bool) -> bool:
+def _needs_no_reason(value: ast.expr, followed: set[str], in_loop: bool) -> bool:
     """Return True if the wait is a call of the package itself, a time limit, or a single sleep or limited wait."""
     if not isinstance(value, ast.Call):
         return False
     name = ast.unparse(value.func)
     if name == "asyncio.sleep" or (name == "asyncio.wait" and LIMITED.search(ast.unparse(value))):
-        return not repeated
+        return not in_loop
     if name.rpartition(".")[2] in TIME_LIMITS:
         return True
-    return not name.startswith("asyncio.") and name.rpartition(".")[2] in own
+    return not name.startswith("asyncio.") and name.rpartition(".")[2] in followed

@@ -166,7 +166,10 @@ class Handler(BaseHTTPRequestHandler):
         response = answer(self.rfile.read(int(self.headers["Content-Length"]))).encode()
         if b"content" in response:
             listening.wait(10)
-        self.send_response(400 if b'"error"' in response else 200 if response else 202)
+        if b'"error"' in response:
+            self.send_response(400)
+        else:
+            self.send_response(200 if response else 202)
         self.send_header("Content-Type", "application/json")
         if b"protocolVersion" in response:
             self.send_header("Mcp-Session-Id", "1")

@@ -153,5 +153,6 @@ def over_http(folder: Path) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--http", action="store_true")
+    measure = over_http if parser.parse_args().http else stdio
     with tempfile.TemporaryDirectory() as name:
-        (over_http if parser.parse_args().http else stdio)(Path(name))
+        measure(Path(name))

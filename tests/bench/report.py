@@ -56,7 +56,9 @@ def show(value: float | None) -> str:
     """Return a value with three digits, or a dash for none."""
     if value is None:
         return "-"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def table_head(names: Sequence[str]) -> str:

@@ -172,8 +172,11 @@ async def main(calls: float, seconds: float, is_bridge: bool, seed: int) -> None
         url, tools = f"http://127.0.0.1:{server.port}/mcp", [f"{prefix}add" for prefix in soak.tools]
         try:
             await check_service(url, tools)
-            while (before := await server.get("/state"))["children"] > (2 if is_bridge else 0):
+            most_children = 2 if is_bridge else 0
+            before = await server.get("/state")
+            while before["children"] > most_children:  # until the processes of `check_service` have ended
                 await asyncio.sleep(0.1)
+                before = await server.get("/state")
             ours, start = held(), time.monotonic()
             print(
                 "                                        |                 server                  |            clients"

@@ -65,7 +65,8 @@ def suite(peers: Path, tmp_path: Path) -> Suite:
             stderr=subprocess.STDOUT,
             text=True,
         ) as ran:
-            (timer := threading.Timer(SECONDS, ran.kill)).start()
+            timer = threading.Timer(SECONDS, ran.kill)
+            timer.start()
             try:
                 assert ran.stdout is not None
                 for line in ran.stdout:

@@ -49,7 +49,10 @@ def _parse(parts: list[bytes]) -> tuple[list[Http], int]:
     for part in parts:
         parser.buffer += part
         try:
-            while (head := parser.head or parser.next_head()) and (body := parser.next_body()) is not None:
+            while head := parser.head or parser.next_head():
+                body = parser.next_body()
+                if body is None:
+                    break  # the rest of it is in a later part
                 target = head.path + ("?" + head.query if head.query else "")
                 version = "1.0" if head.is_http_1_0 else "1.1"
                 found.append((f"{head.method} {target} HTTP/{version}", list(head.headers), body))

@@ -73,15 +73,20 @@ def _kind(message: JSON) -> type:
 
 
 def _depth(item: JSON) -> int:
-    inner = item.values() if isinstance(item, dict) else item if isinstance(item, list) else None
-    return 0 if inner is None else 1 + max(map(_depth, inner), default=0)
+    if isinstance(item, dict):
+        return 1 + max(map(_depth, item.values()), default=0)
+    if isinstance(item, list):
+        return 1 + max(map(_depth, item), default=0)
+    return 0
 
 
 def _strings(item: JSON) -> str:
     """Return all strings in a value, joined."""
     if isinstance(item, dict):
         return "".join(name + _strings(member) for name, member in item.items())
-    return "".join(map(_strings, item)) if isinstance(item, list) else item if isinstance(item, str) else ""
+    if isinstance(item, list):
+        return "".join(map(_strings, item))
+    return item if isinstance(item, str) else ""
 
 
 def _strict_json(frame: bytes) -> JSON:

@@ -30,7 +30,10 @@ def other_spelling(rng: random.Random, uri: str) -> str:
     scheme, authority, path, rest = found.groups()
     user, at, host = authority.rpartition("@")
     name, colon, port = host, "", ""
-    if (with_port := re.fullmatch(r"(.*?):([0-9]*)", host)) and not host.endswith("]"):
+    with_port = re.fullmatch(r"(.*?):([0-9]*)", host)
+    if with_port is not None and not host.endswith(
+        "]"
+    ):  # a colon inside the brackets of an IPv6 address begins no port
         name, colon, port = with_port[1], ":", with_port[2]
     if not colon and name and rng.random() < 0.3:
         colon, port = ":", rng.choice(["", PORTS.get(scheme.lower(), "")])

@@ -22,8 +22,10 @@ def _values_are_safe(template: UriTemplate, found: dict[str, MatchedValue], abso
         keeps_reserved = expression.operator.keeps_reserved
         may_have_slash = keeps_reserved or expression.operator.first in ("?", "&")
         for variable in expression.variables:
-            one = found.get(variable.name, "")
-            for text in [one] if isinstance(one, str) else one if isinstance(one, list) else [*one, *one.values()]:
+            value = found.get(variable.name, "")
+            if isinstance(value, dict):
+                value = [*value, *value.values()]
+            for text in [value] if isinstance(value, str) else value:
                 steps = re.split(r"[/\\]", text)
                 is_absolute = re.match(r"[/\\]|[a-zA-Z]:", text) is not None
                 if "\0" in text or ".." in steps or (len(steps) > 1 and not may_have_slash):

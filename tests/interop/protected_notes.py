@@ -85,7 +85,8 @@ def logged(name: str, wire: list[Step], handle: Handler) -> Handler:
             values = {key: value if isinstance(value, str) else json.dumps(value) for key, value in found.items()}
         step = Step(name, request.method, request.path, request.headers, values)
         wire.append(step)
-        if (rest := handle(_Logged(exchange, step))) is not None:
+        rest = handle(_Logged(exchange, step))
+        if rest is not None:
             await rest
 
     return handle_logged

@@ -71,9 +71,11 @@ class Recorded:
     def alive(self, within: float = 5.0) -> list[int]:
         """Return the servers that still run after this number of seconds."""
         deadline = time.monotonic() + within
-        while (running := [pid for pid in self.pids if _runs(pid)]) and time.monotonic() < deadline:
+        while True:
+            running = [pid for pid in self.pids if _runs(pid)]
+            if not running or time.monotonic() >= deadline:
+                return running
             time.sleep(0.02)
-        return running
 
     def _read(self, name: str) -> str:
         file = self.folder / name

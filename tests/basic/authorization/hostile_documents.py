@@ -85,17 +85,19 @@ async def hostile_documents() -> AsyncIterator[str]:
     """Serve all documents, and yield the origin. `/PLACE/ATTACK` is the path of an MCP server and of its issuer."""
 
     async def respond(exchange: Exchange) -> None:
-        *well_known, place, attack = ["", "", *exchange.request.path.split("/")[1:]][-4:]
+        # `/PLACE/ATTACK`, perhaps after the name of a document, as in `/.well-known/NAME/PLACE/ATTACK`
+        segments = exchange.request.path.split("/")[1:]
+        name, place, attack = ["", "", *segments][-3:]
         url = f"{base}/{place}/{attack}"
         documents: dict[str, tuple[str, Object]] = {
             "oauth-protected-resource": ("resource", {"resource": url, "authorization_servers": [url]}),
             "oauth-authorization-server": ("issuer", {"issuer": url, "jwks_uri": f"{base}/jwks/keys/{attack}"}),
             "jwks": ("keys", {"keys": []}),
         }
-        if well_known[-1] not in documents:
+        if name not in documents:
             challenge = write_challenge("Bearer", resource_metadata="", scopes=["a"], error="")
             return await send(exchange, {}, 404 if place == ".well-known" else 401, ("WWW-Authenticate", challenge))
-        kind, document = documents[well_known[-1]]
+        kind, document = documents[name]
         if kind != place or attack == HARMLESS:
             return await send(exchange, document)
         await PLACES[place][attack](document)(exchange)

@@ -9,5 +9,5 @@ for line in sys.stdin:
     case = json.loads(line)
     schema = case["schema"]
     is_draft_07 = isinstance(schema, dict) and "draft-07" in schema.get("$schema", "")
-    validator = (Draft7Validator if is_draft_07 else Draft202012Validator)(schema)
+    validator = Draft7Validator(schema) if is_draft_07 else Draft202012Validator(schema)
     print(json.dumps([validator.is_valid(instance) for instance in case["instances"]]))

@@ -94,7 +94,8 @@ async def run(client: Any, seen: Seen, dialect: Dialect) -> dict[str, Any]:
     report["completion"] = await attempt(client.complete(dialect.prompt_reference, {"name": "arg1", "value": "par"}))
 
     report["kept"] = [await read(client, dialect, "kept") for _ in range(2)]
-    report["passing"] = [first := await read(client, dialect, "passing"), await later(client, dialect, first)]
+    first = await read(client, dialect, "passing")
+    report["passing"] = [first, await later(client, dialect, first)]
 
     report["progress"] = await progress(client)
     report["logs"] = await logs(client, seen, dialect)
@@ -114,9 +115,12 @@ async def read(client: Any, dialect: Dialect, name: str) -> int:
 
 async def later(client: Any, dialect: Dialect, first: int) -> int:
     """Return the number of reads after the client's cache has expired."""
-    deadline = asyncio.get_running_loop().time() + 5
-    while (count := await read(client, dialect, "passing")) == first and asyncio.get_running_loop().time() < deadline:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + 5
+    count = first
+    while count == first and loop.time() < deadline:
         await asyncio.sleep(0.02)
+        count = await read(client, dialect, "passing")
     return count
 
 
