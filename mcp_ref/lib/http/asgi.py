@@ -65,6 +65,8 @@ def application(
             raise ValueError(f"this application supports only HTTP, not {scope['type']}")
         current_turns.set(turns)
         exchange = AsgiExchange(_http_request(scope), receive, send, limits.body_size, bodies)
+        own_task = cast("asyncio.Task[None]", asyncio.current_task())
+        earlier_cancellations = own_task.cancelling()
         try:
             # In a task of its own, because a handler that cancels its task must not cancel the caller of `app`.
             await asyncio.create_task(_handle(handler, exchange))
@@ -79,6 +81,8 @@ def application(
         finally:
             bodies.remove(exchange)
             await exchange.finish()
+        if own_task.cancelling() > earlier_cancellations:
+            raise asyncio.CancelledError  # which the handler has turned into a response
 
     return app
 

@@ -117,7 +117,6 @@ class StatelessExchange:
         self.memory = request.memory
         self._response: StreamingResponse | None = None
         self.task: asyncio.Task[object] | None = None  # runs this exchange, while the request is served
-        self._expected_cancellations = 0  # number of cancellations of the task that are not a shutdown of the server
         self._client_left = False  # True if the disconnection has cancelled the task
         self._stream_has_ended = False
         self._on_end: Callable[[], object] | None = None  # not None while the response is held back
@@ -132,7 +131,6 @@ class StatelessExchange:
         self._exchange.forget_body()  # the message counts in the caller's share now
         task = self.task = asyncio.current_task()
         assert task is not None
-        self._expected_cancellations = task.cancelling()
         self._exchange.on_disconnect(self._cancel)
         response: Response | ErrorResponse | None = None
         try:
@@ -141,9 +139,8 @@ class StatelessExchange:
                 await turn  # large results take turns with other work (lib/turns.py)
             response = Response(self._request.id, result)
         except BaseException as error:  # SystemExit too: a handler must not end the server
-            response = error_response(self._request, error, task.cancelling() > 0)
-            if response is None and task.cancelling() > self._expected_cancellations:
-                raise  # the server shuts down
+            # Unless the client has left, a cancellation comes from the stopping server or from the handler itself.
+            response = error_response(self._request, error, self._client_left)
         finally:
             self.task = None
             if self._client_left:
@@ -187,7 +184,6 @@ class StatelessExchange:
         if self.task is not None and not self._client_left:
             self._client_left = True
             self.task.cancel()
-            self._expected_cancellations = self.task.cancelling()
 
     def _stream_ended(self, response: StreamingResponse) -> None:
         self._stream_has_ended = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from typing import cast
 
 import pytest
 
@@ -19,6 +20,25 @@ from tests.settings import META, MODERN, PATIENCE, eventually
 
 SECONDS = 60.0
 SPEAKS = pytest.mark.parametrize("speaks", [["2025-11-25", MODERN], [MODERN]], ids=["both eras", "modern alone"])
+
+
+def _scope_of(message: Object) -> dict[str, object]:
+    """Return the ASGI scope of a POST of a stateless request."""
+    headers = {"host": "localhost", "content-type": "application/json", "accept": "application/json, text/event-stream",
+               "mcp-protocol-version": MODERN, "mcp-method": str(message["method"])}  # fmt: skip
+    params = message["params"]
+    if isinstance(params, dict) and "name" in params:
+        headers["mcp-name"] = str(params["name"])
+    fields = [(name.encode(), text.encode()) for name, text in headers.items()]
+    return {"type": "http", "method": "POST", "path": "/mcp", "scheme": "http", "query_string": b"", "headers": fields,
+            "client": ("127.0.0.1", 1)}  # fmt: skip
+
+
+def _inbox_of(message: Object) -> asyncio.Queue[dict[str, object]]:
+    """Return a queue with the ASGI event of a message's body."""
+    inbox = asyncio.Queue[dict[str, object]]()
+    inbox.put_nowait({"type": "http.request", "body": json.dumps(message).encode()})
+    return inbox
 
 
 class Site(Held):
@@ -405,6 +425,37 @@ async def test_handler_exception_ends_its_request_only(error: type[BaseException
             assert error_of(reply.json, -32603)["message"] == "Internal error"
 
 
+@pytest.mark.parametrize("say", [False, True], ids=["a response in JSON", "a stream"])
+@pytest.mark.parametrize("site", ["http", "asgi"])
+async def test_handler_that_cancels_its_own_task_gets_an_error_response(site: str, say: bool) -> None:
+    server = Server("s")
+
+    @server.tool()
+    async def cancel_itself(context: Context) -> str:
+        if say:
+            await context.log("info", "it begins")
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.Event().wait()
+        return ""
+
+    message = call("cancel_itself")
+    if site == "http":
+        async with served_over_http(server) as web, asyncio.timeout(PATIENCE):
+            reply = await Talk(web).post(message)
+            last = (await reply.messages())[-1] if say else reply.json
+    else:
+        inbox, pieces = _inbox_of(message), list[bytes]()
+
+        async def send(event: Mapping[str, object]) -> None:
+            pieces.append(cast(bytes, event.get("body", b"")))
+
+        await server.asgi()(_scope_of(message), inbox.get, send)
+        last = json.loads(b"".join(pieces).splitlines()[-2 if say else -1].removeprefix(b"data: "))
+    assert error_of(last, -32603)["message"] == "Internal error"
+
+
 # ------------------------------------------------------------------------------------------------ streams
 
 
@@ -540,24 +591,32 @@ async def test_stateless_requests_and_subscriptions_of_one_caller_leave_places_t
 
 async def test_asgi_call_of_subscriptions_listen_that_is_cancelled_gives_its_place_back() -> None:
     application = Server("s").asgi(limits=EndpointLimits(subscriptions_per_caller=1))
-    data = json.dumps(stateless_request("subscriptions/listen", {"notifications": {}})).encode()
-    headers = {"host": "localhost", "content-type": "application/json", "accept": "application/json, text/event-stream",
-               "mcp-protocol-version": MODERN, "mcp-method": "subscriptions/listen"}  # fmt: skip
-    fields = [(name.encode(), text.encode()) for name, text in headers.items()]
-    scope = {"type": "http", "method": "POST", "path": "/mcp", "scheme": "http", "query_string": b"", "headers": fields,
-             "client": ("127.0.0.1", 1)}  # fmt: skip
+    message = stateless_request("subscriptions/listen", {"notifications": {}})
     for _ in range(3):
-        inbox, statuses = asyncio.Queue[dict[str, object]](), []
-        inbox.put_nowait({"type": "http.request", "body": data})
+        inbox, statuses = _inbox_of(message), []
 
         async def send(message: Mapping[str, object]) -> None:
             if message["type"] == "http.response.start":
                 statuses.append(message["status"])  # noqa: B023
                 serving.cancel()  # noqa: B023
 
-        serving: asyncio.Task[None] = asyncio.Task(application(scope, inbox.get, send))  # type: ignore[arg-type]
+        serving: asyncio.Task[None] = asyncio.Task(application(_scope_of(message), inbox.get, send))  # type: ignore[arg-type]
         await asyncio.wait([serving], timeout=PATIENCE)
         assert (serving.cancelled(), statuses) == (True, [200])
+
+
+async def test_asgi_call_of_a_tool_that_is_cancelled_ends_as_cancelled() -> None:
+    held, message = Held(["2025-11-25", MODERN]), call("hold", name="a")
+    inbox = _inbox_of(message)
+
+    async def send(event: Mapping[str, object]) -> None:
+        pass
+
+    serving = asyncio.ensure_future(held.server.asgi()(_scope_of(message), inbox.get, send))
+    assert await held.has_begun() == "a"
+    serving.cancel()
+    await asyncio.wait([serving], timeout=PATIENCE)
+    assert serving.cancelled() and held.ended == ["a was cancelled"]
 
 
 # ------------------------------------------------------------------------------------------------ ends
