@@ -73,7 +73,8 @@ def choose_key(jws: Jws, keys: Iterable[PublicKey]) -> PublicKey:
     """Return the only key with a token's algorithm and kid. Raise UnknownKey for none, JoseError for several."""
     fitting = [key for key in keys if key.fits(jws.algorithm) and jws.kid in (None, key.kid)]
     if not fitting:
-        raise UnknownKey(f"no {jws.algorithm} key with the kid {str(jws.kid)[:80]!r} is known")
+        with_kid = "" if jws.kid is None else f" with the kid {jws.kid[:80]!r}"
+        raise UnknownKey(f"no {jws.algorithm} key{with_kid} is known")
     if len(fitting) > 1:
         raise JoseError("several keys fit the token: give each key a kid of its own, and name it in the header")
     return fitting[0]

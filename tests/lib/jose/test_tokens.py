@@ -226,6 +226,8 @@ def test_jws_and_errors_never_show_the_token() -> None:
     with pytest.raises(UnknownKey) as caught:
         verify(parse_jws(make(header={"kid": "\x1b[2J" + "k" * 1000})), [])
     assert "\x1b" not in str(caught.value) and len(str(caught.value)) < 200
+    with pytest.raises(UnknownKey, match=r"^no ES256 key is known$"):
+        verify(parse_jws(make()), [])
 
 
 # ---------------------------------------------------------------------------------------------------- keys
