@@ -177,7 +177,7 @@ def may_connect(address: str, server: str, private_networks: bool = False) -> bo
     requested. With `private_networks`, servers on the internet may lead into the private network.
     """
     if address == server:
-        return True
+        return address not in ("0.0.0.0", "::")  # by which a system may connect to any address of this machine
     allowed = Reach.PRIVATE_NETWORK if private_networks else Reach.INTERNET
     server_reach = reach_of(server)
     if server_reach is not Reach.NOWHERE:

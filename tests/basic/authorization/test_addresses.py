@@ -263,6 +263,7 @@ def test_may_connect_lets_no_server_lead_further_inside() -> None:
         assert not may_connect("169.254.169.254", server)
         assert may_connect(server, server)
     assert not may_connect(loopback, "::ffff:127.0.0.1")
+    assert not may_connect("0.0.0.0", "0.0.0.0") and not may_connect("::", "::")
 
 
 def test_may_connect_with_private_networks_allows_those_alone() -> None:
