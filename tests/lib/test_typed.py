@@ -148,6 +148,8 @@ SCHEMAS: list[tuple[object, dict[str, JSON]]] = [
     (frozenset[str], {"type": "array", "items": STRING, "uniqueItems": True}),
     (tuple[int, ...], {"type": "array", "items": INTEGER}),
     (tuple, {"type": "array"}),
+    (tuple[()], {"type": "array", "items": False, "minItems": 0}),
+    (typing.Tuple, {"type": "array"}),  # noqa: UP006
     (tuple[int, str], {"type": "array", "prefixItems": [INTEGER, STRING], "items": False, "minItems": 2}),
     (tuple[Point, Point], {"type": "array", "prefixItems": [POINT, POINT], "items": False, "minItems": 2}),
     (dict, {"type": "object"}),

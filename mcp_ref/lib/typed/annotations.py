@@ -151,7 +151,7 @@ def _class(annotation: Any, cls: Any, arguments: tuple[Any, ...], scope: Annotat
     if cls in _ARRAY_CLASSES:
         return _array(_ARRAY_CLASSES[cls], arguments[0] if arguments else Any, scope)
     if cls is tuple:
-        return _tuple(arguments, scope)
+        return _tuple(annotation, arguments, scope)
     if cls in _MAPPING_CLASSES:
         return _mapping(annotation, arguments or (Any, Any), scope)
     if cls is not annotation:  # a generic class with type arguments
@@ -280,8 +280,8 @@ def _read_items(readers: Iterable[Reader], values: list[Any]) -> list[object]:
     return items
 
 
-def _tuple(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
-    if not arguments or arguments[-1] is ...:
+def _tuple(annotation: Any, arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
+    if annotation in (tuple, typing.Tuple) or arguments[-1:] == (...,):  # noqa: UP006  # not tuple[()], which is empty
         array = _array(list, arguments[0] if arguments else Any, scope)
 
         def read_any_length(values: list[Any]) -> tuple[Any, ...]:
@@ -291,8 +291,8 @@ def _tuple(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
         return Conversion(array.schema, read_any_length, array.is_generated)
     items = [conversion_of(argument, scope.part(f"[{index}]")) for index, argument in enumerate(arguments)]
     readers = [item.read or (lambda value: value) for item in items]
-    schema: Schema = {"type": "array", "prefixItems": [item.schema for item in items], "items": False}
-    schema["minItems"] = len(items)
+    prefix: Schema = {"prefixItems": [item.schema for item in items]} if items else {}  # it must not be empty
+    schema: Schema = {"type": "array", **prefix, "items": False, "minItems": len(items)}
     return Conversion(schema, lambda values: tuple(_read_items(readers, values)), _are_generated(items))
 
 
