@@ -293,7 +293,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The caller's `_bounded` gives it a time limit.",
     ("extensions/tasks/shared_tasks.py", "SharedTasks._put_final", "self._database.put(final)"):
         "The caller's `_bounded` gives it a time limit.",
-    ("extensions/tasks/shared_tasks.py", "SharedTasks._save_all", "asyncio.sleep(RETRY_SECONDS)"): HAS_LIMIT,
+    ("extensions/tasks/shared_tasks.py", "SharedTasks._save_failed", "asyncio.sleep(RETRY_SECONDS)"): HAS_LIMIT,
     ("extensions/tasks/shared_tasks.py", "SharedTasks._save_one", "self._database.put(stored)"):
         "`_save_all` gives it the time limit `CALL_SECONDS`.",
     ("extensions/tasks/shared_tasks.py", "SharedTasks._watch", "asyncio.sleep(RETRY_SECONDS)"): HAS_LIMIT,

@@ -237,7 +237,7 @@ class Tasks:
         task = await self._find(params.task_id, context)
         if self.shared is not None and task.status == "input_required":
             # The response may reach another process, which accepts only responses to requests in the database.
-            await self.shared.wait_stored(task.task_id)
+            return await self.shared.wait_stored(task)
         return task
 
     async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListTasksResult:

@@ -79,6 +79,7 @@ class SharedTasks(TaskStore):
         self._running: dict[str, OwnedTask] = {}  # this process's tasks, until the database has their final state
         self._subscribed = MemoryTaskStore(max_tasks_per_caller=MAX_TASKS)  # tasks that clients here follow
         self._unsaved: dict[str, OwnedTask | None] = {}  # the changes that the database lacks; None: remove the task
+        self._failed: dict[str, OwnedTask | None] = {}  # the unsaved changes that the database has failed to store
         self._stored: dict[str, OwnedTask] = {}  # the latest states of `_running` that the database has
         self._creations: dict[str, asyncio.Future[None]] = {}  # done when the database has stored the new task
         self._to_read: dict[str, None] = {}  # tasks that other processes have changed, the oldest change first
@@ -118,6 +119,7 @@ class SharedTasks(TaskStore):
             self._refuse(id, ProtocolError(INTERNAL_ERROR, "the task has ended"))
             del self._creations[id]
             self._unsaved.pop(id, None)
+            self._failed.pop(id, None)
         else:
             self._save(id, None)
 
@@ -128,6 +130,7 @@ class SharedTasks(TaskStore):
             await self._bounded(asyncio.shield(created))
 
     def _save(self, id: str, stored: OwnedTask | None) -> None:
+        self._failed.pop(id, None)  # an older change
         self._unsaved[id] = stored
         self._start("changes", self._save_all)
 
@@ -142,9 +145,18 @@ class SharedTasks(TaskStore):
             except ProtocolError as refusal:
                 self._refuse(id, refusal)
             except Exception as error:
-                self._unsaved.setdefault(id, stored)  # unless a newer change has come during the call
                 self._note_failure(error)
-                await asyncio.sleep(RETRY_SECONDS)
+                if id not in self._unsaved:  # else a newer change has come during the call
+                    self._failed[id] = stored
+                    self._start("retries", self._save_failed)
+
+    async def _save_failed(self) -> None:
+        """Store the failed changes again, after a pause in which they delay no other change."""
+        while self._failed:
+            await asyncio.sleep(RETRY_SECONDS)
+            failed, self._failed = self._failed, {}
+            for id, stored in failed.items():
+                self._save(id, stored)
 
     async def _save_one(self, id: str, stored: OwnedTask | None) -> None:
         if stored is None:
@@ -176,12 +188,17 @@ class SharedTasks(TaskStore):
         if stored.task.status == "input_required":
             self.announce_here(id)  # which did nothing before the database had this state
 
-    async def wait_stored(self, id: str) -> None:
-        """Wait until the database has the latest state of a task of this process, for at most `CALL_SECONDS`."""
+    async def wait_stored(self, task: Task) -> Task:
+        """Wait until the database has the latest state of a task of this process, for at most `CALL_SECONDS`.
+
+        Return the task, or after that time its older state in the database.
+        """
+        id = task.task_id
         with suppress(TimeoutError):
             async with asyncio.timeout(CALL_SECONDS):
                 while not self._is_stored(id):
                     await self.wait_change(id, CALL_SECONDS)
+        return task if self._is_stored(id) else self._stored[id].task
 
     def _is_stored(self, id: str) -> bool:
         return self._stored.get(id) is self._running.get(id)
@@ -410,7 +427,8 @@ class SharedTasks(TaskStore):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=FLUSH_SECONDS)
-        for table in (self._asyncio_tasks, self._running, self._stored, self._unsaved, self._creations, self._to_read):
+        tables = (self._running, self._stored, self._unsaved, self._failed, self._creations, self._to_read)
+        for table in (self._asyncio_tasks, *tables):
             table.clear()
         with suppress(Exception):  # `_bounded` has logged it
             await self._bounded(self._database.close())

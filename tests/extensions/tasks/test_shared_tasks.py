@@ -187,6 +187,30 @@ async def test_input_requests_are_shown_only_when_the_database_has_them() -> Non
         assert text_in((await first.until(id, "completed"))["result"]) == "{'name': 'Ada'}"
 
 
+async def test_input_requests_that_the_database_cannot_store_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_tasks, "RETRY_SECONDS", 0.01)
+
+    class PickyStore(Store):
+        async def put(self, stored: OwnedTask) -> bool:
+            if stored.task.status == "input_required" and not accepts.is_set():
+                has_refused.set()
+                raise ConnectionError("the database is away")
+            return await super().put(stored)
+
+    has_refused, accepts = asyncio.Event(), asyncio.Event()
+    work = at_work(task_store=PickyStore(Database()))
+    async with raw_client(work.server, "memory") as wire:
+        peer = Peer(wire, EXTENDED)
+        id = (await peer.start("ask"))["taskId"]
+        await asyncio.wait_for(has_refused.wait(), PATIENCE)
+        monkeypatch.setattr(shared_tasks, "CALL_SECONDS", 0.1)
+        state = await peer.get(id)
+        assert (state["status"], state.get("inputRequests")) == ("working", None)
+        monkeypatch.setattr(shared_tasks, "CALL_SECONDS", PATIENCE)
+        accepts.set()
+        assert [*(await peer.get(id))["inputRequests"]] == ["who"]
+
+
 async def test_subscriber_in_another_process_gets_each_status_with_the_result() -> None:
     async with pair() as both:
         id = (await both.first.start("wait"))["taskId"]
@@ -346,6 +370,38 @@ async def test_task_that_is_removed_while_the_database_stores_it_does_not_stay_t
         go.set()
         await eventually(lambda: shared._asyncio_tasks["changes"].done())
         assert not database.tasks
+
+
+async def test_change_that_the_database_cannot_store_delays_no_other_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_tasks, "RETRY_SECONDS", 60.0)
+
+    class PickyStore(Store):
+        async def put(self, stored: OwnedTask) -> bool:
+            if stored.task.task_id in refused:
+                raise ValueError("too large")
+            return await super().put(stored)
+
+    refused, database = {"bad", "worse"}, Database()
+    async with shared_alone(PickyStore(database)) as shared:
+        for id in ("bad", "worse", "good"):
+            shared.put(a_task(id), "ada", time.time() + 60)
+        await asyncio.wait_for(shared.wait_created("good"), PATIENCE)
+        refused.clear()
+        shared.put(a_task("bad", status="completed"), "ada", time.time() + 60)  # replaces the change that has failed
+        await eventually(lambda: "bad" in database.tasks and database.status("bad") == "completed")
+        assert [*shared._failed] == ["worse"]
+
+
+async def test_change_that_failed_is_stored_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_tasks, "RETRY_SECONDS", 0.01)
+    database = Database()
+    database.is_away = True
+    async with shared_alone(Store(database)) as shared:
+        shared.put(a_task(), "ada", time.time() + 60)
+        await eventually(lambda: shared._failed)
+        database.is_away = False
+        await asyncio.wait_for(shared.wait_created("one"), PATIENCE)
+        assert [*database.tasks] == ["one"] and not shared._failed
 
 
 async def test_change_that_is_announced_during_the_read_of_its_task_is_read_too() -> None:
