@@ -56,7 +56,7 @@ class Reply:
         """The message of the JSON-RPC error without an id that explains a refusal."""
         value = self.json
         assert value.keys() == {"jsonrpc", "error"}, value
-        assert value["jsonrpc"] == "2.0" and value["error"]["code"] == -32600
+        assert value["jsonrpc"] == "2.0" and value["error"]["code"] == (-32600 if self.status < 500 else -32603)
         return str(value["error"]["message"])
 
     async def block(self) -> str | None:

@@ -40,7 +40,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from ...basic.access import Access, AccessRefused, current_access
-from ...jsonrpc.messages import INVALID_REQUEST, Error, ErrorResponse, encode
+from ...jsonrpc.messages import INTERNAL_ERROR, INVALID_REQUEST, Error, ErrorResponse, encode
 from ...lib.http.message import Exchange, HeaderList, HttpRequest, Rest, network_of
 from ...lib.turns import LARGE_MESSAGE, take_turn_to_start
 from ...revisions import LEGACY, Revision, find_revision
@@ -274,7 +274,8 @@ async def _finish(rest: Coroutine[object, object, None], exchange: Exchange, cor
 
 def refuse(exchange: Exchange, refused: HttpRefusal | AccessRefused, cors: HeaderList) -> None:
     # [2025-11-25 basic/transports#sending-messages-to-the-server] the body MAY be an error response without an id
-    body = encode(ErrorResponse(None, Error(INVALID_REQUEST, str(refused)), omit_id=True))
+    code = INVALID_REQUEST if refused.status < 500 else INTERNAL_ERROR  # after which a client may try again
+    body = encode(ErrorResponse(None, Error(code, str(refused)), omit_id=True))
     exchange.respond(refused.status, [*JSON_HEADERS, *refused.headers, *cors], body)
 
 

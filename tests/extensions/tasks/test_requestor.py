@@ -32,6 +32,7 @@ from mcp_ref import (
     TextContent,
     ToolError,
 )
+from mcp_ref.basic.access import Access
 from mcp_ref.basic.channel import RequestContext
 from mcp_ref.basic.mrtr import InputRequest
 from mcp_ref.extensions.tasks import requestor as tasks_client
@@ -40,10 +41,15 @@ from mcp_ref.extensions.tasks.types import Task, TaskRequestParams
 from mcp_ref.features.task_augmentation import RELATED_TASK, TASKS_EXTENSION, TaskMetadata
 from mcp_ref.jsonrpc import bounded_waits
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, Object
+from mcp_ref.lib.http.message import Exchange, Rest
 from mcp_ref.revisions import R2025_11_25, R2026_07_28
+from mcp_ref.transports.streamable_http.checks import CheckedRequest
+from mcp_ref.transports.streamable_http.handover import shutting_down
+from mcp_ref.transports.streamable_http.server import StreamableHttpEndpoint
 from tests.messages import request
+from tests.raw_http_client import served_over_http
 from tests.raw_peers import Wire, answer, handshake, raw_server, raw_session, served
-from tests.settings import PATIENCE
+from tests.settings import PATIENCE, eventually
 
 ERAS = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 KINDS = pytest.mark.parametrize("kind", ["memory", "http"])
@@ -769,3 +775,32 @@ async def test_result_refuses_an_invalid_result_each_time() -> None:
     for _ in range(2):
         with pytest.raises(InvalidMessage, match="not 7"):
             await running.result()
+
+
+@ERAS
+async def test_poll_that_a_stopping_process_refuses_is_repeated(revision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    route, refused = StreamableHttpEndpoint._route, list[bytes]()
+
+    def refuse_first_poll(
+        endpoint: StreamableHttpEndpoint, exchange: Exchange, checked: CheckedRequest, access: Access
+    ) -> Rest:
+        if b'"tasks/get"' in exchange.request.body and not refused:
+            refused.append(exchange.request.body)
+            raise shutting_down()
+        return route(endpoint, exchange, checked, access)
+
+    monkeypatch.setattr(StreamableHttpEndpoint, "_route", refuse_first_poll)
+    server, go = Server("s"), asyncio.Event()
+    server.tasks.poll_interval = 1
+
+    @server.tool(task="required")
+    async def wait() -> str:
+        await go.wait()
+        return "done"
+
+    async with served_over_http(server) as web, Client(web.url, revision=revision) as client:
+        running = await client.start_tool("wait")
+        waiting = asyncio.create_task(running.result())
+        await eventually(lambda: refused)
+        go.set()
+        assert (await asyncio.wait_for(waiting, PATIENCE)).text == "done"
