@@ -70,6 +70,10 @@ class Client:
         return Answer(int(status.split()[1]), {name.lower(): value for name, value in pairs})
 
     async def answer(self, method: str = "GET") -> Answer:
+        async with asyncio.timeout(PATIENCE):
+            return await self._answer(method)
+
+    async def _answer(self, method: str) -> Answer:
         found = await self.head()
         if method != "HEAD" and "content-length" in found.headers:
             found.body = await self.reader.readexactly(int(found.headers["content-length"]))
@@ -91,7 +95,7 @@ class Client:
 
     async def ended(self) -> bytes:
         """Return the bytes that arrive until the server closes the connection."""
-        return await self.reader.read()
+        return await asyncio.wait_for(self.reader.read(), PATIENCE)
 
     async def cut(self) -> None:
         """Reset the connection."""
@@ -167,9 +171,10 @@ async def bench(
     try:
         yield made
     finally:
-        for client in made.clients:
-            await client.close()
-        await server.close(grace=0.2)
+        async with asyncio.timeout(PATIENCE):
+            for client in made.clients:
+                await client.close()
+            await server.close(grace=0.2)
         assert server.connections == 0
 
 
