@@ -92,6 +92,7 @@ class Bridge(HostOptions):
     state_key: bytes | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.clients < 1:
             raise ValueError(f"clients must be at least 1, not {self.clients}")
         configs = [config for config in read_servers(self.servers).servers if not config.is_disabled]

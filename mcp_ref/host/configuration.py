@@ -200,8 +200,16 @@ ServersLike: TypeAlias = (
 a file, or a `Server` of this program."""
 
 
+def check_servers(servers: ServersLike) -> None:
+    """Raise TypeError if the value cannot be the servers of a host."""
+    if not isinstance(servers, (Configuration, str, os.PathLike, Mapping)):
+        kinds = "a mapping from name to server, a Configuration, or the path of a file"
+        raise TypeError(f"servers must be {kinds}, not an object of {type(servers).__name__}")
+
+
 def read_servers(servers: ServersLike) -> Configuration:
     """Return the servers that a program gives to its host."""
+    check_servers(servers)
     if isinstance(servers, Configuration):
         return servers
     if isinstance(servers, str | os.PathLike):

@@ -29,7 +29,7 @@ from ..features.prompts import GetPromptResult, Prompt
 from ..features.resources import ReadResourceResult, Resource, ResourceTemplate
 from ..features.tools import CallToolResult, Tool
 from ..jsonrpc.errors import ConnectionClosed, McpError
-from .configuration import ServersLike, read_servers
+from .configuration import ServersLike, check_servers, read_servers
 from .hosted import HostedServer
 from .names import D, Listed, UnknownName, model_names
 from .policy import Account, HostOptions, Policy
@@ -75,6 +75,8 @@ class Host(HostOptions):
     """
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        check_servers(self.servers)
         if self.approve is None and (self.sampling or self.elicitation or self.roots):
             raise TypeError("sampling, elicitation and roots need approve=: the user must be able to refuse them")
         self._policy = Policy(self)

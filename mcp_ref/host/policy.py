@@ -34,6 +34,7 @@ from ..features.elicitation import ElicitRequestFormParams, ElicitRequestURLPara
 from ..features.sampling import CreateMessageRequestParams, CreateMessageResult
 from ..features.tools import Tool
 from ..lib.fields import CheckedFields
+from ..transports.base import Trace
 from .approval import Allow, Approval, Approve, Deny, Duration, Refused, Undecided, hidden_text_warnings, quoted
 from .configuration import ServerConfig, ServersLike
 from .dangers import url_warnings
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from ..basic.authorization.client import Authorizer
     from ..basic.lifecycle import Implementation
     from ..features.logging import LoggingMessageNotificationParams
-    from ..transports.base import Trace
 
 log = logging.getLogger(__name__)
 
@@ -85,10 +85,10 @@ class Budget(CheckedFields):
 
 
 @dataclass(eq=False)
-class HostOptions:
+class HostOptions(CheckedFields):
     """The settings of a host. Plain functions among them block the event loop, so they must return quickly."""
 
-    servers: ServersLike
+    servers: ServersLike = field(repr=False)
     _: KW_ONLY
     approve: Approve | None = None
     """Async function that decides about each `Approval`. Without it, the rules in policy.py decide."""
@@ -136,7 +136,7 @@ class HostOptions:
     """Called with the server name and the bytes of standard error."""
     trace: Trace | None = None
     """Called with the direction and the bytes of each message of all servers. Default: as MCP_REF_TRACE says."""
-    environment: Mapping[str, str] | None = None
+    environment: Mapping[str, str] | None = field(default=None, repr=False)
     """The variables that replace `${NAME}`. Default: the environment of the process."""
     info: Implementation | None = None
     """The name and version that all servers get."""

@@ -18,7 +18,7 @@ import dataclasses
 import functools
 import sys
 import types
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 QUOTED = 80
@@ -92,6 +92,14 @@ def check_options(options: Mapping[str, object], known: type) -> None:
             raise TypeError(f"the option {name} must have the type {annotation}, not {_type_of(value)}{advice}")
 
 
+def check_arguments(function: Callable[..., object], arguments: Mapping[str, object]) -> None:
+    """Check arguments of a function, its `locals()`. Raise TypeError for a value of another type, without the value."""
+    for name, hint in hints_of(function).items():
+        if name in arguments and not fits(hint, arguments[name]):
+            advice = _advice(hint, arguments[name])
+            raise TypeError(f"{name} must be {describe(hint)}, not {_type_of(arguments[name])}{advice}")
+
+
 def _type_of(value: object) -> str:
     """Return the type of a value, and of its items, such as `dict[str, int]`."""
     name = type(value).__name__
@@ -114,8 +122,8 @@ class _NamedClass(type):
 
 
 @functools.cache
-def hints_of(cls: type) -> dict[str, object]:
-    """Return the types of a class's fields.
+def hints_of(cls: type | Callable[..., object]) -> dict[str, object]:
+    """Return the types of a class's fields, or of a function's parameters.
 
     Python cannot resolve an alias that is a string, such as the recursive type JSON, so every value fits it. A class
     that is imported only for type checkers gets a stand-in, because importing it here would load its module.
@@ -142,8 +150,12 @@ def fits(hint: object, value: object) -> bool:
         # True does not fit Literal[1], although they are equal
         return any(value == choice and type(value) is type(choice) for choice in args)
     kind = origin or hint
-    if not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
-        return True  # for example a type variable, or a Protocol that has no check at run time
+    return not isinstance(kind, type) or _fits_class(kind, args, value)  # a value fits each type variable, for example
+
+
+def _fits_class(kind: Any, args: tuple[object, ...], value: object) -> bool:
+    if getattr(kind, "_is_protocol", False):
+        return not isinstance(value, type) and all(hasattr(value, name) for name in _members_of(kind))
     if kind in (int, float):  # an int fits float too
         return isinstance(value, (int, kind)) and not isinstance(value, bool)
     if is_typeddict(kind):
@@ -151,6 +163,14 @@ def fits(hint: object, value: object) -> bool:
     if kind is list:
         kind = list | tuple  # both are the same JSON array
     return isinstance(value, kind) and _items_fit(kind, args, value)
+
+
+@functools.cache
+def _members_of(protocol: type) -> list[str]:
+    """Return the names of the public attributes and methods that a Protocol, or a base of it, describes."""
+    bases = [base for base in protocol.__mro__ if getattr(base, "_is_protocol", False)]
+    names = [name for base in bases for name in (*vars(base), *vars(base).get("__annotations__", ()))]
+    return [name for name in names if not name.startswith("_")]
 
 
 def _items_fit(kind: object, args: tuple[object, ...], value: object) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from ..features.caching import CacheScope
 from ..jsonrpc.dispatcher import Limits
@@ -17,8 +17,15 @@ if TYPE_CHECKING:
     from ..extensions.tasks.async_store import AsyncTaskStore
     from ..extensions.tasks.store import TaskStore
     from .broadcast import Broadcast
-else:
-    TaskStore = AsyncTaskStore = Broadcast = object  # so that `check_options` accepts any object and loads no module
+else:  # only the methods that `check_options` looks for, so that it need not load the modules
+
+    class TaskStore(Protocol):
+        put = get = page = remove = None
+
+    class Broadcast(Protocol):
+        publish = listen = None
+
+    AsyncTaskStore = TaskStore
 
 
 class ServerOptions(TypedDict, total=False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,12 +16,19 @@ from mcp_ref import (
     AuthorizationCode,
     Bearer,
     CallToolResult,
+    DpopCheck,
     EndpointLimits,
+    HttpClient,
     HttpLimits,
     Icon,
+    Introspection,
+    JwtVerifier,
     MemoryEventStore,
+    MemoryTaskStore,
+    Protection,
     RouteResponse,
     Server,
+    SqliteEventStore,
     Tool,
 )
 from mcp_ref.client.options import ClientOptions
@@ -31,12 +39,19 @@ from mcp_ref.features.resources import ResourceOptions
 from mcp_ref.lib.fields import CheckedFields, check_options, describe, fits, hints_of
 from mcp_ref.revisions import PYTHON_ONLY, REVISIONS, Revision
 from mcp_ref.server.http import HttpOptions
+from mcp_ref.server.options import ServerOptions
 from mcp_ref.transports.streamable_http.event_store import StoreLimits
 
 MADE_BY_THE_PACKAGE = {"Approval", "HttpRequest", "Revision", "ServedRequest", "ServerStatus", "SessionChange"}
 """The public dataclasses that authors only read."""
 
-HAS_OTHER_ARGUMENTS = {"Bearer", "Host"}
+HAS_OTHER_ARGUMENTS = {"Bearer"}
+
+
+CLASSES_WITH_CHECKED_ARGUMENTS = [
+    DpopCheck, HttpClient, Introspection, JwtVerifier, MemoryEventStore, MemoryTaskStore, Protection, SqliteEventStore,
+]  # fmt: skip
+"""The public classes that check their arguments without being dataclasses."""
 
 
 class Odd:
@@ -103,13 +118,39 @@ def _first_revision(cls: type) -> Revision:
 
 
 @pytest.mark.parametrize(
-    "known", [ClientOptions, HttpOptions, PromptOptions, ResourceOptions, StoreLimits, ToolOptions]
+    "known", [ClientOptions, HttpOptions, PromptOptions, ResourceOptions, ServerOptions, StoreLimits, ToolOptions]
 )
 def test_option_of_the_wrong_type_is_a_type_error(known: type) -> None:
     for name, hint in hints_of(known).items():
         if not fits(hint, Odd()):
             with pytest.raises(TypeError, match=rf"^the option {name} must have the type .+, not Odd$"):
                 check_options({name: Odd()}, known)
+
+
+@pytest.mark.parametrize("cls", CLASSES_WITH_CHECKED_ARGUMENTS)
+def test_argument_of_the_wrong_type_is_a_type_error(cls: type) -> None:
+    hints = hints_of(cls.__init__)  # type: ignore[misc]  # not of an object
+    parameters = inspect.signature(cls).parameters.values()
+    required = {each.name: _example(hints[each.name]) for each in parameters if each.default is each.empty}
+    required.pop("limits", None)  # keyword arguments, which `check_options` checks
+    names = [each.name for each in parameters if not fits(hints[each.name], Odd())]
+    assert names
+    for name in names:
+        with pytest.raises(TypeError, match=rf"^{name} must be .+, not Odd$"):
+            cls(**{**required, name: Odd()})
+
+
+class _Store:
+    def put(self) -> None: ...
+    def get(self) -> None: ...
+
+
+@pytest.mark.parametrize("mistake", [5, "redis", MemoryTaskStore, _Store()])
+@pytest.mark.parametrize(("name", "wanted"), [("task_store", "TaskStore | AsyncTaskStore"), ("broadcast", "Broadcast")])
+def test_server_refuses_an_object_without_the_methods_of_an_option(mistake: object, name: str, wanted: str) -> None:
+    options: dict[str, Any] = {name: mistake}
+    with pytest.raises(TypeError, match=rf"^the option {name} must have the type {re.escape(wanted)} \| None, not "):
+        Server("s", **options)
 
 
 def wrong(value: object) -> Any:

@@ -36,6 +36,7 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from ...jsonrpc.messages import Object
+from ...lib.fields import check_arguments
 from ...lib.http.message import HeaderList, Headers, HttpRequest
 from ...lib.jose.keys import ALGORITHMS, JoseError
 from ...lib.jose.tokens import MAX_DATE
@@ -113,10 +114,11 @@ class Protection:
         implies: Mapping[str, Collection[str]] | Implies | None = None, hide_forbidden: bool = False,
         dpop: ProofCheck | None = None,
     ) -> None:  # fmt: skip
+        check_arguments(Protection.__init__, locals())
         check_fetchable(resource, resource)
         if "?" in resource:
             raise ValueError(f"the resource must be a URL without a query: {resource[:200]}")
-        if isinstance(issuers, str) or not 1 <= len(issuers) <= MAX_ISSUERS:
+        if not 1 <= len(issuers) <= MAX_ISSUERS:
             raise TypeError(f"issuers must be a list of 1 to {MAX_ISSUERS} issuer URLs")
         for issuer in issuers:
             check_fetchable(issuer, resource)

@@ -32,6 +32,7 @@ from typing import Final, Generic, TypeVar
 from urllib.parse import urlencode
 
 from ...jsonrpc.messages import JSON
+from ...lib.fields import check_arguments
 from ...lib.http.client import HttpClient, fetch
 from ...lib.http.response import HttpError
 from ...lib.jose.keys import ALGORITHMS, MAX_KEY_SET, JoseError, PublicKey, parse_key_set, parse_object
@@ -175,6 +176,7 @@ class JwtVerifier(Verifier):
         types: Collection[str | None] = ("at+jwt", "jwt", None), skew: float = DEFAULT_SKEW, jwks: str | None = None,
     ) -> None:  # fmt: skip
         _check_sets(audiences=audiences, algorithms=algorithms, types=types or ())
+        check_arguments(JwtVerifier.__init__, locals())
         if not set(algorithms) <= ALGORITHMS.keys():
             raise ValueError(f"algorithms must be a set of some of {', '.join(ALGORITHMS)}")
         if not 0 <= skew <= MAX_SKEW:
@@ -220,6 +222,7 @@ class Introspection(Verifier):
 
     def __init__(self, issuer: str, client_id: str, secret: str, audiences: Collection[str] | None = None) -> None:
         _check_sets(audiences=audiences)
+        check_arguments(Introspection.__init__, locals())
         credentials = basic_credentials(client_id, secret)
         self._headers = {"Authorization": credentials, "Content-Type": "application/x-www-form-urlencoded"}
         self._issuer, self._audiences = issuer, audiences

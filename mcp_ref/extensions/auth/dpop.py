@@ -34,6 +34,7 @@ from ...basic.authorization.challenges import parse_challenges
 from ...basic.authorization.server import ProofCheck, Refusal
 from ...basic.authorization.token_endpoint import Prover
 from ...basic.principal import Principal
+from ...lib.fields import check_arguments
 from ...lib.http.message import Headers, HttpRequest
 from ...lib.http.origin import parse_url
 from ...lib.jose import keys
@@ -109,6 +110,7 @@ class DpopCheck(ProofCheck):
     """
 
     def __init__(self, required: bool = False, nonce_key: bytes | None = None) -> None:
+        check_arguments(DpopCheck.__init__, locals())
         if nonce_key is not None and len(nonce_key) < 32:
             raise ValueError("nonce_key must have at least 32 bytes, or clients could guess nonces")
         self.is_required, self._nonce_key = required, nonce_key

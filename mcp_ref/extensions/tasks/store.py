@@ -23,6 +23,7 @@ from ...basic.access import current_access
 from ...features.pagination import cursor_of, serial_of
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import INTERNAL_ERROR
+from ...lib.fields import check_arguments
 from ...lib.shares import memory_of
 from .types import Task
 
@@ -115,6 +116,7 @@ class MemoryTaskStore(TaskStore):
         max_bytes: int = MAX_TASK_BYTES, clock: Callable[[], float] = time.time,
         max_bytes_per_caller: int = MAX_TASK_BYTES_PER_CALLER,
     ) -> None:  # fmt: skip
+        check_arguments(MemoryTaskStore.__init__, locals())
         self._max_tasks, self._max_tasks_per_caller, self._max_bytes = max_tasks, max_tasks_per_caller, max_bytes
         self._max_bytes_per_caller, self._clock = max_bytes_per_caller, clock
         self._tasks: dict[str, _KeptTask] = {}

@@ -24,6 +24,7 @@ from socket import SOCK_STREAM, gaierror
 from typing import Final, Protocol, Self, TypeAlias, TypedDict, Unpack
 from urllib.parse import SplitResult
 
+from ..fields import check_arguments
 from ..slots import Slots
 from .framing import TOKEN, BadMessage, encode_head
 from .message import bracket_ipv6
@@ -69,6 +70,7 @@ class HttpClient:
         self, *, limits: ClientLimits | None = None, ssl: ssl.SSLContext | None = None,
         proxies: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
+        check_arguments(HttpClient.__init__, locals())
         self._limits, self._ssl, self._proxies = limits or ClientLimits(), ssl, proxies
         self._free: list[ClientConnection] = []
         self._all: set[ClientConnection] = set()

@@ -34,7 +34,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypedDict, Unpack
 
-from ...lib.fields import CheckedFields, check_options
+from ...lib.fields import CheckedFields, check_arguments, check_options
 from .leases import Leases
 
 EVENT_COST = 300
@@ -155,6 +155,7 @@ class MemoryEventStore:
         if unknown:
             raise TypeError(f"an event store has the limits {', '.join(names)}, not {', '.join(sorted(unknown))}")
         check_options(limits, StoreLimits)
+        check_arguments(MemoryEventStore.__init__, {"clock": clock})
         limits = {**STORE_LIMITS, **limits}
         self._clock = clock
         self._max_events, self._max_age = limits["max_events"], limits["max_age"]

@@ -32,6 +32,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, Unpack
 
+from ...lib.fields import check_arguments
 from ..system import SYSTEM
 from .durable_store import NUMBERS_PER_PROCESS, DurableEventStore, SessionChange
 from .event_store import EVENT_COST, StoredSession, StoreFailed, StoreLimits
@@ -67,7 +68,10 @@ class SqliteEventStore(DurableEventStore):
         sqlite3.Error: SQLite cannot open the file, or it is not an SQLite file.
     """
 
-    def __init__(self, path: str, max_session_age: float = MAX_SESSION_AGE, **limits: Unpack[StoreLimits]) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], max_session_age: float = MAX_SESSION_AGE, **limits: Unpack[StoreLimits]
+    ) -> None:
+        check_arguments(SqliteEventStore.__init__, {"path": path, "max_session_age": max_session_age})
         super().__init__(process_number=0, **limits)  # below, `_prepare` reads the true number from the file
         self._path, self._max_session_age = os.path.abspath(path), max_session_age
         self._lock = threading.Lock()  # so that `close` waits for the thread
