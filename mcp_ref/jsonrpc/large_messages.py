@@ -37,7 +37,7 @@ from .messages import (
     decode,
     is_request_id,
 )
-from .outline import MAX_UNREQUESTED, search_ends
+from .outline import MAX_UNREQUESTED, same_id, search_ends
 
 WaitsFor: TypeAlias = Callable[[RequestId], bool] | None
 """The function `Transport.waits_for`; None if the size of messages is not limited here."""
@@ -63,8 +63,7 @@ def decode_large(frame: bytes, waits_for: WaitsFor) -> Incoming:
         return Malformed(error, expects_no_response=True)
     message = decode(frame)
     members: Sequence[object] = message.messages if isinstance(message, Batch) else [message]
-    # Compared as strings, because some peers send the id `"1"` in response to `1`.
-    if any(isinstance(member, (Response, ErrorResponse)) and str(member.id) == str(id) for member in members):
+    if any(isinstance(member, (Response, ErrorResponse)) and same_id(member.id, id) for member in members):
         return message
     rule = "it has the id of a request, but is not a response"
     error = message.error if isinstance(message, Malformed) else Error(INVALID_REQUEST, f"Invalid response: {rule}")
@@ -78,5 +77,5 @@ def is_response(frame: bytes, waits_for: WaitsFor) -> bool:
 
 
 def waits_only_for(id: RequestId) -> Callable[[RequestId], bool]:
-    """Return the `waits_for` function of one request. Some peers send the id `"1"` in response to `1`."""
-    return lambda other: str(other) == str(id)
+    """Return the `waits_for` function of one request."""
+    return lambda other: same_id(other, id)

@@ -42,7 +42,7 @@ from ...jsonrpc.messages import (
     decode,
     encode,
 )
-from ...jsonrpc.outline import MAX_UNREQUESTED
+from ...jsonrpc.outline import MAX_UNREQUESTED, same_id
 from ...lib.http.client import HttpClient, HttpSender
 from ...lib.http.origin import public_url
 from ...lib.http.response import ClientLimits, HttpError, HttpResponse
@@ -360,13 +360,11 @@ class StreamableHttpClientTransport(Transport):
         if self._trace is not None:
             self._trace("<-", frame)
         message = decode(frame) if len(frame) <= MAX_UNREQUESTED else decode_large(frame, self.waits_for)
-        if isinstance(message, Response) and self._initialize is not None and message.id == self._initialize.id:
+        if isinstance(message, Response) and self._initialize is not None and same_id(message.id, self._initialize.id):
             self._use_session(self._session, find_revision(message.result.get("protocolVersion")))
         for member in message.messages if isinstance(message, Batch) else (message,):
             if isinstance(member, (Response, ErrorResponse, Malformed)) and member.id is not None:
-                unanswered.discard(member.id)
-                if unanswered:  # some servers send "1" for 1
-                    unanswered -= {id for id in unanswered if str(id) == str(member.id)}
+                unanswered -= {id for id in unanswered if same_id(id, member.id)}
         deliver(message)
 
     def _fail_requests(self, ids: list[RequestId], why: str, deliver: Receive, error: McpError | None = None) -> None:

@@ -24,6 +24,7 @@ from typing import Final
 
 from ...jsonrpc.errors import McpError
 from ...jsonrpc.messages import ErrorResponse, Incoming, RequestFailure, RequestId, Response
+from ...jsonrpc.outline import same_id
 from ...lib.http.response import HttpError, HttpResponse
 from ...lib.http.sse import EventParser, EventTooLarge
 from ..base import Receive
@@ -145,7 +146,7 @@ class HandshakeReceiver:
         self._id, self._others = id, others
 
     def __call__(self, message: Incoming) -> None:
-        if not isinstance(message, (Response, ErrorResponse, RequestFailure)) or str(message.id) != str(self._id):
+        if not isinstance(message, (Response, ErrorResponse, RequestFailure)) or not same_id(message.id, self._id):
             self._others(message)
         elif isinstance(message, RequestFailure):
             self.failure = message.reason

@@ -22,7 +22,7 @@ from ...basic.versioning import MODERN_ERROR_CODES
 from ...jsonrpc.errors import McpError
 from ...jsonrpc.large_messages import decode_large, waits_only_for
 from ...jsonrpc.messages import Batch, ErrorResponse, Malformed, Request, RequestFailure, Response, decode, encode
-from ...jsonrpc.outline import MAX_UNREQUESTED
+from ...jsonrpc.outline import MAX_UNREQUESTED, same_id
 from ...lib.http.client import HttpSender
 from ...lib.http.origin import public_url
 from ...lib.http.response import HttpError, HttpResponse
@@ -117,9 +117,9 @@ class StatelessRequests:
         return False
 
 
-def _responds_to(message: object, id: object) -> bool:
+def _responds_to(message: object, id: int | str) -> bool:
     if isinstance(message, (Response, ErrorResponse, Malformed)):
-        return message.id == id or str(message.id) == str(id)  # some servers send "1" for 1
+        return same_id(message.id, id)
     # no revision with stateless requests has batches, so the request will fail
     return isinstance(message, Batch) and any(_responds_to(member, id) for member in message.messages)
 
@@ -133,7 +133,7 @@ def suggests_legacy_era(status: int) -> bool:
 
 def _error_for(request: Request, status: int, error: ErrorResponse) -> ErrorResponse | None:
     """Return the error with the request's id; None if it has another id, or is inconclusive for `server/discover`."""
-    if error.id is not None and error.id != request.id:
+    if error.id is not None and not same_id(error.id, request.id):
         return None
     is_conclusive = suggests_legacy_era(status) or error.error.code in MODERN_ERROR_CODES
     if request.method == "server/discover" and not is_conclusive:

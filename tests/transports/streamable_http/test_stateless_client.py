@@ -436,14 +436,16 @@ async def test_repeated_request_reports_its_progress_too() -> None:
 
 
 @pytest.mark.parametrize("kind", ["json", "events"])
-@pytest.mark.parametrize("id", [None, "its own"])
+@pytest.mark.parametrize("id", [None, "its own", "a string"])
 @pytest.mark.parametrize("code", [200, 400, 404, 429, 500])
-async def test_error_response_without_an_id_raises_remote_error(kind: str, id: str | None, code: int) -> None:
+async def test_error_response_raises_remote_error_with_its_id_as_a_string_or_without_id(
+    kind: str, id: str | None, code: int
+) -> None:
     async def step(exchange: Exchange, message: Object) -> None:
         told: Object = {"code": -32601, "message": "Method not found", "data": {"x": 1}}
         said: Object = {"jsonrpc": "2.0", "error": told}
         if id is not None:
-            said["id"] = message["id"]
+            said["id"] = str(message["id"]) if id == "a string" else message["id"]
         if kind == "json" or code != 200:
             return exchange.respond(code, JSON_HEADERS, frame(said))
         await events(encode_event(frame(said)), hold=True)(exchange, message)
