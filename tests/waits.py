@@ -224,7 +224,7 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("client/session.py", "ClientSession._handle_all", "task"):
         "The program's handler ends it, or the cancellation of the request.",
     ("client/session.py", "ClientSession._handle_all", "task.result()"): DONE,
-    ("client/subscriptions.py", "ListenRequest._wait_to_retry", "self._client.connector.closed.wait()"): SECONDS,
+    ("client/subscriptions.py", "ListenRequest._wait_to_retry", "self._client.connector.ended.wait()"): SECONDS,
     ("client/subscriptions.py", "ListenRequest.close", "asyncio.wait([self._task])"):
         "The task is cancelled, and all its waits end when they are cancelled.",
     ("client/subscriptions.py", "ListenRequest.open", "asyncio.shield(self._acknowledged)"):
@@ -316,8 +316,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         AUTHORS_HANDLER,
     ("extensions/tasks/receiver.py", "Tasks.start", "live.begun.result()"): DONE,
     ("extensions/tasks/receiver.py", "Tasks.start", "running.result()"): DONE,
-    ("extensions/tasks/requestor.py", "RunningTask._built_in_result", "asyncio.sleep(_interval(task))"):
-        "It has the time limit in `RunningTask.result`.",
+    ("extensions/tasks/requestor.py", "RunningTask._pause", "self._ended.wait()"):
+        "It has the time limit `_interval(task)`.",
     ("extensions/tasks/requestor.py", "RunningTask._respond", "self._handle_input(request)"):
         "The program's handler ends it, or the end of the task, which cancels it.",
     ("extensions/tasks/requestor.py", "RunningTask._send_and_repeat",
@@ -329,7 +329,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The response, the time limit in `RunningTask.result` or of the request, or the end of the "
         "connection ends it.",
     ("extensions/tasks/requestor.py", "RunningTask._respond_and_wait",
-     "asyncio.wait(running, timeout=_interval(task), return_when=asyncio.FIRST_COMPLETED)"):
+     "asyncio.wait([pause, *running], return_when=asyncio.FIRST_COMPLETED)"):
         "It has the time limit `_interval(task)`.",
     ("extensions/tasks/requestor.py", "RunningTask._respond_and_wait", "self._responding.pop(key)"):
         "The task is done.",

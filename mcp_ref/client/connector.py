@@ -65,11 +65,13 @@ class Connector:
         self._server_task: asyncio.Task[None] | None = None  # runs the `serve` of an InProcessServer
         self._restart_task: asyncio.Task[None] | None = None
         self._restarts = 0  # number of restarts since the last response
-        self.closed = asyncio.Event()  # set as soon as the client begins to close
+        self.ended = asyncio.Event()  # set when the connection is lost, or as soon as the client begins to close
 
     def _change_state(self, state: ConnectionState) -> None:
         if self.state is not ConnectionState.CLOSED:  # the final state
             self.state = state
+        if state in (ConnectionState.LOST, ConnectionState.CLOSED):
+            self.ended.set()
 
     @property
     def session(self) -> ClientSession:
@@ -115,7 +117,6 @@ class Connector:
     async def stop_reconnecting(self) -> None:
         """Change the state to CLOSED, so that the server's process is not restarted, but leave the session open."""
         self._change_state(ConnectionState.CLOSED)
-        self.closed.set()
         await finish(self._restart_task, cancel=True)
 
     async def close(self) -> None:
@@ -157,14 +158,11 @@ class Connector:
         self._change_state(ConnectionState.LOST if session.ended.done() else ConnectionState.CONNECTED)
         self.ready_session = session  # even if it is lost, because its requests then raise ConnectionClosed
 
-    def is_open(self) -> bool:
-        """Return True unless the connection has ended for good, so that a request can still get a response."""
-        return self.state in (ConnectionState.CONNECTED, ConnectionState.RESTARTING)
-
     def can_reconnect(self) -> bool:
         """Return True if the connection is open, and the server is modern and has a command or a URL."""
         has_address = self.target.is_url or self.target.is_process
-        return self.is_open() and self.session.revision.era == "modern" and has_address
+        is_open = self.state in (ConnectionState.CONNECTED, ConnectionState.RESTARTING)
+        return is_open and self.session.revision.era == "modern" and has_address
 
     async def ready(self) -> ClientSession:
         """Return the session, as soon as the server's process is no longer being restarted."""

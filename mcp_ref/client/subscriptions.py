@@ -382,7 +382,7 @@ class ListenRequest:
     async def _wait_to_retry(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._client.connector.closed.wait()  # a client that closes does not wait for the pause
+                await self._client.connector.ended.wait()  # a client that closes does not wait for the pause
 
     async def _listen_once(self) -> None:
         """Send the request, and return when the server has sent its result."""

@@ -196,7 +196,7 @@ class ToolCalls:
     def _running_task(self, name: str | None, response: CallToolResponse) -> RunningTask[CallToolResult]:
         client = self._client
         return RunningTask(
-            client.request, client.revision, result_type=CallToolResult, is_open=client.connector.is_open,
+            client.request, client.revision, result_type=CallToolResult, ended=client.connector.ended,
             task=response.task if isinstance(response, CreateTaskResult) else None,
             result=response if isinstance(response, CallToolResult) else None,
             handle_input=client.session.handle_input_request, check=partial(self._check_result, name))  # fmt: skip

@@ -67,19 +67,19 @@ class RunningTask(Generic[T]):
         result: The result if the request did not become a task, else None.
         handle_input: Function that returns the response to an input request, as JSON.
         check: Function that raises an exception if the result is invalid.
-        is_open: Function that returns False if the connection has ended for good. Then no request is repeated.
+        ended: Event that is set when the connection has ended for good. Then no request is repeated.
     """
 
     def __init__(
         self, send_request: SendRequest, revision: Revision, task: Task | None, result_type: type[T],
         result: T | None = None, handle_input: Callable[[InputRequest], Awaitable[Object]] | None = None,
-        check: Callable[[T], None] | None = None, is_open: Callable[[], bool] = lambda: True,
+        check: Callable[[T], None] | None = None, ended: asyncio.Event | None = None,
     ) -> None:  # fmt: skip
         self.task = task
         """The state of the task in the latest response; None if the request did not become a task."""
         self._send_request, self._revision = send_request, revision
         self._result_type, self._result = result_type, result
-        self._handle_input, self._check, self._is_open = handle_input, check, is_open
+        self._handle_input, self._check, self._ended = handle_input, check, ended or asyncio.Event()
         self._responding: dict[str, asyncio.Task[None]] = {}  # key of an input request -> asyncio task that responds
         self._unsent: dict[str, Object] = {}  # key -> response that was not sent, because the connection was lost
 
@@ -153,7 +153,7 @@ class RunningTask(Generic[T]):
                 if result is not None:
                     return result
             else:
-                await asyncio.sleep(_interval(task))
+                await self._pause(task)
             task = await self._poll(task)
         if task.status == "cancelled":
             raise _cancelled(task)
@@ -184,13 +184,14 @@ class RunningTask(Generic[T]):
         if len(self._responding) > MAX_INPUT_REQUESTS:
             raise InvalidMessage(f"task {self.id} has more than {MAX_INPUT_REQUESTS} input requests")
         running = [response for response in self._responding.values() if not response.done()]
-        if running:
-            await asyncio.wait(running, timeout=_interval(task), return_when=asyncio.FIRST_COMPLETED)
+        pause = asyncio.create_task(self._pause(task))
+        try:
+            await asyncio.wait([pause, *running], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            pause.cancel()
         for key, response in self._responding.items():
             if response.done() and response.exception() is not None:
                 return await self._responding.pop(key)  # raises the exception
-        if not running:
-            await asyncio.sleep(_interval(task))
 
     async def _respond(self, task: Task, key: str, request: InputRequest) -> None:
         if self._handle_input is None:
@@ -226,13 +227,19 @@ class RunningTask(Generic[T]):
         try:
             return await self._send_request(method, params, result)
         except (ConnectionClosed, RequestTimeout):
-            if not self._is_open():
+            if self._ended.is_set():
                 raise
         except RemoteError as error:
             if error.code != INTERNAL_ERROR or method == "tasks/result":  # this one has the error of the task itself
                 raise
-        await asyncio.sleep(_interval(task))
+        await self._pause(task)
         return None
+
+    async def _pause(self, task: Task) -> None:
+        """Wait for the poll interval, or until the connection has ended for good."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_interval(task)):
+                await self._ended.wait()
 
     async def _stop_responding(self) -> None:
         running = {key: response for key, response in self._responding.items() if not response.done()}

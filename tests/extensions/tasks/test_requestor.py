@@ -8,7 +8,6 @@ import itertools
 import re
 from collections.abc import AsyncIterator
 from functools import partial
-from types import SimpleNamespace
 
 import pytest
 
@@ -35,8 +34,7 @@ from mcp_ref import (
 from mcp_ref.basic.access import Access
 from mcp_ref.basic.channel import RequestContext
 from mcp_ref.basic.mrtr import InputRequest
-from mcp_ref.extensions.tasks import requestor as tasks_client
-from mcp_ref.extensions.tasks.requestor import MAX_POLL_SECONDS, MAX_REPETITIONS, MIN_POLL_SECONDS
+from mcp_ref.extensions.tasks.requestor import MAX_POLL_SECONDS, MAX_REPETITIONS, MIN_POLL_SECONDS, _interval
 from mcp_ref.extensions.tasks.types import Task, TaskRequestParams
 from mcp_ref.features.task_augmentation import RELATED_TASK, TASKS_EXTENSION, TaskMetadata
 from mcp_ref.jsonrpc import bounded_waits
@@ -336,10 +334,10 @@ async def test_call_tool_repeats_the_call_as_a_task_if_the_server_requires_one()
 async def test_poll_interval_is_the_one_that_the_server_suggests_within_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
 
-    async def sleep(seconds: float) -> None:
-        waits.append(seconds)
+    async def pause(running: RunningTask[object], waiting: Task) -> None:
+        waits.append(_interval(waiting))
 
-    monkeypatch.setattr(tasks_client, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": sleep}))
+    monkeypatch.setattr(RunningTask, "_pause", pause)
     async with client_of_tasks() as (client, wire):
         client._tools._task_support["t"] = "required"
         calling = asyncio.create_task(client.call_tool("t"))
@@ -725,6 +723,24 @@ async def test_closing_the_client_ends_the_wait_for_a_task(
     assert lost == ["tasks/get"]  # which is not repeated
 
 
+@KINDS
+@ERAS
+@pytest.mark.parametrize("how", ["closed", "lost"])
+async def test_end_of_the_connection_ends_the_wait_for_a_task_before_the_next_poll(
+    kind: str, revision: str, how: str
+) -> None:
+    work = Work()
+    work.server.tasks.poll_interval = 60_000
+    async with meet(work, kind, revision) as client:
+        waiting = asyncio.create_task((await client.start_tool("wait")).result())
+        await work.begun.get()
+        if how == "lost":
+            client.session.transport_ended(ConnectionClosed("the server has ended"))
+            await asyncio.wait([waiting], timeout=PATIENCE)
+    await asyncio.wait([waiting], timeout=PATIENCE)
+    assert waiting.done() and isinstance(waiting.exception(), ConnectionClosed)
+
+
 @pytest.mark.parametrize(
     ("error", "times_asked"),
     [(ConnectionClosed("the network is away"), 1), (RemoteError(INVALID_PARAMS, "the response is not valid"), 2)],
@@ -754,7 +770,9 @@ async def test_result_called_again_repeats_a_lost_response_but_not_a_refused_one
         asked.append(request)
         return {"roots": []}
 
-    given: dict[str, object] = {"handle_input": handle, "is_open": lambda: False}
+    ended = asyncio.Event()
+    ended.set()
+    given: dict[str, object] = {"handle_input": handle, "ended": ended}
     running = RunningTask(send, R2026_07_28, waiting, CallToolResult, **given)  # type: ignore[arg-type]
     with pytest.raises(type(error)):
         await running.result(PATIENCE)
