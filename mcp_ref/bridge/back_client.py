@@ -248,11 +248,15 @@ class BackClient(Client):
 
     def _lost(self, method: str, error: Exception) -> ProtocolError:
         """Return the error for a request whose response is lost or invalid."""
-        is_closed = isinstance(error, ConnectionClosed)
-        fault = "the connection was lost" if is_closed else "the response is invalid, or was cut off"
+        effect = "; it is not known whether the tool ran"
+        if not isinstance(error, ConnectionClosed):
+            fault = "the response is invalid, or was cut off"
+        elif error.is_unsent:
+            fault, effect = "the server could not be reached", "; the tool did not run"
+        else:
+            fault = "the connection was lost"
         log.warning("%s: %s during %s: %s", self.back.name, fault, method, self.back.hosted.mask(str(error)))
-        unknown = "; it is not known whether the tool ran" if method == "tools/call" else ""
-        return ProtocolError(INTERNAL_ERROR, f"{self.back.name}: {fault}{unknown}")
+        return ProtocolError(INTERNAL_ERROR, f"{self.back.name}: {fault}{effect if method == 'tools/call' else ''}")
 
     def _meta_for(self, call: Call, meta: Object) -> Object:
         """Return the `_meta` of a stateless request, with the capabilities of the caller of this request."""

@@ -78,6 +78,8 @@ class RequestTimeout(McpError, TimeoutError):
 class ConnectionClosed(McpError, ConnectionError):
     """No connection, or no response on it. The text gives the reason, such as the exit code of a server process."""
 
+    is_unsent = False  # True if no connection was made, so the request has had no effect
+
 
 class UnrecognizedReply(ConnectionClosed):
     """A reply that is not a JSON-RPC message. Perhaps the peer does not speak MCP on this transport."""

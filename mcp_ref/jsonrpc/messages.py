@@ -118,6 +118,7 @@ class RequestFailure:
     id: RequestId
     reason: str
     unrecognized: bool = False  # True if the reply is not JSON-RPC, so the peer probably belongs to the legacy era
+    unsent: bool = False  # True if nothing of the request was sent
     error: Exception | None = None  # the exception for the caller; None for a `ConnectionClosed` with the `reason`
 
 

@@ -293,7 +293,9 @@ class Requester:
             pending.end(InvalidMessage(f"{pending.method}: {failure.error.message}"))
         else:
             kind = UnrecognizedReply if failure.unrecognized else ConnectionClosed
-            pending.end(kind(f"{pending.method}: {failure.reason}"))
+            error = kind(f"{pending.method}: {failure.reason}")
+            error.is_unsent = failure.unsent
+            pending.end(error)
         return True
 
     def log_fault(self, text: str, *arguments: object) -> None:

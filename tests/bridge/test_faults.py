@@ -80,6 +80,16 @@ async def test_bridge_names_a_server_that_dies_in_the_middle_of_a_response(revis
             await client.call_tool("t")
 
 
+@pytest.mark.parametrize("revision", ["2025-11-25", LATEST])
+async def test_bridge_says_that_a_tool_did_not_run_if_its_server_could_not_be_reached(revision: str) -> None:
+    serving = make_back(revision).serve_http()
+    async with linked({"back": {"url": await serving.__aenter__()}}) as (client, _):
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+        await serving.__aexit__(None, None, None)
+        with pytest.raises(RemoteError, match="back: the server could not be reached; the tool did not run"):
+            await client.call_tool("echo", {"text": "x"})
+
+
 async def test_bridge_reports_a_server_that_dies_in_the_handshake() -> None:
     with pytest.raises(RemoteError, match="back could not be started"):
         async with linked({"back": dying_at("initialize")}, "2025-11-25"):

@@ -124,7 +124,11 @@ class HttpClient:
         connection = None
         try:
             while True:
-                connection = self._free_connection(origin, may_connect) or await self._connect(origin, may_connect)
+                try:
+                    connection = self._free_connection(origin, may_connect) or await self._connect(origin, may_connect)
+                except HttpError as error:
+                    error.unsent = connection is None  # else an earlier attempt has sent the request
+                    raise
                 try:
                     return HttpResponse(url, method, await connection.send_request(request), connection)
                 except StaleConnection:

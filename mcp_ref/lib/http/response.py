@@ -26,6 +26,8 @@ _END_OF_HEAD: Final = b"\r\n\r\n"
 class HttpError(Exception):
     """A request failed. The text says why."""
 
+    unsent = False  # True if no connection was made
+
 
 class HttpTimeout(HttpError):
     """The server or the proxy took too long, or no connection of the client became free in time."""
@@ -33,6 +35,11 @@ class HttpTimeout(HttpError):
 
 class StaleConnection(HttpError):
     """A connection ended before the first byte of the response, for example because it was unused for too long."""
+
+
+def is_unsent(error: Exception | None) -> bool:
+    """Return True if a request failed because no connection was made, so nothing of it was sent."""
+    return isinstance(error, HttpError) and error.unsent
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ from ...jsonrpc.messages import (
 from ...jsonrpc.outline import MAX_UNREQUESTED, same_id
 from ...lib.http.client import HttpClient, HttpSender
 from ...lib.http.origin import public_url
-from ...lib.http.response import ClientLimits, HttpError, HttpResponse
+from ...lib.http.response import ClientLimits, HttpError, HttpResponse, is_unsent
 from ...lib.http.sse import EventTooLarge
 from ...lib.time_limits import TimeLimits
 from ...revisions import Revision, find_revision
@@ -214,9 +214,7 @@ class StreamableHttpClientTransport(Transport):
                     await self._post(message, frame, ids, self._receive)
         except TimeoutError:
             log.warning("%s did not accept a message within %g s", public_url(self.url), ACCEPT_SECONDS)
-        except (HttpError, ConnectionClosed, EventTooLarge, ValueError) as error:
-            self._fail_requests(ids, str(error), self._receive)
-        except McpError as error:  # the authorization failed
+        except (HttpError, McpError, EventTooLarge, ValueError) as error:
             self._fail_requests(ids, str(error), self._receive, error)
 
     async def _post(
@@ -367,8 +365,9 @@ class StreamableHttpClientTransport(Transport):
                 unanswered -= {id for id in unanswered if same_id(id, member.id)}
         deliver(message)
 
-    def _fail_requests(self, ids: list[RequestId], why: str, deliver: Receive, error: McpError | None = None) -> None:
+    def _fail_requests(self, ids: list[RequestId], why: str, deliver: Receive, error: Exception | None = None) -> None:
+        refusal = error if isinstance(error, McpError) and not isinstance(error, ConnectionClosed) else None
         if not ids:
             log.warning("a message was not delivered: %s: %s", public_url(self.url), why)
         for id in ids:
-            deliver(RequestFailure(id, f"{public_url(self.url)}: {why}", error=error))
+            deliver(RequestFailure(id, f"{public_url(self.url)}: {why}", False, is_unsent(error), refusal))

@@ -25,7 +25,7 @@ from ...jsonrpc.messages import Batch, ErrorResponse, Malformed, Request, Reques
 from ...jsonrpc.outline import MAX_UNREQUESTED, same_id
 from ...lib.http.client import HttpSender
 from ...lib.http.origin import public_url
-from ...lib.http.response import HttpError, HttpResponse
+from ...lib.http.response import HttpError, HttpResponse, is_unsent
 from ...lib.http.sse import EventParser, EventTooLarge
 from ..base import Receive, Trace
 from .checks import JSON_TYPE, SSE_TYPE, STREAMED_METHODS
@@ -73,7 +73,7 @@ class StatelessRequests:
                     why = f"{public_url(self._url)}: {fault}"
                     receive(RequestFailure(request.id, why, suggests_legacy_era(response.status)))
         except (HttpError, EventTooLarge, ValueError) as error:
-            receive(RequestFailure(request.id, f"{public_url(self._url)}: {error}"))
+            receive(RequestFailure(request.id, f"{public_url(self._url)}: {error}", unsent=is_unsent(error)))
         except McpError as error:  # the authorization failed
             receive(RequestFailure(request.id, str(error), error=error))
 
