@@ -5,16 +5,16 @@
 It passes the bytes of both directions on as they are, so a status, the order of headers, the moment of a server-sent
 event and even bytes that are not HTTP arrive as the other side has sent them. Hop-by-hop headers stay too, because both
 connections of a pair begin and end together. There is one exception. A web server on another machine chooses the site
-by `Host`, and does not know the recorder's address, so the recorder puts the server's name there. It does so only if
-the client has named the recorder itself, so any other name, such as that of a web page, still reaches the server. (If
-the recorder listens to other machines, it replaces every name, because it cannot know what they call it.) If it cannot
-tell where a request to such a server begins or ends, it sends its client a 400 response, and ends the connection.
+by `Host`, and does not know the recorder's address, so the recorder puts the server's name there. It replaces only
+IP addresses, names without a dot, such as localhost, and the names of its own machine. Any other name, such as that of
+a web page, still reaches the server. If the recorder cannot tell where a request to such a server begins or ends, it
+sends its client a 400 response, and ends the connection.
 
 Threats:
     recorder-as-open-proxy: the machines that this one can reach; any client of the recorder; asks for another server;
         the recorder connects to the one server of its command line only.
-    recorder-rebinding: the data of the server; a web page; makes its own domain resolve to 127.0.0.1, and asks the
-        recorder; unless it listens to other machines, it does not replace this domain in `Host`, so the server can
+    recorder-rebinding: the data of the server; a web page; makes its own domain resolve to the address of the
+        recorder, and asks it; the recorder does not replace a domain of somebody else in `Host`, so the server can
         refuse it.
 
 Spec:  RFC 9110, section 7.6 (forwarding); RFC 9112, section 3.2 (Host)
@@ -27,6 +27,7 @@ import asyncio
 import contextlib
 import itertools
 import re
+import socket
 import ssl
 import sys
 from collections.abc import AsyncIterator, Collection
@@ -40,7 +41,6 @@ from ..lib.http.origin import Origin, parse_url
 from ..lib.text import show_text
 from ..transports.base import finish
 from ..transports.recorded import now, open_recording
-from ..transports.streamable_http.checks import LOOPBACK
 from .http_stream import HttpStream, MessageHead, MessageReader
 from .tape import Tape, TapeOptions
 
@@ -65,8 +65,7 @@ async def record_http(options: TapeOptions, url: str, host: str, port: int) -> A
         ValueError: The URL is invalid.
     """
     parts, origin = parse_url(url)
-    # a client on another machine may use a name of this machine that we do not know, so each name is replaced then
-    own_names = LOOPBACK if bracket_ipv6(host) in LOOPBACK else None
+    own_names = {host.lower(), socket.gethostname().lower()}
     proxy = _Proxy(origin, own_names, Tape(open_recording(options.path), Head("http", now(), url=url), options))
     try:
         listening = await asyncio.get_running_loop().create_server(proxy.accept, host, port)
@@ -87,8 +86,8 @@ class _Proxy:
     """Everything that the connections share."""
 
     origin: Origin
-    own_names: Collection[str] | None
-    """The host names of the recorder, in lower case; None for any name."""
+    own_names: Collection[str]
+    """The names of the recorder's machine, in lower case."""
     tape: Tape
     request_numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     connection_numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
@@ -217,10 +216,11 @@ class HostReplacer:
 
     Args:
         host: The new value.
-        own_names: The host names that are replaced, in lower case and without a port. None replaces every name.
+        own_names: The names of this machine that are replaced, in lower case and without a port. IP addresses and
+            names without a dot are replaced too, because no web page can make them lead to another machine.
     """
 
-    def __init__(self, host: bytes, own_names: Collection[str] | None = None) -> None:
+    def __init__(self, host: bytes, own_names: Collection[str] = ()) -> None:
         self._host, self._own_names = host, own_names
         self._reader = MessageReader(None)
         self._unsent = bytearray()
@@ -255,5 +255,6 @@ class HostReplacer:
 
     def _replaced(self, line: re.Match[bytes]) -> bytes:
         name = line["name"].decode("latin-1").lower()
-        is_replaced = self._own_names is None or name in self._own_names
-        return b"Host: " + self._host if is_replaced else line[0]
+        is_address = name.startswith("[") or name.replace(".", "").isdigit()
+        is_own = is_address or "." not in name or name in self._own_names
+        return b"Host: " + self._host if is_own else line[0]

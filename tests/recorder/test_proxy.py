@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import random
+import socket
 import zlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,10 +22,9 @@ from mcp_ref.check.recording import Content, Event, Gap, HttpBody, HttpEnd, Http
 from mcp_ref.recorder.http_stream import MAX_PIPELINED, HttpStream
 from mcp_ref.recorder.proxy import HostReplacer, record_http
 from mcp_ref.recorder.tape import TapeOptions
-from mcp_ref.transports.streamable_http.checks import LOOPBACK
 from tests.recorder.recordings import events_of, hostile
 from tests.server_programs import serving
-from tests.settings import MODERN, run
+from tests.settings import MODERN, PATIENCE, run
 
 INPUTS = int(os.environ.get("MCP_REF_HOSTILE_INPUTS", "300"))
 """Number of hostile inputs. By hand, 10,000: MCP_REF_HOSTILE_INPUTS=10000."""
@@ -314,7 +314,7 @@ def test_host_replacer_changes_the_host_of_each_request_only(size: int) -> None:
 def test_host_replacer_passes_on_every_byte_of_hostile_input() -> None:
     for seed in range(INPUTS):
         sent = PIPELINED + hostile(seed)
-        cut, replacer = random.Random(seed).randrange(len(sent)), HostReplacer(b"mcp.example", ())
+        cut, replacer = random.Random(seed).randrange(len(sent)), HostReplacer(b"x")
         assert replacer.feed(sent[:cut]) + replacer.feed(sent[cut:]) + replacer.take_unsent() == sent
 
 
@@ -353,6 +353,26 @@ def test_host_replacer_sends_a_body_before_its_end() -> None:
 
 
 @pytest.mark.attack("recorder-rebinding")
+@pytest.mark.parametrize("name", ["evil.example", socket.gethostname(), "127.0.0.1"])
+async def test_recorder_that_listens_to_other_machines_passes_on_a_foreign_name(tmp_path: Path, name: str) -> None:
+    received = asyncio.Queue[bytes]()
+
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.put_nowait(await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
+
+    async with await asyncio.start_server(respond, "127.0.0.1", 0) as server, asyncio.timeout(PATIENCE):
+        port = server.sockets[0].getsockname()[1]
+        async with record_http(TapeOptions(str(tmp_path / "a.jsonl")), f"http://127.1:{port}/mcp", "0.0.0.0", 0) as url:
+            _, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
+            writer.write(f"GET /a HTTP/1.1\r\nHost: {name}\r\n\r\n".encode())
+            sent = name if name == "evil.example" else f"127.1:{port}"
+            assert f"\r\nHost: {sent}\r\n".encode() in await received.get()
+            writer.close()
+            await writer.wait_closed()
+
+
+@pytest.mark.attack("recorder-rebinding")
 @pytest.mark.parametrize(
     ("host", "sent"),
     [
@@ -361,10 +381,14 @@ def test_host_replacer_sends_a_body_before_its_end() -> None:
         ("[::1]:8000", "mcp.example"),
         ("evil.example:8000", "evil.example:8000"),
         ("127.0.0.1.evil.example", "127.0.0.1.evil.example"),
+        ("192.0.2.7:8000", "mcp.example"),
+        ("[2001:db8::7]:8000", "mcp.example"),
+        ("recorder:8000", "mcp.example"),
+        ("Laptop.Example:8000", "mcp.example"),
     ],
 )
 def test_host_replacer_leaves_a_name_that_is_not_the_recorders(host: str, sent: str) -> None:
-    replacer = HostReplacer(b"mcp.example", LOOPBACK)
+    replacer = HostReplacer(b"mcp.example", {"laptop.example"})
     assert replacer.feed(f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()) == (
         f"GET / HTTP/1.1\r\nHost: {sent}\r\n\r\n".encode()
     )
