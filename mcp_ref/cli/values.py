@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 
+from ..jsonrpc import messages
 from ..jsonrpc.messages import JSON, Object
 from . import UsageError
 
@@ -84,12 +85,9 @@ def check_utf8(word: str) -> None:
 
 
 def parse_json(text: str) -> JSON:
-    """Return the value of a JSON text. Raise ValueError also for NaN and other values that no message can contain."""
-    try:
-        value: JSON = json.loads(text)
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    """Return the value of a JSON text. Raise ValueError for one that no message can contain, such as 1e999."""
+    value = messages.parse_json(text.encode())
+    json.dumps(value, allow_nan=False)  # Python reads 1e999 as infinity
     return value
 
 

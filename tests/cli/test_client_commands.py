@@ -478,6 +478,8 @@ def test_without_a_schema_a_value_is_json_or_text() -> None:
 def test_read_arguments_refuses_a_name_that_is_given_twice() -> None:
     with pytest.raises(UsageError, match="a is given twice"):
         read_arguments(["a=1", "a=2"], None)
+    with pytest.raises(UsageError, match="the value of a is not JSON: the key 'b' must not appear twice"):
+        read_arguments(['a:={"b": 1, "b": 2}'], None)
 
 
 def test_read_string_arguments_leaves_values_as_text() -> None:
