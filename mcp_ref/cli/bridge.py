@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from typing import Final
 
 from ..bridge.back_client import Caller
 from ..bridge.bridge import Bridge
@@ -27,6 +28,9 @@ from .client_commands import show_stderr
 from .host_commands import kept_approvals, refuse_single_server_options
 from .serve import check_http_options, serve_http
 from .values import parse_environment, parse_headers
+
+NOTICE_SECONDS: Final = 3.0
+"""Time after which `--explain` says that it waits for the server, in seconds."""
 
 
 def run_bridge(options: argparse.Namespace) -> int:
@@ -90,10 +94,13 @@ async def _stored_approvals() -> dict[str, str]:
 
 async def _revision_of_server(bridge: Bridge) -> Revision:
     """Connect to the first server as a bridge does, which needs the user's consent, and return its revision."""
+    text = "waiting for the server, at most a minute; with --back-revision, no server is needed"
+    notice = asyncio.get_running_loop().call_later(NOTICE_SECONDS, show.note, text)
     try:
         server = next(iter(bridge.backs.values()))
         return (await server.shared(Caller(REVISIONS[-1], None, {}))).revision
     finally:
+        notice.cancel()
         await bridge.close()
 
 

@@ -104,6 +104,15 @@ def test_bridge_explain_prints_the_fate_of_each_method_and_lost_field(capsys: py
     assert capsys.readouterr().out.startswith("client 2026-07-28, server 2026-07-28\n")
 
 
+def test_bridge_explain_says_that_it_waits_for_a_server_that_does_not_respond(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("mcp_ref.cli.bridge.NOTICE_SECONDS", 0.0)
+    silent = [sys.executable, "-c", "input()"]  # which ends at the first message
+    assert main(["bridge", "--explain", "--", *silent]) == 3
+    assert "waiting for the server, at most a minute; with --back-revision" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("back", REVISIONS, ids=str)
 @pytest.mark.parametrize("front", REVISIONS, ids=str)
 def test_explain_has_a_row_for_each_method_and_each_field_that_one_side_lacks(front: object, back: object) -> None:
