@@ -221,9 +221,10 @@ def tool_use_fault(messages: list[SamplingMessage]) -> str | None:
 
 def check_request(params: CreateMessageRequestParams, capability: Object) -> None:
     """Raise ProtocolError -32602 for an invalid request. `capability` is the client's capability `sampling`."""
-    fault = tool_use_fault(params.messages)
     if (params.tools is not None or params.tool_choice is not None) and capability.get("tools") is None:
         # [2025-11-25 client/sampling#capabilities] servers MUST NOT send tool-enabled requests without sampling.tools
-        fault = "the request has tools or toolChoice, but the client did not declare sampling.tools"
+        fault: str | None = "the request has tools or toolChoice, but the client did not declare sampling.tools"
+    else:
+        fault = tool_use_fault(params.messages)
     if fault is not None:
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: {fault}")
