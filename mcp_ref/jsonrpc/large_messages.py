@@ -22,7 +22,7 @@ Used by: the transports of the client
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeAlias
 
 from .messages import (
@@ -62,12 +62,20 @@ def decode_large(frame: bytes, waits_for: WaitsFor) -> Incoming:
             return Malformed(error, id)
         return Malformed(error, expects_no_response=True)
     message = decode(frame)
-    members: Sequence[object] = message.messages if isinstance(message, Batch) else [message]
-    if any(isinstance(member, (Response, ErrorResponse)) and same_id(member.id, id) for member in members):
+    if responds_to(message, id):
         return message
     rule = "it has the id of a request, but is not a response"
     error = message.error if isinstance(message, Malformed) else Error(INVALID_REQUEST, f"Invalid response: {rule}")
     return Malformed(error, id, expects_no_response=True)  # this makes the waiting request fail
+
+
+def responds_to(message: object, id: RequestId) -> bool:
+    """Return True if a message, or one message of a batch, is a response to the request with this id, even invalid."""
+    if isinstance(message, Malformed) and not message.expects_no_response:
+        return False  # an invalid request of the server, or only the start of a response
+    if isinstance(message, (Response, ErrorResponse, Malformed)):
+        return same_id(message.id, id)
+    return isinstance(message, Batch) and any(responds_to(member, id) for member in message.messages)
 
 
 def is_response(frame: bytes, waits_for: WaitsFor) -> bool:

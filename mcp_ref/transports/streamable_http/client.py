@@ -27,12 +27,11 @@ from typing import Final, cast
 from ...basic.headers import ParameterHeaders
 from ...basic.versioning import MODERN_ERROR_CODES, is_stateless
 from ...jsonrpc.errors import ConnectionClosed, McpError
-from ...jsonrpc.large_messages import decode_large
+from ...jsonrpc.large_messages import decode_large, responds_to
 from ...jsonrpc.messages import (
     Batch,
     Error,
     ErrorResponse,
-    Malformed,
     Notification,
     Outgoing,
     Request,
@@ -360,9 +359,7 @@ class StreamableHttpClientTransport(Transport):
         message = decode(frame) if len(frame) <= MAX_UNREQUESTED else decode_large(frame, self.waits_for)
         if isinstance(message, Response) and self._initialize is not None and same_id(message.id, self._initialize.id):
             self._use_session(self._session, find_revision(message.result.get("protocolVersion")))
-        for member in message.messages if isinstance(message, Batch) else (message,):
-            if isinstance(member, (Response, ErrorResponse, Malformed)) and member.id is not None:
-                unanswered -= {id for id in unanswered if same_id(id, member.id)}
+        unanswered -= {id for id in unanswered if responds_to(message, id)}
         deliver(message)
 
     def _fail_requests(self, ids: list[RequestId], why: str, deliver: Receive, error: Exception | None = None) -> None:

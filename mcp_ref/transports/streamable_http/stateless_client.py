@@ -20,8 +20,8 @@ from typing import Final
 from ...basic.headers import ParameterHeaders, request_headers
 from ...basic.versioning import MODERN_ERROR_CODES
 from ...jsonrpc.errors import McpError
-from ...jsonrpc.large_messages import decode_large, waits_only_for
-from ...jsonrpc.messages import Batch, ErrorResponse, Malformed, Request, RequestFailure, Response, decode, encode
+from ...jsonrpc.large_messages import decode_large, responds_to, waits_only_for
+from ...jsonrpc.messages import ErrorResponse, Request, RequestFailure, decode, encode
 from ...jsonrpc.outline import MAX_UNREQUESTED, same_id
 from ...lib.http.client import HttpSender
 from ...lib.http.origin import public_url
@@ -89,7 +89,7 @@ class StatelessRequests:
             self._trace("<-", body)
         received = decode(body) if len(body) <= MAX_UNREQUESTED else decode_large(body, waits_only_for(request.id))
         message = _error_for(request, response.status, received) if isinstance(received, ErrorResponse) else received
-        if message is not None and _responds_to(message, request.id):
+        if message is not None and responds_to(message, request.id):
             receive(message)
             return None
         if response.status >= 300:
@@ -111,17 +111,10 @@ class StatelessRequests:
                     if isinstance(message, ErrorResponse):
                         message = _error_for(request, response.status, message) or message
                     receive(message)
-                    if _responds_to(message, request.id):
+                    if responds_to(message, request.id):
                         return True
                     await self.readable.wait()
         return False
-
-
-def _responds_to(message: object, id: int | str) -> bool:
-    if isinstance(message, (Response, ErrorResponse, Malformed)):
-        return same_id(message.id, id)
-    # no revision with stateless requests has batches, so the request will fail
-    return isinstance(message, Batch) and any(_responds_to(member, id) for member in message.messages)
 
 
 def suggests_legacy_era(status: int) -> bool:

@@ -278,6 +278,17 @@ async def test_request_without_a_valid_response_fails_and_the_next_one_works(ste
             assert await client.ask(2) == Response(2, {})
 
 
+@pytest.mark.parametrize("body", [b'{"jsonrpc":"2.0","id":1}', b'{"jsonrpc":"2.0","id":1,"resu'])
+@pytest.mark.parametrize("has_events", [False, True])
+async def test_body_that_only_repeats_the_id_of_the_request_fails_the_request(body: bytes, has_events: bool) -> None:
+    async with scripted() as site:
+        site.on("ping", events(encode_event(body)) if has_events else status(200, body))
+        async with talk(site.url) as client:
+            assert isinstance(await client.ask(), Malformed)
+            failure = await client.next()
+            assert isinstance(failure, RequestFailure) and "without the JSON-RPC response" in failure.reason
+
+
 async def test_json_body_that_is_not_json_rpc_is_delivered_as_malformed_and_the_request_fails() -> None:
     async with scripted() as site:
         site.on("ping", status(200, b"{nonsense"), events(encode_event(b"[1, 2"), encode_event(result(1))))

@@ -305,6 +305,14 @@ ENDS: dict[str, tuple[Step, str]] = {
         events(b'data: {"jsonrpc":"2.0","id":99,"result":{}}\n\n'),
         "the event stream ended without the JSON-RPC response",
     ),
+    "neither a result nor an error": (
+        status(200, b'{"jsonrpc":"2.0","id":2}'),
+        "the body of type application/json is not the JSON-RPC response",
+    ),
+    "an event with neither": (
+        events(b'data: {"jsonrpc":"2.0","id":2}\n\n'),
+        "the event stream ended without the JSON-RPC response",
+    ),
     "nothing": (status(200), "the response is empty"),
     "accepted": (status(202), "the response is empty"),
     "html": (
