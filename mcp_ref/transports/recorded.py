@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
 import os
 import stat
 import time
@@ -36,15 +35,16 @@ def open_recording(path: str) -> int:
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(os.stat(path).st_mode):
             return _open_pipe(path)
+    name, number = path, 1
     stem, ending = os.path.splitext(path)
-    for number in itertools.count(1):
-        name = path if number == 1 else f"{stem}-{number}{ending}"
+    while True:
         try:
             return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
             if number >= MAX_NUMBER:
                 raise
-    raise AssertionError("unreachable")
+        number += 1
+        name = f"{stem}-{number}{ending}"
 
 
 def _open_pipe(path: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from mcp_ref import Client, Server
 from mcp_ref.check.recording import Frame, parse_head, read_events
 from mcp_ref.recorder.exchanges import Sent, messages_of
+from mcp_ref.transports import recorded
 from mcp_ref.transports.recorded import open_recording
 from tests.forked_python import forked
 from tests.settings import HOME
@@ -20,7 +22,8 @@ from tests.settings import HOME
 def conversation(path: Path) -> list[Sent]:
     head, *lines = path.read_bytes().splitlines()
     assert parse_head(head).transport == "messages"
-    assert all(isinstance(event, Frame) for event in read_events(lines))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", parse_head(head).started)
+    assert all(isinstance(event, Frame) and event.connection == 1 for event in read_events(lines))
     return list(messages_of(read_events(lines)))
 
 
@@ -65,3 +68,19 @@ def test_open_recording_refuses_a_pipe_of_another_user(tmp_path: Path, monkeypat
     with pytest.raises(PermissionError, match="another user"):
         open_recording(str(path))
     os.close(reader)
+
+
+def test_open_recording_accepts_a_device_of_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    os.close(open_recording(os.devnull))
+
+
+def test_open_recording_numbers_the_recordings_of_one_name_up_to_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorded, "MAX_NUMBER", 3)
+    for _ in range(3):
+        os.close(open_recording(str(tmp_path / "a.jsonl")))
+    with pytest.raises(FileExistsError):
+        open_recording(str(tmp_path / "a.jsonl"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a-2.jsonl", "a-3.jsonl", "a.jsonl"]

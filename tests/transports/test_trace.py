@@ -91,11 +91,31 @@ def test_secrets_in_other_pairs_and_texts_are_redacted() -> None:
     ]
     for secret in secrets:
         assert "hunter2" not in json.dumps(redact({"params": [secret]})), secret
-    assert redact(["city", "Bern"]) == ["city", "Bern"]
 
 
-def test_progress_tokens_and_numbers_of_tokens_are_not_redacted() -> None:
-    value: JSON = {"progressToken": "abc", "maxTokens": 100, "inputTokens": [1], "name": "token"}
+@pytest.mark.attack("trace-secrets")
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (' {"Zürich": {"password": "hunter2"}}', '{"Zürich": {"password": "***"}}'),
+        ('[["token", "hunter2"], 1]', '[["token", "***"], 1]'),
+        ("https://a.example/?code=hunter2&c=d", "https://a.example/?code=***&c=d"),
+    ],
+)
+def test_text_is_redacted_as_json_or_as_a_query(text: str, shown: str) -> None:
+    assert redact(text) == shown
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"progressToken": "abc", "maxTokens": 100, "inputTokens": [1], "name": "token"},
+        ["city", "Bern"],
+        {"name": "city", "value": "Bern"},
+        {"inputSchema": {"type": "string", "default": "Bern"}},
+    ],
+)
+def test_values_whose_names_suggest_no_secret_are_not_redacted(value: JSON) -> None:
     assert redact(value) == value
 
 
@@ -113,9 +133,10 @@ def test_trace_contains_no_control_characters_of_a_frame(frame: bytes) -> None:
 
 
 def test_trace_cuts_a_long_frame() -> None:
-    line = line_of(json.dumps({"text": "x" * 100_000}).encode())
-    assert len(line) < MAX_SHOWN + 100
-    assert "(100012 characters)" in line
+    longest = json.dumps("x" * (MAX_SHOWN - 2))
+    assert line_of(longest.encode()).endswith(f"  {longest}")
+    too_long = json.dumps("x" * (MAX_SHOWN - 1))
+    assert line_of(too_long.encode()).endswith(f"  {too_long[:-1]}... ({MAX_SHOWN + 1} characters)")
 
 
 def test_nesting_that_json_cannot_read_does_not_break_the_trace() -> None:
