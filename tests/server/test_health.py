@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from mcp_ref import Client, HttpClient, McpError, Server, ServerStats
+from mcp_ref import Client, HttpClient, Server, ServerStats
 from mcp_ref.server import listening
 from mcp_ref.server.health import METRICS_TYPE
 from mcp_ref.server.http import HttpApp
 from tests.messages import initialize, stateless_request
 from tests.raw_http_client import Held, Talk, served_over_http
-from tests.server_programs import Program, serving
-from tests.settings import MODERN, PATIENCE, eventually, run
+from tests.settings import MODERN, PATIENCE
 
 LEGACY = "2025-11-25"
 ERAS = pytest.mark.parametrize("revision", [MODERN, LEGACY])
@@ -133,64 +130,6 @@ async def test_drain_waits_for_calls_in_flight_at_most_for_its_seconds(revision:
         held.go.set()
         assert (await calling).text == "call"
         await draining
-
-
-SLOW = """
-import asyncio, pathlib, sys
-from mcp_ref import Server
-
-server = Server("slow")
-
-@server.tool()
-async def wait_for(path: str) -> str:
-    pathlib.Path(path + "-begun").touch()
-    while not pathlib.Path(path).exists():
-        await asyncio.sleep(0.01)
-    return "found"
-"""
-
-
-def test_sigterm_lets_the_calls_of_both_eras_finish_and_exits_with_0(tmp_path: Path) -> None:
-    (tmp_path / "slow.py").write_text(SLOW)
-    flag = tmp_path / "flag"
-
-    async def drain(program: Program) -> None:
-        health = program.url.replace("/mcp", "/readyz")
-        async with HttpClient() as http, Client(program.url) as modern, Client(program.url, revision=LEGACY) as legacy:
-            calls = [asyncio.create_task(each.call_tool("wait_for", {"path": str(flag)})) for each in (modern, legacy)]
-            await eventually((tmp_path / "flag-begun").exists)
-            await legacy.ping()  # a session starts its requests in order, so its call has begun too
-            program.process.send_signal(signal.SIGTERM)
-            async with asyncio.timeout(PATIENCE):
-                while True:
-                    async with http.request("GET", health, {}) as response:
-                        if response.status == 503:
-                            break
-            await legacy.ping()  # sessions go on until their calls have ended
-            flag.touch()
-            assert [(await each).text for each in calls] == ["found", "found"]
-
-    with serving(tmp_path / "slow.py", "--health") as program:
-        run(drain(program))
-        assert program.process.wait(PATIENCE) == 0
-
-
-def test_second_sigterm_ends_the_calls_at_once(tmp_path: Path) -> None:
-    (tmp_path / "slow.py").write_text(SLOW)
-
-    async def begin(program: Program) -> None:
-        async with Client(program.url) as client:
-            calling = asyncio.create_task(client.call_tool("wait_for", {"path": str(tmp_path / "never")}))
-            await eventually((tmp_path / "never-begun").exists)
-            program.process.send_signal(signal.SIGTERM)
-            await asyncio.sleep(0.1)
-            assert program.process.poll() is None  # it drains
-            await asyncio.to_thread(program.stop, signal.SIGTERM)
-            with pytest.raises(McpError):
-                await calling
-
-    with serving(tmp_path / "slow.py", "--drain", "60") as program:
-        run(begin(program))
 
 
 async def test_server_that_has_not_drained_stops_without_a_wait_for_last_requests(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import warnings
@@ -12,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref import Server
+from mcp_ref import Client, HttpClient, McpError, Server
 from tests.messages import initialize, notification, request
-from tests.settings import PATIENCE, ROOT
+from tests.server_programs import Program, serving
+from tests.settings import PATIENCE, ROOT, eventually, run
 
 
 async def test_run_inside_an_event_loop_recommends_the_coroutine() -> None:
@@ -27,6 +30,15 @@ async def test_run_http_inside_an_event_loop_recommends_the_context_manager() ->
     with warnings.catch_warnings(), pytest.raises(RuntimeError, match=r"use `async with server\.serve_http\("):
         warnings.simplefilter("error")
         Server("s").run_http(port=0)
+
+
+def test_run_http_with_a_port_in_use_ends_with_the_reason() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SystemExit) as ended:
+            Server("s").run_http(port=port)
+    why = "the port is in use; stop the other program, or choose another port"
+    assert ended.value.code == f"s: cannot serve on 127.0.0.1:{port}: {why}"
 
 
 HOST = """
@@ -161,3 +173,65 @@ def test_run_exits_although_a_tool_cannot_be_ended_and_loses_no_output(tool: str
     ended = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, input=sent, text=True, timeout=PATIENCE)
     assert (ended.returncode, ended.stderr, ended.stdout.splitlines()[-1]) == (0, "half a line", "bye")
     assert (tmp_path / "log").read_text("utf-8").splitlines()[-1] == f"the program exits although {reason}"
+
+
+SLOW = """
+import asyncio, pathlib, sys
+from mcp_ref import Server
+
+server = Server("slow")
+
+@server.tool()
+async def wait_for(path: str) -> str:
+    pathlib.Path(path + "-begun").touch()
+    while not pathlib.Path(path).exists():
+        await asyncio.sleep(0.01)
+    return "found"
+"""
+
+
+def test_sigterm_lets_the_calls_of_both_eras_finish_and_exits_with_0(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    flag = tmp_path / "flag"
+
+    async def drain(program: Program) -> None:
+        health = program.url.replace("/mcp", "/readyz")
+        async with (
+            HttpClient() as http,
+            Client(program.url) as modern,
+            Client(program.url, revision="2025-11-25") as legacy,
+        ):
+            calls = [asyncio.create_task(each.call_tool("wait_for", {"path": str(flag)})) for each in (modern, legacy)]
+            await eventually((tmp_path / "flag-begun").exists)
+            await legacy.ping()  # a session starts its requests in order, so its call has begun too
+            program.process.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(PATIENCE):
+                while True:
+                    async with http.request("GET", health, {}) as response:
+                        if response.status == 503:
+                            break
+            await legacy.ping()  # sessions go on until their calls have ended
+            flag.touch()
+            assert [(await each).text for each in calls] == ["found", "found"]
+
+    with serving(tmp_path / "slow.py", "--health") as program:
+        run(drain(program))
+        assert program.process.wait(PATIENCE) == 0
+
+
+def test_second_sigterm_ends_the_calls_at_once(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+
+    async def begin(program: Program) -> None:
+        async with Client(program.url) as client:
+            calling = asyncio.create_task(client.call_tool("wait_for", {"path": str(tmp_path / "never")}))
+            await eventually((tmp_path / "never-begun").exists)
+            program.process.send_signal(signal.SIGTERM)
+            await asyncio.sleep(0.1)
+            assert program.process.poll() is None  # it drains
+            await asyncio.to_thread(program.stop, signal.SIGTERM)
+            with pytest.raises(McpError):
+                await calling
+
+    with serving(tmp_path / "slow.py", "--drain", "60") as program:
+        run(begin(program))

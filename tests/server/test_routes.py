@@ -52,7 +52,9 @@ ROUTES: Mapping[str, RouteHandler] = {
     "/callable": Callable(),
     "/none": wrong(None),
     "/nan": wrong({"load": float("nan")}),
-    "/status": wrong(RouteResponse(100)),
+    "/599": wrong(RouteResponse(599)),
+    "/199": wrong(RouteResponse(199)),
+    "/600": wrong(RouteResponse(600)),
     "/split": wrong(RouteResponse(headers={"X-A": "a\r\nSet-Cookie: b"})),
     "/length": wrong(RouteResponse(headers={"Content-Length": "7"})),
 }
@@ -146,7 +148,8 @@ async def test_route_responds_to_head_without_a_body() -> None:
     [
         ("/none", "the route /none returned NoneType: it must return a str, a dict or a RouteResponse"),
         ("/nan", "Out of range float values are not JSON compliant"),
-        ("/status", "the status of a response must be between 200 and 599, not 100"),
+        ("/199", "the status of a response must be between 200 and 599, not 199"),
+        ("/600", "the status of a response must be between 200 and 599, not 600"),
         ("/split", "the header 'X-A' cannot be sent"),
         ("/length", "the library itself writes the header Content-Length"),
     ],
@@ -157,7 +160,7 @@ async def test_route_with_an_invalid_response_is_status_500(
 ) -> None:
     async with site(kind) as web:
         assert (await web.ask("GET", path)).status == 500
-        assert (await web.ask("GET", "/health")).status == 200
+        assert (await web.ask("GET", "/599")).status == 599
     assert fault in caplog.text
 
 
