@@ -64,7 +64,8 @@ PAGES = (
     Page("schema", FROM_2025_06_18, ("revisions.py", "codec.py")),
     Page("basic/index", RELEASED, ("jsonrpc/messages.py", "jsonrpc/dispatcher.py", "basic/meta.py")),
     Page("basic/messages", ONLY_2024_11_05, ("jsonrpc/messages.py",)),
-    Page("basic/lifecycle", WITH_HANDSHAKE, ("basic/lifecycle.py", "session.py", "client/negotiation.py")),
+    Page("basic/lifecycle", WITH_HANDSHAKE, ("basic/lifecycle.py", "session.py", "server/session.py", "server/catalog.py",
+         "client/negotiation.py")),
     Page("basic/versioning", MODERN, ("basic/versioning.py", "client/negotiation.py", "server/stateless.py")),
     Page("basic/transports", WITH_HANDSHAKE, ("transports/stdio/", "transports/streamable_http/",
          "transports/http_sse/")),
@@ -96,7 +97,7 @@ PAGES = (
     Page("basic/patterns/subscriptions", MODERN, ("basic/subscriptions.py", "server/subscriptions.py",
          "client/subscriptions.py")),
     Page("server/index", RELEASED, ("features/__init__.py",)),
-    Page("server/discover", MODERN, ("features/discover.py",)),
+    Page("server/discover", MODERN, ("features/discover.py", "server/catalog.py")),
     Page("server/prompts", RELEASED, ("features/prompts.py",)),
     Page("server/resources", RELEASED, ("features/resources.py",)),
     Page("server/tools", RELEASED, ("features/tools.py", "features/registered_tools.py", "client/tools.py")),
@@ -104,9 +105,9 @@ PAGES = (
     Page("server/utilities/completion", RELEASED, ("features/completion.py",)),
     Page("server/utilities/logging", RELEASED, ("features/logging.py",)),
     Page("server/utilities/pagination", RELEASED, ("features/pagination.py",)),
-    Page("client/elicitation", FROM_2025_06_18, ("features/elicitation.py",)),
-    Page("client/roots", RELEASED, ("features/roots.py",)),
-    Page("client/sampling", RELEASED, ("features/sampling.py",)),
+    Page("client/elicitation", FROM_2025_06_18, ("features/elicitation.py", "server/input_requests.py")),
+    Page("client/roots", RELEASED, ("features/roots.py", "server/input_requests.py")),
+    Page("client/sampling", RELEASED, ("features/sampling.py", "server/input_requests.py")),
 )  # fmt: skip
 """The pages of all revisions, in the order of the specification."""
 
