@@ -10,8 +10,8 @@ import pytest
 from mcp_ref import Client, ConnectionClosed, Context, Server
 from mcp_ref.jsonrpc.messages import JSON, Notification, Outgoing, Request, RequestId, Response, decode, encode
 from mcp_ref.revisions import LEGACY
-from mcp_ref.transports.base import OnEnd, Receive, Transport
-from mcp_ref.transports.memory import MAX_UNREAD, memory_pair
+from mcp_ref.transports.base import EndReport, OnEnd, Receive, Transport, finish
+from mcp_ref.transports.memory import MAX_UNREAD, Inbox, memory_pair
 from tests.messages import notification
 from tests.raw_peers import leave, raw_session
 from tests.settings import PATIENCE
@@ -81,6 +81,46 @@ async def test_memory_transport_makes_the_sender_wait_for_a_peer_that_does_not_r
     await asyncio.wait_for(draining, PATIENCE)
     assert len(sink.received) == count
     await ours.close()
+
+
+def test_inbox_has_room_up_to_its_limit_and_again_when_half_of_it_is_left() -> None:
+    inbox, sizes, half = Inbox(), list[int](), b"x" * (MAX_UNREAD // 2)
+    inbox.on_change = lambda: sizes.append(inbox._size)
+    inbox.put(half)
+    inbox.put(b"y")
+    inbox.put(half[1:])
+    assert inbox.has_room.is_set()
+    inbox.put(b"y")
+    assert not inbox.has_room.is_set()
+    assert inbox.take() == half and not inbox.has_room.is_set()
+    assert inbox.take() == b"y" and inbox.has_room.is_set()
+    inbox.put(half + b"y")
+    assert not inbox.has_room.is_set()
+    inbox.close()
+    assert inbox.has_room.is_set()
+    inbox.put(b"dropped")
+    assert [inbox.take() for _ in range(4)] == [half[1:], b"y", half + b"y", None]
+    assert [size - len(half) for size in sizes] == [0, 1, len(half), len(half) + 1, len(half) + 1, len(half) + 1]
+
+
+@pytest.mark.parametrize("is_sent_first", [True, False])
+def test_end_report_is_delivered_once(is_sent_first: bool) -> None:
+    report, received, error = EndReport(), list[object](), ConnectionClosed("lost")
+    if is_sent_first:
+        report.send(error)
+    report.deliver_to(received.append)
+    report.send(error)
+    report.send(None)
+    assert received == [error] and report.is_sent
+
+
+async def test_finish_waits_for_tasks_or_cancels_them() -> None:
+    waiting, ready = (asyncio.create_task(asyncio.sleep(seconds)) for seconds in (PATIENCE, 0))
+    await finish(None, ready)
+    await finish(waiting, timeout=0)
+    assert ready.done() and not waiting.done() and not waiting.cancelling()
+    await finish(waiting, cancel=True)
+    assert waiting.cancelled()
 
 
 async def test_closing_frees_a_sender_that_waits() -> None:
@@ -187,6 +227,7 @@ async def test_custom_transport_carries_the_same_messages_in_the_same_order(revi
     to_server: asyncio.Queue[bytes | None] = asyncio.Queue()
     to_client: asyncio.Queue[bytes | None] = asyncio.Queue()
     ours, theirs = Queues(to_server, to_client), Queues(to_client, to_server)
+    assert not ours.has_room and not ours.close_stream(1)
     serving = asyncio.create_task(server.serve(theirs))
     async with Client(ours, revision=revision, roots=["/tmp"]) as client:
         contents = (await client.read_resource("test://roots")).contents

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from mcp_ref.jsonrpc.messages import INVALID_REQUEST, Incoming, Malformed, Notification, encode
-from mcp_ref.transports.stdio.lines import MAX_READ, LineReader, limit_reads
+from mcp_ref.jsonrpc.messages import INVALID_REQUEST, Incoming, Malformed, Notification, Response, encode
+from mcp_ref.transports.stdio.lines import MAX_LINE, MAX_READ, MAX_UNWRITTEN, LineReader, LineTransport, limit_reads
+from tests.settings import PATIENCE
 
 MESSAGES = [
     Notification("n", {"text": text}) for text in ("", "a", "\u2028", "\u0085", "line\nbreak\r", "\U0001f600" * 50)
@@ -82,8 +83,11 @@ def test_line_reader_accepts_a_line_of_exactly_the_limit() -> None:
     frame = encode(MESSAGES[1])
     for limit, kind in ((len(frame), Notification), (len(frame) - 1, Malformed)):
         got: list[Incoming] = []
-        LineReader(got.append, limit).feed(frame + b"\n")
-        assert [type(message) for message in got] == [kind]
+        reader = LineReader(got.append, limit)
+        reader.feed(frame + b"\n" + frame)
+        reader.feed(b"\n" + frame)
+        reader.feed(b"\n")
+        assert [type(message) for message in got] == [kind] * 3
 
 
 async def test_while_paused_nothing_is_handed_on_and_afterwards_everything_in_order() -> None:
@@ -111,6 +115,53 @@ def test_line_reader_searches_a_long_line_in_small_pieces_once() -> None:
         assert reader._searched == len(reader._buffer)
     reader.feed(b'"}}\n')
     assert isinstance(got[0], Notification)
+
+
+class Written(LineTransport):
+    """A transport without a peer, which keeps each write."""
+
+    def __init__(self) -> None:
+        super().__init__(MAX_LINE, None)
+        self.writes: list[bytes] = []
+
+    def _write(self, line: bytes) -> None:
+        self.writes.append(line)
+
+    def _input(self) -> None:
+        return None
+
+
+async def test_responses_to_one_piece_of_input_are_written_together_but_notifications_at_once() -> None:
+    transport, response, notification = Written(), Response(1, {}), Notification("n")
+    frame, other = encode(response) + b"\n", encode(notification) + b"\n"
+    transport.send(response)
+    assert transport.writes == [frame]  # it belongs to no piece of input
+    transport.data_received(b"\n")
+    for _ in range(MAX_UNWRITTEN - 1):
+        transport.send(response)
+    assert transport.writes == [frame]
+    transport.data_received(b"\n")
+    transport.send(response)
+    assert transport.writes == [frame, frame * MAX_UNWRITTEN]
+    transport.send(response)
+    transport.send(notification)
+    assert transport.writes[2:] == [frame + other]
+    transport.send(response)
+    await asyncio.sleep(0)
+    assert transport.writes[3:] == [frame]
+    transport.send(response)
+    assert transport.writes[3:] == [frame, frame]
+
+
+async def test_line_transport_drain_waits_while_the_peer_reads_too_slowly() -> None:
+    transport = Written()
+    await transport.drain()
+    transport.pause_writing()
+    draining = asyncio.create_task(transport.drain())
+    await asyncio.sleep(0)
+    assert not draining.done()
+    transport.resume_writing()
+    await asyncio.wait_for(draining, PATIENCE)
 
 
 def test_limit_reads_changes_the_size_only_if_the_event_loop_has_one() -> None:
