@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +14,8 @@ import pytest
 from mcp_ref import Client, Server
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.server import broadcast
-from mcp_ref.server.announcements import MAX_QUEUED_CHANGES
-from mcp_ref.server.broadcast import MAX_MESSAGE_BYTES
+from mcp_ref.server.announcements import MAX_QUEUED_CHANGES, Announcers
+from mcp_ref.server.broadcast import MAX_MESSAGE_BYTES, Broadcaster
 from tests.messages import initialize
 from tests.raw_http_client import Talk, served_over_http
 from tests.settings import MODERN, PATIENCE, eventually
@@ -22,6 +23,7 @@ from tests.settings import MODERN, PATIENCE, eventually
 LEGACY = "2025-11-25"
 ERAS = pytest.mark.parametrize("revision", [MODERN, LEGACY])
 URI = "notes://1"
+UPDATED = "notifications/resources/updated"
 
 
 class Hub:
@@ -114,7 +116,6 @@ async def test_resource_updated_in_one_process_reaches_a_subscriber_of_another(r
             assert await anext(updates) == URI
 
 
-UPDATED = "notifications/resources/updated"
 HOSTILE_MESSAGES: list[bytes | Object] = [
     b"", b"\xff", b"[]", b"{}", b"[" * 100_000,
     {"from": [], "changes": [[None, None]], "all": "yes"},
@@ -195,6 +196,112 @@ async def test_equal_changes_are_published_once() -> None:
     assert message["changes"] == [["notifications/resources/updated", f"notes://{number}"] for number in range(2)]
 
 
+@pytest.mark.parametrize(
+    ("changes", "missing", "published"), [(2, 0, [2]), (2, 1, [1, 1]), (1, 0, [1]), (1, 1, ["everything"])]
+)
+async def test_message_has_the_changes_that_fit_into_max_message_bytes(
+    changes: int, missing: int, published: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = Hub()
+    async with two(hub) as (a, _, _, _):
+        broadcaster = a.catalog.service.broadcaster
+        assert broadcaster is not None
+        uris = [f"notes://{number}" for number in range(changes)]
+        message = {"from": broadcaster._name, "changes": [[UPDATED, uri] for uri in uris]}
+        monkeypatch.setattr(broadcast, "MAX_MESSAGE_BYTES", len(json.dumps(message)) + 2 - missing)
+        for uri in uris:
+            a.resource_updated(uri)
+        await hub.wait_for(lambda: len(hub.published) == len(published))
+    assert [len(each["changes"]) if "changes" in each else "everything" for each in hub.published] == published  # type: ignore[arg-type]
+
+
+def test_lag_is_the_age_of_the_oldest_change_also_if_everything_may_have_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(broadcast, "time", SimpleNamespace(monotonic=lambda: now))
+    broadcaster = Broadcaster(Hub().channel(), Announcers(), (), {}, lambda function: asyncio.sleep(0))
+    assert (broadcaster.waiting, broadcaster.lag) == (0, 0.0)
+    for uri in ("a", "b", "a"):
+        broadcaster._put((UPDATED, uri))
+        now += 1.0
+    assert (broadcaster.waiting, broadcaster.lag) == (2, 3.0)
+    for number in range(MAX_QUEUED_CHANGES - 2):
+        broadcaster._put((UPDATED, str(number)))
+    assert (broadcaster.waiting, broadcaster.lag) == (MAX_QUEUED_CHANGES, 3.0)
+    for number in range(2):
+        broadcaster._put((UPDATED, f"c{number}"))
+        assert (broadcaster.waiting, broadcaster.lag) == (1, 3.0)
+    assert broadcaster._take_changes() == ({}, 100.0)
+    assert (broadcaster.waiting, broadcaster.lag) == (0, 0.0)
+
+
+async def test_publication_that_takes_too_long_has_failed_and_is_repeated_with_the_later_changes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(broadcast, "PUBLISH_SECONDS", 0.01)
+    monkeypatch.setattr(broadcast, "RETRY_SECONDS", 0.01)
+    published, attempts = asyncio.Event(), list[Object]()
+
+    class Hanging(Channel):
+        async def publish(self, change: bytes) -> None:
+            attempts.append(json.loads(change))
+            if len(attempts) == 1:
+                server.resource_updated("notes://2")
+                await asyncio.Event().wait()
+            published.set()
+
+    server = Server("s", broadcast=Hanging(Hub()))
+    async with server.serve_http(), asyncio.timeout(PATIENCE):
+        server.resource_updated(URI)
+        await published.wait()
+    assert [each["changes"] for each in attempts] == [[[UPDATED, URI]], [[UPDATED, URI], [UPDATED, "notes://2"]]]
+    assert caplog.messages == [
+        "the broadcast has failed (publish: TimeoutError: ); it is tried again every second",
+        "the broadcast works again (publish)",
+    ]
+    caplog.clear()
+
+
+@pytest.mark.parametrize(
+    ("message", "received"),
+    [
+        (
+            {"from": "x", "changes": [["notifications/tools/list_changed", 5]]},
+            [["notifications/tools/list_changed", None]],
+        ),
+        ({"from": "x", "changes": [["tasks/update", "1"]]}, [["tasks/update", "1"]]),
+        ({"from": "x", "all": True}, [None]),
+        ({"from": "us", "all": True}, []),
+        ({"from": "x", "all": True, "pad": " " * (MAX_MESSAGE_BYTES - 37)}, [None]),
+        ({"from": "x", "all": True, "pad": " " * (MAX_MESSAGE_BYTES - 36)}, []),
+    ],
+)
+def test_message_of_another_process_is_received_up_to_max_message_bytes(
+    message: Object, received: list[object], caplog: pytest.LogCaptureFixture
+) -> None:
+    broadcaster = Broadcaster(Hub().channel(), Announcers(), (), {}, lambda function: asyncio.sleep(0))
+    broadcaster._name = "us"
+    data = json.dumps(message).encode()
+    broadcaster._receive(data)
+    found = [broadcaster._received.get_nowait() for _ in range(broadcaster._received.qsize())]
+    assert [change if change is None else [*change] for change in found] == received
+    is_too_long = len(data) > MAX_MESSAGE_BYTES
+    assert [text.split(":")[0] for text in caplog.messages] == is_too_long * [
+        "ignored a message of the broadcast that is not of this package"
+    ]
+    caplog.clear()
+
+
+def test_received_changes_beyond_the_queue_are_replaced_by_everything() -> None:
+    broadcaster = Broadcaster(Hub().channel(), Announcers(), (), {}, lambda function: asyncio.sleep(0))
+    for number in range(MAX_QUEUED_CHANGES):
+        broadcaster._deliver_later((UPDATED, str(number)))
+    assert broadcaster._received.qsize() == MAX_QUEUED_CHANGES
+    broadcaster._deliver_later((UPDATED, "x"))
+    assert (broadcaster._received.qsize(), broadcaster._received.get_nowait()) == (1, None)
+
+
 async def test_changes_wait_while_the_engine_is_away_and_local_clients_get_theirs(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -233,19 +340,6 @@ async def test_too_large_changes_become_one_message_that_everything_may_have_cha
         async with asyncio.timeout(PATIENCE):
             assert await anext(updates) == URI
     assert [each.get("all") for each in hub.published] == [True]
-
-
-async def test_received_changes_beyond_the_queue_become_everything() -> None:
-    hub = Hub()
-    async with two(hub) as (_, b, _, url), Client(url) as client, client.subscribe(URI) as updates:
-        changes = [
-            ["notifications/resources/updated", f"notes://{number}/x"] for number in range(MAX_QUEUED_CHANGES + 1)
-        ]
-        for at in range(0, len(changes), 10):
-            hub.send(json.dumps({"from": "x", "changes": changes[at : at + 10]}).encode())
-        async with asyncio.timeout(PATIENCE):
-            assert await anext(updates) == URI
-        assert b.stats().broadcast_lag == 0.0
 
 
 @ERAS

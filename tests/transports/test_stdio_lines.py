@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from mcp_ref.jsonrpc.messages import INVALID_REQUEST, Incoming, Malformed, Notification, Response, encode
+from mcp_ref.transports.base import OnEnd, Receive
 from mcp_ref.transports.stdio.lines import MAX_LINE, MAX_READ, MAX_UNWRITTEN, LineReader, LineTransport, limit_reads
 from tests.settings import PATIENCE
 
@@ -129,6 +130,9 @@ class Written(LineTransport):
 
     def _input(self) -> None:
         return None
+
+    async def start(self, receive: Receive, on_end: OnEnd) -> None: ...
+    async def close(self) -> None: ...
 
 
 async def test_responses_to_one_piece_of_input_are_written_together_but_notifications_at_once() -> None:

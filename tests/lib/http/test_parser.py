@@ -177,6 +177,11 @@ REFUSED = {
         "a header is folded over several lines: send it on one line",
         b"GET / HTTP/1.1\r\n Host: x\r\n\r\n",
     ),
+    "header folded by a tab": (
+        400,
+        "a header is folded over several lines: send it on one line",
+        GET_HEAD + b"A: b\r\n\tc\r\n\r\n",
+    ),
     "bare LF everywhere": (400, "a line of the head ends in LF without CR", b"GET / HTTP/1.1\nHost: x\n\n"),
     "bare LF in one line": (
         400,

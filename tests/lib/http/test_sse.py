@@ -31,6 +31,7 @@ MARK = "\ufeff".encode()
         pytest.param(b"data: 1\r\ndata: 2\rdata: 3\n\r\ndata: 4\r\r", ["1\n2\n3", "4"], id="mixed line ends"),
         pytest.param(MARK + b"data: 1\n\n", ["1"], id="a byte order mark at the start is skipped"),
         pytest.param(MARK + MARK + b"data: 1\n\ndata: 2\n\n", ["2"], id="a second byte order mark is not"),
+        pytest.param(b"\n" + MARK + b"data: 1\n\n", [], id="nor is one after an empty line"),
         pytest.param(b"data: 1\n\n" + MARK + b"data: 2\n\n", ["1"], id="a later byte order mark is not"),
         pytest.param(b"data: 1\n\ndata: 2\n", ["1"], id="an unfinished event is not given"),
         pytest.param(b"Data: 1\n data: 2\nfoo: 3\ndata: 4\n\n", ["4"], id="unknown fields are skipped"),
@@ -65,6 +66,7 @@ def test_event_that_ends_in_a_carriage_return_is_given_at_once() -> None:
     assert [e.data for e in parser.feed(b"data: 1\r\n\r")] == [b"1"]
     assert parser.feed(b"") == []
     assert [e.data for e in parser.feed(b"\ndata: 2\n\n")] == [b"2"]
+    assert data_of(b"data: 3\r", b"\n", b"\n") == ["3"]
 
 
 @pytest.mark.parametrize("character", ["\u2028", "\u2029", "\u0085", "\v", "\f", "\x1c", "\x1d", "\x1e"])
@@ -103,6 +105,7 @@ def test_retry_accepts_digits_only(value: str, retry: int | None) -> None:
 def test_invalid_utf8_is_replaced_at_every_cut() -> None:
     assert data_of(b"data: \xc3", b"\n\n") == ["\ufffd"]
     assert data_of(b"data: \xc3", b"\xa4\n\n") == ["ä"]
+    assert parse(b"event: \xc3\nid: \xc3\ndata\n\n") == [Event(b"", "\ufffd", "\ufffd")]
 
 
 def test_event_over_max_event_is_an_error_for_every_cut() -> None:
