@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref.__main__ import main
+from mcp_ref.__main__ import main, parse
 from mcp_ref.cli import UsageError, revisions, show
 from mcp_ref.cli.client_commands import is_uri
 from mcp_ref.cli.values import json_types, read_arguments, read_string_arguments
@@ -340,12 +340,38 @@ for line in sys.stdin:
         (["complete", "--", "x"], "the following arguments are required: PROMPT|TEMPLATE, ARGUMENT[=VALUE]\n"),
         (["list", "--", ""][:2], "the server is missing"),
         (["demo", "--", "x"], "demo takes no server"),
-        (["list", "--tiemout", "1", "--", "x"], "unrecognized arguments: --tiemout"),
+        (
+            ["list", "--tokn-file", "1", "--", "x"],
+            "unrecognized arguments: --tokn-file 1; did you mean --token-file?\n",
+        ),
+        (["run", "x", "--port", "65536"], "--port: expected a port from 0 to 65535, got '65536'\n"),
+        (["run", "x", "--drain", "-1"], "--drain: expected a number of seconds above 0, got '-1'\n"),
+        (["watch", "a://b", "--count", "0", "--", "x"], "--count: expected a whole number of at least 1, got '0'\n"),
+        (
+            ["watch", "a://b", "--count", "1.5", "--", "x"],
+            "--count: expected a whole number of at least 1, got '1.5'\n",
+        ),
     ],
 )
 def test_invalid_command_line_exits_with_2_and_says_what_to_write(words: list[str], why: str, capsys: Captured) -> None:
     usage_error(*words)
     assert why in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "option", "value"),
+    [
+        ("run x --port 0", "port", 0),
+        ("run x --port 65535", "port", 65535),
+        ("run x --drain 0", "drain", 0.0),
+        ("run x --drain 0.0", "drain", 0.0),
+        ("replay x --speed 0.5", "speed", 0.5),
+        ("watch a://b --count 1 -- x", "count", 1),
+        ("record x --install a b", "install", ["a", "b"]),
+    ],
+)
+def test_option_takes_the_smallest_and_the_largest_value(line: str, option: str, value: object) -> None:
+    assert vars(parse(line.split()))[option] == value
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
@@ -387,13 +413,67 @@ def test_help_names_every_command_and_exit_code(capsys: Captured) -> None:
         assert all(word in out for word in (*COMMANDS, "130", "the connection failed"))
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_exists_for_every_command(name: str, capsys: Captured) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["--help", name] if name == "call" else [name, "--help"])
-    assert caught.value.code == 0
-    out = capsys.readouterr().out
-    assert f"mcp_ref {name} " in out and "{}" not in out and "{" not in out.split("\n")[0]
+NO_SERVER: dict[str, object] = {"needs_server": False, "takes_command": False, "command": []}
+SERVER = {**NO_SERVER, "needs_server": True, "command": ["x"]}
+RECORDING = {**NO_SERVER, "takes_command": True, "command": ["x"], "file": "f"}
+ACCOUNT = {**SERVER, "command": ["http://x/"]}
+LINK = {**dict.fromkeys(["revision", "token_env", "token_file", "config", "root"]), "header": [], "env": [],
+        **dict.fromkeys(["no_browser", "stderr", "trace", "yes", "find"], False)}  # fmt: skip
+CLIENT = {**SERVER, **LINK, "timeout": None, "log": None, "json": False}
+PATH = {**CLIENT, "target": "t", "save": None}
+HTTP = {**dict.fromkeys(["host", "port", "path", "allow_host", "allow_origin", "trust_proxy", "drain", "issuer"]),
+        **dict.fromkeys(["resource", "require_scope", "jwks", "store"]),
+        **dict.fromkeys(["http", "json_responses", "health"], False)}  # fmt: skip
+ADDRESS = {"host": "127.0.0.1", "port": 0}
+MANY = "(URL | -- COMMAND ... | --config FILE)"
+ARGUMENTS = "[NAME=VALUE ...]"
+
+
+@pytest.mark.parametrize(
+    ("line", "usage", "options"),
+    [
+        ("demo", "", {**NO_SERVER, "http": False}),
+        ("run t", "FILE[:NAME]", {**NO_SERVER, **HTTP, "target": "t", "revision": None, "trace": False}),
+        ("bridge -- x", MANY, {**SERVER, **LINK, **HTTP, "back_revision": None, "explain": False, "replay": [],
+                               "no_hold": False, "clients": 4, "prefix": False}),
+        ("list -- x", MANY, {**CLIENT, "target": ""}),
+        ("call t -- x", f"TOOL {ARGUMENTS} {MANY}", {**PATH, "arguments": []}),
+        ("read t -- x", f"URI {MANY}", PATH),
+        ("watch t -- x", f"URI {MANY}", {**CLIENT, "target": "t", "count": None}),
+        ("prompt t -- x", f"NAME {ARGUMENTS} {MANY}", {**CLIENT, "target": "t", "arguments": []}),
+        ("complete t a -- x", f"PROMPT|TEMPLATE ARGUMENT[=VALUE] {ARGUMENTS} {MANY}",
+         {**CLIENT, "target": "t", "argument": "a", "arguments": []}),
+        ("login http://x/", "URL", {**ACCOUNT, "revision": None, "timeout": None, "header": [], "no_browser": False,
+                                    "trace": False, "scope": [], "client_id": None, "issuer": None, "env": [],
+                                    "client_metadata_url": None, "client_secret_env": None, "root": None, "log": None,
+                                    "stderr": False, "token_env": None, "token_file": None}),
+        ("logout http://x/", "URL", ACCOUNT),
+        ("whoami http://x/", "URL", ACCOUNT),
+        ("record f -- x", "FILE (-- COMMAND ... | --http URL)",
+         {**RECORDING, **ADDRESS, "http": None, "with_secrets": False, "max_mb": 256, "install": None,
+          "uninstall": None, "yes": False}),
+        ("replay f -- x", "FILE [--revision R] [--http] | --client FILE (URL | -- COMMAND ...)",
+         {**RECORDING, **ADDRESS, "client": False, "http": False, "speed": 0.0, "revision": None}),
+        ("check f -- x", "(FILE | -- COMMAND ... | URL | --as-test FILE | --rules)",
+         {**RECORDING, "rules": False, "as_test": False, "call": [], "advice": False, "revision": None,
+          "timeout": None, "header": [], "junit": None, "sarif": None, "json": False}),
+        ("revisions", "[REVISION]", {**NO_SERVER, "revision": None, "json": False}),
+        ("toc", "[PAGE[#HEADING]] [REVISION]", {**NO_SERVER, "words": [], "search": None, "json": False}),
+        ("limits", "", {**NO_SERVER, "json": False}),
+    ],
+)  # fmt: skip
+def test_command_has_its_usage_and_the_default_of_each_option(
+    line: str, usage: str, options: dict[str, object], capsys: Captured
+) -> None:
+    words = line.split()
+    assert vars(parse(words)) == {**options, "name": words[0]}
+    for help in ([words[0], "--help"], ["--help", words[0]]):
+        with pytest.raises(SystemExit) as caught:
+            main(help)
+        assert caught.value.code == 0
+        first, _, rest = capsys.readouterr().out.partition("\n")
+        assert first == f"usage: python3 -m mcp_ref {words[0]} [options] {usage}".rstrip()
+        assert ("the connection failed" in rest) == bool(options["needs_server"])
 
 
 def test_help_loads_no_page_of_the_protocol() -> None:
@@ -687,7 +767,6 @@ def test_watch_of_an_unknown_resource_is_1_and_suggests_a_known_one(revision: st
     assert "did you mean 'notes://today'?" in capsys.readouterr().err
     assert ask("watch", "notes://today", "--revision", revision, server=BARE) == 1
     assert capsys.readouterr().err.count("\n") == 1
-    usage_error("watch", "notes://today", "--count", "0", "--", "x")
 
 
 def test_progress_is_shown_at_a_terminal() -> None:
