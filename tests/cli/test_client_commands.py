@@ -417,8 +417,10 @@ NO_SERVER: dict[str, object] = {"needs_server": False, "takes_command": False, "
 SERVER = {**NO_SERVER, "needs_server": True, "command": ["x"]}
 RECORDING = {**NO_SERVER, "takes_command": True, "command": ["x"], "file": "f"}
 ACCOUNT = {**SERVER, "command": ["http://x/"]}
-LINK = {**dict.fromkeys(["revision", "token_env", "token_file", "config", "root"]), "header": [], "env": [],
-        **dict.fromkeys(["no_browser", "stderr", "trace", "yes", "find"], False)}  # fmt: skip
+LINK: dict[str, object] = {
+    **dict.fromkeys(["revision", "token_env", "token_file", "config", "root"]), "header": [], "env": [],
+    **dict.fromkeys(["no_browser", "stderr", "trace", "yes", "find"], False),
+}  # fmt: skip
 CLIENT = {**SERVER, **LINK, "timeout": None, "log": None, "json": False}
 PATH = {**CLIENT, "target": "t", "save": None}
 HTTP = {**dict.fromkeys(["host", "port", "path", "allow_host", "allow_origin", "trust_proxy", "drain", "issuer"]),
