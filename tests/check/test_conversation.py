@@ -123,6 +123,16 @@ def test_half_a_line_of_a_process_that_died_is_not_a_message() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("head", "rule"), [(STARTED, "output_is_messages"), (Head("messages"), "json_rpc"), (None, "json_rpc")]
+)
+def test_order_is_judged_on_every_pipe_and_a_line_that_is_no_message_by_the_rule_of_its_kind(
+    head: Head | None, rule: str
+) -> None:
+    events = [*CASES["no_response_after_cancellation"][0], Frame("server", content(b"hello"), connection=1)]
+    assert broken(events, head) == sorted([rule, "no_response_after_cancellation"])
+
+
 def test_masked_value_is_not_judged_by_its_type() -> None:
     result = from_server(1, result={"tools": [{**TOOL, "name": "***", "description": "***", "inputSchema": "***"}]})
     events = frames([*handshake(), from_client(1, "tools/list"), result])

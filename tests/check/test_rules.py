@@ -8,8 +8,21 @@ import pytest
 
 from mcp_ref.check.recording import Event, Head
 from mcp_ref.check.rules import RULES
-from tests.check.cases import CASES, FURTHER, PAIRS, TOOL, WEB_CASES, WEB_PAIRS
+from tests.check.cases import (
+    CASES,
+    FURTHER,
+    PAIRS,
+    PING,
+    TOOL,
+    WEB_CASES,
+    WEB_PAIRS,
+    _http,
+    _modern,
+    _post,
+    _session,
+)
 from tests.check.conversations import (
+    MODERN,
     STARTED,
     broken_rules,
     error,
@@ -18,6 +31,7 @@ from tests.check.conversations import (
     from_client,
     from_server,
     handshake,
+    stateless,
 )
 
 ALONE = {**CASES, **WEB_CASES}
@@ -66,6 +80,29 @@ def test_level_of_a_rule_is_the_one_of_the_revision(revision: str, level: str) -
 def test_finding_about_the_response_to_a_wrong_message_names_the_outcome() -> None:
     found = findings(PAIRS["invalid_cursor_is_refused"][1][0])
     assert "tools/list with the cursor 'X', which no page had, gets a result" in [finding.text for finding in found]
+
+
+@pytest.mark.parametrize(
+    ("conversation", "events"),
+    [
+        (_session(from_client(1, "ping"), from_server(1, result={"_meta": 5})), (4, 5)),
+        (
+            _modern(
+                stateless(1, "x"), from_server(1, **error(-32022, data={"supported": [MODERN], "requested": MODERN}))
+            ),
+            (3, 4),
+        ),
+        (_session(from_server(1, "roots/list"), from_client(1, **error(-32601)), client={}), (4,)),
+        (_http(_post(PING, reply=b"")), (8, 11)),
+        (WEB_CASES["unique_event_id"][::2], (8, 13, 15)),
+    ],
+    ids=["result", "error", "request", "exchange", "stream"],
+)
+def test_finding_names_the_events_that_prove_it(
+    conversation: tuple[Sequence[Event], Head], events: tuple[int, ...]
+) -> None:
+    found = [finding for finding in findings(*conversation) if finding.level != "advice"]
+    assert [finding.events for finding in found] == [events]
 
 
 def test_rules_have_a_test_case_each() -> None:
