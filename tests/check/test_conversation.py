@@ -84,6 +84,8 @@ def test_lost_events_make_ids_and_order_unknown() -> None:
     ]
     assert broken_rules(events) == []
     assert "3 events are lost at event 4: the disk was full" in notes(events, STARTED)
+    discovered = frames([m(1, "server/discover"), page(1, supportedVersions=[MODERN], capabilities={})])
+    assert broken([*discovered, Gap(1), *frames(listed(TOOL, id=7))]) == []  # the gap can hold an `initialize`
 
 
 def test_list_with_a_tool_twice_is_not_in_another_order() -> None:

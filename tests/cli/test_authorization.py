@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import io
 import json
 import os
 import re
@@ -313,6 +314,18 @@ def test_token_env_and_token_file_send_a_token_and_ask_nobody(
     (tmp_path / "token").write_text("wrong")
     assert main(["list", "--token-file", str(tmp_path / "token"), "--", world.url]) == 1
     assert len(world.opened) == 1
+
+
+def test_longest_token_is_read_from_a_variable_a_file_and_standard_input(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    token, path = "x" * MAX_TOKEN, tmp_path / "token"
+    monkeypatch.setenv("NOTES_TOKEN", token)
+    path.write_bytes(f"{token}\r\n".encode())
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{token}\r\nmore"))
+    for name, file in (("NOTES_TOKEN", None), (None, str(path)), (None, "-")):
+        assert authorization.read_token(argparse.Namespace(token_env=name, token_file=file)) == token
+    assert authorization.read_token(argparse.Namespace(token_env=None, token_file=None)) is None
 
 
 def test_mcp_ref_token_is_never_read(alone: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,15 +19,16 @@ from tests.server_programs import serving
 from tests.settings import ROOT
 
 BRIDGE = forked("-m", "mcp_ref", "bridge")
+BACK = forked("-m", "tests.bridge.back")
 
 
 def entry(revision: str) -> dict[str, object]:
-    command, *arguments = forked("-m", "tests.bridge.back", revision)
+    command, *arguments = [*BACK, revision]
     return {"command": command, "args": arguments, "cwd": str(ROOT)}
 
 
 async def test_bridge_serves_one_server_over_stdio_in_every_revision() -> None:
-    command = [*BRIDGE, "--back-revision", "2024-11-05", "--", *forked("-m", "tests.bridge.back")]
+    command = [*BRIDGE, "--back-revision", "2024-11-05", "--", *BACK]
     for revision in ("2024-10-07", "2026-07-28"):
         async with Client(command, revision=revision, cwd=ROOT) as client:
             assert (await client.call_tool("echo", {"text": revision})).text == revision
@@ -102,6 +103,10 @@ def test_bridge_explain_prints_the_fate_of_each_method_and_lost_field(capsys: py
     with serving("mcp_ref.demo.server") as program:
         assert main(["bridge", "--explain", program.url]) == 0
     assert capsys.readouterr().out.startswith("client 2026-07-28, server 2026-07-28\n")
+    assert main(["bridge", "--explain", "--", *BACK, "2024-11-05"]) == 0  # and leaves no process behind
+    assert capsys.readouterr().out.startswith("client 2026-07-28, server 2024-11-05\n")
+    assert main(["bridge", "--explain", "--", "no-such-program"]) == 3
+    assert capsys.readouterr().err.startswith("the revision of server is unknown: name it with --back-revision")
 
 
 def test_bridge_explain_says_that_it_waits_for_a_server_that_does_not_respond(
