@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import json
 import socket
-import subprocess
+import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from tests.forked_python import forked
-from tests.settings import HOME
+from mcp_ref.__main__ import main
+from mcp_ref.recorder.replay import Player
+from tests.forked_python import quick_python
+
+Captured = pytest.CaptureFixture[str]
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+ECHO = """import json
+for line in sys.stdin:
+    print(json.dumps({"jsonrpc": "2.0", "id": json.loads(line)["id"], "result": %s}), flush=True)"""
 
 
-def run_command(*words: str) -> subprocess.CompletedProcess[str]:
-    command = forked("-m", "mcp_ref", *words)
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=HOME, check=False, input="")
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return a recording of one ping."""
+    path = tmp_path / "a.jsonl"
+    lines: list[object] = [
+        {"mcp_recording": 1, "transport": "stdio", "command": ["cat"]},
+        {"from": "client", "frame": json.dumps(PING)},
+        {"from": "server", "frame": json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"a": 1}})},
+    ]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return path
 
 
 @pytest.mark.parametrize(
@@ -33,32 +53,90 @@ def run_command(*words: str) -> subprocess.CompletedProcess[str]:
         (["replay", "README.md", "--speed", "0"], "above 0"),
     ],
 )
-def test_record_and_replay_with_a_wrong_command_line_say_what_to_write(words: list[str], advice: str) -> None:
-    done = run_command(*words)
-    assert done.returncode == 2 and advice in done.stderr and "Traceback" not in done.stderr, done
+def test_record_and_replay_with_a_wrong_command_line_say_what_to_write(
+    words: list[str], advice: str, capsys: Captured
+) -> None:
+    try:
+        status = main(words)
+    except SystemExit as error:
+        status = int(str(error.code))
+    assert (status, advice in capsys.readouterr().err) == (2, True)
 
 
-def test_replay_with_a_server_needs_client_and_client_needs_a_server(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
+@pytest.mark.parametrize(
+    ("words", "status", "advice"),
+    [
+        (["--", "cat"], 2, "python3 -m mcp_ref replay: only replay --client takes a server\n"),
+        (["http://127.0.0.1:1/"], 2, "python3 -m mcp_ref replay: only replay --client takes a server\n"),
+        (["--client"], 2, "python3 -m mcp_ref replay: name the server: its URL, or two dashes and its command\n"),
+        (["--client", "--revision", "x"], 2, "python3 -m mcp_ref replay: only the recorded server can speak another "
+                                             "revision, so --client takes no --revision\n"),
+        (["--client", "http://127.0.0.1:1/"], 3, "no program listens there"),
+        (["--client", "--", "no-such-program-here"], 3, "cannot start the server"),
+    ],
+)  # fmt: skip
+def test_replay_with_a_server_needs_client_and_client_needs_a_server(
+    words: list[str], status: int, advice: str, path: Path, capsys: Captured
+) -> None:
+    assert main(["replay", str(path), *words]) == status
+    assert advice in capsys.readouterr().err
+
+
+def test_replay_client_of_a_recording_without_requests_connects_to_nobody(path: Path, capsys: Captured) -> None:
     path.write_text('{"mcp_recording": 1, "transport": "stdio", "command": ["cat"]}\n')
-    assert "only replay --client takes a server" in run_command("replay", str(path), "--", "cat").stderr
-    assert "only replay --client takes a server" in run_command("replay", str(path), "http://127.0.0.1:1/").stderr
-    assert run_command("replay", str(path), "--client", "http://127.0.0.1:1/").stderr.startswith("0 requests")
-    assert "name the server" in run_command("replay", str(path), "--client").stderr
-    assert "--client takes no --revision" in run_command("replay", str(path), "--client", "--revision", "x").stderr
-    assert "its revision is unknown" in run_command("replay", str(path), "--revision", "2025-06-18").stderr
-    done = run_command("replay", str(path), "--client", "--", "no-such-program-here")
-    assert done.returncode == 3 and done.stderr.startswith("cannot start the server")
+    assert main(["replay", str(path), "--client", "http://127.0.0.1:1/"]) == 0
+    assert capsys.readouterr() == ("", "0 requests, 0 with a different response\n")
+    assert main(["replay", str(path), "--revision", "2025-06-18"]) == 2
+    advice = f"{path} has no request with a result, so its revision is unknown"
+    assert capsys.readouterr().err == f"python3 -m mcp_ref replay: {advice}\n"
 
 
-def test_record_and_replay_say_that_the_port_is_in_use(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"mcp_recording": 1, "transport": "stdio", "command": ["cat"]}\n')
+@pytest.mark.parametrize(("result", "status"), [({"a": 1}, 0), ({"a": 2}, 1)])
+def test_replay_client_prints_each_request_with_a_different_response(
+    result: dict[str, int], status: int, path: Path, capsys: Captured
+) -> None:
+    assert main(["replay", str(path), "--client", "--", *quick_python(ECHO % result)]) == status
+    shown = "" if status == 0 else "ping\n  result.a: 1 -> 2\n"
+    assert capsys.readouterr() == (shown, f"1 requests, {status} with a different response\n")
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "words", "said"),
+    [
+        (True, [], "replaying the server for a client on standard input; press Ctrl-D to stop\n"),
+        (False, [], ""),
+        (True, ["--http"], "replaying: http://127.0.0.1:0/\n"),
+        (False, ["--http", "--host", "::1", "--port", "9"], "replaying: http://::1:9/\n"),
+    ],
+)
+@pytest.mark.parametrize("unknown", [[], ["tools/list was not recorded"]])
+def test_replay_says_where_it_serves_and_which_requests_were_not_recorded(
+    is_terminal: bool, words: list[str], said: str, unknown: list[str], path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: Captured,
+) -> None:  # fmt: skip
+    async def stdio(player: Player) -> None:
+        player.cassette.unknown.extend(unknown)
+
+    @contextlib.asynccontextmanager
+    async def http(player: Player, host: str, port: int) -> AsyncIterator[str]:
+        yield f"http://{host}:{port}/"
+        player.cassette.unknown.extend(unknown)
+
+    def stopped() -> asyncio.Event:
+        event = asyncio.Event()
+        event.set()
+        return event
+
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: is_terminal))
+    for name, replaced in (("replay_stdio", stdio), ("replay_http", http), ("stop_event", stopped)):
+        monkeypatch.setattr(f"mcp_ref.cli.replay.{name}", replaced)
+    assert main(["replay", str(path), *words]) == len(unknown)
+    assert capsys.readouterr() == ("", said + "".join(f"{line}\n" for line in unknown))
+
+
+def test_record_and_replay_say_that_the_port_is_in_use(path: Path, tmp_path: Path, capsys: Captured) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
-        done = [
-            run_command("record", str(tmp_path / "b.jsonl"), "--http", "http://a/", "--port", port),
-            run_command("replay", str(path), "--http", "--port", port),
-        ]
-    for each in done:
-        assert each.returncode == 2 and f"cannot serve on 127.0.0.1:{port}: the port is in use; stop" in each.stderr
+        for words in (["record", str(tmp_path / "b.jsonl"), "--http", "http://a/"], ["replay", str(path), "--http"]):
+            assert main([*words, "--port", port]) == 2
+            assert f"cannot serve on 127.0.0.1:{port}: the port is in use; stop" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import logging
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,19 +20,30 @@ from mcp_ref.__main__ import main
 from mcp_ref.check.recording import Head, read_events
 from mcp_ref.cli.drive import show_report
 from mcp_ref.features.tools import Tool
-from mcp_ref.jsonrpc.errors import RequestTimeout
+from mcp_ref.jsonrpc.errors import ConnectionClosed, RequestTimeout
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.recorder import drive
 from mcp_ref.recorder.as_test import to_test
-from mcp_ref.recorder.drive import Report, Visit, advice_on
+from mcp_ref.recorder.drive import DriveOptions, Report, Visit, advice_on
 from mcp_ref.recorder.exchanges import Cassette
-from tests.forked_python import forked
+from mcp_ref.revisions import R2024_11_05, R2025_03_26, REVISIONS
+from tests.check.talk import Messages, c, frames, handshake, m, page, s
+from tests.forked_python import forked, quick_python
 from tests.recorder.recordings import events_of, quick_record_command
 from tests.scripted_http_server import scripted
 from tests.server_programs import serving
 from tests.settings import HOME, MODERN
 
 EVERYTHING = forked("-m", "mcp_ref", "run", "examples/everything.py")
+
+WRONG = [
+    "unknown method (-32601)",
+    "unknown tool (-32602)",
+    "wrong cursor (-32602)",
+    "unknown resource (-32002)",
+    "unknown prompt (-32602)",
+]
+"""The wrong requests of a drive, and how a server of 2025-11-25 refuses them."""
 
 BROKEN = """
 import json, sys
@@ -66,8 +79,12 @@ def check(*words: str) -> subprocess.CompletedProcess[str]:
 def test_check_of_a_correct_server_over_stdio_finds_nothing_in_any_revision() -> None:
     done = check("--call", 'add={"a": 1, "b": 2}', "--", *EVERYTHING)
     assert done.returncode == 0, done
-    assert "2026-07-28  40 tools (1 called), 3 resources (3 read)" in done.stdout
-    assert "2025-06-18  the same" in done.stdout and "everything 1.0: 0 errors, 0 warnings in" in done.stdout
+    used = "3 resources (3 read), 1 template, 5 prompts (3 got)\n            refuses"
+    refused = ", ".join(WRONG)
+    first, second = (f"{tools}, {used} {refused}\n" for tools in ("40 tools (1 called)", "40 tools"))
+    beginning = f"2026-07-28  {first}2025-11-25  {second}".replace("-32002", "-32602", 1)
+    assert done.stdout.startswith(f"{beginning}2025-06-18  the same\n")
+    assert "everything 1.0: 0 errors, 0 warnings in" in done.stdout
 
 
 def test_check_of_a_correct_server_over_http_sends_wrong_headers_too() -> None:
@@ -75,11 +92,40 @@ def test_check_of_a_correct_server_over_http_sends_wrong_headers_too() -> None:
         done = check("--json", program.url)
     assert done.returncode == 0, done
     report = json.loads(done.stdout)
-    refused = {visit["revision"]: visit["refused"] for visit in report["visits"]}
-    assert "a foreign Origin (403)" in refused[MODERN] and "a foreign Host (403)" in refused[MODERN]
-    assert "an unknown session (404)" in refused["2025-11-25"]
+    visits = [(visit["revision"], visit["server"], visit["worked"][0], visit["accepted"]) for visit in report["visits"]]
+    assert visits == [(revision.name, "everything 1.0", "40 tools", []) for revision in reversed(REVISIONS)]
+    forged = ["a foreign Origin (403)", "a foreign Host (403)"]
+    assert [visit["refused"] for visit in report["visits"]] == [
+        [*WRONG[:3], "unknown resource (-32602)", WRONG[4], *forged, "a request without MCP-Protocol-Version (400)"],
+        [*WRONG, *forged, "an unknown session (404)"],
+        *[WRONG] * 3,
+        [*WRONG[:2], "unknown resource (-32001)", WRONG[4]],  # this revision has no pages
+    ]
     assert [finding for finding in report["findings"] if finding["level"] != "advice"] == []
-    assert all(visit["accepted"] == [] for visit in report["visits"])
+
+
+@pytest.mark.parametrize(
+    ("status", "place"),
+    [(0, "notes"), (200, "accepted"), (202, "accepted"), (307, "notes"), (400, "refused"), (499, "refused"),
+     (500, "notes")],
+)  # fmt: skip
+def test_drive_takes_a_status_of_4xx_for_a_refusal_and_one_of_2xx_for_a_fault(status: int, place: str) -> None:
+    visit = Visit(MODERN)
+    drive._note_status(visit, "x", status, visit.accepted)
+    shown = {"notes": "x: status {}", "accepted": "x: status {}, so the server did not refuse it", "refused": "x ({})"}
+    assert [visit.notes, visit.accepted, visit.refused] == [
+        [text.format(status)] if name == place else [] for name, text in shown.items()
+    ]
+
+
+async def test_drive_of_a_server_that_speaks_no_revision_quotes_its_refusal_of_the_latest() -> None:
+    source = """import json
+for line in sys.stdin:
+    message = json.loads(line)
+    error = {"code": -32602, "message": "not " + message["params"]["protocolVersion"]}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}), flush=True)"""
+    with pytest.raises(ConnectionClosed, match=r"^the server speaks none of the revisions: .*not 2025-03-26"):
+        await drive.drive(quick_python(source), DriveOptions(revisions=[R2024_11_05, R2025_03_26]))
 
 
 def test_check_of_a_broken_server_shows_its_faults_with_their_proof(tmp_path: Path) -> None:
@@ -160,12 +206,14 @@ async def test_drive_calls_reads_and_gets_at_most_as_many_as_its_limits(monkeypa
         server.resource(f"n://{number}")(functools.partial(use, f"n{number}"))
     visit = Visit(MODERN)
     async with Client(server, revision=MODERN) as client:
-        await drive._use_tools(client, visit, {"n3": {}})
+        await drive._use_tools(client, visit, {"n3": {}, "none": {}})
         await drive._use_resources(client, visit)
         await drive._use_prompts(client, visit)
     assert used == ["n0", "n1", "n3", "n0", "n1", "n0", "n1"]
     counts = ("called: 1 tool", "read: 2 resources", "got: 2 prompts")
-    assert visit.notes == [f"not {count} (the limit is 2)" for count in counts]
+    limits = [f"not {count} (the limit is 2)" for count in counts]
+    assert visit.notes == ["call none: there is no such tool", *limits]
+    assert visit.worked == ["4 tools (3 called)", "4 resources (2 read)", "4 prompts (2 got)"]
 
 
 @pytest.mark.parametrize(("target", "path", "query"), [("", "/", ""), ("/mcp?a=b", "/mcp", "a=b")])
@@ -241,22 +289,96 @@ def test_as_test_asserts_the_names_of_all_pages_once_also_if_their_cursors_lead_
     assert "assert [each.name for each in found] == ['on None', 'on c']" in source
 
 
-@pytest.mark.parametrize(("words", "seconds"), [([], 10.0), (["--timeout", "3"], 3.0)])
-def test_check_of_a_server_has_a_time_limit(
-    words: list[str], seconds: float, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ([], DriveOptions({}, 10.0, {}, REVISIONS)),
+        (["--timeout", "3", "--header", "A: b", "--revision", MODERN, "--call", "t", "--call", 'u={"a": 1}'],
+         DriveOptions({"t": {}, "u": {"a": 1}}, 3.0, {"A": "b"}, [REVISIONS[-1]])),
+    ],
+)  # fmt: skip
+def test_check_of_a_server_gives_the_drive_its_options(
+    words: list[str], options: DriveOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def wait(server: list[str], options: drive.DriveOptions) -> Report:
-        raise RequestTimeout(f"no response within {options.timeout} seconds")
+    async def wait(server: str, given: DriveOptions) -> Report:
+        assert (server, given) == ("http://a/", options)
+        raise RequestTimeout("no response")
 
     monkeypatch.setattr("mcp_ref.cli.drive.drive", wait)
     monkeypatch.setattr("mcp_ref.cli.drive.__package__", "host.vendor.mcp_ref.cli")  # whose logger is silenced
-    assert main(["check", *words, "--", "server"]) == 3
-    assert f"no response within {seconds} seconds" in capsys.readouterr().err
+    assert main(["check", "http://a/", *words]) == 3
+    assert capsys.readouterr().err == "no response\n"
+
+
+ADVISED = [
+    m(0, "server/discover", capabilities={"roots": {}}),
+    page(0, supportedVersions=[MODERN], capabilities={"logging": {}}),
+]
+
+
+@pytest.mark.parametrize(
+    ("accepted", "messages", "words", "status", "levels"),
+    [
+        ([], [], [], 0, []),
+        (["x: the server did not refuse it"], [], [], 1, []),
+        ([], [*handshake(), c(1, "ping"), s(1, result={"a": 1})], [], 1, ["MUST"]),
+        ([], ADVISED, [], 0, []),
+        ([], ADVISED, ["--advice"], 0, ["advice"]),
+    ],
+)
+def test_check_of_a_server_exits_with_1_for_an_error_and_writes_what_worked(
+    accepted: list[str], messages: Messages, words: list[str], status: int, levels: list[str], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    visit = Visit(MODERN, server="a 1", worked=["1 tool"], refused=["unknown tool (-32602)"], accepted=accepted)
+    report = Report(Head("stdio", command=("a",)), [Visit("2025-11-25", "no"), visit], frames(messages), ["t: odd"])
+
+    async def drive(server: list[str], options: DriveOptions) -> Report:
+        return report
+
+    monkeypatch.setattr("mcp_ref.cli.drive.drive", drive)
+    monkeypatch.setattr("mcp_ref.cli.drive.__package__", "host.vendor.mcp_ref.cli")
+    path = tmp_path / "junit.xml"
+    assert main(["check", *words, "--json", "--junit", str(path), "--", "a"]) == status
+    written = json.loads(capsys.readouterr().out)
+    assert written["visits"] == [dataclasses.asdict(each) for each in report.visits]
+    assert (written["definitions"], written["recording"], written["events"]) == (["t: odd"], "a 1", len(messages))
+    assert [finding["level"] for finding in written["findings"]] == levels
+    cases = [
+        (case.get("classname"), case.get("name"), [each.tag for each in case])
+        for case in ElementTree.parse(path).getroot()
+    ]
+    expected = [
+        (MODERN, "1 tool", []),
+        (MODERN, "refuses unknown tool (-32602)", []),
+        *[(MODERN, "x", ["failure"])] * len(accepted),
+    ]
+    assert cases[: len(expected)] == expected
 
 
 @pytest.mark.attack("terminal-escapes")
-def test_check_report_shows_an_error_of_the_server_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    visits = [Visit(MODERN, server="a", notes=["ping: no\n\na 1: 0 errors"]), Visit("2025-11-25", "no\x1b[2J\nfake")]
-    show_report(Report(Head("stdio"), visits), [], [])
-    lines = capsys.readouterr().out.splitlines()
-    assert "a 1: 0 errors" not in lines and "fake" not in lines
+def test_check_report_has_a_paragraph_for_each_revision_and_one_line_for_an_error_of_the_server(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    used = Visit(
+        MODERN, "", "a 1", ["2 tools (1 called)", "1 prompt"], ["x (-32602)", "y (403)"], ["ping: no\n\na 1: 0"]
+    )
+    used.accepted = ["z: the server did not refuse it"]
+    visits = [used, replace(used, revision="2025-11-25"), *[Visit("2025-06-18", "no\x1b[2J\nfake")] * 2,
+              Visit("2024-11-05", server="a 1")]  # fmt: skip
+    show_report(Report(Head("stdio"), visits, advice=["t: odd", "u: odd"]), [], [])
+    assert capsys.readouterr().out.splitlines() == [
+        "2026-07-28  2 tools (1 called), 1 prompt",
+        "            refuses x (-32602), y (403)",
+        "            ERROR: accepts z: the server did not refuse it",
+        r"            note: ping: no\u{a}\u{a}a 1: 0",
+        "2025-11-25  the same",
+        *[r"2025-06-18  not spoken: no\u{1b}[2J\u{a}fake"] * 2,
+        "2024-11-05  connects, and offers nothing",
+        "",
+        "definitions that models or hosts misread:",
+        "  t: odd",
+        "  u: odd",
+        "",
+        "a 1: 0 errors, 0 warnings in 0 events",
+    ]

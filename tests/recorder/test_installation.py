@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from mcp_ref.__main__ import main
 from mcp_ref.host.configuration import read_config
 from mcp_ref.recorder.installation import InstallationError, plan_installation, plan_removal
-from tests.settings import HOME
 
 CLAUDE = """{
   // my servers
@@ -110,28 +105,6 @@ def test_record_install_refuses_a_file_that_changed_meanwhile(tmp_path: Path) ->
     with pytest.raises(InstallationError, match="changed"):
         plan.write()
     assert path.read_text() == ZED
-
-
-def test_record_install_command_shows_the_difference_and_starts_the_recorded_server(tmp_path: Path) -> None:
-    path = tmp_path / "mcp.json"
-    path.write_text(json.dumps({"mcpServers": {"../b/a": {"command": "cat"}}}))
-    words = [sys.executable, "-m", "mcp_ref", "record", "--install", str(path), "../b/a"]
-    refused = subprocess.run(words, cwd=HOME, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
-    assert refused.returncode == 2 and "--yes" in refused.stderr and '+{"mcpServers"' in refused.stdout
-    subprocess.run([*words, "--yes"], cwd=HOME, check=True, capture_output=True)
-    command = read_config(path).servers[0].command
-    done = subprocess.run(command, cwd="/", input=b"hello\n", capture_output=True, timeout=30, check=False)
-    assert done.stdout == b"hello\n" and done.stderr == b""
-    assert (tmp_path / "_._b_a.jsonl").exists()
-
-
-def test_record_install_that_the_user_declines_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "claude.json"
-    path.write_text(CLAUDE)
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    monkeypatch.setattr("builtins.input", lambda prompt: "n")
-    assert main(["record", "--install", str(path), "files"]) == 1
-    assert path.read_text() == CLAUDE
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a file away")
