@@ -13,12 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref.__main__ import main, parse
-from mcp_ref.cli import UsageError, revisions, show
+from mcp_ref.__main__ import main
+from mcp_ref.cli import show
 from mcp_ref.cli.client_commands import is_uri
-from mcp_ref.cli.values import json_types, read_arguments, read_string_arguments
-from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.revisions import LEGACY, METHODS, R2025_03_26, R2025_06_18, REVISIONS
+from mcp_ref.revisions import REVISIONS
 from tests.forked_python import forked, python, quick_python
 from tests.settings import ROOT
 from tests.terminals import run_at_terminal
@@ -31,20 +29,12 @@ while line := sys.stdin.readline():
     answer = {"jsonrpc": "2.0", "id": json.loads(line)["id"], "error": {"code": -32603, "message": "no room"}}
     print(json.dumps(answer), flush=True)"""
 )
-COMMANDS = ["demo", "run", "list", "call", "read", "watch", "prompt", "complete", "revisions"]
 Captured = pytest.CaptureFixture[str]
 
 
 def ask(*words: str, server: list[str] = DEMO) -> int:
     """Run one command with a server and return the exit code."""
     return main([*words, "--env", f"PYTHONPATH={ROOT}", "--", *server])
-
-
-def usage_error(*words: str) -> None:
-    """Run a command line that argparse refuses."""
-    with pytest.raises(SystemExit) as caught:
-        main(list(words))
-    assert caught.value.code == 2
 
 
 # ---------------------------------------------------------------------------------------------------- asking
@@ -303,77 +293,6 @@ for line in sys.stdin:
     assert "memo://insights" in out and "\nPrompts\n  demo\n" in out and "templates" not in out
 
 
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        (["lst"], "unknown command 'lst'; did you mean 'list'?"),
-        (["get"], "unknown command 'get'; there are demo, run, bridge, list,"),
-        (["list"], "the server is missing: add its URL, or two dashes and its command"),
-        (["list", "server.py"], "for example\n  python3 -m mcp_ref list -- python3 server.py\n"),
-        (["list", "server.js"], "for example\n  python3 -m mcp_ref list -- node server.js\n"),
-        (["list", "localhost:8123/mcp"], "for example\n  python3 -m mcp_ref list http://localhost:8123/mcp\n"),
-        (["whoami"], "add its URL, for example\n  python3 -m mcp_ref whoami https://mcp.example/mcp\n"),
-        (["whoami", "server.py"], "add its URL, for example\n  python3 -m mcp_ref whoami https://mcp.example/mcp\n"),
-        (["list", "ws://localhost:8123/mcp"], "for example\n  python3 -m mcp_ref list http://localhost:8123/mcp\n"),
-        (["list", "http://a/", "http://b/"], "unrecognized arguments: http://a/"),
-        (["read", "http://a/"], "the following arguments are required: URI\n"),
-        (
-            ["list", "python3", "server.py", "--json"],
-            "for example\n  python3 -m mcp_ref list --json -- python3 server.py\n",
-        ),
-        (["read", "a://b", "npx", "some-server"], "for example\n  python3 -m mcp_ref read a://b -- npx some-server\n"),
-        (["list", "--timeout", "nan", "--", "x"], "--timeout: expected a number of seconds above 0, got 'nan'"),
-        (["list", "--timeout", "-1", "--", "x"], "--timeout: expected a number of seconds above 0, got '-1'"),
-        (["list", "--timeout", "soon", "--", "x"], "--timeout: expected a number of seconds above 0, got 'soon'"),
-        (["list", "--tiemout", "1"], "unrecognized arguments: --tiemout 1; did you mean --timeout?\n"),
-        (["bridge", "--root", "x", "--", "y"], "unrecognized arguments: --root x\n"),  # which other commands have
-        (["--json", "list"], "write the command first, such as python3 -m mcp_ref list ...\n"),
-        (["--version", "list"], "write the command first, such as python3 -m mcp_ref list ...\n"),
-        (["--", "python3", "server.py"], "write the command first, such as python3 -m mcp_ref list ...\n"),
-        (["call", "add", "1", "2"], "for example\n  python3 -m mcp_ref call add 1 2 -- python3 server.py\n"),
-        (
-            ["call", "add", "a=1", "python3", "a.py", "--json"],
-            "for example\n  python3 -m mcp_ref call add a=1 --json -- python3 a.py\n",
-        ),
-        (["call", "--", "x"], "the following arguments are required: TOOL\n"),
-        (["prompt", "--", "x"], "the following arguments are required: NAME\n"),
-        (["complete", "--", "x"], "the following arguments are required: PROMPT|TEMPLATE, ARGUMENT[=VALUE]\n"),
-        (["list", "--", ""][:2], "the server is missing"),
-        (["demo", "--", "x"], "demo takes no server"),
-        (
-            ["list", "--tokn-file", "1", "--", "x"],
-            "unrecognized arguments: --tokn-file 1; did you mean --token-file?\n",
-        ),
-        (["run", "x", "--port", "65536"], "--port: expected a port from 0 to 65535, got '65536'\n"),
-        (["run", "x", "--drain", "-1"], "--drain: expected a number of seconds above 0, got '-1'\n"),
-        (["watch", "a://b", "--count", "0", "--", "x"], "--count: expected a whole number of at least 1, got '0'\n"),
-        (
-            ["watch", "a://b", "--count", "1.5", "--", "x"],
-            "--count: expected a whole number of at least 1, got '1.5'\n",
-        ),
-    ],
-)
-def test_invalid_command_line_exits_with_2_and_says_what_to_write(words: list[str], why: str, capsys: Captured) -> None:
-    usage_error(*words)
-    assert why in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("line", "option", "value"),
-    [
-        ("run x --port 0", "port", 0),
-        ("run x --port 65535", "port", 65535),
-        ("run x --drain 0", "drain", 0.0),
-        ("run x --drain 0.0", "drain", 0.0),
-        ("replay x --speed 0.5", "speed", 0.5),
-        ("watch a://b --count 1 -- x", "count", 1),
-        ("record x --install a b", "install", ["a", "b"]),
-    ],
-)
-def test_option_takes_the_smallest_and_the_largest_value(line: str, option: str, value: object) -> None:
-    assert vars(parse(line.split()))[option] == value
-
-
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_interrupted_command_exits_with_130_and_prints_nothing() -> None:
     source = "print('up', file=sys.stderr, flush=True); sys.stdin.read()"
@@ -397,175 +316,6 @@ def test_reader_that_closes_the_pipe_causes_no_error(arguments: list[str]) -> No
     done = subprocess.run(command, cwd=ROOT, env=env, stdout=writing, stderr=subprocess.PIPE, timeout=30, check=False)
     os.close(writing)
     assert (done.returncode, done.stderr) == (0, b"")
-
-
-# ---------------------------------------------------------------------------------------------------- help and version
-
-
-def test_help_names_every_command_and_exit_code(capsys: Captured) -> None:
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out.startswith("mcp_ref 0.")
-    for words in ([], ["--help"]):
-        with pytest.raises(SystemExit) as caught:
-            main(words)
-        assert caught.value.code == 0
-        out = capsys.readouterr().out
-        assert all(word in out for word in (*COMMANDS, "130", "the connection failed"))
-
-
-NO_SERVER: dict[str, object] = {"needs_server": False, "takes_command": False, "command": []}
-SERVER = {**NO_SERVER, "needs_server": True, "command": ["x"]}
-RECORDING = {**NO_SERVER, "takes_command": True, "command": ["x"], "file": "f"}
-ACCOUNT = {**SERVER, "command": ["http://x/"]}
-LINK: dict[str, object] = {
-    **dict.fromkeys(["revision", "token_env", "token_file", "config", "root"]), "header": [], "env": [],
-    **dict.fromkeys(["no_browser", "stderr", "trace", "yes", "find"], False),
-}  # fmt: skip
-CLIENT = {**SERVER, **LINK, "timeout": None, "log": None, "json": False}
-PATH = {**CLIENT, "target": "t", "save": None}
-HTTP = {**dict.fromkeys(["host", "port", "path", "allow_host", "allow_origin", "trust_proxy", "drain", "issuer"]),
-        **dict.fromkeys(["resource", "require_scope", "jwks", "store"]),
-        **dict.fromkeys(["http", "json_responses", "health"], False)}  # fmt: skip
-ADDRESS = {"host": "127.0.0.1", "port": 0}
-MANY = "(URL | -- COMMAND ... | --config FILE)"
-ARGUMENTS = "[NAME=VALUE ...]"
-
-
-@pytest.mark.parametrize(
-    ("line", "usage", "options"),
-    [
-        ("demo", "", {**NO_SERVER, "http": False}),
-        ("run t", "FILE[:NAME]", {**NO_SERVER, **HTTP, "target": "t", "revision": None, "trace": False}),
-        ("bridge -- x", MANY, {**SERVER, **LINK, **HTTP, "back_revision": None, "explain": False, "replay": [],
-                               "no_hold": False, "clients": 4, "prefix": False}),
-        ("list -- x", MANY, {**CLIENT, "target": ""}),
-        ("call t -- x", f"TOOL {ARGUMENTS} {MANY}", {**PATH, "arguments": []}),
-        ("read t -- x", f"URI {MANY}", PATH),
-        ("watch t -- x", f"URI {MANY}", {**CLIENT, "target": "t", "count": None}),
-        ("prompt t -- x", f"NAME {ARGUMENTS} {MANY}", {**CLIENT, "target": "t", "arguments": []}),
-        ("complete t a -- x", f"PROMPT|TEMPLATE ARGUMENT[=VALUE] {ARGUMENTS} {MANY}",
-         {**CLIENT, "target": "t", "argument": "a", "arguments": []}),
-        ("login http://x/", "URL", {**ACCOUNT, "revision": None, "timeout": None, "header": [], "no_browser": False,
-                                    "trace": False, "scope": [], "client_id": None, "issuer": None, "env": [],
-                                    "client_metadata_url": None, "client_secret_env": None, "root": None, "log": None,
-                                    "stderr": False, "token_env": None, "token_file": None}),
-        ("logout http://x/", "URL", ACCOUNT),
-        ("whoami http://x/", "URL", ACCOUNT),
-        ("record f -- x", "FILE (-- COMMAND ... | --http URL)",
-         {**RECORDING, **ADDRESS, "http": None, "with_secrets": False, "max_mb": 256, "install": None,
-          "uninstall": None, "yes": False}),
-        ("replay f -- x", "FILE [--revision R] [--http] | --client FILE (URL | -- COMMAND ...)",
-         {**RECORDING, **ADDRESS, "client": False, "http": False, "speed": 0.0, "revision": None}),
-        ("check f -- x", "(FILE | -- COMMAND ... | URL | --as-test FILE | --rules)",
-         {**RECORDING, "rules": False, "as_test": False, "call": [], "advice": False, "revision": None,
-          "timeout": None, "header": [], "junit": None, "sarif": None, "json": False}),
-        ("revisions", "[REVISION]", {**NO_SERVER, "revision": None, "json": False}),
-        ("toc", "[PAGE[#HEADING]] [REVISION]", {**NO_SERVER, "words": [], "search": None, "json": False}),
-        ("limits", "", {**NO_SERVER, "json": False}),
-    ],
-)  # fmt: skip
-def test_command_has_its_usage_and_the_default_of_each_option(
-    line: str, usage: str, options: dict[str, object], capsys: Captured
-) -> None:
-    words = line.split()
-    assert vars(parse(words)) == {**options, "name": words[0]}
-    for help in ([words[0], "--help"], ["--help", words[0]]):
-        with pytest.raises(SystemExit) as caught:
-            main(help)
-        assert caught.value.code == 0
-        first, _, rest = capsys.readouterr().out.partition("\n")
-        assert first == f"usage: python3 -m mcp_ref {words[0]} [options] {usage}".rstrip()
-        assert ("the connection failed" in rest) == bool(options["needs_server"])
-
-
-def test_help_loads_no_page_of_the_protocol() -> None:
-    source = "import sys, mcp_ref.__main__ as m\ntry: m.main(['--help'])\nexcept SystemExit: pass\nprint(*sys.modules)"
-    done = subprocess.run(python(source), capture_output=True, text=True, timeout=20, check=True)
-    loaded = {name for name in done.stdout.split() if name.startswith("mcp_ref.")}
-    assert loaded == {"mcp_ref.__main__", "mcp_ref.cli", "mcp_ref.cli.options", "mcp_ref.version"}
-    assert "asyncio" not in done.stdout.split()
-
-
-# ---------------------------------------------------------------------------------------------------- values
-
-
-SCHEMA: Object = {
-    "type": "object",
-    "properties": {
-        "text": {"type": "string"},
-        "count": {"type": "integer"},
-        "ratio": {"type": "number"},
-        "flag": {"type": "boolean"},
-        "list": {"type": "array"},
-        "maybe": {"anyOf": [{"type": "string"}, {"type": "null"}]},
-        "either": {"type": ["number", "string"]},
-        "mixed": {"type": ["string", "boolean", "array", "object", "null"]},
-        "choice": {"enum": ["1", "2"]},
-        "fixed": {"const": "7"},
-        "linked": {"$ref": "#/$defs/x"},
-        "open": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/x"}]},
-    },
-}
-
-
-@pytest.mark.parametrize(
-    ("word", "value"),
-    [
-        ("text=3", "3"),
-        ("text=", ""),
-        ("text=a=b:=c", "a=b:=c"),
-        ("text:=3", 3),
-        ("count=3", 3),
-        ("count=three", "three"),
-        ("count=", ""),
-        ("ratio=3", 3),
-        ("ratio=0.5", 0.5),
-        ("flag=true", True),
-        ("flag=yes", "yes"),
-        ("list=[1, 2]", [1, 2]),
-        ("maybe=null", None),
-        ("maybe=5", "5"),
-        ("either=5", 5),
-        ("either=3.0", 3.0),
-        ("either=five", "five"),
-        ("either=true", "true"),
-        ("mixed=true", True),
-        ("mixed=[1]", [1]),
-        ("mixed={}", {}),
-        ("mixed=null", None),
-        ("mixed=1", "1"),
-        ("choice=1", "1"),
-        ("fixed=7", "7"),
-        ("linked=7", 7),
-        ("linked=seven", "seven"),
-        ("open={}", {}),
-        ("unknown=7", 7),
-        ("unknown=seven", "seven"),
-        ('unknown={"a": [1]}', {"a": [1]}),
-        ("unknown=NaN", "NaN"),
-        ("ratio=1e999", "1e999"),
-    ],
-)
-def test_read_arguments_converts_a_value_by_the_schema(word: str, value: JSON) -> None:
-    (found,) = read_arguments([word], SCHEMA).values()
-    assert found == value and type(found) is type(value)
-
-
-def test_without_a_schema_a_value_is_json_or_text() -> None:
-    assert read_arguments(["a=1", "b=x"], None) == {"a": 1, "b": "x"}
-    assert read_arguments([], None) == {}
-    assert json_types(True) is None
-
-
-def test_read_arguments_refuses_a_name_that_is_given_twice() -> None:
-    with pytest.raises(UsageError, match="a is given twice"):
-        read_arguments(["a=1", "a=2"], None)
-    with pytest.raises(UsageError, match="the value of a is not JSON: the key 'b' must not appear twice"):
-        read_arguments(['a:={"b": 1, "b": 2}'], None)
-
-
-def test_read_string_arguments_leaves_values_as_text() -> None:
-    assert read_string_arguments(["a=1", "b=[x"]) == {"a": "1", "b": "[x"}
 
 
 # ---------------------------------------------------------------------------------------------------- serving
@@ -655,83 +405,12 @@ def test_run_of_an_invalid_target_exits_with_2(target: str, why: str) -> None:
     assert done.returncode == 2 and why in done.stderr.decode() and b"Traceback" not in done.stderr
 
 
-# ---------------------------------------------------------------------------------------------------- a person
+# ---------------------------------------------------------------------------------------------------- at a terminal
 
 
 def at_a_terminal(typed: bytes, *words: str, server: list[str] = DEMO) -> tuple[str, str]:
     """Run a command at a terminal, at which a person types. Return the output and the terminal's text."""
     return run_at_terminal(typed, *words, "--env", f"PYTHONPATH={ROOT}", "--", *server)[1:]
-
-
-def curious(body: str) -> list[str]:
-    """Return the command of a server with a tool `ask` that has this body."""
-    head = "from mcp_ref import Context, Server\nserver = Server('curious')\n@server.tool()\n"
-    return quick_python(f"{head}async def ask(context: Context) -> str:{body}\nserver.run()")
-
-
-def test_call_at_a_terminal_lets_the_user_fill_in_a_form() -> None:
-    out, terminal = at_a_terminal(b"2\n20:00\n\n", "call", "book_table")
-    assert out == "a table for 2 at 20:00\n"
-    assert "The server asks: A table for tonight?" in terminal
-    assert "guests (integer): " in terminal and 'time ("18:00"|"20:00"): ' in terminal
-    assert "window (y/n, default n): " in terminal
-
-
-def test_form_asks_again_only_for_the_field_with_the_invalid_value() -> None:
-    out, terminal = at_a_terminal(b"many\n4\n19:00\n18:00\nperhaps\ny\n", "call", "book_table")
-    assert out == "a table for 4 at 18:00\n"
-    assert 'guests: expected an integer, got "many"' in terminal
-    assert [terminal.count(f"{name} (") for name in ("guests", "time", "window")] == [2, 2, 2]
-
-
-@pytest.mark.parametrize(("typed", "value"), [("y", True), ("No", False), ("YES", True), ("n", False), ("true", True)])
-def test_form_takes_y_and_n_for_a_boolean(typed: str, value: bool) -> None:
-    server = curious("""
-    form = {"type": "object", "properties": {"sure": {"type": "boolean"}}, "required": ["sure"]}
-    return str((await context.elicit("Sure?", form)).content)""")
-    out, terminal = at_a_terminal(f"\n{typed}\n".encode(), "call", "ask", server=server)
-    assert out == f"{{'sure': {value}}}\n" and terminal.count("sure (y/n): ") == 2
-
-
-@pytest.mark.parametrize(("typed", "action"), [(b"y\n", "accept"), (b"n\n", "decline"), (b"\x04", "decline")])
-def test_form_without_fields_asks_for_consent(typed: bytes, action: str) -> None:
-    server = curious("""
-    return (await context.elicit("Delete all?", {"type": "object", "properties": {}})).action""")
-    out, terminal = at_a_terminal(typed, "call", "ask", server=server)
-    assert out == f"{action}\n" and "Delete all?" in terminal
-
-
-def test_form_on_the_terminal_contains_no_control_characters_of_the_server() -> None:
-    server = curious("""
-    field = {"type": "string", "title": "\\x1b[2Jtitle", "default": "\\x9b2J"}
-    return (await context.elicit("\\x1b[2J?", {"type": "object", "properties": {"a\\x1b[2J": field}})).action""")
-    out, terminal = at_a_terminal(b"a\n", "call", "ask", server=server)
-    assert out == "accept\n" and "title" in terminal
-    assert "\x1b" not in terminal and "\x9b" not in terminal
-
-
-def test_end_of_input_declines_the_form() -> None:
-    out, _ = at_a_terminal(b"\x04", "call", "book_table")
-    assert out == "no table then\n"
-
-
-def test_forms_of_concurrent_requests_are_shown_one_after_the_other() -> None:
-    server = curious("""
-    forms = [{"type": "object", "properties": {name: {"type": "string"}}} for name in ("first", "second")]
-    answers = await context.gather_inputs(*(context.elicit("Tell me", form) for form in forms))
-    return " ".join(f"{name}={value}" for answer in answers for name, value in answer.content.items())""")
-    for revision in ("2025-11-25", "2026-07-28"):
-        out, terminal = at_a_terminal(b"a\nb\n", "call", "ask", "--revision", revision, server=server)
-        assert out == "first=a second=b\n", terminal
-        assert terminal.index("first (string): ") < terminal.rindex("The server asks") < terminal.index("second")
-
-
-@pytest.mark.parametrize(
-    ("typed", "result"), [(b"y\n", "connected\n"), (b"n\n", "not connected\n"), (b"\x04", "not connected\n")]
-)
-def test_url_elicitation_shows_the_whole_url_and_asks_for_consent(typed: bytes, result: str) -> None:
-    out, terminal = at_a_terminal(typed, "call", "connect_account")
-    assert out == result and "https://example.com/sign-in" in terminal
 
 
 def test_call_at_a_terminal_shows_the_server_and_the_revision() -> None:
@@ -774,70 +453,3 @@ def test_watch_of_an_unknown_resource_is_1_and_suggests_a_known_one(revision: st
 def test_progress_is_shown_at_a_terminal() -> None:
     out, terminal = at_a_terminal(b"", "call", "count", "to=2")
     assert out == "done\n" and "1 of 2: counted 1" in terminal
-
-
-# ---------------------------------------------------------------------------------------------------- revisions
-
-
-def test_revisions_command_prints_the_data_of_the_revisions(capsys: Captured) -> None:
-    assert main(["revisions"]) == 0
-    header, *rows = capsys.readouterr().out.splitlines()
-    assert header.split() == [revision.name for revision in REVISIONS]
-    table = {row[:30].strip(): row[30:].split() for row in rows}
-    assert table["batch"] == ["yes" if revision.batch else "-" for revision in REVISIONS]
-    assert table["era"] == ["legacy"] * len(LEGACY) + ["modern"]
-    assert max(map(len, rows)) <= 100
-
-
-def test_revisions_command_derives_the_changes_of_one_revision(capsys: Captured) -> None:
-    assert main(["revisions", "2025-06-18"]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("2025-06-18, after 2025-03-26\n")
-    for line in ("batch: no, was yes", "+ elicitation/create", "+ Tool.outputSchema", "+ ResourceLink"):
-        assert f"\n  {line}\n" in out
-    assert "ResourceLink." not in out and "\n  + _" not in out
-
-
-def test_2026_07_28_tells_what_it_has_in_the_place_of_a_handshake(capsys: Captured) -> None:
-    assert main(["revisions", "2026-07-28"]) == 0
-    out = capsys.readouterr().out
-    for line in (
-        "_meta of a request:\n    io.modelcontextprotocol/protocolVersion",
-        "headers of a POST:\n    MCP-Protocol-Version\n    Mcp-Method",
-        *("requests in an input_required result:", "era: modern, was legacy", "+ server/discover"),
-        *("- initialize", "+ ListToolsResult.ttlMs"),
-    ):
-        assert f"\n  {line}\n" in out
-    assert main(["revisions", "2025-11-25"]) == 0
-    assert "handshake" not in capsys.readouterr().out
-
-
-def test_revisions_in_json(capsys: Captured) -> None:
-    assert main(["revisions", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["2025-03-26"]["batch"] is True
-    assert main(["revisions", "2025-06-18", "--json"]) == 0
-    changed = json.loads(capsys.readouterr().out)
-    assert changed == revisions.changes(R2025_06_18)
-    assert changed["methods"] == {"added": ["elicitation/create"], "removed": []}
-    assert changed["behavior"]["batch"] == [True, False]
-
-
-def test_changes_of_all_revisions_add_up_to_the_method_table() -> None:
-    present: set[str] = set()
-    for revision in REVISIONS:
-        methods = revisions.changes(revision)["methods"]
-        assert isinstance(methods, dict) and isinstance(methods["added"], list) and isinstance(methods["removed"], list)
-        present = (present | set(map(str, methods["added"]))) - set(map(str, methods["removed"]))
-        now = {m.name for m in METHODS if m.since <= revision and (m.until is None or revision < m.until)}
-        assert present == now
-
-
-def test_changes_list_a_new_type_without_its_members() -> None:
-    born, _ = revisions.members(R2025_03_26)
-    assert "AudioContent" in born and not [name for name in born if name.startswith("AudioContent.")]
-
-
-@pytest.mark.parametrize("line", ["revisions 2025", "run mcp_ref.demo.server --revision 2020-01-01"])
-def test_revisions_command_exits_with_2_for_an_unknown_revision(line: str, capsys: Captured) -> None:
-    assert main(line.split()) == 2
-    assert "the known revisions are 2024-10-07" in capsys.readouterr().err

@@ -13,7 +13,11 @@ import pytest
 from mcp_ref.cli import person, show
 from mcp_ref.features.elicitation import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
 from mcp_ref.jsonrpc.messages import JSON
+from tests.forked_python import forked, quick_python
+from tests.settings import ROOT
 from tests.terminals import run_at_terminal
+
+DEMO = forked("-m", "mcp_ref", "run", "mcp_ref.demo.server")
 
 SERVER = """
 import asyncio, sys
@@ -139,3 +143,79 @@ async def test_ask_person_reads_the_fields_of_a_form_and_the_consent_to_a_url(
     monkeypatch.setattr(person, "ask_line", ask_line)
     assert await person.ask_person("The server s", request_) == result
     assert shown == prompts
+
+
+def at_a_terminal(typed: bytes, *words: str, server: list[str] = DEMO) -> tuple[str, str]:
+    """Run a command at a terminal, at which a person types. Return the output and the terminal's text."""
+    return run_at_terminal(typed, *words, "--env", f"PYTHONPATH={ROOT}", "--", *server)[1:]
+
+
+def curious(body: str) -> list[str]:
+    """Return the command of a server with a tool `ask` that has this body."""
+    head = "from mcp_ref import Context, Server\nserver = Server('curious')\n@server.tool()\n"
+    return quick_python(f"{head}async def ask(context: Context) -> str:{body}\nserver.run()")
+
+
+def test_call_at_a_terminal_lets_the_user_fill_in_a_form() -> None:
+    out, terminal = at_a_terminal(b"2\n20:00\n\n", "call", "book_table")
+    assert out == "a table for 2 at 20:00\n"
+    assert "The server asks: A table for tonight?" in terminal
+    assert "guests (integer): " in terminal and 'time ("18:00"|"20:00"): ' in terminal
+    assert "window (y/n, default n): " in terminal
+
+
+def test_form_asks_again_only_for_the_field_with_the_invalid_value() -> None:
+    out, terminal = at_a_terminal(b"many\n4\n19:00\n18:00\nperhaps\ny\n", "call", "book_table")
+    assert out == "a table for 4 at 18:00\n"
+    assert 'guests: expected an integer, got "many"' in terminal
+    assert [terminal.count(f"{name} (") for name in ("guests", "time", "window")] == [2, 2, 2]
+
+
+@pytest.mark.parametrize(("typed", "value"), [("y", True), ("No", False), ("YES", True), ("n", False), ("true", True)])
+def test_form_takes_y_and_n_for_a_boolean(typed: str, value: bool) -> None:
+    server = curious("""
+    form = {"type": "object", "properties": {"sure": {"type": "boolean"}}, "required": ["sure"]}
+    return str((await context.elicit("Sure?", form)).content)""")
+    out, terminal = at_a_terminal(f"\n{typed}\n".encode(), "call", "ask", server=server)
+    assert out == f"{{'sure': {value}}}\n" and terminal.count("sure (y/n): ") == 2
+
+
+@pytest.mark.parametrize(("typed", "action"), [(b"y\n", "accept"), (b"n\n", "decline"), (b"\x04", "decline")])
+def test_form_without_fields_asks_for_consent(typed: bytes, action: str) -> None:
+    server = curious("""
+    return (await context.elicit("Delete all?", {"type": "object", "properties": {}})).action""")
+    out, terminal = at_a_terminal(typed, "call", "ask", server=server)
+    assert out == f"{action}\n" and "Delete all?" in terminal
+
+
+def test_form_on_the_terminal_contains_no_control_characters_of_the_server() -> None:
+    server = curious("""
+    field = {"type": "string", "title": "\\x1b[2Jtitle", "default": "\\x9b2J"}
+    return (await context.elicit("\\x1b[2J?", {"type": "object", "properties": {"a\\x1b[2J": field}})).action""")
+    out, terminal = at_a_terminal(b"a\n", "call", "ask", server=server)
+    assert out == "accept\n" and "title" in terminal
+    assert "\x1b" not in terminal and "\x9b" not in terminal
+
+
+def test_end_of_input_declines_the_form() -> None:
+    out, _ = at_a_terminal(b"\x04", "call", "book_table")
+    assert out == "no table then\n"
+
+
+def test_forms_of_concurrent_requests_are_shown_one_after_the_other() -> None:
+    server = curious("""
+    forms = [{"type": "object", "properties": {name: {"type": "string"}}} for name in ("first", "second")]
+    answers = await context.gather_inputs(*(context.elicit("Tell me", form) for form in forms))
+    return " ".join(f"{name}={value}" for answer in answers for name, value in answer.content.items())""")
+    for revision in ("2025-11-25", "2026-07-28"):
+        out, terminal = at_a_terminal(b"a\nb\n", "call", "ask", "--revision", revision, server=server)
+        assert out == "first=a second=b\n", terminal
+        assert terminal.index("first (string): ") < terminal.rindex("The server asks") < terminal.index("second")
+
+
+@pytest.mark.parametrize(
+    ("typed", "result"), [(b"y\n", "connected\n"), (b"n\n", "not connected\n"), (b"\x04", "not connected\n")]
+)
+def test_url_elicitation_shows_the_whole_url_and_asks_for_consent(typed: bytes, result: str) -> None:
+    out, terminal = at_a_terminal(typed, "call", "connect_account")
+    assert out == result and "https://example.com/sign-in" in terminal
