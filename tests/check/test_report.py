@@ -137,4 +137,5 @@ def test_junit_report_is_xml_whatever_its_texts_contain() -> None:
         junit_report(text, findings(FAULTY), [text], [JUnitCase(text, text, "failure", text)])
     )
     assert [suite.get("tests"), suite.get("failures"), suite.get("skipped")] == ["4", "3", "1"]
+    assert sorted(child.tag for case in suite for child in case) == ["failure", "failure", "failure", "skipped"]
     assert "\n" not in (suite[0].get("name") or "\n") and suite[0].get("name") == suite[0][0].text

@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 from mcp_ref.__main__ import main
-from mcp_ref.cli.limits import Limit, limits
+from mcp_ref.cli.limits import Limit, limits, memory
 from tests.settings import ROOT
 
 
@@ -50,6 +50,13 @@ def test_limits_command_prints_tables_and_json(capsys: pytest.CaptureFixture[str
     assert main(["limits"]) == 0
     printed = capsys.readouterr().out
     assert "MAX_BATCH  1,000" in printed and "CANCEL_SECONDS  0.5" in printed
+    server, client = (f"\nMemory that one {peer}, in bytes\n" for peer in (
+        "caller can fill in a server", "server can fill in a client or host"))  # fmt: skip
+    of_server, of_client = printed.partition(server)[2].split(client)
+    for each in memory():
+        row = f"  {each.contents}  {each.one_peer:,}\n"
+        is_in = (f"{row}      all callers: {each.all_peers:,}\n" in of_server, row in of_client)
+        assert is_in == (bool(each.all_peers), not each.all_peers)
     assert main(["limits", "--json"]) == 0
     assert {"jsonrpc/messages.py"} <= {entry["module"] for entry in json.loads(capsys.readouterr().out)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -219,3 +220,34 @@ def test_forms_of_concurrent_requests_are_shown_one_after_the_other() -> None:
 def test_url_elicitation_shows_the_whole_url_and_asks_for_consent(typed: bytes, result: str) -> None:
     out, terminal = at_a_terminal(typed, "call", "connect_account")
     assert out == result and "https://example.com/sign-in" in terminal
+
+
+async def test_ask_line_lets_others_run_until_a_line_is_typed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        asking = asyncio.create_task(person.ask_line("Name: "))
+        await asyncio.sleep(0)
+        os.write(writing, b"ada\n")
+        assert (await asking, capsys.readouterr().err) == ("ada\n", "Name: ")
+        os.close(writing)
+        with pytest.raises(EOFError):
+            await person.ask_line("Name: ")
+
+
+def test_hidden_input_turns_only_the_echo_off_and_on_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pty, termios = pytest.importorskip("pty"), pytest.importorskip("termios")
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        before = termios.tcgetattr(theirs)
+        with pytest.raises(KeyboardInterrupt), person.hidden_input():
+            inside = termios.tcgetattr(theirs)
+            assert inside == [*before[:3], before[3] & ~termios.ECHO, *before[4:]] != before
+            raise KeyboardInterrupt
+        assert termios.tcgetattr(theirs) == before and capsys.readouterr().err == "\n"
+    os.close(ours)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import socket
@@ -14,7 +13,10 @@ from types import SimpleNamespace
 import pytest
 
 from mcp_ref.__main__ import main
+from mcp_ref.cli.show import note
+from mcp_ref.recorder.pipes import EXIT_CANNOT_START
 from mcp_ref.recorder.replay import Player
+from mcp_ref.recorder.tape import MEGABYTE, TapeOptions
 from tests.forked_python import quick_python
 
 Captured = pytest.CaptureFixture[str]
@@ -100,13 +102,20 @@ def test_replay_client_prints_each_request_with_a_different_response(
     assert capsys.readouterr() == (shown, f"1 requests, {status} with a different response\n")
 
 
+class Stop:
+    """A signal that has come before a command waits for it."""
+
+    async def wait(self) -> None:
+        note("waiting")
+
+
 @pytest.mark.parametrize(
     ("is_terminal", "words", "said"),
     [
         (True, [], "replaying the server for a client on standard input; press Ctrl-D to stop\n"),
         (False, [], ""),
-        (True, ["--http"], "replaying: http://127.0.0.1:0/\n"),
-        (False, ["--http", "--host", "::1", "--port", "9"], "replaying: http://::1:9/\n"),
+        (True, ["--http"], "replaying: http://127.0.0.1:0/\nwaiting\n"),
+        (False, ["--http", "--host", "::1", "--port", "9"], "replaying: http://::1:9/\nwaiting\n"),
     ],
 )
 @pytest.mark.parametrize("unknown", [[], ["tools/list was not recorded"]])
@@ -122,16 +131,34 @@ def test_replay_says_where_it_serves_and_which_requests_were_not_recorded(
         yield f"http://{host}:{port}/"
         player.cassette.unknown.extend(unknown)
 
-    def stopped() -> asyncio.Event:
-        event = asyncio.Event()
-        event.set()
-        return event
-
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: is_terminal))
-    for name, replaced in (("replay_stdio", stdio), ("replay_http", http), ("stop_event", stopped)):
+    for name, replaced in (("replay_stdio", stdio), ("replay_http", http), ("stop_event", Stop)):
         monkeypatch.setattr(f"mcp_ref.cli.replay.{name}", replaced)
     assert main(["replay", str(path), *words]) == len(unknown)
     assert capsys.readouterr() == ("", said + "".join(f"{line}\n" for line in unknown))
+
+
+def test_record_gives_the_tape_its_options_and_waits_for_a_signal(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    @contextlib.asynccontextmanager
+    async def http(*given: object) -> AsyncIterator[str]:
+        assert given == (TapeOptions("f", 3 * MEGABYTE, True), "http://a/", "127.0.0.1", 0)
+        yield "http://b/"
+
+    def stdio(*given: object) -> None:
+        assert given == (TapeOptions("f", 256 * MEGABYTE, False), ["a", "b"])
+        raise OSError(2, "No such file")
+
+    for name, replaced in (("record_http", http), ("record_stdio", stdio), ("stop_event", Stop)):
+        monkeypatch.setattr(f"mcp_ref.cli.recorder.{name}", replaced)
+    assert main(["record", "f", "--http", "http://a/", "--max-mb", "3", "--with-secrets"]) == 0
+    assert capsys.readouterr().err == "recording http://a/ to f; clients connect to: http://b/\nwaiting\n"
+    assert main(["record", "f", "--", "a", "b"]) == EXIT_CANNOT_START
+    assert capsys.readouterr().err == "cannot start 'a': No such file\n"
+    monkeypatch.delattr("os.fork")
+    assert main(["record", "f", "--", "a", "b"]) == 2
+    assert "this system cannot record a command" in capsys.readouterr().err
 
 
 def test_record_and_replay_say_that_the_port_is_in_use(path: Path, tmp_path: Path, capsys: Captured) -> None:

@@ -114,6 +114,7 @@ def test_saved_file_replaces_no_file_and_follows_no_symbolic_link(tmp_path: Path
         (".bashrc", None, "bashrc.bin"),
         ("a/b c", "text/plain", "a_b_c.txt"),
         ("con", "image/png", "_con.png"),
+        ("a." + "x" * 30, None, "a." + "x" * 30 + "." + "x" * 15),
         ("x" * 500, "image/png", "x" * 80 + ".png"),
     ],
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import random
+import sys
 
 import pytest
 
+from mcp_ref import BlobResourceContents, TextResourceContents
 from mcp_ref.cli import person, show
 from mcp_ref.features.elicitation import ElicitRequestFormParams
 from mcp_ref.jsonrpc.messages import JSON, Object
@@ -63,3 +66,23 @@ def test_signature_shows_types_choices_and_optional_arguments() -> None:
     schema: Object = {"properties": properties, "required": ["a"]}
     text = 'a: integer, [b: string|null], [c: "x"|1], [d: integer|null], [e: string|any], [f: 0|1|2|3|4|5]'
     assert show.signature(schema) == f"{text}, [g: integer]" and show.signature({}) == ""
+
+
+def test_write_contents_writes_text_and_bytes_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written := io.BytesIO(), "utf-8"))
+    for contents in (
+        TextResourceContents("a:b", "1"),
+        BlobResourceContents.of("a:b", b"2"),
+        BlobResourceContents.of("a:b", b"3"),
+    ):
+        show.write_contents(contents)
+    assert written.getvalue() == b"123"
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 bytes"), (1, "1 bytes"), (2, "2 bytes"), (3, "3 bytes"), (4, "4 bytes")]
+)
+def test_blob_at_a_terminal_is_described_by_its_type_and_size(size: int, text: str) -> None:
+    for mime_type in ("x/y", None):
+        contents = BlobResourceContents.of("a:b", b"x" * size, mime_type)
+        assert show.contents_text(contents) == f"[{mime_type or 'bytes'}: a:b, {text}]"
