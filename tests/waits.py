@@ -102,9 +102,9 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("basic/channel.py", "RequestContext.run_in_worker",
      "run_in_executor(executor, variables.run, _result_and_error, function)"):
         "The author's function ends it; a cancellation ends the wait, but not the thread.",
-    ("bridge/back_client.py", "BackClient._ask", "self._call_began.wait()"):
+    ("bridge/back_client.py", "BackClient._call_outside", "self._call_began.wait()"):
         "It has the time limit `ROOTS_SECONDS`.",
-    ("bridge/back_client.py", "BackClient._ask", "asyncio.shield(self.caller.session.initialized)"):
+    ("bridge/back_client.py", "BackClient._call_outside", "asyncio.shield(session.initialized)"):
         "The server's request waits for the handshake of the client, and ends with the session.",
     ("bridge/back_client.py", "BackClient.send", "asyncio.wait(self._early_requests)"):
         "Each of them ends with the call, or at the time limit of a held call.",
@@ -112,7 +112,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It is done, because `asyncio.wait` has returned it.",
     ("bridge/back_client.py", "BackClient._serve", "asyncio.wait([asking], timeout=KEEP_ALIVE_SECONDS)"):
         "It has a time limit. The loop ends with the client's response, or with its session or held call.",
-    ("bridge/backs.py", "BackServer.leased", "slots.acquire()"):
+    ("bridge/backs.py", "BackServer._take_place", "places.acquire()"):
         "It has the time limit `POOL_SECONDS`.",
     ("bridge/backs.py", "BackServer.close", "asyncio.gather(*connecting, *self._closing, return_exceptions=True)"):
         "Each is cancelled, or is a `Client.close`, which has time limits.",
@@ -126,7 +126,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The task group has ended, so the tasks are done.",
     ("bridge/changes.py", "Changes._close_watch", "asyncio.wait([watch.task])"):
         "The task is cancelled, and its end unsubscribes with the time limit of the client.",
-    ("bridge/changes.py", "Changes._open", "asyncio.shield(watch.accepted)"):
+    ("bridge/changes.py", "Changes._open_watch", "asyncio.shield(watch.accepted)"):
         "It connects and subscribes with the time limits of the client; the end of the session cancels it.",
     ("bridge/changes.py", "Changes.close", "asyncio.gather(*(self._close_watch(key) for key in tuple(self._watches)))"):
         "See `Changes._close_watch`.",
@@ -134,7 +134,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "See `Changes._close_watch`.",
     ("bridge/changes.py", "Changes.listen", "handler(params, context)"):
         "It is the subscription: it ends when the client or the server ends it.",
-    ("bridge/changes.py", "Watch._pass_on", "updates"):
+    ("bridge/changes.py", "Watch._report_updates", "updates"):
         "`Changes._close_watch` cancels it, and the end of the connection ends it.",
     ("bridge/changes.py", "Watch._run", "asyncio.sleep(pause)"):
         "A pause, after at most seven of which the subscription is lost; `Changes._close_watch` cancels it.",

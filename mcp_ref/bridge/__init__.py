@@ -3,23 +3,27 @@
 A new client cannot use an old server, and an old client cannot use a new one, unless both speak a common revision. The
 bridge speaks with each side in its own revision. `Bridge` draws the four combinations of the two eras.
 
-    tools/call of a client -> front.py -> relay.py -> namespaces.py: which server? -> backs.py: which connection?
-        -> conversion.py -> the server -> conversion.py -> the client
-    elicitation of a server -> backs.py: to which call does it belong? -> calls.py or held.py -> the client
+The *front* is the server that the clients see, and the *back* is the servers behind the bridge, which it uses through
+clients of its own. In this folder, "client" without another word is a client in front, such as the user's host.
 
-relayed.py      params and results as JSON, and sealed cursors
+    tools/call of a client  -> front.py -> relay.py -> namespaces.py (which server?) -> backs.py (which connection?)
+                            -> exchange.py, which converts it -> back_client.py -> the server
+    elicitation of a server -> back_client.py (to which call does it belong?) -> calls.py or held.py -> the client
+
+relayed.py      params and results as JSON, and cursors and ids that only one user can use
+callers.py      a client in front: its user, capabilities and session
 conversion.py   a message converted to another revision, without the fields that the other revision lacks
-calls.py        the requests in flight: progress, log messages, input requests of a server to a legacy client
+calls.py        one request in flight: passes progress, log messages and a server's input requests to a legacy client
 held.py         input requests of a legacy server to a modern client
-back_client.py  one client of the bridge towards one server
-backs.py        all clients towards one server, by their keys
-namespaces.py   the names and URIs of several servers
+back_client.py  one client of the bridge, connected to one server
+backs.py        all clients of the bridge for one server, and which of them a request can use
+namespaces.py   the names and URIs that clients see, and the server of each
 changes.py      subscriptions and changed lists
-exchange.py     one request to a server, and its result
-lists.py        lists in pages
+exchange.py     one request to a server, and its result, both converted
+lists.py        lists of several servers, page by page
 tasks.py        tasks of the server, and of the bridge itself
-relay.py        all requests of the clients
+relay.py        the way of each request to its server
 front.py        the server in front
 bridge.py       `Bridge`
-explain.py      the data that are kept, converted and lost between two revisions
+explain.py      a table of the methods and fields that are kept, converted and lost between two revisions
 """

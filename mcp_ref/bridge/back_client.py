@@ -1,12 +1,14 @@
-"""One client of the bridge towards one server: it passes all messages on as JSON.
+"""`BackClient`: a client of the bridge, connected to one server, which passes all messages on as JSON.
 
-    request of a client in front     -> `send` -> the server
-    request of the server            -> to which call does it belong? -> the client in front (calls.py, held.py)
-    notification of the server       -> progress and log messages of a call; others go to the session of the client
+    a caller's request (`Call`)      -> `send` -> the server
+    a request of the server          -> `_call_of`: which call needs this input? -> the caller (calls.py, held.py)
+    progress, log messages           -> the call to which they belong -> the caller
+    other notifications              -> the caller's legacy session
 
-A legacy server's message names its call only if the call is a task. A client of a pool is leased to one call at a time
-(backs.py), so a request that names no task belongs to that call. Log messages do not name their call either, so they
-are dropped and counted while calls of several callers are in flight.
+A caller is a client in front of the bridge. A legacy server's message names its call only if the call is a task, so the
+bridge has to find the call otherwise. In a legacy session that is easy, because all calls are of the same user. Other
+callers with capabilities have the client for one call at a time (backs.py), so a request belongs to that call. A log
+message is dropped, and counted, while calls of several callers are in flight.
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 basic/versioning, basic/index#statelessness
 """
@@ -17,13 +19,12 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 from ..basic.channel import RequestContext
 from ..basic.headers import parameter_headers
-from ..basic.lifecycle import OPERATING, ClientCapabilities, declares
+from ..basic.lifecycle import OPERATING, ClientCapabilities
 from ..basic.mrtr import INPUT_REQUESTS, MULTI_ROUND_TRIP_METHODS
 from ..basic.progress import progress_token
 from ..basic.versioning import CLIENT_CAPABILITIES, LOG_LEVEL, SUBSCRIPTION_ID
@@ -36,11 +37,10 @@ from ..features.task_augmentation import RELATED_TASK, TASKS_EXTENSION
 from ..host.hosted import HostedServer
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RequestTimeout
 from ..jsonrpc.messages import INTERNAL_ERROR, JSON, METHOD_NOT_FOUND, Object, RequestId
-from ..revisions import SPECIFIED, Revision, find_method
+from ..revisions import SPECIFIED, find_method
 from ..server.context import Context
-from ..server.session import ServerSession
-from ..server.stateless import StatelessRequest
 from ..transports.base import Transport
+from .callers import Caller
 from .calls import Call, OutsideCall
 from .conversion import Losses, converted, params_type
 from .relayed import RelayedMethods, RelayedObject
@@ -70,38 +70,9 @@ _HANDLED_HERE: Final = frozenset({
 """The messages of a server that the client handles itself."""
 
 
-@dataclass(slots=True)
-class Caller:
-    """The facts about a client in front of the bridge that decide which `BackClient` it can use."""
-
-    revision: Revision
-    principal: str | None
-    capabilities: Object
-    session: ServerSession | None = None
-    """The legacy session; None for a modern request."""
-
-    @property
-    def key(self) -> Hashable:
-        if self.session is not None:
-            return "session", self.session
-        return "pool", self.principal, repr(sorted(self.capabilities.items()))
-
-    @property
-    def accepts_input_requests(self) -> bool:
-        return any(declares(self.capabilities, each.capability) for each in INPUT_REQUESTS.values() if each.capability)
-
-
-def caller_of(context: RequestContext) -> Caller:
-    """Return the client that has sent a request."""
-    channel = context.channel
-    if type(channel) is ServerSession:  # not `isinstance`, which is slow for classes of `Protocol`
-        return Caller(channel.revision, channel.transport.principal, channel.peer_capabilities, channel)
-    principal = channel.principal if type(channel) is StatelessRequest else None
-    return Caller(channel.revision, principal, channel.peer_capabilities)
-
-
 class ServerNotes:
-    """The facts about one server that all clients for it share. `hosted` has its configuration and its policy."""
+    """The facts about one server that all clients for it share, as `BackServer` has them. `hosted` has the server's
+    configuration and its policy."""
 
     def __init__(self, hosted: HostedServer) -> None:
         self.hosted, self.name = hosted, hosted.config.name
@@ -111,9 +82,10 @@ class ServerNotes:
         self.task_support: dict[str, JSON] = {}
         """The support of the tools for tasks, by the server's own names: "required" if they run only as tasks."""
         self.is_only_server = False
-        """True if the bridge has only this server. Otherwise clients cannot use its tasks and extensions."""
+        """True if the bridge has only this server. Otherwise callers cannot use its tasks and extensions, whose ids
+        and methods name no server. Set by `BridgeTasks`."""
         self.seal: Callable[[Object, str | None], Object] = lambda message, principal: message
-        """The function that gives a server's message task ids that only this principal can use."""
+        """Function that gives a server's message task ids that only this principal can use. Set by `BridgeTasks`."""
 
     def note_tools(self, page: Object) -> None:
         """Note the tools of a page: their HTTP headers, and their support for tasks."""
@@ -136,42 +108,50 @@ class ServerNotes:
 
 
 class BackClient(Client):
-    """A client of the bridge, which passes all messages on as JSON."""
+    """A client of the bridge, which passes all messages on as JSON.
+
+    Args:
+        server: As for `Client`, like all `options`.
+        back: The facts about the server.
+        caller: The client in front for which this client is connected. Others with the same key can use it too.
+    """
 
     def __init__(self, server: Any, *, back: ServerNotes, caller: Caller, **options: Any) -> None:
         super().__init__(server, **options)
         self.back, self.caller = back, caller
-        self.key = caller.key
-        """The key of the callers that can use this client (backs.py)."""
+        self.key = caller.key_for_legacy_server
+        """The key of the callers that can use this client; another one if the server turns out to be modern."""
         self.calls: list[Call] = []
-        """The calls in flight to which an input request of the server can belong."""
+        """The calls in flight to which a log message or an input request of the server can belong."""
         self.is_leased = False
         """True while a call has the client for itself."""
         self.watchers = 0
         """Number of subscriptions and awaited tasks that keep the client open."""
-        self._task_tokens: dict[RequestId, RequestId] = {}  # for the progress of tasks: our token -> the client's
+        self._task_tokens: dict[RequestId, RequestId] = {}  # for the progress of tasks: our token -> the caller's
         self._used_at = time.monotonic()
         self._level: str | None = None  # the log level last sent to the server
-        self._call_began = asyncio.Event()
-        self._early_requests: set[asyncio.Future[Object]] = set()  # sent by the server before a call
+        self._call_began = asyncio.Event()  # set while there are calls
+        self._early_requests: set[asyncio.Future[Object]] = set()  # those that the server has sent before a call
         self.connector.parameter_headers = back.parameter_headers
         make_session = self.connector.make_session
         methods = RelayedMethods(_HANDLED_HERE, self._serve, self._receive)
 
         def make_relaying_session(on_end: OnSessionEnd, transport: Transport) -> ClientSession:
             session = make_session(on_end, transport)
-            session.custom_methods = methods
+            session.custom_methods = methods  # so that all other messages of the server come to `_serve` and `_receive`
             return session
 
         self.connector.make_session = make_relaying_session
 
     def capabilities(self) -> ClientCapabilities:
+        """Return the caller's capabilities, except for tasks on the caller, whose methods the bridge does not relay."""
         wire = {name: value for name, value in self.caller.capabilities.items() if name != "tasks"}
         try:
             declared = codec_for(self.caller.revision).decode(ClientCapabilities, wire)
-        except ShapeError:
+        except ShapeError:  # malformed capabilities count as none
             declared = ClientCapabilities()
-        declared.extensions = {**(declared.extensions or {}), TASKS_EXTENSION: {}}  # for subscriptions to tasks
+        # a modern server lets only a client with this extension subscribe to its tasks
+        declared.extensions = {**(declared.extensions or {}), TASKS_EXTENSION: {}}
         return declared
 
     @property
@@ -204,47 +184,55 @@ class BackClient(Client):
         is_modern = session.revision.era == "modern"
         if is_modern:
             params = {**params, "_meta": self._meta_for(call, _meta_of(params))}
-        # Only these can get input requests. Any other call would keep `_call_of` from finding the right one.
-        may_need_input = method in MULTI_ROUND_TRIP_METHODS or method == "tasks/result"
-        can_ask = is_modern or self.caller.session is not None or may_need_input
         if method == "tasks/result":
             call.task_id = params.get("taskId")
-        if can_ask:
-            self.calls.append(call)
-            self._call_began.set()
+        needs_input = method in MULTI_ROUND_TRIP_METHODS or method == "tasks/result"
+        if not is_modern and self.caller.session is None and not needs_input:
+            # A legacy server requests no input for this method. If it were in `calls`, `_call_of` could not tell to
+            # which of two calls of a pool's client a request belongs.
+            return await self._request(session, method, params, call, timeout)
+        self.calls.append(call)
+        self._call_began.set()
+        try:
+            if self._early_requests:  # `server-filesystem` fails a call that it gets before the roots
+                await asyncio.wait(self._early_requests)
+            return await self._request(session, method, params, call, timeout)
+        finally:
+            self.calls.remove(call)
+            if not self.calls:
+                self._call_began.clear()
 
-        request_ids: list[RequestId] = []  # one, as soon as the request is sent; it is also the progress token
+    async def _request(
+        self, session: ClientSession, method: str, params: Object, call: Call, timeout: float | None
+    ) -> Object:
+        """Send a request, and give its progress to the call. Raise ProtocolError as `send` does."""
+        sent_ids: list[RequestId] = []  # the id of the request, as soon as it is sent
 
         def progressed(params: object) -> None:
             call.receive("notifications/progress", cast(Object, params), self.revision)
 
         try:
-            if can_ask and self._early_requests:  # `server-filesystem` fails a call that it gets before the roots
-                await asyncio.wait(self._early_requests)
             result = await session.dispatcher.request(
-                method, params, timeout=timeout, before_send=request_ids.append,
+                method, params, timeout=timeout, before_send=sent_ids.append,
                 on_progress=progressed if call.token is not None else None,
             )  # fmt: skip
-            if call.token is not None:
-                self._follow_task(result, request_ids.pop(), call.token)
-            return result
         except RequestTimeout as error:
             raise ProtocolError(INTERNAL_ERROR, f"{self.back.name}: {error}") from None
         except (ConnectionClosed, InvalidMessage) as error:
             raise self._lost(method, error) from None
         finally:
-            if can_ask:
-                self.calls.remove(call)
-            if not self.calls:
-                self._call_began.clear()
             self._used_at = time.monotonic()
+        if call.token is not None and "task" in result:
+            token = sent_ids.pop()  # the dispatcher uses the id of a request as its progress token
+            self._follow_progress_of_task(token, call.token)
+        return result
 
-    def _follow_task(self, result: Object, token: RequestId, client_token: RequestId) -> None:
+    def _follow_progress_of_task(self, token: RequestId, caller_token: RequestId) -> None:
         # [2025-11-25 basic/utilities/tasks] the progress token stays valid after the response, with the task
-        if "task" in result:
-            self._task_tokens[token] = client_token
-            if len(self._task_tokens) > MAX_FOLLOWED_TASKS:
-                del self._task_tokens[next(iter(self._task_tokens))]
+        self._task_tokens[token] = caller_token
+        if len(self._task_tokens) > MAX_FOLLOWED_TASKS:
+            oldest = next(iter(self._task_tokens))
+            del self._task_tokens[oldest]
 
     def _lost(self, method: str, error: Exception) -> ProtocolError:
         """Return the error for a request whose response is lost or invalid."""
@@ -259,7 +247,8 @@ class BackClient(Client):
         return ProtocolError(INTERNAL_ERROR, f"{self.back.name}: {fault}{effect if method == 'tools/call' else ''}")
 
     def _meta_for(self, call: Call, meta: Object) -> Object:
-        """Return the `_meta` of a stateless request, with the capabilities of the caller of this request."""
+        """Return the `_meta` of a stateless request. `meta` is that of the caller's own request, whose capabilities
+        count for this request only, because all callers of a principal share the client."""
         capabilities = call.capabilities
         extensions = capabilities.get("extensions")
         if call.revision is not self.revision:
@@ -283,39 +272,54 @@ class BackClient(Client):
                 await self.set_logging_level(cast(LoggingLevel, level))
 
     def _receive(self, method: str, params: Object) -> None:
+        """Pass a notification of the server on: to the call to which it belongs, otherwise to the caller's session."""
         call = self._call_of(params)
         awaiting = self._call_awaiting(params.get("taskId"))
-        sealed = self.back.seal(params, self.caller.principal)
         if method == "notifications/progress":
-            token = progress_token(params)
-            pending = self.session.dispatcher.pending.get(token) if token is not None else None
-            if pending is not None and pending.on_progress is not None:
-                pending.on_progress(params)
-            elif token is not None and token in self._task_tokens:
-                self._pass_task_progress(sealed, call, self._task_tokens[token])
+            self._receive_progress(params)
         elif method == "notifications/message" and call is not None:
             call.receive(method, params, self.revision)
         elif method == "notifications/tasks/status" and awaiting is not None:
             awaiting.set_status(params.get("statusMessage"))
         elif method == "notifications/tasks":
-            subscription = _meta_of(params).get(SUBSCRIPTION_ID)
-            listener = self.session.listeners.get(subscription) if type(subscription) is int else None
-            if listener is not None:
-                listener(method, RelayedObject(sealed))
+            self._pass_to_subscription(method, params)
         else:
-            self._pass_to_session(method, sealed)
+            self._pass_to_session(method, self._sealed(params))
 
-    def _pass_task_progress(self, params: Object, call: Call | None, token: RequestId) -> None:
-        """Pass the progress of a task on, with the client's token. `call` is the call that awaits the task, if any."""
+    def _sealed(self, message: Object) -> Object:
+        """Return a message of the server with task ids that only the caller's principal can use (tasks.py)."""
+        return self.back.seal(message, self.caller.principal)
+
+    def _receive_progress(self, params: Object) -> None:
+        token = progress_token(params)
+        if token is None:
+            return
+        pending = self.session.dispatcher.pending.get(token)
+        if pending is not None and pending.on_progress is not None:
+            pending.on_progress(params)  # that of `_request`
+        elif token in self._task_tokens:  # the request has its result, but the task that it has created still runs
+            self._pass_task_progress(params, self._task_tokens[token])
+
+    def _pass_task_progress(self, params: Object, caller_token: RequestId) -> None:
+        """Pass the progress of a task to the call that awaits the task, or otherwise to the caller's session."""
+        call, sealed = self._call_of(params), self._sealed(params)
         if call is not None:
-            call.report_progress(params, self.revision, token)
+            call.report_progress(sealed, self.revision, caller_token)
         else:
-            self._pass_to_session("notifications/progress", {**params, "progressToken": token})
+            self._pass_to_session("notifications/progress", {**sealed, "progressToken": caller_token})
+
+    def _pass_to_subscription(self, method: str, params: Object) -> None:
+        """Pass a change of a task to the subscription that it names, which a `BridgeTasks.updates` has opened."""
+        subscription = _meta_of(params).get(SUBSCRIPTION_ID)
+        listener = self.session.listeners.get(subscription) if type(subscription) is int else None
+        if listener is not None:
+            listener(method, RelayedObject(self._sealed(params)))
 
     def _pass_to_session(self, method: str, params: Object) -> None:
-        """Pass a notification that belongs to no call on to the legacy session that owns this client."""
+        """Pass a notification that belongs to no call to the legacy session that owns this client. Without such a
+        session, or if the session's revision lacks the notification, drop and count it."""
         session, losses = self.caller.session, self.back.losses
-        if method not in SPECIFIED:
+        if method not in SPECIFIED:  # of an extension
             if session is None or session.phase is not OPERATING or not self.back.is_only_server:
                 return losses.add("a notification that no specification defines reaches no client")
         elif session is None or find_method(method, session.revision, "server") is None:
@@ -325,33 +329,36 @@ class BackClient(Client):
         session.notify(method, RelayedObject(params))
 
     def _call_awaiting(self, task_id: JSON) -> Call | None:
-        """Return the call for which the bridge awaits this task; if none has its id, the only one without an id yet."""
-        calls = [call for call in self.calls if call.allows_task and call.task_id == task_id]
-        if not calls:
-            calls = [call for call in self.calls if call.allows_task and call.task_id == ""]
+        """Return the call for which the bridge awaits this task, or None if that is unknown."""
+        with_task = [call for call in self.calls if call.allows_task]
+        calls = [call for call in with_task if call.task_id == task_id]
+        if not calls:  # the task can be so new that its call does not know its id yet
+            calls = [call for call in with_task if call.task_id == ""]
         return calls[0] if len(calls) == 1 else None
 
     def _call_of(self, params: Object) -> Call | None:
         """Return the call to which a message of the server belongs; None if that is unknown.
 
-        Only a message of a task names its call. Any other belongs to the only call in flight or, in a session, to one
-        of them, since all of them are of the same user.
+        A message that names a task belongs to the call that awaits the task. Any other belongs to the only call in
+        flight or, in a session, to one of them, since all of them are of the same user.
         """
         related = _meta_of(params).get(RELATED_TASK)
-        id = related.get("taskId") if isinstance(related, dict) else None
-        calls = [call for call in self.calls if call.task_id == id]
-        if not calls:  # the task has ended, and no call fits, or it is so new that its call has no id yet
-            calls = [call for call in self.calls if id is None or call.task_id == ""]
+        task_id = related.get("taskId") if isinstance(related, dict) else None
+        calls = [call for call in self.calls if call.task_id == task_id]  # without a task, each id is null
+        if not calls and task_id is None:
+            calls = self.calls  # all of them await tasks, but a server can leave the task out
+        elif not calls:  # the task can be so new that its call does not know its id yet
+            calls = [call for call in self.calls if call.task_id == ""]
         is_certain = len(calls) == 1 or self.caller.session is not None
         return calls[0] if calls and is_certain else None
 
     async def _serve(self, method: str, params: Object, context: RequestContext) -> Object:
-        """Serve a request of the server: pass it on to the caller, and report progress while its user thinks."""
-        token = progress_token(context.meta)
+        """Serve a request of the server: pass it to the caller, and report progress while the caller's user thinks."""
         asking = asyncio.ensure_future(self._ask(method, params))
         if not self.calls and self.caller.session is None:
-            self._early_requests.add(asking)
+            self._early_requests.add(asking)  # `send` waits for it
             asking.add_done_callback(self._early_requests.discard)
+        token = progress_token(context.meta)
         progress = 0
         try:
             while True:
@@ -362,7 +369,8 @@ class BackClient(Client):
                 if token is not None:
                     wire: Object = {"progressToken": token, "progress": progress}
                     context.channel.notify("notifications/progress", RelayedObject(wire), context.request_id)
-        except ProtocolError as error:  # also a RemoteError, which would not reach the server unchanged
+        except ProtocolError as error:
+            # a plain copy, because the caller's own error is a RemoteError, which would not reach the server unchanged
             raise ProtocolError(error.code, error.message, error.data) from None
         except McpError as error:
             raise ProtocolError(METHOD_NOT_FOUND, f"{method} cannot reach the client: {error}") from None
@@ -370,22 +378,27 @@ class BackClient(Client):
             asking.cancel()
 
     async def _ask(self, method: str, params: Object) -> Object:
+        """Pass a request of the server to the caller. Return the response, or raise McpError."""
         if method not in INPUT_REQUESTS:
             raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
-        call = self._call_of(params)
-        if call is None and self.caller.session is not None:
-            await asyncio.shield(self.caller.session.initialized)  # now its revision and its capabilities are known
-            call = OutsideCall(Context(self.caller.session, -1, None), self.back.losses)
-        elif call is None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(ROOTS_SECONDS):
-                    await self._call_began.wait()
-            call = self._call_of(params)
+        call = self._call_of(params) or await self._call_outside(params)
         if call is not None:
-            return await call.ask(method, self.back.seal(params, self.caller.principal), self.revision)
+            return await call.ask(method, self._sealed(params), self.revision)
         if method == "roots/list" and "roots" in self.caller.capabilities:
             return {"roots": []}
         raise ProtocolError(METHOD_NOT_FOUND, f"{method} came outside of a call, so no client can respond")
+
+    async def _call_outside(self, params: Object) -> Call | None:
+        """Return a call for a request that the server has sent outside of calls: in a session, a new `OutsideCall`;
+        for a modern caller, which gets requests only as results of its calls, the next call."""
+        session = self.caller.session
+        if session is not None:
+            await asyncio.shield(session.initialized)  # now its revision and its capabilities are known
+            return OutsideCall(Context(session, -1, None), self.back.losses)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ROOTS_SECONDS):
+                await self._call_began.wait()
+        return self._call_of(params)
 
 
 def _meta_of(params: Object) -> Object:

@@ -1,21 +1,22 @@
-"""The clients that a bridge has for one server.
+"""The clients that a bridge has for one server: which of them a request can use, and when a new one is connected.
 
-A legacy server keeps state for each session, and sends only what the capabilities in `initialize` allow. So a client
-serves only callers with the same key, which says what they have in common:
+In this module, a client is one of the bridge's own (`BackClient`), and a caller is a client in front of the bridge.
+Callers with the same *key* share clients. No two users do, because a shared session would send the messages of one user
+to the other, so each key names the principal, the authenticated user. The rest of the key depends on the server: a
+legacy server keeps state for each session, and sends only requests that the capabilities in the handshake allow.
 
     caller                          legacy server                             modern server
-    a legacy session                its own client, for its life              one for each principal
-    a modern request                a pool for each principal and set of      one for each principal
-                                    client capabilities
+    a legacy session                one client, for its life                  one client for each principal
+    a modern request                a pool of clients for each principal      one client for each principal
+                                    and set of capabilities
 
-A legacy server's request does not say to which call it belongs. So if the caller has declared a capability, which lets
-the server send requests, a client of a pool serves one call at a time: it is *leased*. A call that waits for its user
-keeps its client, but not its place in the pool, because users can take minutes. Over Streamable HTTP, a request arrives
-on the stream of its call, but the lease holds there as well, because the server can also use the GET stream.
+A legacy server's request does not say to which call it belongs. So if a caller's capabilities let the server send
+requests, each client of its pool serves only one call at a time: it is *leased*. This also holds over Streamable HTTP,
+where a request can come on the stream of its call, because the server can use the GET stream as well. A call that waits
+for its user keeps its client, but frees its place in the pool, because users can take minutes.
 
-Callers with different keys share no client, because a shared session would send the messages of one user to others.
-Every key belongs to one principal, and the credentials for the server come from the bridge's own configuration, never
-from the caller. In its handshake, the client for a session gives the name of the session's client, others the bridge's.
+The credentials for the server come from the bridge's configuration, never from the caller. A client for a session tells
+a legacy server the name of the session's own client. The other clients tell it the bridge's name.
 
 Threats:
     bridge-shared-session: the messages of another user; a client; uses the same ids and tokens; each principal has its
@@ -49,13 +50,14 @@ from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INTERNAL_ERROR, Object
 from ..revisions import Era, Revision
 from ..server.session import ServerSession
-from .back_client import BackClient, Caller, ServerNotes
+from .back_client import BackClient, ServerNotes
+from .callers import Caller, session_key
 from .calls import Call
 
 log = logging.getLogger(__name__)
 
 MAX_CLIENTS_PER_KEY: Final = 4
-"""Maximum number of clients of one server with the same key. Further calls wait."""
+"""Maximum number of clients in one pool. Further calls wait."""
 MAX_CLIENTS: Final = 32
 """Maximum number of clients of one server for modern requests. One authenticated caller gets at most half of them."""
 MAX_SESSION_CLIENTS: Final = 256
@@ -76,8 +78,10 @@ MAX_COUNTED_KEYS: Final = 128
 
 def growing_pause(count: int) -> float:
     """Return the pause after `count` events in a row, in seconds: none, 1, 2, 4, and so on until `MAX_PAUSE`."""
+    if count <= 0:
+        return 0.0
     exponent = min(count - 1, 10)  # without this limit, the power overflows after hours
-    return min(2.0**exponent, MAX_PAUSE) if count > 0 else 0.0
+    return min(2.0**exponent, MAX_PAUSE)
 
 
 class _Failures(NamedTuple):
@@ -88,7 +92,8 @@ class _Failures(NamedTuple):
 
 
 class _SessionInfo(Implementation):
-    """The name of a session's client for a legacy server, but the bridge's for a modern one, which sessions share."""
+    """The name that a client for a legacy session tells the server, whose era is not known yet. A legacy server gets
+    that of the session's own client; a modern one that of the bridge, because all sessions will share this client."""
 
     def __init__(self, info: Implementation, bridge_info: Implementation) -> None:
         super().__init__(**vars(info))
@@ -103,8 +108,8 @@ class BackServer(ServerNotes):
 
     Args:
         hosted: The server, with its configuration and its policy.
-        info: The name of the bridge.
-        max_clients: Maximum number of clients with one key.
+        info: The name and version of the bridge.
+        max_clients: Maximum number of clients in one pool.
         revisions: The revisions to speak with the server. Default: all.
     """
 
@@ -125,17 +130,17 @@ class BackServer(ServerNotes):
         self.starts = 0
         self.last_error = ""
         self._info, self._max_clients, self._revisions = info, max_clients, revisions
-        self._eras: dict[str, Era] = {}
-        self._launch: Launch | None = None
+        self._eras: dict[str, Era] = {}  # in which `Client` stores the server's era, so that it negotiates only once
+        self._launch: Launch | None = None  # the server's program or URL, once its start is approved
         self._connecting: dict[Hashable, asyncio.Task[BackClient]] = {}  # by key
         self._shared: dict[Hashable, BackClient] = {}  # by key, the client that has connected last
-        self._slots: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()  # of the pools, by key
+        self._places: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()  # in the pools, by key
         self._closing: set[asyncio.Task[None]] = set()
         self._failures: dict[Hashable, _Failures] = {}
         """By key: connections that ended within `SHORT_LIFE` seconds. With the key None: the failed starts."""
 
     def _key(self, caller: Caller) -> Hashable:
-        return ("modern", caller.principal) if self.is_modern else caller.key
+        return ("modern", caller.principal) if self.is_modern else caller.key_for_legacy_server
 
     async def shared(self, caller: Caller) -> BackClient:
         """Return a client that can serve several requests of this caller at the same time. Connect it if necessary."""
@@ -155,41 +160,44 @@ class BackServer(ServerNotes):
 
     @contextlib.asynccontextmanager
     async def leased(self, caller: Caller, call: Call) -> AsyncIterator[BackClient]:
-        """Return a context manager with a client. If the caller has capabilities, it serves this call alone.
+        """Return a context manager with a client for a modern caller's call to a legacy server. If the caller has
+        capabilities, so that the server can send requests to it, the client serves no other call meanwhile.
 
         Raise ProtocolError if the pool stays full, or if the server cannot be started.
         """
         if not caller.capabilities:
             yield await self.shared(caller)
             return
-        slots = self._slots.setdefault(caller.key, asyncio.Semaphore(self._max_clients))
-        try:
-            async with asyncio.timeout(POOL_SECONDS):
-                await slots.acquire()
-        except TimeoutError:
-            raise ProtocolError(INTERNAL_ERROR, f"{self.name}: all clients are in use; try again later") from None
-        with contextlib.ExitStack() as slot:  # `close` releases it once: as soon as the call is held, or at the end
-            slot.callback(slots.release)
+        key = caller.key_for_legacy_server
+        place = await self._take_place(key)
+        with place:
             if self._max_clients > 1:  # a limit of one includes the calls that wait for their users
-                call.on_held = slot.close
-            pool = [each for each in self.clients if each.key == caller.key]
-            unleased = [each for each in pool if each.is_open and not each.is_leased]
-            client = unleased[0] if unleased else await self._connect(caller)
+                call.on_held = place.close
+            free = [each for each in self.clients if each.key == key and each.is_open and not each.is_leased]
+            client = free[0] if free else await self._connect(caller)
             client.is_leased = True
             try:
                 yield client
             finally:
                 client.is_leased = False
 
+    async def _take_place(self, key: Hashable) -> contextlib.ExitStack:
+        """Wait for a place in a pool. Close the result to free the place; closing it twice frees it only once."""
+        places = self._places.setdefault(key, asyncio.Semaphore(self._max_clients))
+        try:
+            async with asyncio.timeout(POOL_SECONDS):
+                await places.acquire()
+        except TimeoutError:
+            raise ProtocolError(INTERNAL_ERROR, f"{self.name}: all clients are in use; try again later") from None
+        place = contextlib.ExitStack()
+        place.callback(places.release)
+        return place
+
     async def _connect(self, caller: Caller) -> BackClient:
         """Return a new client. Raise ProtocolError if the server cannot be started now."""
         if caller.session is not None and caller.session.ended.done():
             raise ProtocolError(INTERNAL_ERROR, "the session has ended")  # nobody would close its client
-        failures = [self._failures[key] for key in (None, self._key(caller)) if key in self._failures]
-        pause = max((failure.next_start for failure in failures), default=0.0) - time.monotonic()
-        if pause > 0:
-            text = f"{self.name} failed to start ({self.last_error}), and is tried again in {pause:.0f} s"
-            raise ProtocolError(INTERNAL_ERROR, text)
+        self._check_pause(caller)
         self.starts += 1
         try:
             self._launch = self._launch or await self.hosted.approved_launch()
@@ -205,18 +213,30 @@ class BackServer(ServerNotes):
         finally:
             if not client.is_open:  # failed, cancelled or discarded
                 self._forget(client)
-        self.is_modern, self.latest_client = client.is_modern, client
-        self._failures.pop(None, None)
-        client.key = self._key(caller)
-        self._shared[client.key] = client
-        if client.is_modern:
-            client.caller = replace(caller, session=None)  # all sessions of the principal share it
-        self.on_connected()
-        connected_at = time.monotonic()
-        client.session.ended.add_done_callback(lambda _: self._note_end(client, time.monotonic() - connected_at))
+        self._note_connection(client)
         if client.caller.session is not None:
             await client.set_level(client.caller.session.logging_level)
         return client
+
+    def _check_pause(self, caller: Caller) -> None:
+        """Raise ProtocolError during the pause after a failed start, or after a lost connection of the same key."""
+        failures = [self._failures[key] for key in (None, self._key(caller)) if key in self._failures]
+        seconds = max((each.next_start for each in failures), default=0.0) - time.monotonic()
+        if seconds > 0:
+            text = f"{self.name} failed to start ({self.last_error}), and is tried again in {seconds:.0f} s"
+            raise ProtocolError(INTERNAL_ERROR, text)
+
+    def _note_connection(self, client: BackClient) -> None:
+        """Note the era of a server to which a client has just connected, and let callers with this key share it."""
+        self.is_modern, self.latest_client = client.is_modern, client
+        self._failures.pop(None, None)
+        client.key = self._key(client.caller)  # only now, because it depends on the server's era
+        self._shared[client.key] = client
+        if client.is_modern:
+            client.caller = replace(client.caller, session=None)  # all sessions of the principal share it
+        self.on_connected()
+        connected_at = time.monotonic()
+        client.session.ended.add_done_callback(lambda _: self._note_end(client, time.monotonic() - connected_at))
 
     def _new_client(self, caller: Caller, launch: Launch) -> BackClient:
         session_info = caller.session.peer_info if caller.session is not None else None
@@ -231,46 +251,51 @@ class BackServer(ServerNotes):
 
     def _start_error(self, error: Exception) -> ProtocolError:
         """Note a failed start. Return the exception for the callers."""
-        self.last_error = type(error).__name__  # its text can quote secrets of the server's standard error
+        self.last_error = type(error).__name__  # not the text, which can quote secrets of the server's standard error
         log.warning("%s could not be started: %s", self.name, self.hosted.mask(str(error)))
-        self._count_failure(None, 0)
+        self._count_failure(None, failures_without_pause=0)
         return ProtocolError(INTERNAL_ERROR, f"{self.name} could not be started: {self.last_error}")
 
     def _make_room(self, caller: Caller) -> None:
         """Close an unused client if the server or the principal has too many. Raise ProtocolError if all are in use."""
-        is_of_session = caller.session is not None and not self.is_modern
-        limit = MAX_SESSION_CLIENTS if is_of_session else MAX_CLIENTS
-        counted = [each for each in self.clients if (each.caller.session is not None) == is_of_session]
+        # clients for legacy sessions have a limit of their own
+        is_for_session = caller.session is not None and not self.is_modern
+        limit = MAX_SESSION_CLIENTS if is_for_session else MAX_CLIENTS
+        counted = [each for each in self.clients if (each.caller.session is not None) == is_for_session]
         of_principal = [each for each in counted if each.caller.principal == caller.principal]
-        has_full_share = caller.principal is not None and len(of_principal) >= limit // 2
-        if not has_full_share and len(counted) < limit:
+        if caller.principal is not None and len(of_principal) >= limit // 2:
+            candidates = of_principal  # so that no principal can close the clients of the others
+        elif len(counted) >= limit:
+            candidates = counted
+        else:
             return
-        candidates = of_principal if has_full_share else counted
         unused = next((each for each in candidates if each.is_unused), None)
         if unused is None:
             raise ProtocolError(INTERNAL_ERROR, f"{self.name} has {len(candidates)} clients in use; try again later")
         self.discard(unused)
 
     def _note_end(self, client: BackClient, seconds: float) -> None:
-        """Forget a client whose connection has ended. If it ended early, callers with the same key have to wait.
+        """Forget a client whose connection has ended after `seconds`. If that was early, callers with the same key have
+        to wait before the next start.
 
         Other callers do not wait, because otherwise one caller could keep a server away from all of them.
         """
         if client.connector.state is ConnectionState.CLOSED:
-            return
+            return  # the bridge has closed it
         self.last_error = "the connection was lost"
         if seconds < SHORT_LIFE:
-            self._count_failure(client.key, 1)
+            self._count_failure(client.key, failures_without_pause=1)
         else:
             self._failures.pop(client.key, None)
         self.discard(client)
 
-    def _count_failure(self, key: Hashable, forgiven: int) -> None:
-        """Make the callers with a key wait before the next start, except after the first `forgiven` failures."""
+    def _count_failure(self, key: Hashable, failures_without_pause: int) -> None:
+        """Count a failure. From now on, callers with this key wait before the next start, and longer each time."""
         if len(self._failures) >= MAX_COUNTED_KEYS:
             self._failures.clear()
         count = self._failures[key].number + 1 if key in self._failures else 1
-        self._failures[key] = _Failures(count, time.monotonic() + growing_pause(count - forgiven))
+        pause = growing_pause(count - failures_without_pause)
+        self._failures[key] = _Failures(count, time.monotonic() + pause)
 
     def _forget(self, client: BackClient) -> None:
         if client in self.clients:
@@ -286,8 +311,8 @@ class BackServer(ServerNotes):
         task.add_done_callback(self._closing.discard)
 
     def end_session(self, session: ServerSession) -> None:
-        """Close the client of a legacy session that has ended."""
-        key = ("session", session)
+        """Close the clients of a legacy session that has ended."""
+        key = session_key(session)
         self._failures.pop(key, None)
         connecting = self._connecting.pop(key, None)
         if connecting is not None:

@@ -3,6 +3,8 @@
     bridge = Bridge({"old": ["npx", "some-old-server"]})
     bridge.server.run()              # or run_http, serve_http, asgi: the front is a usual `Server`
 
+The front is the server that clients see; the backs are the servers behind it. This module only puts the parts together.
+
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 basic/versioning
 """
 
@@ -41,10 +43,11 @@ class BridgeStatus:
     starts: int
     """Number of attempts to connect since the start of the bridge."""
     held_calls: int
-    """Number of calls that wait for their users, of all servers together."""
+    """Number of calls that wait for a response of their users, of all servers together."""
     losses: dict[str, int]
-    """Number of lost values by kind."""
+    """Number of values that could not be converted to a client's revision, by kind."""
     last_error: str
+    """The latest failure of a connection or of a start, or ""."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -64,22 +67,26 @@ class Bridge(HostOptions):
                          | and the call is held meanwhile    |                                   |
                          +-----------------------------------+-----------------------------------+
 
-    A call that a client wants as a task becomes a task of the server if both sides speak one revision, and otherwise a
-    task of the bridge itself (tasks.py).
+    If a client wants to run a call as a task, the call becomes a task of the server if both sides speak one revision,
+    and otherwise a task of the bridge itself (tasks.py).
 
-    `server` is the front. The policy is that of a host: consent to the start of servers from a file, allowed tools, the
-    credentials for a server, the budgets of calls (`calls` and `calls_per_minute`), and the audit log, with a line for
-    each call. The person in front approves the calls, so `approve` decides only about starts, and the bridge makes
-    sure that this person sees the name of the server. Sampling, elicitation and roots are those of the client in front.
+    `server` is the front. A bridge takes the options of a `Host` and keeps the same policy: consent before it starts a
+    server from a file, allowed tools, the credentials for a server, the budgets of calls (`calls` and
+    `calls_per_minute`), and the audit log, with a line for each call. It does not ask for approval of a call, because
+    the client does that, so `approve` decides only about starts. Each message of a server to the user names the server.
+    Sampling, elicitation and roots are those of the client.
 
     Args:
         servers: As for `Host`.
         revisions: The revisions of the front. Default: all.
         back_revisions: The revisions to speak with the servers. Default: all.
         prefix: True to put the server's name into names and URIs even if there is only one server.
-        hold: False to refuse a legacy server's input requests, instead of holding the call for a modern client's user.
-        replay: The tools to run again from their start after an input request, by the names that clients see.
-        clients: Maximum number of connections to a legacy server for one principal and set of capabilities.
+        hold: What to do if a legacy server requests input during a modern client's call. True to keep the call open
+            while the client's user responds (held.py), False to refuse the request.
+        replay: The tools to run again from their start after an input request, instead of holding their calls. Their
+            names are those that clients see.
+        clients: Maximum number of connections to a legacy server for modern clients of one principal (authenticated
+            caller) that declare the same capabilities.
         state_key: As for `Server`: processes that serve the same clients need the same key.
     """
 
@@ -107,10 +114,12 @@ class Bridge(HostOptions):
         self.backs = {each.config.name: BackServer(each, info, self.clients, self.back_revisions) for each in hosted}
         """The servers behind the bridge, by server name."""
         self.state_key = checked_key(self.state_key)
-        names = Namespace(self.backs, is_plain=len(configs) == 1 and not self.prefix)
+        keeps_names = len(configs) == 1 and not self.prefix
+        names = Namespace(self.backs, keeps_names)
         self.relay = Relay(self.backs, names, HeldCalls(self.state_key), self.hold, frozenset(self.replay))
         self.server = Server(info.name, info.version, revisions=front_revisions)
         """The front. Use its methods to serve, such as `run` and `serve_http`."""
+        # in place of the usual catalog, which would serve the tools that an author registers
         server_options = ServerOptions(state_key=self.state_key)
         self.server.catalog = FrontCatalog(self.relay, info, front_revisions, server_options, self.close)
 
@@ -123,18 +132,22 @@ class Bridge(HostOptions):
 
     def status(self) -> list[BridgeStatus]:
         """Return the state of each server behind the bridge, as plain data without secrets."""
-        held_calls = len(self.relay.held.calls)
-        return [
-            BridgeStatus(
-                name, back.latest_client.revision.name if back.latest_client is not None else None,
-                sum(client.is_open for client in back.clients), back.starts, held_calls,
-                dict(back.losses.counts), back.last_error,
-            )
-            for name, back in self.backs.items()
-        ]  # fmt: skip
+        return [self._status_of(name, back) for name, back in self.backs.items()]
+
+    def _status_of(self, name: str, back: BackServer) -> BridgeStatus:
+        latest = back.latest_client
+        return BridgeStatus(
+            name=name,
+            revision=latest.revision.name if latest is not None else None,
+            clients=sum(client.is_open for client in back.clients),
+            starts=back.starts,
+            held_calls=len(self.relay.held.calls),
+            losses=dict(back.losses.counts),
+            last_error=back.last_error,
+        )
 
     async def close(self) -> None:
-        """End the held calls, and close the connections. The front does the same when it has served its last client."""
+        """End the held calls, and close the connections. The front calls this when its last client has left."""
         await self.relay.held.close()
         await self.relay.changes.close()
         await asyncio.gather(*(back.close() for back in self.backs.values()))

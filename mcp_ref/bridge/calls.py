@@ -1,13 +1,15 @@
-"""Calls: the requests of a client that a bridge has sent to a server, and the way back to this client.
+"""Calls: each is a request of a client that the bridge has sent to a server, and the way back to this client.
 
 While a server works on a request, it can send three things to the client: progress, log messages, and requests for
-input (elicitation, sampling, roots). A `Call` passes them on. The way of an input request depends on the client's era:
+input (elicitation, sampling, roots). A `Call` passes them on. How an input request gets to the client and its user
+depends on both eras:
 
-    legacy client    `SessionCall`: the bridge sends the request to the client, on the stream of the client's request
-    modern client    the client accepts no requests, only input requests in a result (held.py)
-
-A modern server returns its input requests in a result instead. `complete_call` sends them to a legacy client all at
-once, and repeats the call with the responses.
+    server     client     the input request
+    legacy     legacy     is sent to the client, on the stream of the client's own request (`SessionCall`)
+    legacy     modern     becomes a result of the client's request, because such a client gets no requests (held.py)
+    modern     legacy     comes in a result of the server: `complete_call` sends it to the client, and repeats the call
+                          with the response
+    modern     modern     comes in a result of the server, which is passed on
 
 Spec:  basic/utilities/progress, server/utilities/logging (all revisions), 2026-07-28 basic/patterns/mrtr
 """
@@ -15,6 +17,7 @@ Spec:  basic/utilities/progress, server/utilities/logging (all revisions), 2026-
 from __future__ import annotations
 
 import asyncio
+import itertools
 import uuid
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -42,7 +45,8 @@ REFUSED: Final = -1
 
 
 class Call:
-    """One request of a client that a server is serving.
+    """One request of a client that a server is serving. This class refuses the server's input requests, and its
+    subclasses pass them on.
 
     Args:
         context: The client's request.
@@ -58,45 +62,56 @@ class Call:
         self.on_held: Callable[[], None] = lambda: None
         """Called each time the call begins to wait for the user of a modern client (held.py)."""
         self.allows_task = False
-        """True if a server of another revision can run the call as a task, whose result the bridge awaits."""
+        """True if a server of another revision can run the call as a task, whose result the bridge awaits. Set by
+        relay.py and exchange.py."""
         self.task_id: JSON = None
         """The server's own id of the task whose result this call awaits; "" before it is known, None without a task."""
-        self._elicitations: list[str] = []  # the ids of the URLs that a modern server has shown to a legacy client
-        self._second, self._sent = 0, 0  # a second of the loop's clock, and the number of notifications in it
+        self._url_elicitations: list[str] = []  # the ids that `_with_elicitation_id` has invented
+        self._second, self._sent = 0, 0  # the current second of the loop's clock, and the notifications sent in it
         self.attach(context)
 
     def attach(self, context: Context) -> None:
         """Use a request of the client from now on: the first one, or its retry."""
         self.context, self.capabilities = context, context.channel.peer_capabilities
         self.token = progress_token(context.meta)
-        default = "debug" if self.revision.era == "legacy" else None
+        default = "debug" if self.revision.era == "legacy" else None  # a modern client gets messages only on request
         self.level = context.channel.logging_level or default
         """The lowest level of the log messages that the client wants, or None for no messages."""
 
     async def ask(self, method: str, params: Object, source: Revision) -> Object:
-        """Pass an input request of the server on. Return the client's response, in the revision `source`."""
+        """Pass an input request of the server to the client. Return the client's response, in the revision `source`."""
         raise ProtocolError(METHOD_NOT_FOUND, f"{method} is refused: this bridge holds no calls of this client")
 
-    def read_input_request(self, method: str, params: Object, source: Revision) -> Object:
-        """Return the params of an input request for the client. Raise ProtocolError if the client cannot have it."""
+    def converted_input_request(self, method: str, params: Object, source: Revision) -> Object:
+        """Return the params of an input request of the server in the client's revision, with the server's name in the
+        message. Raise ProtocolError if the client does not support the request."""
         if self.revision.era == "legacy" and find_method(method, self.revision, "server") is None:
             raise ProtocolError(METHOD_NOT_FOUND, f"{method} does not exist in {self.revision}, the client's revision")
         request = mrtr.INPUT_REQUESTS.get(method)
         if request is None or not declares(self.capabilities, request.capability or ""):
             raise ProtocolError(METHOD_NOT_FOUND, f"the client did not declare the capability for {method}")
         if "url" in params and source.era == "modern" and self.revision.era == "legacy":
-            id = str(uuid.uuid4())  # a legacy client needs an id, which a modern server does not send
-            self._elicitations.append(id)
-            params = {**params, "elicitationId": id}
+            params = self._with_elicitation_id(params)
         wire = convert_params(method, params, source, self.revision, self.losses)
         if method == "elicitation/create" and source is not self.revision:
-            form_or_url = codec_for(self.revision).decode(ElicitRequestParams, wire).request
-            capability = self.capabilities["elicitation"]
-            modes = elicitation.supported_modes(capability if isinstance(capability, dict) else {})
-            elicitation.check_request(form_or_url, set(modes), self.revision)
+            self._check_elicitation(wire)
         if self._prefix and "includeContext" in wire:
             wire = {**wire, "includeContext": "none"}  # the context of "this server" would be that of all servers
         return with_prefix(wire, self._prefix)
+
+    def _with_elicitation_id(self, params: Object) -> Object:
+        """Add the id of a URL elicitation, which a legacy client needs and a modern server does not send."""
+        id = str(uuid.uuid4())
+        self._url_elicitations.append(id)
+        return {**params, "elicitationId": id}
+
+    def _check_elicitation(self, params: Object) -> None:
+        """Raise ProtocolError for a mode or a form that the client's revision lacks, or whose mode the client did not
+        declare. A server of the client's own revision has to know this itself."""
+        form_or_url = codec_for(self.revision).decode(ElicitRequestParams, params).request
+        capability = self.capabilities["elicitation"]
+        modes = elicitation.supported_modes(capability if isinstance(capability, dict) else {})
+        elicitation.check_request(form_or_url, set(modes), self.revision)
 
     def receive(self, method: str, params: Object, source: Revision) -> None:
         """Pass a progress notification or a log message on, if the client wants it."""
@@ -108,6 +123,7 @@ class Call:
             self.notify(method, params, source, {})
 
     def report_progress(self, params: Object, source: Revision, token: RequestId) -> None:
+        """Send progress to the client, with the client's `token`."""
         if self.revision.era == "modern":  # a task of this era has no progress, so the text becomes its status
             self.set_status(params.get("message"))
         self.notify("notifications/progress", params, source, {"progressToken": token})
@@ -119,27 +135,30 @@ class Call:
 
     def notify(self, method: str, params: Object, source: Revision, added: Object) -> None:
         """Send a notification for the client's request, with `added` members. Drop it if there are too many."""
-        context, second = self.context, int(self.loop.time())
-        self._sent = self._sent + 1 if second == self._second else 1
-        self._second = second
+        second = int(self.loop.time())
+        if second != self._second:
+            self._second, self._sent = second, 0
+        self._sent += 1
         if self._sent > MAX_NOTIFICATIONS:
             return self.losses.add(f"{method} came too often")
         wire = {**converted(params, params_type(method), source, self.revision, self.losses), **added}
+        context = self.context
         if context is not None and context.channel.is_serving(context.request_id):
             context.channel.notify(method, RelayedObject(wire), context.request_id)
 
     def end(self) -> None:
-        """Tell a legacy client that the elicitations with URLs of a modern server are complete."""
-        for id in self._elicitations:
+        """Tell a legacy client that its URL elicitations are complete, which a modern server does not do."""
+        for id in self._url_elicitations:
             self.notify("notifications/elicitation/complete", {"elicitationId": id}, self.revision, {})
-        self._elicitations.clear()
+        self._url_elicitations.clear()
 
 
 class SessionCall(Call):
-    """A request of a legacy client, which can get requests itself."""
+    """A call whose input requests are sent to the client: in a legacy session, or in a task of the bridge (tasks.py).
+    Also used if the server is modern and so sends no requests."""
 
     async def ask(self, method: str, params: Object, source: Revision) -> Object:
-        wire = self.read_input_request(method, params, source)
+        wire = self.converted_input_request(method, params, source)
         result = await self.request(method, RelayedObject(wire))
         return convert_result(method, result.members, self.revision, source, self.losses)
 
@@ -147,11 +166,14 @@ class SessionCall(Call):
         """Send a request to the client, on the stream of its own request."""
         assert self.context is not None
         id = self.context.request_id
-        return await self.context.channel.request_input(method, params, RelayedObject, None, id, None)
+        return await self.context.channel.request_input(
+            method, params, RelayedObject, timeout=None, related=id, key=None
+        )
 
 
 class OutsideCall(SessionCall):
-    """A server's request to a legacy session that has no call in flight, such as `roots/list` after the handshake."""
+    """Stands for the call if a server sends a request to a legacy session that has no call in flight, such as
+    `roots/list` after the handshake."""
 
     async def request(self, method: str, params: RelayedObject) -> RelayedObject:
         assert self.context is not None and isinstance(self.context.channel, ServerSession)
@@ -163,31 +185,30 @@ async def complete_call(
 ) -> Object:
     """Send a legacy client's request to a modern server, with `send`. Return the complete result.
 
-    The client responds to the input requests of each round. If it refuses one, the call fails, because an input
-    response cannot say so.
+    The client responds to the input requests of each round at the same time. If it refuses one, the call fails,
+    because a modern server accepts only results as responses, not errors.
     """
-    rounds = 0
-    while True:
+    for rounds in itertools.count():
         result = await send(params)
         if result.get("resultType") != "input_required":
             return result
         if rounds == mrtr.MAX_ROUNDS:
-            raise ProtocolError(INTERNAL_ERROR, f"the server still requires input after {rounds} rounds")
-        rounds += 1
+            break
         requests = mrtr.read_input_requests(result)
+        tasks: dict[str, asyncio.Task[Object]] = {}
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = {
-                    key: group.create_task(call.ask(each.method, each.params, source)) for key, each in requests.items()
-                }
+                for key, request in requests.items():
+                    tasks[key] = group.create_task(call.ask(request.method, request.params, source))
         except ExceptionGroup as failed:
             raise refusal(failed.exceptions[0]) from None
         responses: Object = {key: task.result() for key, task in tasks.items()}
         params = mrtr.retry_params(params, result, responses)
+    raise ProtocolError(INTERNAL_ERROR, f"the server still requires input after {mrtr.MAX_ROUNDS} rounds")
 
 
 def refusal(error: Exception) -> ProtocolError:
-    """Return the error of a call whose input request has failed with `error`."""
+    """Return the error of a call whose input request the client has not served, because of `error`."""
     if isinstance(error, RemoteError):
         return ProtocolError(INTERNAL_ERROR, f"the user refused, or the client failed: {error.message}")
     if isinstance(error, ProtocolError):

@@ -1,10 +1,10 @@
 """Changes: the notifications about resources and lists that a server sends outside of calls.
 
-    subscription of a client -> a subscription of our own client to the same resource -> updates -> this client only
-    changed list of a server -> all clients of the bridge, because the list of the bridge has changed too
+    a client subscribes to a resource -> the bridge subscribes to it at the server -> updates -> this client only
+    a list of a server changes        -> all clients of the bridge, because the list of the bridge has changed too
 
-If the connection to a server is lost, its resources are subscribed to again, and each client gets an update of each of
-them, because updates can be lost in the meantime. A list that keeps changing is reported at growing intervals.
+If the connection to a server is lost, the bridge subscribes again, and tells each client that the resource has changed,
+because it may have missed an update in the meantime. A list that keeps changing is reported at growing intervals.
 
 Threats:
     bridge-all-subscriptions: the updates of other users; a client; opens subscriptions until the bridge has no room for
@@ -19,7 +19,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..basic.access import Access, SubscribedResource, Subscriptions
 from ..basic.channel import RequestContext
@@ -32,8 +32,9 @@ from ..lib.uri import canonical_uri
 from ..server.announcements import Announcers
 from ..server.context import Context
 from ..server.session import ServerSession
-from .back_client import BackClient, Caller, caller_of
+from .back_client import BackClient
 from .backs import MAX_PAUSE, BackServer, growing_pause
+from .callers import Caller, caller_of
 from .conversion import convert_error
 from .namespaces import Namespace
 
@@ -50,7 +51,14 @@ MAX_WATCHES: Final = 10_000
 
 
 class Watch:
-    """A subscription to one resource for one client. `report` gets the URIs of the updates."""
+    """A subscription of the bridge to one resource of a server, for one client in front.
+
+    Args:
+        server: The server.
+        caller: The client in front.
+        uri: The server's own URI of the resource.
+        report: Function that gets the URI of each update, which is `uri` or that of a part of this resource.
+    """
 
     def __init__(self, server: BackServer, caller: Caller, uri: str, report: Callable[[str], None]) -> None:
         self._server, self._caller, self._uri, self._report = server, caller, uri, report
@@ -62,27 +70,30 @@ class Watch:
         self.task.add_done_callback(self._note_end)
 
     async def _run(self) -> None:
-        """Subscribe, and report the updates. If the connection is lost, or the server ends it, subscribe again."""
+        """Subscribe, and report the updates. If the connection is lost, or the server ends the subscription, subscribe
+        again, after pauses that grow until `MAX_PAUSE` with each failed attempt."""
         pause = 0.0
         while True:
             try:
                 client = await self._server.shared(self._caller)
                 # not `async with`, which would raise the error of an unsubscription in place of the cancellation
                 updates = await client.subscribe(self._uri).__aenter__()
-                pause = 0.0
-                await self._pass_on(client, updates)
+                pause = 0.0  # after a lost connection, which raises McpError below, try again at once
+                await self._report_updates(client, updates)
                 pause = MIN_PAUSE  # the server has ended the subscription, for example because it is being replaced
             except McpError:
-                if not self.accepted.done() or pause > MAX_PAUSE:
+                has_been_accepted = self.accepted.done()
+                if not has_been_accepted or pause > MAX_PAUSE:
                     raise
             await asyncio.sleep(pause)
             pause = max(MIN_PAUSE, 2 * pause)
 
-    async def _pass_on(self, client: BackClient, updates: Subscription) -> None:
-        client.watchers += 1
+    async def _report_updates(self, client: BackClient, updates: Subscription) -> None:
+        """Report updates until the server ends the subscription. Raise McpError if the connection is lost."""
+        client.watchers += 1  # so the client stays open
         try:
-            if self.accepted.done():
-                self._report(self._uri)  # an update can be lost between two connections
+            if self.accepted.done():  # by an earlier connection, after which an update can have been missed
+                self._report(self._uri)
             else:
                 self.accepted.set_result(None)
             async for uri in updates:
@@ -102,7 +113,11 @@ class Watch:
 
 
 class FrontResources(Resources):
-    """The subscriptions of the clients. The subject of an announcement names the principal that the update is for."""
+    """The resources of the front, which have no registered items, but choose the clients that get an update.
+
+    An `Announcers` offers each update to all sessions and subscriptions of the front. So that no other user learns of
+    it, its subject is not only the URI, but also the principal for which the server has sent it (`_subject`).
+    """
 
     def accepts_subscription(self, uri: str) -> bool:
         return True  # the server behind the bridge has decided
@@ -110,10 +125,30 @@ class FrontResources(Resources):
     def update_for(
         self, subscriptions: Subscriptions, changed: str, meta: Object | None = None, latest: Access | None = None
     ) -> object:
-        principal, _, uri = changed.partition("\n")
+        """Return the params of an update for one client, or None if the update is not for it. `changed` is the
+        subject of the announcement."""
         access = next(iter(subscriptions.values())).access  # the same for all subscriptions of a client
         owner = access.id if access is not None else None
-        return super().update_for(subscriptions, uri, meta, latest) if (owner or "") == principal else None
+        principal, _, uri = changed.partition("\n")
+        if principal != (owner or ""):
+            return None
+        return super().update_for(subscriptions, uri, meta, latest)
+
+
+def _subject(principal: str | None, uri: str) -> str:
+    """Return the subject of an announcement that `FrontResources.update_for` reads."""
+    return f"{principal or ''}\n{uri}"
+
+
+class _Report(NamedTuple):
+    """The last report of a changed list to the clients, which may still be waiting for its time."""
+
+    number: int
+    """Number of reports since the list was quiet."""
+    pause: float
+    """Time between the change and the report, in seconds."""
+    at: float
+    """Time of the report, in seconds of the loop's clock."""
 
 
 class Changes:
@@ -123,10 +158,9 @@ class Changes:
         self.announcers = Announcers()
         """The sessions and subscriptions of the front."""
         self._servers, self._names = servers, names
-        self._watches: dict[tuple[object, str], Watch] = {}  # by legacy session or `listen` request, and by URI
-        self._reports: dict[str, tuple[int, float, float]] = {}
-        """By list, its last report: the number since the list was quiet, the pause before the report, and its time."""
-        self._timers: dict[str, asyncio.TimerHandle] = {}  # of the next reports, by list
+        self._watches: dict[tuple[object, str], Watch] = {}  # by the owner, a session or `listen` request, and the URI
+        self._reports: dict[str, _Report] = {}  # by list: "tools", "prompts" or "resources"
+        self._timers: dict[str, asyncio.TimerHandle] = {}  # of the reports that wait for their time, by list
         for server in servers.values():
             server.on_list_changed = self.list_changed
 
@@ -141,9 +175,10 @@ class Changes:
             await self._close_watch((session, canonical))
             return {}
         access = context.access.without_headers() if context.access is not None else None
+        # before the server can send an update, which would be dropped without a subscription
         session.subscriptions.add(canonical, SubscribedResource(uri, access))
         try:
-            await self._open((session, canonical), uri, context, session.announce)
+            await self._open_watch((session, canonical), uri, context, session.announce)
         except BaseException:
             session.subscriptions.remove(canonical)
             raise
@@ -155,31 +190,42 @@ class Changes:
             watch.task.cancel()
             await asyncio.wait([watch.task])
 
-    async def _open(
+    async def _open_watch(
         self, key: tuple[object, str], uri: str, context: RequestContext, announce: Callable[[str, str], None]
     ) -> None:
-        """Open a subscription for a client. Raise ProtocolError if the server refuses it."""
-        name, original = self._names.split_uri(uri)
-        server, caller = self._servers[name], caller_of(context)
+        """Open a subscription for a client. Raise ProtocolError if the server refuses it.
+
+        Args:
+            key: The key of the watch in `_watches`.
+            uri: The URI that the client has sent.
+            context: The client's request.
+            announce: Function that gets the method and the subject of each update.
+        """
+        server_name, own_uri = self._names.split_uri(uri)
+        server, caller = self._servers[server_name], caller_of(context)
 
         def report(changed: str) -> None:
-            shown = self._names.uri_for_client(name, changed)
-            announce(RESOURCE_UPDATED, f"{caller.principal or ''}\n{canonical_uri(shown) or shown}")
+            shown = self._names.uri_for_client(server_name, changed)
+            announce(RESOURCE_UPDATED, _subject(caller.principal, canonical_uri(shown) or shown))
 
         watch = self._watches.get(key)
         if watch is None or watch.task.done():
-            of_principal = sum(each.principal == caller.principal for each in self._watches.values())
-            limit = MAX_WATCHES if caller.principal is None else MAX_WATCHES // 2
-            if of_principal >= limit or len(self._watches) >= MAX_WATCHES:
-                text = f"the bridge has {len(self._watches)} subscriptions, {of_principal} of this caller"
-                raise ProtocolError(INTERNAL_ERROR, f"{text}; end some of them first")
-            watch = self._watches[key] = Watch(server, caller, original, report)
+            self._check_limit(caller)
+            watch = self._watches[key] = Watch(server, caller, own_uri, report)
         try:
             await asyncio.shield(watch.accepted)
         except BaseException as error:
             self._watches.pop(key, None)
             watch.task.cancel()
-            raise self._refusal(error, server, original, context) from None
+            raise self._refusal(error, server, own_uri, context) from None
+
+    def _check_limit(self, caller: Caller) -> None:
+        """Raise ProtocolError if the bridge, or this caller, has too many subscriptions for another one."""
+        of_principal = sum(each.principal == caller.principal for each in self._watches.values())
+        limit = MAX_WATCHES if caller.principal is None else MAX_WATCHES // 2
+        if of_principal >= limit or len(self._watches) >= MAX_WATCHES:
+            text = f"the bridge has {len(self._watches)} subscriptions, {of_principal} of this caller"
+            raise ProtocolError(INTERNAL_ERROR, f"{text}; end some of them first")
 
     def _refusal(self, error: BaseException, server: BackServer, uri: str, context: RequestContext) -> BaseException:
         """Return the exception for a client whose subscription has failed."""
@@ -188,7 +234,7 @@ class Changes:
             source = client.revision if client is not None else context.revision
             return convert_error(error, "resources/read", source, context.revision)
         if not isinstance(error, McpError):
-            return error
+            return error  # such as the cancellation of the client's request
         # only to the log, because the text can quote the standard error of the server
         log.warning("%s: no subscription to %.200r: %s", server.name, uri, server.hosted.mask(str(error)))
         return ProtocolError(INTERNAL_ERROR, f"{server.name} does not report changes of this resource")
@@ -197,14 +243,17 @@ class Changes:
         self, handler: Callable[[SubscriptionsListenRequestParams, RequestContext], Awaitable[object]],
         params: SubscriptionsListenRequestParams, context: RequestContext,
     ) -> object:  # fmt: skip
-        """Serve `subscriptions/listen` of a modern client, and accept only the resources that the servers accept."""
+        """Serve `subscriptions/listen` of a modern client, and accept only the resources that the servers accept.
+
+        `handler` is that of a usual server. It acknowledges the subscription, and ends with it.
+        """
         owner = object()  # stands for this request in the keys of `_watches`
         accepted: list[str] = []
         wanted = params.notifications
         try:
             for uri in dict.fromkeys(wanted.resource_subscriptions or ()):
                 with contextlib.suppress(ProtocolError):
-                    await self._open((owner, uri), uri, context, self.announcers.announce)
+                    await self._open_watch((owner, uri), uri, context, self.announcers.announce)
                     accepted.append(uri)
             if wanted.resource_subscriptions is not None:
                 wanted.resource_subscriptions = accepted
@@ -213,21 +262,20 @@ class Changes:
             await asyncio.gather(*(self._close_watch((owner, uri)) for uri in accepted))
 
     def end_session(self, session: object) -> None:
-        """Forget the subscriptions of a legacy session. Its client of the server is closed too."""
+        """End the subscriptions of a legacy session without waiting, because its connections are closed too."""
         for key in [key for key in self._watches if key[0] is session]:
             self._watches.pop(key).task.cancel()
 
     def list_changed(self, kind: str) -> None:
         """Report a changed list of a server to all clients, but not too often."""
         if kind in self._timers:
-            return
+            return  # the report that waits for its time includes this change
         loop = asyncio.get_running_loop()
-        reports, pause, reported_at = self._reports.get(kind, (0, 0.0, 0.0))
-        if loop.time() - reported_at > 2 * max(pause, MIN_PAUSE):
-            reports = 0  # the list did not change for a while
-        reports += 1
-        pause = growing_pause(reports - BURST)
-        self._reports[kind] = reports, pause, loop.time() + pause
+        last = self._reports.get(kind, _Report(0, 0.0, 0.0))
+        was_quiet = loop.time() - last.at > 2 * max(last.pause, MIN_PAUSE)
+        number = 1 if was_quiet else last.number + 1
+        pause = growing_pause(number - BURST)
+        self._reports[kind] = _Report(number, pause, loop.time() + pause)
         self._timers[kind] = loop.call_later(pause, self._report_list, kind)
 
     def _report_list(self, kind: str) -> None:

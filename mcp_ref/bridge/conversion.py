@@ -1,14 +1,14 @@
-"""The conversion of one message from a revision to another, and the losses.
+"""The conversion of one message from a revision (the source) to another (the target), and a count of the losses.
 
-    equal revisions      the JSON object passes as it is
-    other revisions      JSON -> the codec of its revision -> a dataclass -> the codec of the other revision -> JSON
+    equal revisions          the JSON object passes as it is, except for `_meta` that belongs to one hop (relayed.py)
+    different revisions      JSON -> the codec of the source -> a dataclass -> the codec of the target -> JSON
 
-The codec leaves out the fields that the other revision lacks, as `Availability` says, and refuses a message whose
-meaning would change without a field. Each kind of loss is logged once for a server, and counted. A content block of an
-unknown type becomes a text block, because a model can still read it.
+The target's codec leaves out the fields that the target lacks, or refuses the message if its meaning would change
+without a field; the `Availability` of the field says which. Each kind of loss is counted, and logged once for a server.
+A content block of an unknown type becomes a text block, because a model can still read it.
 
-Error codes change too: an unknown resource has another code in each era, and the modern era forbids the codes -32000 to
--32019 of earlier servers.
+Error codes change too. An unknown resource has a code of its own in each era, and the modern era forbids the codes
+-32000 to -32019, which earlier servers have chosen themselves.
 
 Spec:  2026-07-28 changelog, basic/index#error-codes; 2025-11-25 server/resources#error-handling
 """
@@ -39,7 +39,8 @@ MAX_ERROR_TEXT: Final = 2000
 
 _BLOCK_TYPES: Final = frozenset({"text", "image", "audio", "resource", "resource_link", "tool_use", "tool_result"})
 _METHODS_BY_NAME: Final = {method.name: method for method in METHODS}
-_NOT_FOUND: Final = frozenset(each.resource_not_found_code for each in REVISIONS if each.era == "legacy")
+_LEGACY_NOT_FOUND: Final = frozenset(each.resource_not_found_code for each in REVISIONS if each.era == "legacy")
+"""The error codes of an unknown resource in the legacy era."""
 
 
 class Losses:
@@ -62,13 +63,13 @@ def params_type(method: str) -> type:
 
 
 def result_type(method: str) -> type:
-    path = _METHODS_BY_NAME[method].result
-    assert path is not None, f"{method} is a notification"
-    return load_type(path)
+    type_name = _METHODS_BY_NAME[method].result
+    assert type_name is not None, f"{method} is a notification"
+    return load_type(type_name)
 
 
 def converted(wire: Object, cls: type, source: Revision, target: Revision, losses: Losses) -> Object:
-    """Return params or a result in the target's revision.
+    """Return params or a result, whose dataclass is `cls`, as JSON in the target's revision.
 
     Raise NotInRevision if the target's revision cannot express it. Raise ShapeError if it is malformed.
     """
@@ -77,13 +78,14 @@ def converted(wire: Object, cls: type, source: Revision, target: Revision, losse
     codec = codec_for(source)
     try:
         value: object = codec.decode(cls, wire)
-    except ShapeError:  # can be a content block of an unknown type
+    except ShapeError:  # perhaps because of a content block of an unknown type
         value = codec.decode(cls, cast(Object, _with_known_blocks(wire)))
     if isinstance(value, CacheableResult) and source.era != target.era:
-        # only the modern era has these hints: a legacy server's have no meaning, and a legacy client misses nothing
+        # Only the modern era has these hints. A modern client MUST get some, so a legacy server's result gets those
+        # that forbid caching; a legacy client gets none, and the defaults here are not counted as a loss.
         value.ttl_ms, value.cache_scope = 0, "private"
-    for kind in lost_members(value, source, target):
-        losses.add(f"{kind} is not in {target}")
+    for name in lost_members(value, source, target):
+        losses.add(f"{name} is not in {target}")
     encoded = without_hop_meta(codec_for(target).encode(value))
     meta = encoded.get("_meta")
     if isinstance(meta, dict) and RELATED_TASK in meta:  # the other side does not know this task
@@ -93,31 +95,35 @@ def converted(wire: Object, cls: type, source: Revision, target: Revision, losse
 
 @functools.cache
 def lost_fields(cls: type, source: Revision, target: Revision) -> dict[str, str]:
-    """Return the fields that the source has and the target lacks, with their fates, also in nested dataclasses."""
+    """Return the fields of a dataclass and of the dataclasses in it that the source has and the target lacks, with a
+    text for each: `{"Tool.title": "2025-06-18 -> 2025-03-26: left out"}`."""
     return _fields_lost_in(cls, source, target, set())
 
 
 def _fields_lost_in(cls: type, source: Revision, target: Revision, seen: set[type]) -> dict[str, str]:
+    """Return the `lost_fields`, but none of a class that was `seen` before, because some classes contain themselves."""
     availability: Availability = getattr(cls, "availability", Availability())
     if cls in seen or not availability.covers(source):
         return {}
     if not availability.covers(target):
-        return {cls.__name__: f"{source} -> {target}: {'as text' if availability.fallback else 'refused'}"}
+        outcome = "as text" if availability.fallback else "refused"
+        return {cls.__name__: f"{source} -> {target}: {outcome}"}
     seen.add(cls)
     lost: dict[str, str] = {}
     for member in members_of(cls):
         if not member.availability.covers(source):
             continue
-        if not member.availability.covers(target):
-            fate = "refused" if member.availability.if_unsupported == "refuse" else "left out"
-            lost[f"{cls.__name__}.{member.name}"] = f"{source} -> {target}: {fate}"
-            continue
-        for nested in _dataclasses_in(member.hint):
-            lost |= _fields_lost_in(nested, source, target, seen)
+        if member.availability.covers(target):
+            for nested in _dataclasses_in(member.hint):
+                lost |= _fields_lost_in(nested, source, target, seen)
+        else:
+            outcome = "refused" if member.availability.if_unsupported == "refuse" else "left out"
+            lost[f"{cls.__name__}.{member.name}"] = f"{source} -> {target}: {outcome}"
     return lost
 
 
 def _dataclasses_in(hint: object) -> Iterator[type]:
+    """Yield the dataclasses in a type hint, such as `Tool` in `list[Tool] | None`."""
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         yield hint
     for part in get_args(hint):
@@ -132,19 +138,20 @@ def lost_members(value: object, source: Revision, target: Revision) -> Iterator[
         return
     cls: type = type(value)
     if not dataclasses.is_dataclass(value) or not lost_fields(cls, source, target):
-        return
+        return  # no instance of this class can lose anything, so its members need not be visited
     availability: Availability = getattr(cls, "availability", Availability())
     if not availability.covers(target):
         yield cls.__name__
         return
     for member in members_of(cls):
         content = getattr(value, member.attribute)
-        if content is None or content == member.default or not member.availability.covers(source):
+        is_absent = content is None or content == member.default  # in the JSON, as far as can be told
+        if is_absent or not member.availability.covers(source):
             continue
-        if not member.availability.covers(target):
-            yield f"{cls.__name__}.{member.name}"
-        else:
+        if member.availability.covers(target):
             yield from lost_members(content, source, target)
+        else:
+            yield f"{cls.__name__}.{member.name}"
 
 
 def _with_known_blocks(value: JSON) -> JSON:
@@ -165,9 +172,9 @@ def _with_known_blocks(value: JSON) -> JSON:
 
 
 def _known_block(block: JSON) -> JSON:
-    kind = block.get("type") if isinstance(block, dict) else None
-    if isinstance(kind, str) and kind not in _BLOCK_TYPES:
-        return {"type": "text", "text": f"[{kind} {json.dumps(block, ensure_ascii=False)}]"}
+    block_type = block.get("type") if isinstance(block, dict) else None
+    if isinstance(block_type, str) and block_type not in _BLOCK_TYPES:
+        return {"type": "text", "text": f"[{block_type} {json.dumps(block, ensure_ascii=False)}]"}
     return block
 
 
@@ -193,9 +200,7 @@ def convert_error(error: ProtocolError, method: str, source: Revision, target: R
     code, data, text = error.code, error.data, error.message[:MAX_ERROR_TEXT]
     if source is target:
         return ProtocolError(code, text, data)
-    names_uri = isinstance(data, dict) and "uri" in data
-    is_modern_not_found = source.era == "modern" and code == INVALID_PARAMS and names_uri
-    if method == "resources/read" and (code in _NOT_FOUND or is_modern_not_found):
+    if method == "resources/read" and _is_not_found(error, source):
         return ProtocolError(target.resource_not_found_code, text, data)
     if target.era == "legacy" and code in MODERN_ERROR_CODES:
         return ProtocolError(INTERNAL_ERROR, f"{text} (error {code} of {source})", data)
@@ -208,7 +213,15 @@ def convert_error(error: ProtocolError, method: str, source: Revision, target: R
     return ProtocolError(code, text, data)
 
 
+def _is_not_found(error: ProtocolError, source: Revision) -> bool:
+    """Return True for the error of an unknown resource."""
+    if source.era == "modern" and error.code == INVALID_PARAMS:
+        return isinstance(error.data, dict) and "uri" in error.data  # other invalid params have the same code
+    return error.code in _LEGACY_NOT_FOUND
+
+
 def _urls_in(data: JSON) -> list[str]:
+    """Return the URLs in the data of an error -32042, which says that the user has to visit them."""
     listed = data.get("elicitations") if isinstance(data, dict) else None
     if not isinstance(listed, list):
         return []

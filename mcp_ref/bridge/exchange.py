@@ -1,8 +1,10 @@
-"""One exchange: a request of a client in front, converted, sent to a server, and its converted result.
+"""One exchange: a client's request is converted and sent to a server, and the server's result is converted.
 
     params -> conversion -> `BackClient.send` -> the server -> conversion -> result
-                            for a modern server and a legacy client, in several rounds (calls.py)
-                            for a tool that the server runs as a task, until the task is over
+
+If both sides speak different revisions, a client may not understand the server's first result. So the bridge then goes
+on until it has the final one: with a modern server that requires input of a legacy client, in several rounds
+(calls.py); with a tool that the server runs as a task, until the task is over.
 
 Spec:  2026-07-28 basic/patterns/mrtr; 2025-11-25 basic/utilities/tasks
 """
@@ -23,8 +25,9 @@ from ..jsonrpc.errors import McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import INTERNAL_ERROR, METHOD_NOT_FOUND, Object
 from ..revisions import SPECIFIED, find_method
 from ..server.context import Context
-from .back_client import LIST_SECONDS, MAX_TOOLS, BackClient, caller_of
+from .back_client import LIST_SECONDS, MAX_TOOLS, BackClient
 from .backs import BackServer
+from .callers import caller_of
 from .calls import Call, SessionCall, complete_call, refusal
 from .conversion import convert_error, convert_params, convert_result
 from .relayed import RelayedObject, without_hop_meta
@@ -39,16 +42,24 @@ LISTS: Final = {
 
 
 async def exchange(client: BackClient, method: str, params: Object, call: Call, timeout: float | None = None) -> Object:
-    """Convert a request, send it to a server, and convert its result. Raise ProtocolError for an error response."""
+    """Convert a request, send it to a server, and convert its result. Raise ProtocolError for an error response.
+
+    Args:
+        client: The connection to the server.
+        method: The method of the request.
+        params: Its params, in the revision of the client in front.
+        call: The request of the client in front.
+        timeout: Time limit in seconds. Default: that of `client`.
+    """
     front, back = call.revision, client.revision
-    is_converted = front is not back and method in SPECIFIED
+    is_converted = front is not back and method in SPECIFIED  # methods of extensions are the same in all revisions
     if is_converted and find_method(method, back, "client") is None:
         raise ProtocolError(METHOD_NOT_FOUND, f"{method} does not exist in {back}, the revision of the server")
     wire = convert_params(method, params, front, back, call.losses) if is_converted else without_hop_meta(params)
     try:
-        result = await _send(client, method, wire, call, timeout)
+        result = await _final_result(client, method, wire, call, timeout)
     except ProtocolError as error:
-        if _needs_task(error) and not client.back.is_only_server:  # also if the client in front accepts tasks
+        if _needs_task(error) and not client.back.is_only_server:  # even if the client in front accepts tasks
             text = f"{client.back.name} runs this tool only as a task, and a bridge of several servers offers no tasks"
             raise ProtocolError(INTERNAL_ERROR, text) from None
         raise convert_error(error, method, back, front) from None
@@ -64,38 +75,47 @@ async def exchange(client: BackClient, method: str, params: Object, call: Call, 
     return passed
 
 
-async def _send(client: BackClient, method: str, wire: Object, call: Call, timeout: float | None) -> Object:
-    """Send a request, with the retries and the polls that the server needs. Return the server's final result."""
-    back, tool, task_support = client.revision, str(wire.get("name")), client.back.task_support
-    # of several legacy servers, clients cannot use the tasks, so the bridge itself awaits them
-    is_relayed = call.revision is back and (client.back.is_only_server or back.era == "modern")
-    if is_relayed or method not in mrtr.MULTI_ROUND_TRIP_METHODS:
+async def _final_result(client: BackClient, method: str, wire: Object, call: Call, timeout: float | None) -> Object:
+    """Send a request, and return a result that the client in front understands: after input, and after a task."""
+    back = client.revision
+    # With one revision on both sides, the client handles input requests and tasks itself. But if there are several
+    # legacy servers, it cannot use their tasks, so the bridge awaits them in any case.
+    client_completes = call.revision is back and (client.back.is_only_server or back.era == "modern")
+    if client_completes or method not in mrtr.MULTI_ROUND_TRIP_METHODS:
         return await client.send(method, wire, call, timeout)
-    if method == "tools/call" and task_support.get(tool) == "required":
+    if method == "tools/call" and client.back.task_support.get(str(wire.get("name"))) == "required":
         call.allows_task = True
     if back.built_in_tasks and call.allows_task:
         # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST request a task, if the tool requires it
         wire = {**wire, "task": {}}
-        call.task_id = ""
+        call.task_id = ""  # not known yet; `BackClient.send` sets it with `tasks/result`
 
     async def send(params: Object) -> Object:
-        try:
-            return await client.send(method, params, call, timeout)
-        except ProtocolError as error:
-            if call.allows_task or not _needs_task(error) or not client.server_can(TASKS_CAPABILITY):
-                raise
-        call.allows_task = True  # the tool runs only as a task, so the second attempt allows one
-        if len(task_support) < MAX_TOOLS:
-            task_support[tool] = "required"
-        return await client.send(method, params, call, timeout)
+        return await _send_or_retry_as_task(client, method, params, call, timeout)
 
-    if back.era == "modern":  # so the client is legacy
+    if back.era == "modern":  # so the client in front is legacy
         result = await complete_call(call, wire, send, back)
     else:
         result = await send(wire)
     if result.get("resultType") == "task" or (call.allows_task and "task" in result):
         return await _task_result(client, call, result)
     return result
+
+
+async def _send_or_retry_as_task(
+    client: BackClient, method: str, params: Object, call: Call, timeout: float | None
+) -> Object:
+    """Send a request. If it calls a modern tool that runs only as a task, send it again, and allow a task."""
+    try:
+        return await client.send(method, params, call, timeout)
+    except ProtocolError as error:
+        if call.allows_task or not _needs_task(error) or not client.server_can(TASKS_CAPABILITY):
+            raise
+    call.allows_task = True
+    task_support = client.back.task_support
+    if len(task_support) < MAX_TOOLS:
+        task_support[str(params.get("name"))] = "required"  # so that the next call needs only one attempt
+    return await client.send(method, params, call, timeout)
 
 
 def _needs_task(error: ProtocolError) -> bool:
@@ -106,21 +126,43 @@ def _needs_task(error: ProtocolError) -> bool:
 
 
 async def _task_result(client: BackClient, call: Call, created: Object) -> Object:
-    """Wait for a task of the server, and return its result. If that fails or is cancelled, cancel the task."""
+    """Wait for a task of the server, and return its result. If that fails or is cancelled, cancel the task.
+
+    `created` is the server's `CreateTaskResult`.
+    """
+    client.watchers += 1  # keeps the client open between two polls
+    try:
+        return await _await_task(client, call, created)
+    except RemoteError:
+        raise  # the task has failed, or is unknown, so it need not be cancelled
+    except BaseException as error:
+        task = created.get("task") if client.revision.built_in_tasks else created
+        task_id = task.get("taskId") if isinstance(task, dict) else None
+        with contextlib.suppress(ProtocolError):
+            await client.send("tasks/cancel", {"taskId": task_id}, call, CANCEL_TIMEOUT_SECONDS)
+        if isinstance(error, McpError) and not isinstance(error, ProtocolError):
+            raise ProtocolError(INTERNAL_ERROR, f"{client.back.name}: {error}") from None
+        raise
+    finally:
+        client.watchers -= 1
+
+
+async def _await_task(client: BackClient, call: Call, created: Object) -> Object:
+    """Wait for a task, with its status as the status of the call, and with the user's input if it needs any."""
     codec = codec_for(client.revision)
 
-    def read(cls: type[T], wire: Object) -> T:
+    def decoded(cls: type[T], wire: Object) -> T:
         try:
             return codec.decode(cls, wire)
         except ShapeError as error:
             raise ProtocolError(INTERNAL_ERROR, f"{client.back.name} sent a malformed task: {error}") from None
 
-    async def request(method: str, params: object, result: type[T]) -> T:
+    async def request(method: str, params: object, result_type: type[T]) -> T:
         timeout = None if method == "tasks/result" else LIST_SECONDS
-        value = read(result, await client.send(method, codec.encode(params), call, timeout))
-        if isinstance(value, Task):
-            call.set_status(value.status_message)
-        return value
+        result = decoded(result_type, await client.send(method, codec.encode(params), call, timeout))
+        if isinstance(result, Task):
+            call.set_status(result.status_message)
+        return result
 
     async def respond(needed: mrtr.InputRequest) -> Object:
         try:
@@ -128,26 +170,13 @@ async def _task_result(client: BackClient, call: Call, created: Object) -> Objec
         except Exception as error:
             raise refusal(error) from None
 
-    created_task = created.get("task") if client.revision.built_in_tasks else created
-    id = created_task.get("taskId") if isinstance(created_task, dict) else None
-    client.watchers += 1  # keeps the client open between two polls
-    try:
-        task = read(CreateTaskResult, created).task
-        call.set_status(task.status_message)
-        if client.revision.built_in_tasks:
-            return (await request("tasks/result", TaskRequestParams(task.task_id), RelayedObject)).members
-        running = RunningTask(request, client.revision, task, RelayedObject, handle_input=respond)
-        return (await running.result()).members
-    except RemoteError:
-        raise  # the task has failed, or is unknown
-    except BaseException as error:
-        with contextlib.suppress(ProtocolError):
-            await client.send("tasks/cancel", {"taskId": id}, call, CANCEL_TIMEOUT_SECONDS)
-        if isinstance(error, McpError) and not isinstance(error, ProtocolError):
-            raise ProtocolError(INTERNAL_ERROR, f"{client.back.name}: {error}") from None
-        raise
-    finally:
-        client.watchers -= 1
+    task = decoded(CreateTaskResult, created).task
+    call.set_status(task.status_message)
+    if client.revision.built_in_tasks:  # the server waits, and requests input itself meanwhile
+        result = await request("tasks/result", TaskRequestParams(task.task_id), RelayedObject)
+    else:
+        result = await RunningTask(request, client.revision, task, RelayedObject, handle_input=respond).result()
+    return result.members
 
 
 async def exchange_on_shared_client(server: BackServer, method: str, params: Object, context: Context) -> Object:

@@ -1,7 +1,8 @@
-"""The explanation of a bridge: the data that it passes on, converts or loses between two revisions.
+"""The explanation of a bridge: a table of the methods and fields that it passes on, converts or loses between two
+revisions, for `mcp_ref bridge --explain`.
 
-The rows come from the method table and from `Availability`, which the conversion itself uses. So the table cannot
-contradict the code.
+The table cannot contradict the code, because its rows come from the method table and from the `Availability` of each
+field, which the conversion itself uses.
 
 Spec:  2026-07-28 changelog
 """
@@ -14,44 +15,45 @@ from typing import NamedTuple
 from ..basic.mrtr import INPUT_REQUESTS
 from ..revisions import METHODS, Revision, find_method, load_type
 from .conversion import lost_fields
-from .front import NATIVE
+from .front import FRONT_METHODS
 
 
 class Row(NamedTuple):
-    """A method or a field, and its fate between two revisions."""
+    """A method or a field, and the way in which the bridge handles it."""
 
     name: str
-    fate: str
+    handling: str
 
 
 def explain(front: Revision, back: Revision) -> list[Row]:
-    """Return what happens to each method and field between the client's revision `front` and the server's `back`."""
-    rows = list(_methods(front, back))
+    """Return the table for clients of the revision `front` and a server of the revision `back`: first a row for each
+    method, then one for each field that is lost."""
+    rows = list(_method_rows(front, back))
     if front is back:
         return [*rows, Row("all fields", "passed on as they are, also unknown ones")]
-    unconverted = NATIVE.union(row.name for row in rows if row.fate.startswith(_NOT_CONVERTED))
-    lost: dict[str, str] = {}
+    not_converted = FRONT_METHODS.union(row.name for row in rows if row.handling.startswith(_NOT_CONVERTED))
+    lost: dict[str, str] = {}  # field -> handling
     for method in METHODS:
-        if method.name in unconverted:
+        if method.name in not_converted:
             continue
         is_from_server = method.name in INPUT_REQUESTS or method.sender == "server"
         sender, receiver = (back, front) if is_from_server else (front, back)
         lost |= lost_fields(load_type(method.params), sender, receiver)
-        if method.result is not None:
+        if method.result is not None:  # a result goes the other way
             lost |= lost_fields(load_type(method.result), receiver, sender)
     if _has_own_tasks(front, back) and "CallToolRequestParams.task" in lost:
         lost["CallToolRequestParams.task"] = _OWN_TASK
-    return [*rows, *(Row(name, fate) for name, fate in sorted(lost.items()))]
+    return [*rows, *(Row(name, handling) for name, handling in sorted(lost.items()))]
 
 
-def _methods(front: Revision, back: Revision) -> Iterator[Row]:
-    """Yield each method that at least one of the two revisions has, with its fate."""
+def _method_rows(front: Revision, back: Revision) -> Iterator[Row]:
+    """Yield a row for each method that at least one of the two revisions has."""
     for name in dict.fromkeys(method.name for method in METHODS):
         in_front = any(find_method(name, front, role) for role in ("client", "server"))
         in_back = any(find_method(name, back, role) for role in ("client", "server"))
         if not in_front and not in_back:
             continue
-        if name in NATIVE:
+        if name in FRONT_METHODS:
             yield Row(name, "each side for itself")
         elif "tasks" in name and _has_own_tasks(front, back):
             yield Row(name, _OWN_TASK)
@@ -71,7 +73,7 @@ def _has_own_tasks(front: Revision, back: Revision) -> bool:
 
 
 _OWN_TASK = "a task of the bridge itself <-> the task of the server, if it creates one"
-_NOT_CONVERTED = ("not in", _OWN_TASK)  # prefixes of the fates of methods whose fields are not converted
+_NOT_CONVERTED = ("not in", _OWN_TASK)  # the beginnings of `Row.handling` for methods whose fields are not converted
 _REPLACED = {
     "logging/setLevel": "<-> the log level in the `_meta` of each request",
     "resources/subscribe": "<-> subscriptions/listen",

@@ -1,8 +1,11 @@
-"""The front: the catalog of a `Server` whose requests all go to other servers.
+"""The front: the server that the clients of a bridge see.
 
-The front is a usual server of this package, with sessions, stateless requests and all transports. It differs in its
-catalog only: every method is a custom method that the relay serves. `initialize`, `server/discover` and
-`subscriptions/listen` stay as they are, after the bridge has connected to its servers.
+It is a usual `Server` of this package, with sessions, stateless requests and all transports. Only its catalog is
+another one. A usual catalog has the tools and the other items that an author has registered; this one has a custom
+method for every method of the specification, and passes each request to the relay (relay.py).
+
+The front serves three requests itself, but connects to the servers before it does: `initialize` and `server/discover`,
+whose results have the servers' capabilities, and `subscriptions/listen`.
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover
 """
@@ -20,32 +23,35 @@ from ..basic.subscriptions import SubscriptionsListenRequestParams
 from ..codec import codec_for
 from ..features.registered_tools import Tools
 from ..jsonrpc.errors import ProtocolError
+from ..jsonrpc.messages import Object
 from ..revisions import Revision
 from ..server.catalog import Catalog
 from ..server.context import Context
 from ..server.options import ServerOptions
 from ..server.session import FINISH_SECONDS, ServerSession
 from ..session import Handler
-from .back_client import BackClient, caller_of
+from .back_client import BackClient
+from .callers import caller_of
 from .changes import FrontResources
 from .relay import Relay
 from .relayed import RelayedMethods
 from .tasks import FrontTasks
 
-NATIVE: Final = frozenset({
+FRONT_METHODS: Final = frozenset({
     "initialize", "ping", "server/discover", "subscriptions/listen", "notifications/initialized",
     "notifications/cancelled", "notifications/progress",
 })  # fmt: skip
-"""The methods of clients that the front serves itself."""
+"""The methods of clients that the front serves itself, instead of passing them to the relay."""
 
 MAX_INSTRUCTIONS: Final = 2000
 """Maximum length of each server's instructions if there are several servers, in characters."""
 
 
 class FrontTools(Tools):
-    """The tools of the servers for the HTTP endpoint, which asks only for their headers. No tool is registered here."""
+    """The HTTP headers of the servers' tools, for which the HTTP endpoint asks its catalog. It asks for nothing else,
+    because the relay serves `tools/list` and `tools/call`; so no tool is registered here."""
 
-    relay: Relay
+    relay: Relay  # set by `FrontCatalog.tools`
 
     def parameter_headers(self, name: str) -> dict[str, tuple[str, ...]]:
         try:
@@ -56,7 +62,7 @@ class FrontTools(Tools):
 
 
 class FrontCatalog(Catalog):
-    """The catalog of the front, in which the relay serves every method but those of `NATIVE`."""
+    """The catalog of the front, in which the relay serves every method but those of `FRONT_METHODS`."""
 
     def __init__(
         self, relay: Relay, info: Implementation, revisions: Sequence[Revision], options: ServerOptions,
@@ -65,10 +71,12 @@ class FrontCatalog(Catalog):
         super().__init__(info, revisions, options)
         self._relay, self._close_servers = relay, close
         self.announcers = relay.changes.announcers
-        self.custom_methods = RelayedMethods(NATIVE, relay.serve, lambda method, params: None)
-        self.middleware.append(self._wrap)
+        self.custom_methods = RelayedMethods(FRONT_METHODS, relay.serve, _ignore_notification)
+        self.middleware.append(self._connect_before)
         for server in relay.servers.values():
             server.on_connected = self._describe_servers
+
+    # `page_size` and `on_change` are for registered items, of which these three have none
 
     @cached_property
     def tools(self) -> Tools:
@@ -86,16 +94,16 @@ class FrontCatalog(Catalog):
 
     def capabilities(self) -> ServerCapabilities:
         """Return the capabilities that at least one server behind the bridge has."""
-        merged = ServerCapabilities()
+        merged: dict[str, Object] = {}  # by the attributes of `ServerCapabilities`
         for client in self._latest_clients().values():
             declared = codec_for(client.revision).decode(ServerCapabilities, client.server_capabilities)
             if not client.revision.completions_are_declared and declared.prompts is not None:
-                declared.completions = {}
+                declared.completions = {}  # the server may have them, and later clients ask only if we declare them
             self._relay.tasks.declare(declared)
             for name, value in vars(declared).items():
                 if value is not None:
-                    setattr(merged, name, {**(getattr(merged, name) or {}), **value})
-        return merged
+                    merged[name] = {**merged.get(name, {}), **value}
+        return ServerCapabilities(**merged)
 
     def _latest_clients(self) -> dict[str, BackClient]:
         """Return the latest client of each server that was ever connected, by the server's name."""
@@ -103,10 +111,10 @@ class FrontCatalog(Catalog):
         return {name: client for name, client in latest.items() if client is not None}
 
     def _describe_servers(self) -> None:
-        """Take over the name and the instructions of a single server, or the instructions of all servers."""
+        """Use the name and the instructions of a single server as the front's, or the instructions of all servers."""
         clients = self._latest_clients()
-        self.info_as_json.clear()
-        if self._relay.names.is_plain:
+        self.info_as_json.clear()  # it caches `info`, which changes below
+        if self._relay.names.keeps_names:
             for client in clients.values():  # at most one
                 self.info, self.instructions = client.server_info, client.instructions
             return
@@ -114,31 +122,41 @@ class FrontCatalog(Catalog):
         parts = [f"# {name}\n\n{text[:MAX_INSTRUCTIONS]}" for name, text in instructions.items()]
         self.instructions = "\n\n".join(parts) or None
 
-    def _wrap(self, method: str, handler: Handler) -> Handler:
+    def _connect_before(self, method: str, handler: Handler) -> Handler:
+        """Return the handler of a method. As a middleware, wrap the three that need a connection to the servers."""
         wrappers: dict[str, Callable[..., Awaitable[object]]] = {
             "initialize": self._initialize, "server/discover": self._discover, "subscriptions/listen": self._listen,
         }  # fmt: skip
-        return partial(wrappers[method], handler) if method in wrappers else handler
+        wrapper = wrappers.get(method)
+        return handler if wrapper is None else partial(wrapper, handler)
 
     async def _initialize(self, handler: Handler, params: InitializeRequestParams, context: Context) -> object:
         session = cast(ServerSession, context.channel)
-        # `connect` needs these facts about the client, which a session sets only after its handler.
-        session.use_revision(choose_revision(params.protocol_version, self.legacy_revisions))
-        session.peer_capabilities = session.codec.encode(params.capabilities)
-        session.peer_info = params.client_info
-        session.logging_level = None
-        self._relay.end_session(session)  # close what an earlier handshake on this transport has opened
-        loop = asyncio.get_running_loop()  # the session's last requests have `FINISH_SECONDS` to finish
-        session.ended.add_done_callback(lambda _: loop.call_later(FINISH_SECONDS, self._relay.end_session, session))
+        self._relay.end_session(session)  # a second handshake on a transport ends what the first one has opened
+        self._note_client(session, params)
+        self._end_with(session)
         await self._relay.connect(caller_of(context))
         result = await handler(params, context)
-        session.custom_methods = RelayedMethods(
-            NATIVE, self._relay.serve, partial(self._relay.pass_to_servers, session)
-        )
+        # from now on, the session's notifications go to the clients that the bridge has for this session
+        pass_to_servers = partial(self._relay.pass_to_servers, session)
+        session.custom_methods = RelayedMethods(FRONT_METHODS, self._relay.serve, pass_to_servers)
         # A modern server logs nothing unless the request names a level; a legacy one chooses its level itself.
         has_modern = any(server.is_modern for server in self._relay.servers.values())
         session.logging_level = "info" if has_modern else None
         return result
+
+    def _note_client(self, session: ServerSession, params: InitializeRequestParams) -> None:
+        """Set the facts about the client that the connections to the servers need. The handler comes later, and sets
+        them again."""
+        session.use_revision(choose_revision(params.protocol_version, self.legacy_revisions))
+        session.peer_capabilities = session.codec.encode(params.capabilities)
+        session.peer_info = params.client_info
+        session.logging_level = None  # so that the bridge sets no level at a legacy server, which has its own default
+
+    def _end_with(self, session: ServerSession) -> None:
+        """Close what the bridge has for a session as soon as it has ended, and its last requests are finished."""
+        loop = asyncio.get_running_loop()
+        session.ended.add_done_callback(lambda _: loop.call_later(FINISH_SECONDS, self._relay.end_session, session))
 
     async def _discover(self, handler: Handler, params: object, context: Context) -> object:
         await self._relay.connect(caller_of(context))
@@ -152,5 +170,10 @@ class FrontCatalog(Catalog):
             return await self._relay.changes.listen(handler, params, context)
 
     async def _close_tasks(self) -> None:
+        """End the tasks and the connections to the servers. Called when the last client has left."""
         await super()._close_tasks()
         await self._close_servers()
+
+
+def _ignore_notification(method: str, params: Object) -> None:
+    """Receive a notification of a client without a session, which has no client of its own towards the servers."""

@@ -1,7 +1,8 @@
 """Input requests of a legacy server to a modern client: held calls, and their replay.
 
-A legacy server sends a request, and waits for the response while it works on a call. A modern client gets input
-requests only in a result, which ends its own request. Four ways are possible:
+A legacy server sends a request for input, and waits for the response while it works on a call. A modern client accepts
+no requests: it gets input requests in an `input_required` result, which ends its own request, and sends the responses
+with a retry of this request. The bridge can bring the two together in different ways:
 
     held (default)   the call of the server stays open, in this process, while the client's user responds
 
@@ -13,15 +14,17 @@ requests only in a result, which ends its own request. Four ways are possible:
                        |              |-- response --------------->|
                        |<- result ----|<------------------ result --|
 
-    replayed         the tools of the option `replay`: the bridge cancels the call, and each retry calls the tool again
-                     from its start. The state has all responses, so any process can serve the retry. This is only
-                     right for a tool that changes nothing before its input requests
-    refused          without `hold`, the server gets an error for its input request (calls.py)
-    none             the client accepts no input requests, so the server sends none
+    replayed         for the tools in the option `replay`, the bridge cancels the call, and the retry calls the tool
+                     again from its start. The state contains all responses, so any process can serve the retry. This
+                     is right only for a tool that changes nothing before its input requests
+    refused          with `hold=False`, the server gets an error for its input request (calls.py)
 
-The state of a held call names the call, the round, and the time limit, and is signed for the principal and for the
-request (basic/mrtr.py). It works only once, because after that the server has its responses. If the call is gone, for
-example after a restart, the bridge does not call the tool again, because the tool's author did not expect a repetition.
+If the client has no capability for input requests, the server sends none, so none of this is needed.
+
+A round is one `input_required` result and the retry. The `requestState` of a held call names the call, the round and
+the time limit, and is signed for the principal (the authenticated user) and for the request (basic/mrtr.py). It works
+only once, because after that the server has its responses. If the call is gone, for example after a restart, the bridge
+does not call the tool again, because the tool's author did not expect a repetition.
 
 Threats:
     bridge-stolen-state: the response of a user; another user, or the same one with other arguments; sends the state of
@@ -78,11 +81,17 @@ class _OpenRequest:
 
 
 class HeldCalls:
-    """The held calls of a bridge, by their handles. Each one waits for its user at most `seconds` a round."""
+    """The held calls of a bridge.
+
+    Args:
+        key: The secret key that signs the states.
+        seconds: Maximum time for the user's responses in one round, in seconds.
+    """
 
     def __init__(self, key: bytes, seconds: float = mrtr.STATE_SECONDS) -> None:
         self.key, self.seconds = key, seconds
         self.calls: dict[str, HeldCall] = {}
+        """The calls by their handles: random texts, which their states contain."""
 
     def has_room(self, principal: str | None) -> bool:
         of_principal = sum(1 for call in self.calls.values() if call.principal == principal)
@@ -98,6 +107,7 @@ class HeldCalls:
         return call
 
     async def close(self) -> None:
+        """End all held calls."""
         calls = list(self.calls.values())
         for call in calls:
             call.expire()
@@ -109,8 +119,19 @@ def _state_error(fault: str) -> ProtocolError:
 
 
 class HeldCall(Call):
-    """A modern client's request on which a legacy server works, even while the client's user responds. `digest` returns
-    the `request_digest` of this request, and `principal` is the authenticated caller."""
+    """A modern client's request on which a legacy server works, even while the client's user responds.
+
+        run -> _proceed -----------------------------> the result
+                  |  ^
+                  |  +-- resume, with the responses <-- a retry
+                  +----- _suspend --------------------> an `input_required` result
+
+    Args:
+        context, losses, prefix: As for `Call`.
+        digest: Function that returns the `request_digest` of the client's request.
+        principal: The authenticated user.
+        held: The held calls, which this one joins with its first input request.
+    """
 
     def __init__(
         self, context: Context, losses: Losses, prefix: str, digest: Callable[[], str], principal: str | None,
@@ -119,32 +140,37 @@ class HeldCall(Call):
         super().__init__(context, losses, prefix)
         self.principal, self._digest, self._held = principal, digest, held
         self.round = 0
+        """Number of results and retries so far. A state is valid in one round only."""
         self.handle = os.urandom(16).hex()
-        self._open: dict[str, _OpenRequest] = {}
+        self._open: dict[str, _OpenRequest] = {}  # by their keys in `inputRequests`
         self._request_count = 0  # number of input requests so far
-        self._changed = asyncio.Event()  # set by a new input request, and by the end of the work
-        self._task: asyncio.Task[Object]
-        self._stop_timer: Callable[[], None] = lambda: None
+        self._changed = asyncio.Event()  # set by a new input request, and by the end of the server's work
+        self._task: asyncio.Task[Object]  # the server's work
+        self._stop_timer: Callable[[], None] = lambda: None  # stops the timer of `expire` while there is one
         self._kept: list[tuple[str, Object, Revision]] = []
-        """The log messages and the latest progress of the server while the call is held."""
+        """The arguments of `receive` for the log messages and the latest progress that came while the call was held."""
 
     async def run(self, work: Coroutine[object, object, Object]) -> Object:
-        """Start `work` as a task, because it outlives the client's request, and proceed."""
+        """Start `work`, the exchange with the server. Return its result, or an `input_required` result.
+
+        The work is an asyncio task of its own, because it outlives the client's request.
+        """
         self._task = asyncio.create_task(work)
         self._task.add_done_callback(self._note_end)
         return await self._proceed()
 
     def _note_end(self, task: asyncio.Task[Object]) -> None:
         self._changed.set()
-        self._refuse_open()  # the server has ended the call without waiting for these responses
+        self._refuse_open_requests()  # the server has ended the call without waiting for these responses
         retrieve_exception(task)
 
     async def ask(self, method: str, params: Object, source: Revision) -> Object:
-        wire = self.read_input_request(method, params, source)
+        wire = self.converted_input_request(method, params, source)
         if self.handle not in self._held.calls and not self._held.has_room(self.principal):
             raise ProtocolError(INTERNAL_ERROR, f"{method} was not sent: too many calls wait for their users")
         self._held.calls[self.handle] = self  # before any wait, so that calls at the same time keep the limit
-        return await self._response_to(str(self._request_count + 1), _OpenRequest(method, wire, source))
+        key = str(self._request_count + 1)
+        return await self._response_to(key, _OpenRequest(method, wire, source))
 
     async def _response_to(self, key: str, request: _OpenRequest) -> Object:
         self._request_count += 1
@@ -156,7 +182,7 @@ class HeldCall(Call):
             self._open.pop(key, None)  # the server can have cancelled its request
 
     async def _proceed(self) -> Object:
-        """Wait for the result, or for input requests. Return the result, or an `input_required` result.
+        """Wait until the server's work is done, or needs input. Return its result, or an `input_required` result.
 
         If the client cancels its request meanwhile, end the work.
         """
@@ -166,7 +192,7 @@ class HeldCall(Call):
                     self._changed.clear()
                     await self._changed.wait()
                     continue
-                await self._collect()
+                await self._collect_requests()
                 if self._open and not self._task.done():  # both can have changed meanwhile
                     return await self._suspend()
         except asyncio.CancelledError:
@@ -179,7 +205,7 @@ class HeldCall(Call):
             raise ProtocolError(INTERNAL_ERROR, "the bridge has ended this call")
         return self._task.result()
 
-    async def _collect(self) -> None:
+    async def _collect_requests(self) -> None:
         """Wait until the server has sent all requests of this round, so that the user gets them at once."""
         for _ in range(MAX_WAITS):
             count = self._request_count
@@ -188,7 +214,7 @@ class HeldCall(Call):
                 return
 
     async def _suspend(self) -> Object:
-        """Return the input requests to the client, and hold the call until it sends the responses."""
+        """Return the `input_required` result. From now on, the call is held until `resume` or `expire`."""
         self.round += 1
         self.context = None
         self.on_held()
@@ -201,19 +227,21 @@ class HeldCall(Call):
         return {key: {"method": each.method, "params": each.params} for key, each in self._open.items()}
 
     async def resume(self, context: Context, responses: JSON) -> Object:
-        """Give the client's responses to the server, and proceed. A response that is missing is requested again."""
+        """Serve the client's retry: give its responses to the server, and proceed. Request a missing one again."""
         if not isinstance(responses, dict) or not all(isinstance(each, dict) for each in responses.values()):
             raise ProtocolError(INVALID_PARAMS, "Invalid params: inputResponses must be an object of objects")
-        converted = {
-            key: convert_result(each.method, cast(Object, responses[key]), self.revision, each.source, self.losses)
-            for key, each in self._open.items() if key in responses
-        }  # fmt: skip
+        # all of them before anything changes, because the client can correct an invalid one and use the state again
+        converted: dict[str, Object] = {}
+        for key, request in self._open.items():
+            if key in responses:
+                response = cast(Object, responses[key])
+                converted[key] = convert_result(request.method, response, self.revision, request.source, self.losses)
         self.round += 1  # before any wait, so that a second retry with this state is refused
         self._stop_timer()  # the server can take its time, as in every call with an open request
         self.attach(context)
         kept, self._kept = self._kept, []
-        for message in kept:
-            self.receive(*message)
+        for notification in kept:
+            self.receive(*notification)
         for key, response in converted.items():
             request = self._open.pop(key)
             if not request.response.done():
@@ -223,6 +251,7 @@ class HeldCall(Call):
     def receive(self, method: str, params: Object, source: Revision) -> None:
         if self.context is not None:
             return super().receive(method, params, source)
+        # no request of the client is open to which a notification could belong, so it waits for the retry
         is_progress = method == "notifications/progress"
         if is_progress:  # only the latest counts
             self._kept = [each for each in self._kept if each[0] != method]
@@ -231,12 +260,12 @@ class HeldCall(Call):
 
     def expire(self) -> None:
         """Refuse the open input requests in the name of the user, and cancel the call."""
-        self._refuse_open()
+        self._refuse_open_requests()
         self._forget()
         # later, so that the server gets the responses before the cancellation
         self.loop.call_later(QUIET_SECONDS, self._task.cancel)
 
-    def _refuse_open(self) -> None:
+    def _refuse_open_requests(self) -> None:
         for request in tuple(self._open.values()):
             if not request.response.done():
                 self._refuse(request)
@@ -256,20 +285,25 @@ class HeldCall(Call):
 
 
 class ReplayedCall(HeldCall):
-    """A request of a modern client whose tool a legacy server runs again for each retry."""
+    """A request of a modern client whose tool a legacy server runs again from its start for each retry.
+
+    This works as for a handler of a `Server`: `InputRounds` has the responses of the earlier rounds, and a request
+    without a response ends the call with `HandlerNeedsInput`, which becomes the `input_required` result.
+    """
 
     async def ask(self, method: str, params: Object, source: Revision) -> Object:
-        wire = self.read_input_request(method, params, source)
+        wire = self.converted_input_request(method, params, source)
         assert self.context is not None and isinstance(self.context.channel, StatelessRequest)
         try:
             response = self.context.channel.rounds.response_to(method, wire, None)
         except mrtr.HandlerNeedsInput as needed:
-            [key] = needed.requests  # the key that the response gets in a retry
+            [key] = needed.requests  # the key that the response will have in the retry
+            # not raised at once, because `_proceed` first collects the other requests of this round
             return await self._response_to(key, _OpenRequest(method, wire, source))
         return convert_result(method, response, self.revision, source, self.losses)
 
     async def _suspend(self) -> Object:
-        """End the work, and raise HandlerNeedsInput for the requests that have no response yet."""
+        """Cancel the server's work, and raise HandlerNeedsInput for the requests that have no response yet."""
         requests = self._open_requests()
         self._task.cancel()
         await self.wait_ended()

@@ -1,8 +1,9 @@
 """The lists of a bridge: pages of tools, prompts, resources and templates, of one server or of several.
 
-Lists of several servers come in the order of the configuration, one page of one server at a time. Their cursors name
-the server, and are signed (`sealed` in relayed.py). A server that fails contributes its last known page. A client of
-2024-10-07, which has no pages, gets all pages as one.
+Each page of a list comes from one server: first the pages of the first server in the configuration, then those of the
+next one. So a cursor has to name the server as well as the server's own cursor, and it is signed (`sealed` in
+relayed.py). If a server fails, its page is the one that it returned last. A client of 2024-10-07, a revision without
+pages, gets all pages as one.
 
 Spec:  server/utilities/pagination; 2026-07-28 basic/transports/streamable-http#schema-extension
 """
@@ -18,8 +19,8 @@ from ..host.supervisor import MAX_PAGES
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import JSON, Object
 from ..server.context import Context
-from .back_client import caller_of
 from .backs import BackServer
+from .callers import caller_of
 from .conversion import result_type
 from .exchange import LISTS, exchange_on_shared_client
 from .namespaces import Namespace
@@ -44,20 +45,21 @@ class Lists:
         """Return one page of one server; for a revision without pages, all pages of all servers."""
         if not context.revision.pagination:
             return await self._all_pages(method, params, context)
-        principal, names = caller_of(context).principal, list(self._servers)
+        principal, server_names = caller_of(context).principal, list(self._servers)
         # a cursor is sealed to name one of several servers, or so that no other principal can use it
-        is_sealed = not self._names.is_plain or principal is not None
-        name, cursor = names[0], params.get("cursor")
+        is_sealed = not self._names.keeps_names or principal is not None
+        server_name, cursor = server_names[0], params.get("cursor")
         if cursor is not None and is_sealed:
-            name, cursor = unsealed(self._key, "cursor", principal, cursor, names)
-        page = await self._page(method, name, cursor, params, context)
+            server_name, cursor = unsealed(self._key, "cursor", principal, cursor, server_names)
+        page = await self._page(method, server_name, cursor, params, context)
         if not is_sealed:
             return page
-        next_name, next_cursor = self._next_page(page, name)
+        next_page = self._next_page(page, server_name)
         page = _without_cursor(page)
-        if next_name:
-            page["nextCursor"] = sealed(self._key, "cursor", next_name, principal, next_cursor)
-        if not self._names.is_plain and "cacheScope" in page:
+        if next_page is not None:
+            next_server, next_cursor = next_page
+            page["nextCursor"] = sealed(self._key, "cursor", next_server, principal, next_cursor)
+        if not self._names.keeps_names and "cacheScope" in page:
             # [2026-07-28 server/utilities/caching#interaction-with-pagination] all pages MUST have one scope, but the
             # next page can come from a server with another one
             page["cacheScope"] = "private"
@@ -65,31 +67,35 @@ class Lists:
 
     async def _all_pages(self, method: str, params: Object, context: Context) -> Object:
         member, items, page = LISTS[method], list[JSON](), Object()
-        name, cursor = next(iter(self._servers)), cast(JSON, None)
+        next_page: tuple[str, JSON] | None = next(iter(self._servers)), None
         for _ in range(MAX_PAGES):
-            page = await self._page(method, name, cursor, params, context)
-            items += cast("list[JSON]", page.get(member, []))
-            name, cursor = self._next_page(page, name)
-            if not name:
+            if next_page is None:
                 break
+            server_name, cursor = next_page
+            page = await self._page(method, server_name, cursor, params, context)
+            items += cast("list[JSON]", page.get(member, []))
+            next_page = self._next_page(page, server_name)
         return {**_without_cursor(page), member: items}
 
-    def _next_page(self, page: Object, name: str) -> tuple[str, JSON]:
-        """Return the server of the next page ("" after the last page), and the cursor (None for its first page)."""
+    def _next_page(self, page: Object, server_name: str) -> tuple[str, JSON] | None:
+        """Return the server of the next page, and the server's cursor (None for its first page); None after the last
+        page of the last server."""
         if page.get("nextCursor") is not None:
-            return name, page["nextCursor"]
-        names = list(self._servers)
-        after = names.index(name) + 1
-        return names[after] if after < len(names) else "", None
+            return server_name, page["nextCursor"]
+        server_names = list(self._servers)
+        index = server_names.index(server_name) + 1
+        return (server_names[index], None) if index < len(server_names) else None
 
-    async def _page(self, method: str, name: str, cursor: JSON, params: Object, context: Context) -> Object:
-        server, caller = self._servers[name], caller_of(context)
+    async def _page(self, method: str, server_name: str, cursor: JSON, params: Object, context: Context) -> Object:
+        """Return one page of a server, as clients see it. If one of several servers fails, return its last known page,
+        or an empty one."""
+        server, caller = self._servers[server_name], caller_of(context)
         params = {key: value for key, value in params.items() if key != "cursor"}
         if cursor is not None:
             params["cursor"] = cursor
-        if self._names.is_plain:  # if the only server fails, so does the list
+        if self._names.keeps_names:  # if the only server fails, so does the list
             return self._for_client(server, await exchange_on_shared_client(server, method, params, context))
-        page_key = name, method, caller.principal, caller.revision, repr(cursor)
+        page_key = server_name, method, caller.principal, caller.revision, repr(cursor)
         empty = codec_for(context.revision).encode(result_type(method)([]))
         try:
             client = await server.shared(caller)
@@ -97,7 +103,7 @@ class Lists:
                 return empty
             page = self._for_client(server, await exchange_on_shared_client(server, method, params, context))
         except ProtocolError as error:
-            log.warning("%s is not in the list: %s", name, error)
+            log.warning("%s is not in the list: %s", server_name, error)
             last_page = self._last_pages.get(page_key)
             return empty if last_page is None else cast(Object, json.loads(last_page))
         self._keep(page_key, json.dumps(page))
@@ -105,18 +111,20 @@ class Lists:
 
     def _keep(self, page_key: tuple[object, ...], page: str) -> None:
         """Keep a page in case its server fails later, and drop the oldest pages above the limits."""
-        self._last_pages.pop(page_key, None)
+        self._last_pages.pop(page_key, None)  # so that it becomes the newest
         self._last_pages[page_key] = page
         while sum(map(len, self._last_pages.values())) > MAX_LAST_CHARACTERS or len(self._last_pages) > MAX_LAST_PAGES:
-            del self._last_pages[next(iter(self._last_pages))]
+            oldest = next(iter(self._last_pages))
+            del self._last_pages[oldest]
 
     def _for_client(self, server: BackServer, page: Object) -> Object:
         """Return a page with the names that clients see, without tools that are forbidden or have invalid headers."""
 
         def is_shown(tool: JSON) -> bool:
             name = tool.get("name") if isinstance(tool, dict) else None
-            is_valid = isinstance(name, str) and name in server.parameter_headers
-            return is_valid and server.hosted.config.allows_tool(cast(str, name))
+            if not isinstance(name, str) or name not in server.parameter_headers:
+                return False  # `ServerNotes.note_tools` has found invalid headers
+            return server.hosted.config.allows_tool(name)
 
         tools = page.get("tools")
         if isinstance(tools, list):

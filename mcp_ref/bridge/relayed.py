@@ -1,12 +1,14 @@
-"""Relayed objects: the params and results that pass through a bridge as JSON, without a dataclass of their own.
+"""Relayed objects: the params and results that pass through a bridge as JSON, instead of as dataclasses.
 
-Both sides of a bridge register every method as a custom method whose params and result are a `RelayedObject`. So the
-sessions of `Server` and `Client` do everything else as usual, and the members of an object stay as they are, also those
-that this package does not know. A few members belong to one hop and are never copied: the progress token, and the
-fields of a stateless request, such as the capabilities of a client.
+A usual session decodes each message to the dataclass of its method, which would lose the members that this package does
+not know. So on both sides, a bridge registers every method as a custom method whose params and result are a
+`RelayedObject`, and the sessions of `Server` and `Client` do all the rest as usual. A few fields of `_meta` belong to
+one hop (client to bridge, or bridge to server), so they are never copied to the other: the progress token, and the
+fields of a stateless request, such as the client's capabilities.
 
-Cursors, task ids and states of a server are sealed for an authenticated caller (the principal): signed, with the name
-of the server, so that no client can use the cursor of another user. With several servers, every cursor is sealed.
+A cursor, a task id or a `requestState` of a server is *sealed* for an authenticated caller (the principal): the client
+gets a signed text that contains it and the server's name, so no client can use the one of another user. If there are
+several servers, every cursor is sealed, even without authentication, because the server's name has to be found again.
 
 Threats:
     bridge-foreign-cursor: the list or the task of another user; a client; sends a cursor or task id that it has seen
@@ -47,7 +49,8 @@ _SHAPE = "bridge.relayed:RelayedObject"  # the form in which a `Method` names a 
 
 @dataclass
 class RelayedObject(CustomData):
-    """The params or the result of a relayed message, as JSON. `meta` has the fields of `_meta` to add."""
+    """The params or the result of a relayed message: the whole JSON object as `members`, and fields to add to its
+    `_meta` as `meta`."""
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
         return self.members if self.meta is None else {**self.members, "_meta": extended_meta(self.members, self.meta)}
@@ -58,7 +61,8 @@ class RelayedObject(CustomData):
 
 
 class RelayedMethods(dict[str, CustomMethod]):
-    """Custom methods for all names except `served_here`. `serve` gets the requests, and `receive` the notifications."""
+    """Custom methods by name, as a session looks them up. There is one for every name, except for `served_here`, which
+    the session serves itself. `serve` gets the requests of all of them, and `receive` the notifications."""
 
     def __init__(
         self, served_here: Collection[str], serve: Callable[[str, Object, Any], Awaitable[Object]],
@@ -72,14 +76,16 @@ class RelayedMethods(dict[str, CustomMethod]):
 
     def get(self, name: str, default: object = None) -> CustomMethod | None:  # type: ignore[override]
         known = super().get(name)
-        if known is not None or name in self._served_here:
+        if known is not None:
             return known
-        method = self._registration(name)
-        if name in SPECIFIED:  # the names of other methods have no limit, so those are not kept
+        if name in self._served_here:
+            return None
+        method = self._relayed_method(name)
+        if name in SPECIFIED:  # a peer can invent any number of other names, so those are not kept
             self[name] = method
         return method
 
-    def _registration(self, name: str) -> CustomMethod:
+    def _relayed_method(self, name: str) -> CustomMethod:
         async def serve(params: CustomData, context: RequestContext) -> CustomData:
             return RelayedObject(await self._serve(name, params.members, context))
 
@@ -96,25 +102,32 @@ def without_hop_meta(wire: Object) -> Object:
     if not isinstance(meta, dict) or HOP_META.isdisjoint(meta):
         return wire
     other_meta: Object = {key: value for key, value in meta.items() if key not in HOP_META}
-    changed: Object = {**wire, "_meta": other_meta}
-    if not other_meta:
-        del changed["_meta"]
-    return changed
+    if other_meta:
+        return {**wire, "_meta": other_meta}
+    return {name: member for name, member in wire.items() if name != "_meta"}
 
 
 def sealed(key: bytes, kind: str, server: str, principal: str | None, text: JSON) -> str:
-    """Return a text that only clients of this principal can use, and that names its server."""
+    """Return a text that only clients of this principal can use, and that names its server.
+
+    Args:
+        key: The secret key of the bridge.
+        kind: The use of the text, such as "cursor". A text that is sealed for one use is invalid for another.
+        server: The name of the server that has issued `text`.
+        principal: The authenticated caller; None without authorization.
+        text: The server's own cursor, task id or state.
+    """
     content = json.dumps([server, text], separators=(",", ":")).encode()
     signature = _signature(key, kind, principal, content)
     return base64.urlsafe_b64encode(signature + content).decode().rstrip("=")
 
 
 def unsealed(key: bytes, kind: str, principal: str | None, text: JSON, servers: Collection[str]) -> tuple[str, JSON]:
-    """Return the server, which is one of `servers`, and the original text. Raise ProtocolError -32602 if the bridge
-    did not seal the text for this principal."""
-    raw = b""
+    """Return the server, which is one of `servers`, and the original text of `sealed`. Raise ProtocolError -32602 if
+    the bridge did not seal the text for this kind and principal."""
+    raw = b""  # has no valid signature, so a text that is not base64 is refused below
     if isinstance(text, str):
-        with contextlib.suppress(ValueError):  # otherwise the signature will not fit
+        with contextlib.suppress(ValueError):
             padding = "=" * (-len(text) % 4)  # base64 has groups of four characters
             raw = base64.urlsafe_b64decode(text + padding)
     signature, content = raw[:SIGNATURE_BYTES], raw[SIGNATURE_BYTES:]

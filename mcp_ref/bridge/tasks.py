@@ -1,6 +1,6 @@
 """Tasks through a bridge: the server's own if both sides speak one revision, the bridge's own between the eras.
 
-    equal revisions      the task of the server. With principals, the bridge seals its id (relayed.py)
+    equal revisions      the task of the server. For authenticated users, the bridge seals its id (relayed.py)
     2025-11-25 with      a task of the bridge, with its lifetime and limits, that makes the call. The server can run
     2026-07-28           the call as a task of its own, whose result the bridge awaits (exchange.py):
 
@@ -12,8 +12,9 @@
                            |-- its response ---->|-- its response ----------------------->|
                            |<-- result ----------|<------------ result -------------------|
 
-A modern client wants tasks if it declares the extension, and a client of 2025-11-25 if its call has `task`. Any other
-client gets the result: if the tool requires a task, the bridge awaits it. A bridge of several servers has no tasks.
+A call can become a task if a modern client declares the extension, or if the call of a client of 2025-11-25 has `task`.
+Any other client gets the result, so if the tool requires a task, the bridge awaits it. A bridge of several servers
+offers no tasks to its clients.
 
 Threats:
     bridge-foreign-task: the result of another user; a client; uses a task id that it has seen elsewhere; the id is
@@ -48,8 +49,9 @@ from ..revisions import Revision
 from ..server.catalog import HANDLERS, Catalog
 from ..server.context import Context
 from ..server.stateless import StatelessRequest
-from .back_client import BackClient, caller_of
+from .back_client import BackClient
 from .backs import BackServer
+from .callers import caller_of
 from .calls import SessionCall
 from .conversion import params_type
 from .exchange import exchange
@@ -61,7 +63,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _AnyTool:
-    """A stand-in for the `RegisteredTool` of a call that becomes a task of the bridge."""
+    """The members of a `RegisteredTool` that `Tasks.call_tool` reads. The bridge has no registered tools."""
 
     task: TaskSupport = "optional"
     asks_first: bool = False
@@ -71,25 +73,35 @@ class FrontTasks(Tasks):
     """The tasks of the bridge itself."""
 
     async def known(self, ids: Collection[str], owner: str) -> list[str]:
-        return list(ids)  # `BridgeTasks.updates` has checked them, also those of the server
+        """Return all ids, because `BridgeTasks.updates` has removed the unknown ones, also among the server's tasks."""
+        return list(ids)
 
 
 class _TaskUpdates(ListenRequest):
-    """A subscription to tasks of the server, which passes their notifications on to the client in front."""
+    """A subscription to tasks of the server, which passes their notifications on to the client in front.
+
+    Args:
+        client: The connection to the server.
+        ids: The server's own ids of the tasks.
+        channel: The `subscriptions/listen` request of the client in front.
+        context: The context of this request.
+    """
 
     def __init__(self, client: BackClient, ids: list[str], channel: StatelessRequest, context: Context) -> None:
         super().__init__(client, SubscriptionFilter(task_ids=ids), lambda method, uri: None, self._log_end)
         self._back_client, self._ids, self._context = client, ids, context
         self._call = SessionCall(context, client.back.losses)
         self._is_acknowledged = False  # True if the client in front has got its acknowledgement
+        # The front sends the acknowledgement through `channel`, so this replaces its function to see that.
         self._send = channel.send_notification
-        channel.send_notification = self._send_to_client  # to see the acknowledgement pass
+        channel.send_notification = self._send_and_note
 
-    def _send_to_client(self, method: str, params: Object) -> None:
+    def _send_and_note(self, method: str, params: Object) -> None:
         self._send(method, params)
         self._is_acknowledged = True  # because the first notification is the acknowledgement
 
     def receive(self, method: str, params: object) -> None:
+        """Receive a message of the server for this subscription. Changes of tasks come as `RelayedObject`."""
         if not isinstance(params, RelayedObject):
             super().receive(method, params)
         elif self._is_acknowledged:
@@ -115,7 +127,11 @@ class BridgeTasks:
             server.is_only_server, server.seal = True, self.seal
 
     def declare(self, declared: ServerCapabilities) -> None:
-        """Change the capabilities of the server to those that the clients of the bridge can use."""
+        """Change the capabilities of the server to those that the clients of the bridge can use.
+
+        Each era declares tasks in its own way: 2025-11-25 as `tasks`, 2026-07-28 as an extension. If the server
+        declares one of them, the bridge declares both.
+        """
         if self._server is None:
             declared.tasks = declared.extensions = None
         elif TASKS_EXTENSION in (declared.extensions or {}):
@@ -124,21 +140,24 @@ class BridgeTasks:
             if declares(declared.tasks, "requests.tools.call"):
                 declared.extensions = {TASKS_EXTENSION: {}}
             access = current_access.get()
-            if access is not None and access.id is not None:  # `serve` refuses `tasks/list`
+            if access is not None and access.id is not None:  # `serve` refuses `tasks/list` to authenticated users
                 declared.tasks = {name: value for name, value in declared.tasks.items() if name != "list"}
 
     def are_ours(self, front: Revision) -> bool:
-        """Return True if clients of this revision get tasks of the bridge itself. The server must be connected."""
+        """Return True if clients of the revision `front` get tasks of the bridge itself: if both sides have tasks, but
+        in different eras. The server must be connected."""
         client = self._server.latest_client if self._server is not None else None
         if client is None:
             return False
         if front.built_in_tasks:
             return client.is_modern and client.server_can(TASKS_CAPABILITY)
-        is_mixed = front.era == "modern" and client.revision.built_in_tasks
-        return is_mixed and client.server_can("tasks.requests.tools.call")
+        if front.era == "modern":
+            return client.revision.built_in_tasks and client.server_can("tasks.requests.tools.call")
+        return False
 
     def with_task_support(self, page: Object, front: Revision) -> Object:
-        """Let each tool of a page support tasks, because a modern server does not say which of its tools do."""
+        """Let each tool of a page support tasks if the tasks are ours, because a modern server does not say which of
+        its tools do."""
         tools = page.get("tools")
         if not isinstance(tools, list) or not front.built_in_tasks or not self.are_ours(front):
             return page
@@ -155,21 +174,25 @@ class BridgeTasks:
         return codec_for(context.revision).encode(created)
 
     async def serve(self, method: str, params: Object, context: Context) -> Object:
+        """Serve a request about a task, such as `tasks/get`. Raise ProtocolError for an error response."""
         caller, server = caller_of(context), self._server
-        client = await server.shared(caller) if server is not None else None
+        if server is None:
+            raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
+        client = await server.shared(caller)
         if self.are_ours(context.revision):
             return await self._serve_own(method, params, context)
-        # all principals share our credentials, so the server would list the tasks of all of them
-        is_unsafe_list = caller.principal is not None and method == "tasks/list"
-        if server is None or client is None or client.revision is not context.revision or is_unsafe_list:
-            text = "; keep the ids of your tasks" if is_unsafe_list else ""
-            raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}{text}")
+        if client.revision is not context.revision:
+            raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
+        if caller.principal is not None and method == "tasks/list":
+            # all principals use the server with the bridge's credentials, so it would list the tasks of all of them
+            raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}; keep the ids of your tasks")
         if "taskId" in params:
             params = {**params, "taskId": self._server_id(params["taskId"], server, caller.principal)}
         result = await exchange(client, method, params, SessionCall(context, server.losses))
         return self.seal(result, caller.principal)
 
     async def _serve_own(self, method: str, params: Object, context: Context) -> Object:
+        """Serve a request about a task of the bridge, with the handler that a usual server has for it."""
         if context.revision.era == "modern" and not declares(context.channel.peer_capabilities, TASKS_CAPABILITY):
             raise MissingCapability(TASKS_CAPABILITY)
         handler = HANDLERS[method](_catalog_of(context))
@@ -177,6 +200,7 @@ class BridgeTasks:
         return codec_for(context.revision).encode(result)
 
     def _server_id(self, id: JSON, server: BackServer, principal: str | None) -> JSON:
+        """Return the server's own id of a task. Raise ProtocolError for the task of another principal."""
         if principal is None:
             return id
         _, server_id = unsealed(self._key, "task id", principal, id, (server.name,))
@@ -203,29 +227,41 @@ class BridgeTasks:
 
     @contextlib.asynccontextmanager
     async def updates(self, wanted: SubscriptionFilter, context: RequestContext) -> AsyncIterator[None]:
-        """Pass on the notifications about a client's tasks while it listens. Remove unknown tasks from `wanted`."""
-        channel, ids, server, caller = context.channel, wanted.task_ids, self._server, caller_of(context)
+        """Return a context manager that passes on the notifications about a client's tasks. On entry, remove unknown
+        tasks from `wanted`, the filter of the client's `subscriptions/listen` request."""
+        channel, ids, server = context.channel, wanted.task_ids, self._server
         assert isinstance(channel, StatelessRequest)
         if not ids or server is None or not declares(channel.peer_capabilities, TASKS_CAPABILITY):
             yield
-        elif self.are_ours(channel.revision):
+        elif self.are_ours(channel.revision):  # the front announces their changes itself
             wanted.task_ids = await Tasks.known(channel.catalog.tasks, ids, channel.task_owner)
             yield
         else:
-            client_ids: dict[str, str] = {}  # by the server's own id
-            for id in ids:
-                with contextlib.suppress(ProtocolError):
-                    client_ids[str(self._server_id(id, server, caller.principal))] = id
-            wanted.task_ids = []
-            client = await server.shared(caller)
-            updates = _TaskUpdates(client, list(client_ids), channel, cast(Context, context))
-            try:
-                with contextlib.suppress(McpError):
-                    accepted = await updates.open(client.timeout)
-                    wanted.task_ids = [client_ids[id] for id in accepted.task_ids or () if id in client_ids]
+            async with self._updates_of_server(server, ids, wanted, channel, cast(Context, context)):
                 yield
-            finally:
-                await updates.close()
+
+    @contextlib.asynccontextmanager
+    async def _updates_of_server(
+        self, server: BackServer, ids: list[str], wanted: SubscriptionFilter, channel: StatelessRequest,
+        context: Context,
+    ) -> AsyncIterator[None]:  # fmt: skip
+        """Subscribe to the server's own tasks with these ids, as clients see them."""
+        caller = caller_of(context)
+        id_for_client: dict[str, str] = {}  # by the server's own id
+        for id in ids:
+            with contextlib.suppress(ProtocolError):
+                server_id = str(self._server_id(id, server, caller.principal))
+                id_for_client[server_id] = id
+        wanted.task_ids = []
+        client = await server.shared(caller)
+        updates = _TaskUpdates(client, list(id_for_client), channel, context)
+        try:
+            with contextlib.suppress(McpError):  # then the client learns that no task was accepted
+                accepted = await updates.open(client.timeout)
+                wanted.task_ids = [id_for_client[id] for id in accepted.task_ids or () if id in id_for_client]
+            yield
+        finally:
+            await updates.close()
 
 
 def _decoded(cls: type[T], params: Object, revision: Revision) -> T:

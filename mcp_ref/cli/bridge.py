@@ -14,8 +14,8 @@ import argparse
 import asyncio
 from typing import Final
 
-from ..bridge.back_client import Caller
 from ..bridge.bridge import Bridge
+from ..bridge.callers import Caller
 from ..bridge.explain import explain
 from ..host.approval import Allow, Approval, Deny
 from ..host.configuration import Configuration, Entry, escaped, read_config, read_servers
@@ -110,5 +110,5 @@ def _show_fates(front: Revision, back: Revision) -> int:
     rows = explain(front, back)
     width = max(len(row.name) for row in rows)
     for row in rows:
-        show.out(f"{row.name:{width}}  {row.fate}")
+        show.out(f"{row.name:{width}}  {row.handling}")
     return 0

@@ -110,7 +110,7 @@ async def test_call_passes_on_the_input_requests_that_its_client_accepts(
 ) -> None:
     call = Call(Sent("2025-03-26", sampling={}).context, Losses("back"), "[back] ")
     with pytest.raises(ProtocolError, match=outcome) if isinstance(outcome, str) else nullcontext():
-        assert call.read_input_request(method, params, call.revision) == outcome
+        assert call.converted_input_request(method, params, call.revision) == outcome
 
 
 async def test_call_gives_the_url_of_a_modern_server_an_id_and_reports_its_end_once() -> None:
@@ -118,14 +118,14 @@ async def test_call_gives_the_url_of_a_modern_server_an_id_and_reports_its_end_o
     call = Call(sent.context, Losses("back"))
     url: Object = {"mode": "url", "message": "?", "url": "https://a.example/"}
     request = "elicitation/create", url
-    wire = call.read_input_request(*request, MODERN)
+    wire = call.converted_input_request(*request, MODERN)
     call.end()
     call.end()
     assert sent == [("notifications/elicitation/complete", {"elicitationId": wire["elicitationId"]})]
     with pytest.raises(McpError, match="url"):
-        Call(Sent(CORE, elicitation={"form": {}}).context, Losses("back")).read_input_request(*request, MODERN)
+        Call(Sent(CORE, elicitation={"form": {}}).context, Losses("back")).converted_input_request(*request, MODERN)
     own: Object = {**url, "elicitationId": "own"}
-    assert call.read_input_request("elicitation/create", own, revision_named(CORE)) == own
+    assert call.converted_input_request("elicitation/create", own, revision_named(CORE)) == own
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/logging#per-request-log-level-1")

@@ -208,7 +208,7 @@ async def test_bridge_forgets_the_keys_of_clients_that_name_other_capabilities_i
         before = [each for each in back.clients if each.caller.session is not None]
         for number in range(2 * MAX_CLIENTS):
             await send(client, "tools/call", params, {"experimental": {str(number): {}}})
-        assert len(back.clients) == MAX_CLIENTS + 1 and not back._slots
+        assert len(back.clients) == MAX_CLIENTS + 1 and not back._places
         assert [
             each for each in back.clients if each.caller.session is not None
         ] == before  # a session keeps its client

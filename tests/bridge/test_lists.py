@@ -110,7 +110,7 @@ async def test_bridge_forgets_old_names_of_a_server_that_renames_its_tools_at_ea
         for _ in range(MAX_TOOLS // 1000 + 2):
             page = await send(client, "tools/list", {})
         back = bridge.backs["a"]
-        tables: list[dict[str, Any]] = [back.parameter_headers, back.task_support, bridge.relay.names._names["a"]]
+        tables: list[dict[str, Any]] = [back.parameter_headers, back.task_support, bridge.relay.names._own_names["a"]]
         assert all(1000 <= len(table) <= MAX_TOOLS for table in tables)
         last = page["tools"][-1]["name"]
         assert bridge.relay.names.split_name(last) == ("a", f"tool.{len(lists)}.999")

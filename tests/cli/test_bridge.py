@@ -122,7 +122,7 @@ def test_bridge_explain_says_that_it_waits_for_a_server_that_does_not_respond(
 @pytest.mark.parametrize("front", REVISIONS, ids=str)
 def test_explain_has_a_row_for_each_method_and_each_field_that_one_side_lacks(front: object, back: object) -> None:
     assert front in REVISIONS and back in REVISIONS
-    rows = {row.name: row.fate for row in explain(front, back)}
+    rows = {row.name: row.handling for row in explain(front, back)}
     for method in METHODS:
         if any(method.since <= each and (method.until is None or each < method.until) for each in (front, back)):
             assert method.name in rows
