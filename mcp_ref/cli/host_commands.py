@@ -1,9 +1,9 @@
 """`--config FILE`: the client commands with the servers of a configuration file, and with the user's consent.
 
-`list` starts all servers, while the other commands start only the server of the given name: `call weather.forecast`.
+`list` starts all servers, while `call weather.forecast` and the other commands start only the server that they name.
 A downloaded file can name any program, so a server starts only if the user allows it, or with `--yes`. The decisions
-are stored in `mcp_ref/approvals.json` in the user's folder for state. If the start of a server (host/launch.py) or the
-definition of a tool has changed since, the user must allow the change.
+are stored in `mcp_ref/approvals.json` in the user's folder for state. If the file later starts a server in another way,
+or a tool's definition changes, the user is asked again.
 
 Spec:  architecture/index; 2026-07-28 index#key-principles
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import sys
@@ -33,17 +34,20 @@ from ..jsonrpc.messages import JSON
 from ..lib.text import escape_hidden, fold
 from ..session import DEFAULT_TIMEOUT
 from ..transports.trace import tracer
-from . import UsageError, did_you_mean, show, usage_errors
+from . import EXIT_ERROR, EXIT_NOT_CONNECTED, EXIT_SIGN_IN, UsageError, did_you_mean, show, usage_errors
 from .authorization import authorizer_for
 from .client_commands import Lists, report_failure, run_and_report, run_command, show_log, show_stderr
 from .person import SERVER_TEXTS, ask_line, confirms, elicitation_handler, has_terminal, hidden_input
 
 MAX_APPROVAL_BYTES = 900_000
-"""Maximum size of all stored decisions, in bytes. Further decisions are refused, because forgetting an older one would
-let its server change a tool unnoticed."""
+"""Maximum size of all stored decisions, in bytes. Further ones are refused instead of replacing older ones: without its
+stored decision, a server could change a tool unnoticed."""
+
+APPROVALS = "approvals.json"
+"""The name of the file with the stored decisions, in the user's folder for state."""
 
 MAX_ROWS = 20
-"""Number of rows above which an approval repeats its most important lines."""
+"""Number of rows above which the most important lines of an approval are repeated at its end."""
 MAX_REPEATED_WARNINGS = 5
 """Maximum number of warnings in the repeated lines."""
 
@@ -52,7 +56,7 @@ SINGLE_SERVER_OPTIONS = ("revision", "env", "header", "root", "token_env", "toke
 
 
 def refuse_single_server_options(options: argparse.Namespace, allowed: Collection[str] = ()) -> None:
-    """Raise UsageError for an option of a single server, such as a token, which all servers would get."""
+    """Raise UsageError for an option that is meant for one server, such as a token: all servers would get it."""
     for name in SINGLE_SERVER_OPTIONS:
         if name not in allowed and getattr(options, name):
             shown = "the server's command or URL" if name == "command" else f"--{name.replace('_', '-')}"
@@ -67,41 +71,46 @@ def run_host_command(options: argparse.Namespace) -> int:
     refuse_single_server_options(options)
     with usage_errors():
         configuration = read_config(options.config)
-    server = "" if options.name == "list" else take_server_name(options, configuration)
-    servers = tuple(each for each in configuration.servers if server in ("", each.name))
+    if options.name == "list":
+        server = ""  # all servers
+    else:
+        server, options.target = split_target(options, configuration)
+        configuration = replace(
+            configuration, servers=tuple(each for each in configuration.servers if each.name == server)
+        )
     # The commands print the state of each server, so hide the warnings of the package `host`.
     logger = logging.getLogger(Host.__module__.rpartition(".")[0])
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        return run_and_report(_run(replace(configuration, servers=servers), server, options))
+        return run_and_report(_run(configuration, server, options))
     finally:
         logger.setLevel(level)
 
 
-def take_server_name(options: argparse.Namespace, configuration: Configuration) -> str:
-    """Return SERVER of the target `SERVER.NAME`, and set the target to NAME. For one server, NAME is enough."""
+def split_target(options: argparse.Namespace, configuration: Configuration) -> tuple[str, str]:
+    """Return SERVER and NAME of the target `SERVER.NAME`. If the file has only one server, NAME is enough."""
     names = [each.name for each in configuration.servers]
     if not names:
         raise UsageError(f"{options.config} lists no server")
-    server, dot, own = options.target.partition(".")
+    server, dot, name = options.target.partition(".")
     if dot and server in names:
-        options.target = own
-        return str(server)
+        return server, name
     if len(names) != 1:
         advice = f"write the server's name and a dot before the name, such as {full_name(names[0], 'NAME')}"
         raise UsageError(advice + did_you_mean(server, names))
-    return names[0]
+    return names[0], options.target
 
 
 async def _run(configuration: Configuration, server: str, options: argparse.Namespace) -> int:
+    """Run a command with the servers of the configuration: `list` with all, another command with the only one."""
     consent = Consent(options.yes, full_name(server, options.target))
-    person = elicitation_handler(f"The server {server}", consent.terminal)
+    ask_user = elicitation_handler(f"The server {server}", consent.terminal)
     async with kept_approvals() as approvals:
         host = Host(
             configuration, approve=consent.approve, ask=consent.ask if has_terminal() else None, approvals=approvals,
-            elicitation=None if person is None else lambda _, request: person(request),
-            elicitation_url=person is not None, startup_wait=APPROVE_SECONDS,
+            elicitation=None if ask_user is None else lambda _, request: ask_user(request),
+            elicitation_url=ask_user is not None, startup_wait=APPROVE_SECONDS,
             authorization=lambda url: authorizer_for(url, options),
             timeout=options.timeout or DEFAULT_TIMEOUT, on_log=show_server_log,
             on_stderr=(lambda name, data: show_stderr(data)) if options.stderr else None,
@@ -116,17 +125,17 @@ async def _run(configuration: Configuration, server: str, options: argparse.Name
                     options.tool = await check_tool(host, server, options.target, consent)
                 return await run_command(client, options)
         except (ServerUnavailable, Refused) as error:
-            return report_failure(4 if any(status.needs_sign_in for status in host.status()) else 3, error)
+            needs_sign_in = any(status.needs_sign_in for status in host.status())
+            return report_failure(EXIT_SIGN_IN if needs_sign_in else EXIT_NOT_CONNECTED, error)
         except UnknownName as error:
-            return report_failure(1, error)
+            return report_failure(EXIT_ERROR, error)
 
 
 class Approvals(dict[str, str]):
     """The decisions of this user. Storing one raises Refused if their file would be too large."""
 
     def __setitem__(self, key: str, decision: str) -> None:
-        size = sum(len(name) + len(text) + 10 for name, text in self.items() if name != key)  # 10 for JSON's quotes
-        if size + len(key) + len(decision) > MAX_APPROVAL_BYTES:
+        if len(json.dumps({**self, key: decision})) > MAX_APPROVAL_BYTES:
             path = default_path().with_name(APPROVALS)
             raise Refused(f"the decision cannot be stored, because {path} is full; delete this file to decide again")
         super().__setitem__(key, decision)
@@ -134,7 +143,7 @@ class Approvals(dict[str, str]):
 
 @contextlib.asynccontextmanager
 async def kept_approvals() -> AsyncIterator[dict[str, str]]:
-    """Return a context manager with the stored decisions. At its end, store the new ones."""
+    """Return a context manager with the stored decisions of this user. At its end, store the new ones."""
     try:
         store = FileStore(default_path().with_name(APPROVALS))
     except RuntimeError:  # the user has no home directory
@@ -146,12 +155,10 @@ async def kept_approvals() -> AsyncIterator[dict[str, str]]:
         yield approvals
     finally:
         if approvals != before:
-            meanwhile = await store.get("approvals") or {}  # another program can have stored decisions
+            meanwhile = await store.get("approvals") or {}  # another program may have stored decisions of its own
             await store.put("approvals", {**meanwhile, **approvals})
 
 
-APPROVALS = "approvals.json"
-"""The name of the file with the stored decisions, in the user's folder for state."""
 _PROMPTS = {
     "start": "Start this server?",
     "variable": "Let this file set the variable?",
@@ -160,20 +167,26 @@ _PROMPTS = {
 
 
 class Consent:
-    """The user's decisions at the terminal. Without a terminal, a server starts only with `--yes` or a stored decision.
+    """The user's decisions at the terminal, for which a host asks before it starts a server or accepts a changed tool.
 
-    With `--yes`, a changed tool still needs consent, and so does a dangerous variable in a file that is not the user's
-    own. `name` is the full name of the tool to call.
+    Without a terminal, a server starts only with `--yes` or a stored decision. Even with `--yes`, a changed tool needs
+    consent, and so does a dangerous variable in a file that is not the user's own.
+
+    Args:
+        is_yes: True with the option `--yes`.
+        tool_name: The full name of the tool to call, such as `weather.forecast`.
     """
 
-    def __init__(self, is_yes: bool, name: str) -> None:
+    def __init__(self, is_yes: bool, tool_name: str) -> None:
         self.terminal = asyncio.Lock()
-        """The lock of the terminal, which shows one request at a time."""
+        """Held while the terminal shows a request, so that it shows one at a time."""
         self.changed_tool: asyncio.Future[Tool | None] = asyncio.get_running_loop().create_future()
-        """The changed definition of the tool to call, or None if the user has not allowed it."""
-        self._is_yes, self._name = is_yes, name
+        """The changed definition of the tool to call, or None if the user has not allowed it. `check_tool` waits."""
+        self._is_yes = is_yes
+        self._tool_name = tool_name
 
     async def approve(self, request: Approval) -> Allow | Deny:
+        """Decide about a request of the host, if need be with the user."""
         if request.kind == "elicit":
             return Allow()  # the form lets the user decline, and `ask_person` shows the warnings of a URL
         if request.kind == "definition":
@@ -181,13 +194,7 @@ class Consent:
         if self._is_yes and request.kind != "variable":
             return Allow()
         if not has_terminal():
-            advice = "--yes allows the servers of this file"
-            if request.kind == "variable":
-                advice = (
-                    f"the file is not your own, so --yes does not allow it: {'; '.join(request.warnings)}. Run the "
-                    f"command at a terminal, or set {quoted(request.name)} to the same value in your own environment"
-                )
-            return Deny(f"there is no terminal at which a user could allow it; {advice}")
+            return Deny(f"there is no terminal at which a user could allow it; {_advice_without_terminal(request)}")
         prompt = _PROMPTS[request.kind]
         if not request.warnings:
             prompt += " (A yes is also valid later, in this folder, until one of these lines changes.)"
@@ -195,11 +202,13 @@ class Consent:
 
     async def _approve_definition(self, request: Approval) -> Allow | Deny:
         """Show the definition of the tool to call. Deny the other tools, because the command does not need them."""
+        if request.name != self._tool_name:
+            return Deny()
         is_allowed = False
         try:
-            is_allowed = request.name == self._name and await self._confirm(request, "Allow this definition?")
-        finally:
-            if request.name == self._name and not self.changed_tool.done():
+            is_allowed = await self._confirm(request, "Allow this definition?")
+        finally:  # even if the prompt fails, because `check_tool` waits for the decision
+            if not self.changed_tool.done():
                 self.changed_tool.set_result(request.tool if is_allowed else None)
         return Allow() if is_allowed else Deny()
 
@@ -211,7 +220,7 @@ class Consent:
                 text = request.text(show.columns(sys.stderr))
                 show.note(f"\n{text}")
                 rows = text.count("\n") + 1
-                if rows > MAX_ROWS:  # the most important lines come first, and are out of sight
+                if rows > MAX_ROWS:  # the most important lines come first, and have scrolled out of sight
                     show.note(f"\n(Scroll up to read all {rows} rows.)\n{_summary(request)}")
                 return await confirms(prompt)
 
@@ -226,34 +235,46 @@ class Consent:
                 raise Refused(f"no value was typed for the input {id}") from None
 
 
-def _summary(request: Approval) -> str:
-    """Return the most important lines of an approval: the server, the first dangers, and the program."""
-    shown = replace(
-        request, warnings=request.warnings[:MAX_REPEATED_WARNINGS], paths=(), settings=(), arguments=None, content=None
+def _advice_without_terminal(request: Approval) -> str:
+    if request.kind != "variable":
+        return "--yes allows the servers of this file"
+    return (
+        f"the file is not your own, so --yes does not allow it: {'; '.join(request.warnings)}. Run the command at a "
+        f"terminal, or set {quoted(request.name)} to the same value in your own environment"
     )
-    hidden_count = len(request.warnings) - MAX_REPEATED_WARNINGS
-    rest = f"\nand {hidden_count} more warnings" if hidden_count > 0 else ""
-    return shown.text(show.columns(sys.stderr)) + rest
+
+
+def _summary(request: Approval) -> str:
+    """Return the most important lines of an approval: the server, its first warnings, and the program."""
+    first_warnings = request.warnings[:MAX_REPEATED_WARNINGS]
+    shortened = replace(request, warnings=first_warnings, paths=(), settings=(), arguments=None, content=None)
+    text = shortened.text(show.columns(sys.stderr))
+    hidden_count = len(request.warnings) - len(first_warnings)
+    return f"{text}\nand {hidden_count} more warnings" if hidden_count else text
 
 
 async def check_tool(host: Host, server: str, tool: str, consent: Consent) -> Tool:
     """Return the allowed definition of a tool, so that the call does not list the tools again.
 
-    Raise UnknownName for a missing or excluded tool, or Refused if the user does not allow a changed definition.
+    Raises:
+        UnknownName: The server has no such tool, or the file excludes it.
+        Refused: The user does not allow its changed definition.
     """
-    name, known = full_name(server, tool), {each.full_name: each.definition for each in await host.list_tools()}
-    reason = host.status()[0].unapproved_tools.get(tool)
-    if reason == "not stored":  # the host asks nobody about it
+    name = full_name(server, tool)
+    definitions = {each.full_name: each.definition for each in await host.list_tools()}
+    status_of_server = host.status()[0]  # the host has no other server
+    reason = status_of_server.unapproved_tools.get(tool)  # `list_tools` leaves out a tool that is not allowed
+    if reason is None:
+        if name not in definitions:
+            raise UnknownName("tool", name, definitions)
+        return definitions[name]
+    if reason == "not stored":  # the host does not ask the user, because it cannot remember a definition
         raise Refused(f"the definition of {name} is not allowed, because it could not be stored")
-    if reason is not None:
-        allowed = await consent.changed_tool  # the host asks in the background
-        if allowed is not None:
-            return allowed
-        advice = "" if has_terminal() else ": call it at a terminal, read its definition, and allow it"
-        raise Refused(f"the definition of {name} is not allowed ({reason}){advice}")
-    if name not in known:
-        raise UnknownName("tool", name, known)
-    return known[name]
+    allowed = await consent.changed_tool  # the host asks the user in the background
+    if allowed is not None:
+        return allowed
+    advice = "" if has_terminal() else ": call it at a terminal, read its definition, and allow it"
+    raise Refused(f"the definition of {name} is not allowed ({reason}){advice}")
 
 
 async def list_all(host: Host, options: argparse.Namespace) -> int:
@@ -279,16 +300,23 @@ async def list_all(host: Host, options: argparse.Namespace) -> int:
     not_ready = [status for status in states if status.state not in (ServerState.READY, ServerState.DISABLED)]
     if not not_ready:
         return 0
-    return 4 if all(status.needs_sign_in for status in not_ready) else 3
+    return EXIT_SIGN_IN if all(status.needs_sign_in for status in not_ready) else EXIT_NOT_CONNECTED
 
 
 def _state_text(status: ServerStatus) -> str:
-    if status.state is not ServerState.READY:
-        state = "failed" if status.state is ServerState.BACKING_OFF else status.state.value
-        return f"{state}: {status.last_error}".replace("\n", "\n      ") if status.last_error else state
-    unapproved = ", ".join(f"{escape_hidden(name, keep='')} ({why})" for name, why in status.unapproved_tools.items())
-    return f"ready, revision {status.revision}" + (f"; not allowed: {unapproved}" if unapproved else "")
+    if status.state is ServerState.READY:
+        text = f"ready, revision {status.revision}"
+        if status.unapproved_tools:
+            tools = [f"{escape_hidden(name, keep='')} ({why})" for name, why in status.unapproved_tools.items()]
+            text += f"; not allowed: {', '.join(tools)}"
+        return text
+    # the host would try again later, but this command ends now
+    state = "failed" if status.state is ServerState.BACKING_OFF else status.state.value
+    if not status.last_error:
+        return state
+    return f"{state}: {status.last_error}".replace("\n", "\n      ")
 
 
 def show_server_log(name: str, message: LoggingMessageNotificationParams) -> None:
+    """Print a log message whose logger begins with the name of the server."""
     show_log(replace(message, logger=f"{name} {message.logger or ''}".rstrip()))

@@ -358,6 +358,12 @@ def test_approvals_refuse_a_decision_over_their_size_and_forget_none(state: Path
     approvals["new"] = "x" * 1000
 
 
+def test_approvals_count_the_escapes_of_their_json_file() -> None:
+    approvals = Approvals({"old": "é" * (MAX_APPROVAL_BYTES // 6 - 100)})  # the file has the six bytes \u00e9 for each
+    with pytest.raises(Refused, match="is full"):
+        approvals["quotes"] = '"' * 500
+
+
 def test_call_with_full_approvals_refuses_the_tool(
     tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
