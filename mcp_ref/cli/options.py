@@ -1,7 +1,8 @@
 """The commands of the command line with their options, as parsers of `argparse`.
 
-Each command has a parser of its own, so that `COMMAND --help` shows only the options that this command has. The parsers
-do not split the server from the other words; `__main__.py` does that before.
+`build_parsers` returns one parser for each command, so that `COMMAND --help` shows only the options of this command.
+The parsers never see the words that name the server, such as `-- python3 server.py`, because `__main__.py` has split
+them off before.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ In a folder that you do not trust, use python3 -P -m {PACKAGE}: without -P, Pyth
 ACCOUNT_COMMANDS = "login", "logout", "whoami"
 
 URL_OPTIONS = "--issuer", "--client-metadata-url", "--resource", "--jwks", "--allow-origin"
-"""The options whose value is a URL, but not the URL of a server."""
+"""The options whose value is a URL. `__main__.py` must not take it for the URL of the server."""
 
 ACCOUNT_EPILOG = f"""\
 URL is the address of an MCP server. After `login`, the other commands use the tokens:
@@ -55,47 +56,59 @@ or was lost, a request timed out, or no user allowed the server; 4 a user must s
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors quote words without hidden characters, because another program can have chosen them."""
+    """A parser whose errors escape the hidden characters of a quoted word, which may come from another program."""
 
     def error(self, message: str) -> NoReturn:
         escape = importlib.import_module(f"{PACKAGE}.lib.text").escape_hidden  # here, because only errors need it
         super().error(escape(message) if sys.stderr.isatty() else message)
 
     def refuse_surplus(self, surplus: list[str]) -> NoReturn:
-        """Report words that the parser did not understand. Suggest similar options for a misspelled one."""
-        misspelled = [word.partition("=")[0] for word in surplus if word.startswith("-")]
-        options = {name.strip("-"): name for name in self._option_string_actions}  # all begin with dashes
-        near = difflib.get_close_matches(misspelled[0].strip("-"), options, n=1) if misspelled else ()
-        hint = "".join(f"; did you mean {options[name]}?" for name in near)
+        """End the program with an error about words that the parser did not understand.
+
+        If one of them looks like a misspelled option, suggest the most similar option.
+        """
+        hint = ""
+        misspelled = [word.partition("=")[0].strip("-") for word in surplus if word.startswith("-")]
+        if misspelled:
+            # compare the names without their dashes, which would make all options look similar
+            options = {option.strip("-"): option for option in self._option_string_actions}
+            for name in difflib.get_close_matches(misspelled[0], options, n=1):
+                hint = f"; did you mean {options[name]}?"
         self.error(f"unrecognized arguments: {' '.join(surplus)}{hint}")
 
 
 def build_parsers() -> tuple[Parser, dict[str, Parser]]:
     """Return the parser of the whole command line, and a dict: command name -> parser of that command."""
-    raw = argparse.RawDescriptionHelpFormatter
+    keep_line_breaks = argparse.RawDescriptionHelpFormatter
     main_parser = Parser(
         prog=PROGRAM,
         description="Watch the Model Context Protocol (MCP), run a server, and use any server. Begin with: demo",
         epilog=EPILOG + EXIT_CODES,
-        formatter_class=raw,
+        formatter_class=keep_line_breaks,
     )
     main_parser.add_argument("--version", action="store_true", help="print the version")
     commands = main_parser.add_subparsers(title="commands", metavar="COMMAND", dest="name")
 
     def command(name: str, positionals: str, help: str, *, needs_server: bool = False) -> Parser:
-        made = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.", formatter_class=raw)
-        made.set_defaults(needs_server=needs_server, takes_command=False, command=[])
-        several = "(URL | -- COMMAND ... | --config FILE)" if needs_server else ""
-        server = "URL" if name in ACCOUNT_COMMANDS else several
-        made.usage = " ".join(filter(None, (PROGRAM, name, "[options]", positionals, server)))
-        if needs_server:
-            made.epilog = (ACCOUNT_EPILOG if name in ACCOUNT_COMMANDS else EPILOG) + EXIT_CODES
+        description = f"{help[0].upper()}{help[1:]}."
+        parser = commands.add_parser(name, help=help, description=description, formatter_class=keep_line_breaks)
+        # `__main__.py` reads these two. A command that needs a server takes its URL, its command, or --config;
+        # one that takes a command can do without it.
+        parser.set_defaults(needs_server=needs_server, takes_command=False, command=[])
+        usage = [PROGRAM, name, "[options]", positionals]
+        if name in ACCOUNT_COMMANDS:
+            usage.append("URL")
+            parser.epilog = ACCOUNT_EPILOG + EXIT_CODES
+        elif needs_server:
+            usage.append("(URL | -- COMMAND ... | --config FILE)")
+            parser.epilog = EPILOG + EXIT_CODES
+        parser.usage = " ".join(filter(None, usage))
         if needs_server and name not in ("logout", "whoami"):
-            add_connection_options(made, name)
-        return made
+            add_connection_options(parser, name)
+        return parser
 
-    made = command("demo", "", "watch a client and a server use every feature, message by message")
-    made.add_argument("--http", action="store_true", help="use Streamable HTTP, and show the HTTP heads")
+    demo = command("demo", "", "watch a client and a server use every feature, message by message")
+    demo.add_argument("--http", action="store_true", help="use Streamable HTTP, and show the HTTP heads")
     add_server_commands(command)
     add_client_commands(command)
     add_account_commands(command)
@@ -105,7 +118,7 @@ def build_parsers() -> tuple[Parser, dict[str, Parser]]:
 
 
 AddCommand = Callable[..., Parser]
-"""The function `command` above: it adds a command by its name, its positional arguments, and its help."""
+"""The function `command` above, which adds a command by its name, its positional arguments, and its help."""
 
 
 def add_server_commands(command: AddCommand) -> None:
@@ -117,19 +130,19 @@ def add_server_commands(command: AddCommand) -> None:
 
     made = command("bridge", "", "serve a server of any revision to clients of any revision", needs_server=True)
     made.add_argument("--back-revision", metavar="R", help="speak only this revision with the server")
-    made.add_argument(
-        "--explain", action="store_true", help="print what is kept, converted and lost, and serve nothing"
-    )
+    made.add_argument("--explain", action="store_true",
+                      help="only print what the bridge keeps, converts and loses between two revisions")  # fmt: skip
     made.add_argument("--replay", metavar="TOOL", action="append", default=[],
-                      help="a tool to run again from its start after the user's reply, instead of "
-                           "holding the call")  # fmt: skip
+                      help="a tool that can be run again from its start once the user has replied, so that no call "
+                           "has to be held open for the reply")  # fmt: skip
     made.add_argument("--no-hold", action="store_true",
-                      help="refuse what a legacy server asks the user of a modern client, instead of holding the "
-                           "call for the reply")  # fmt: skip
+                      help="if a legacy server asks the user of a modern client something, refuse instead of holding "
+                           "the call open for the reply")  # fmt: skip
     made.add_argument("--clients", metavar="N", type=positive_integer, default=4,
                       help="connections to a legacy server for one user's modern clients (default: 4)")  # fmt: skip
     made.add_argument("--prefix", action="store_true",
-                      help="put the server's name before the names of tools, also for one server")  # fmt: skip
+                      help="put the server's name before the names of tools even if there is only one "
+                           "server")  # fmt: skip
     made.epilog = (
         f"A legacy server or client speaks a revision up to 2025-11-25, a modern one a later revision.\n\n{made.epilog}"
     )
@@ -139,9 +152,8 @@ def add_server_commands(command: AddCommand) -> None:
 def add_client_commands(command: AddCommand) -> None:
     made = command("list", "", "list the tools, resources and prompts of a server", needs_server=True)
     made.set_defaults(target="")
-    made.add_argument(
-        "--find", action="store_true", help="list the configuration files of known hosts, and start nothing"
-    )
+    made.add_argument("--find", action="store_true",
+                      help="only list the configuration files of known hosts, without starting a server")  # fmt: skip
 
     made = command("call", "TOOL [NAME=VALUE ...]", "call a tool", needs_server=True)
     made.add_argument("target", metavar="TOOL", help="the name of a tool, as the command list prints it")
@@ -149,37 +161,40 @@ def add_client_commands(command: AddCommand) -> None:
                       help="an argument of the tool; NAME:=JSON always reads the value as JSON")  # fmt: skip
     add_save_option(made)
 
-    made = command("read", "URI", "print the contents of a resource (to a file or pipe, its exact bytes)",
+    made = command("read", "URI", "print the contents of a resource; a file or pipe gets its exact bytes",
                    needs_server=True)  # fmt: skip
     made.add_argument("target", metavar="URI", help="the URI of a resource, as the command list prints it")
     add_save_option(made)
 
-    made = command("watch", "URI", "print the URI of a resource at each change of it, or of one below it",
+    made = command("watch", "URI", "print the URI of a resource, or of one below it, each time it changes",
                    needs_server=True)  # fmt: skip
     made.add_argument("target", metavar="URI", help="the URI of a resource, as the command list prints it")
     made.add_argument("--count", metavar="N", type=positive_integer, help="stop after N changes (default: at Ctrl-C)")
 
-    made = command("prompt", "NAME [NAME=VALUE ...]", "get a prompt's messages", needs_server=True)
+    made = command("prompt", "NAME [NAME=VALUE ...]", "print the messages of a prompt", needs_server=True)
     made.add_argument("target", metavar="NAME", help="the name of a prompt, as the command list prints it")
     made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[], help="an argument of the prompt")
 
     made = command("complete", "PROMPT|TEMPLATE ARGUMENT[=VALUE] [NAME=VALUE ...]",
                    "suggest values for an argument of a prompt or resource template", needs_server=True)  # fmt: skip
     made.add_argument("target", metavar="PROMPT|TEMPLATE", help="a prompt's name, or a template such as users://{id}")
-    made.add_argument("argument", metavar="ARGUMENT[=VALUE]", help="the argument, and the text typed so far")
+    made.add_argument("argument", metavar="ARGUMENT[=VALUE]", help="the argument, and the beginning of its value")
     made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[],
-                      help="other arguments that are already known")  # fmt: skip
+                      help="another argument, whose value is already known")  # fmt: skip
 
 
 def add_account_commands(command: AddCommand) -> None:
     made = command("login", "", "sign in with a browser, and keep the tokens for other commands", needs_server=True)
-    made.add_argument("--scope", metavar="S", action="append", default=[], help="a further right, such as notes:write")
+    made.add_argument(
+        "--scope", metavar="S", action="append", default=[], help="a further scope to ask for, such as notes:write"
+    )
     made.add_argument("--client-id", metavar="ID", help="a client id that the authorization server has given you")
     made.add_argument("--issuer", metavar="URL", help="the only authorization server to use")
-    made.add_argument("--client-metadata-url", metavar="URL", help="an https URL with the metadata of this client")
-    made.set_defaults(token_env=None, token_file=None)
+    made.add_argument("--client-metadata-url", metavar="URL",
+                      help="an https URL that has this client's metadata, and is its client id")  # fmt: skip
     made.add_argument("--client-secret-env", metavar="NAME",
-                      help="sign in as a program: the environment variable with the secret of --client-id")  # fmt: skip
+                      help="sign in as a program instead of a user, with the secret of --client-id in this environment "
+                           "variable")  # fmt: skip
 
     command("logout", "", "revoke and forget the tokens for a server", needs_server=True)
     command("whoami", "", "print who issued your tokens, for which scopes, and until when", needs_server=True)
@@ -211,37 +226,42 @@ def add_recording_commands(command: AddCommand) -> None:
     add_address_options(made)
     made.add_argument("--with-secrets", action="store_true", help="write passwords and tokens down, too")
     made.add_argument("--max-mb", metavar="N", type=positive_integer, default=256,
-                      help="the size in MB after which events are only counted (default: 256)")  # fmt: skip
+                      help="from this size in MB on, only count the events (default: 256)")  # fmt: skip
     made.add_argument("--install", metavar=("CONFIG", "SERVER"), nargs=2,
                       help="put the recorder in front of a server in a host's configuration file")  # fmt: skip
-    made.add_argument("--uninstall", metavar=("CONFIG", "SERVER"), nargs=2, help="take it away again")
+    made.add_argument("--uninstall", metavar=("CONFIG", "SERVER"), nargs=2, help="take the recorder out again")
     made.add_argument("--yes", action="store_true", help="write the configuration file without asking you")
 
     made = command("replay", "FILE [--revision R] [--http] | --client FILE (URL | -- COMMAND ...)",
-                   "be the server of a recording, or send its requests to a server and print what differs")  # fmt: skip
+                   "play the server of a recording, or send its requests to a server and print what "
+                   "differs")  # fmt: skip
     made.set_defaults(takes_command=True)
     made.add_argument("file", metavar="FILE", help="a recording")
     made.add_argument("--client", action="store_true", help="send the recorded requests to a server")
     made.add_argument("--http", action="store_true", help="serve over Streamable HTTP instead of standard input")
     add_address_options(made)
-    made.add_argument("--speed", metavar="N", type=positive_seconds, default=0.0,
+    made.add_argument("--speed", metavar="N", type=positive_number, default=0.0,
                       help="keep the recorded pauses, N times as fast (default: no pauses)")  # fmt: skip
     made.add_argument("--revision", metavar="R", help="speak this revision, whatever the recorded server spoke")
 
     made = command("check", "(FILE | -- COMMAND ... | URL | --as-test FILE | --rules)",
-                   "judge by the specification a recording, or a server, which is used gently")  # fmt: skip
+                   "judge a recording by the specification, or a live server, of which it calls only tools that change "
+                   "nothing")  # fmt: skip
     made.set_defaults(takes_command=True)
     made.epilog = ("An error breaks a MUST of the specification, a warning a SHOULD. Event 1 is line 2 of the file.\n\n"
                    "exit codes: 0 no error; 1 an error; 2 the command line is wrong; 3 no server was "
                    "reached")  # fmt: skip
     made.add_argument("file", metavar="FILE|URL", nargs="?", help="a recording, or the URL of a server")
-    made.add_argument("--rules", action="store_true", help="list the rules, and the sentences that nobody can observe")
+    made.add_argument(
+        "--rules", action="store_true", help="list the rules, and the sentences that no observer can check"
+    )
     made.add_argument("--as-test", action="store_true", help="print a recording as a pytest module")
     made.add_argument("--call", metavar="NAME=JSON", action="append", default=[],
                       help="a tool to call once, with its arguments (default: tools that change nothing)")  # fmt: skip
-    made.add_argument("--advice", action="store_true", help="show advice too, which no MUST or SHOULD requires")
+    made.add_argument("--advice", action="store_true", help="add advice that goes beyond every MUST and SHOULD")
     made.add_argument("--revision", metavar="R", help="use only this revision")
-    made.add_argument("--timeout", metavar="S", type=positive_seconds, help="seconds per request (default: 10)")
+    made.add_argument("--timeout", metavar="S", type=positive_seconds,
+                      help="seconds to wait for each response (default: 10)")  # fmt: skip
     made.add_argument("--header", metavar="'NAME: VALUE'", action="append", default=[],
                       help="a header for every HTTP request")  # fmt: skip
     made.add_argument("--junit", metavar="FILE", help="write the results to this file, for CI servers")
@@ -285,19 +305,25 @@ def add_http_options(parser: argparse.ArgumentParser) -> None:
                        help="require access tokens of this authorization server; needs --resource")  # fmt: skip
     group.add_argument("--resource", metavar="URL", help="the URL of this server, for which tokens must be issued")
     group.add_argument("--require-scope", metavar="S", action="append", help="a scope that every request needs")
-    group.add_argument("--jwks", metavar="URL", help="the keys of the tokens (default: in the issuer's metadata)")
+    group.add_argument("--jwks", metavar="URL",
+                       help="the URL of the keys that sign the tokens (default: the one in the issuer's "
+                            "metadata)")  # fmt: skip
     group.add_argument("--store", metavar="FILE", help="keep sessions and events in this SQLite file across restarts")
 
 
-def positive_seconds(text: str) -> float:
-    """Return a time limit in seconds. Refuse 0, negative numbers and `nan`, because no request could succeed."""
+def positive_number(text: str, kind: str = "number") -> float:
     try:
         value = float(text)
     except ValueError:
-        value = 0.0
-    if not value > 0:
-        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got {text!r}")
+        value = 0.0  # not a number, so refuse it as well
+    if not value > 0:  # unlike `value <= 0`, this also refuses `nan`
+        raise argparse.ArgumentTypeError(f"expected a {kind} above 0, got {text!r}")
     return value
+
+
+def positive_seconds(text: str) -> float:
+    """Return a time limit in seconds, which is never 0, because no request could succeed."""
+    return positive_number(text, "number of seconds")
 
 
 def drain_seconds(text: str) -> float:
@@ -317,35 +343,37 @@ def port_number(text: str) -> int:
 
 
 def add_connection_options(parser: argparse.ArgumentParser, command: str) -> None:
-    is_login, is_bridge = command == "login", command == "bridge"
+    """Add the options that say how to connect to a server. `login` and `bridge` lack some of them."""
     group = parser.add_argument_group("the connection")
-    clients = " with the clients" if is_bridge else ""
+    clients = " with the clients" if command == "bridge" else ""
     group.add_argument("--revision", metavar="R", help=f"speak only this revision{clients}, such as 2025-11-25")
-    if not is_bridge:
-        group.add_argument("--timeout", metavar="S", type=positive_seconds,
-                           help="seconds per request (default: 60; 600 for a call that can ask you)")  # fmt: skip
     group.add_argument("--header", metavar="'NAME: VALUE'", action="append", default=[],
                        help="a header for every HTTP request, such as 'Authorization: Bearer ...'")  # fmt: skip
-    if is_login:
+    group.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
+    if command != "bridge":
+        longer = "; 600 at a terminal, where the tool can ask you" if command == "call" else ""
+        group.add_argument("--timeout", metavar="S", type=positive_seconds,
+                           help=f"seconds to wait for each response (default: 60{longer})")  # fmt: skip
+    if command == "login":
         group.add_argument("--no-browser", action="store_true", help="print the URL of the sign-in, and do not open it")
-        parser.set_defaults(env=[], root=None, log=None, stderr=False)
-    else:
-        group.add_argument("--env", metavar="NAME[=VALUE]", action="append", default=[],
-                           help="an environment variable for the server, which inherits few others")  # fmt: skip
-        group.add_argument("--no-browser", action="store_true", help="end with exit code 4 if a user must sign in")
-        tokens = group.add_mutually_exclusive_group()
-        tokens.add_argument("--token-env", metavar="NAME", help="send the access token in this environment variable")
-        tokens.add_argument("--token-file", metavar="PATH", help="send the access token in this file, or - for stdin")
-        group.add_argument("--stderr", action="store_true", help="show the server's standard error")
-    if is_bridge:
+        # `make_client` reads these options of the other commands
+        parser.set_defaults(env=[], root=None, log=None, stderr=False, token_env=None, token_file=None)
+        return
+    group.add_argument("--env", metavar="NAME[=VALUE]", action="append", default=[],
+                       help="an environment variable for the server, which inherits only a few of yours")  # fmt: skip
+    group.add_argument("--no-browser", action="store_true",
+                       help="if a user must sign in, open no browser, and end with exit code 4")  # fmt: skip
+    tokens = group.add_mutually_exclusive_group()
+    tokens.add_argument("--token-env", metavar="NAME", help="send the access token in this environment variable")
+    tokens.add_argument("--token-file", metavar="PATH", help="send the access token in this file, or - for stdin")
+    group.add_argument("--stderr", action="store_true", help="show the server's standard error")
+    if command == "bridge":
         parser.set_defaults(root=None)  # the roots, log messages and timeouts of a bridge are those of its clients
-    elif not is_login:
-        group.add_argument("--root", metavar="PATH", action="append", help="a directory to offer to the server as root")
+    else:
+        group.add_argument("--root", metavar="PATH", action="append", help="offer this directory to the server as root")
         group.add_argument("--log", metavar="LEVEL", help="receive log messages of this level (such as info) and above")
         group.add_argument("--json", action="store_true", help="print JSON, for programs")
-    group.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
-    if not is_login:
-        group = parser.add_argument_group("several servers")
-        group.add_argument("--config", metavar="FILE", help="use the servers of this configuration file")
-        group.add_argument("--yes", action="store_true", help="start the servers of the file without asking you")
-        parser.set_defaults(find=False)
+    servers = parser.add_argument_group("several servers")
+    servers.add_argument("--config", metavar="FILE", help="use the servers of this configuration file")
+    servers.add_argument("--yes", action="store_true", help="start the servers of the file without asking you")
+    parser.set_defaults(find=False)

@@ -1,12 +1,13 @@
-"""Elicitation at a terminal: the user fills in a form line by line, or agrees to visit a URL.
+"""Elicitation at a terminal: a server asks, and the user fills in a form line by line, or agrees to visit a URL.
 
-The client declares elicitation only if standard input and standard error are terminals. The texts for the user go to
-standard error, so that standard output contains only results.
+A client command passes `elicitation_handler()` to its `Client`. The client declares elicitation only if standard input
+and standard error are terminals. The texts for the user go to standard error, so that standard output contains only
+results.
 
 Threats:
     covered-prompt: the user's decision; a server; prints a prompt of its own over a real one, or before the next one,
-        so that the user's reply goes to the other prompt; texts of servers wait for the reply, their rows have a mark,
-        and keys that were typed before a prompt are dropped.
+        so that the user replies to the wrong prompt; a server's text waits until the user has replied, its rows are
+        marked, and keys that were typed before a prompt are dropped.
 
 Spec:  client/elicitation
 """
@@ -39,35 +40,36 @@ if os.name != "nt":
 
 
 def has_terminal() -> bool:
-    """Return True if a user can be asked: not on Windows, whose event loop cannot wait for a terminal."""
+    """Return True if a user can be asked. On Windows nobody can, because its event loop cannot wait for a terminal."""
     return os.name != "nt" and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 class ServerTexts:
-    """The texts of servers at the terminal of this process, which wait while a prompt waits for the user's reply.
+    """A printer for the texts of servers, such as log messages, that holds them while a prompt waits for a reply.
 
     Otherwise a server could cover the prompt with its own text, and the user would reply to something else.
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[str] | None = None  # not None while a prompt waits
+        self._held_texts: deque[str] | None = None  # None while no prompt waits for a reply
 
     def show(self, text: str) -> None:
         """Print a text of a server, now or after the reply. Of many waiting texts, only the latest are printed."""
-        if self._waiting is None:
+        if self._held_texts is None:
             note_of_server(text)
         else:
-            self._waiting.append(text)
+            self._held_texts.append(text)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Return a context manager in which a prompt is shown, and the user replies."""
-        self._waiting = deque(maxlen=MAX_WAITING_TEXTS)
+        """Hold the texts back while a prompt is shown and the user replies, and then print them."""
+        held_texts = deque[str](maxlen=MAX_WAITING_TEXTS)
+        self._held_texts = held_texts
         try:
             yield
         finally:
-            waiting, self._waiting = self._waiting, None
-            for text in waiting:
+            self._held_texts = None
+            for text in held_texts:
                 self.show(text)
 
 
@@ -75,11 +77,14 @@ MAX_WAITING_TEXTS = 1000
 """Maximum number of texts of servers that wait for the reply to a prompt."""
 
 SERVER_TEXTS = ServerTexts()
-"""The texts of all servers: a process has one terminal."""
+"""The only instance, because the process has one terminal for all servers."""
 
 
 def elicitation_handler(server: str = "The server", terminal: asyncio.Lock | None = None) -> ElicitationHandler | None:
-    """Return the elicitation handler for a client of `server`, or None without a terminal."""
+    """Return the elicitation handler for a client of `server`, or None without a terminal.
+
+    Handlers of several servers share the lock `terminal`.
+    """
     if not has_terminal():
         return None
     lock = terminal or asyncio.Lock()
@@ -94,7 +99,7 @@ def elicitation_handler(server: str = "The server", terminal: asyncio.Lock | Non
 
 async def ask_person(server: str, request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
     """Show the elicitation and return the user's action. Ctrl-D declines."""
-    # [2025-11-25 client/elicitation#security-considerations] the client shows the asker, and lets the user decline
+    # [2025-11-25 client/elicitation#security-considerations] show which server asks, and let the user decline
     note("")
     note_of_server(f"{server} asks: {request.message}")
     if isinstance(request, ElicitRequestURLParams):
@@ -116,7 +121,7 @@ async def ask_person(server: str, request: ElicitRequestFormParams | ElicitReque
 async def confirms(prompt: str) -> bool:
     """Return True if the user types y or yes after the prompt. Ctrl-D means no."""
     with contextlib.suppress(OSError, termios.error):  # no terminal
-        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)  # a line typed earlier is for another prompt
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)  # drop a line that was typed for an earlier prompt
     try:
         return (await ask_line(f"{prompt} [y/n] ")).strip().lower() in ("y", "yes")
     except EOFError:
@@ -131,9 +136,10 @@ async def fill_in(schema: Object) -> Object:
     for name, field in fields.items():
         assert isinstance(field, dict)
         is_required = isinstance(required, list) and name in required
-        schema_of_field: Object = {**schema, "properties": {name: field}, "required": [name] if is_required else []}
+        # check each field as a form of its own, so that the user corrects it before the next one
+        form_of_field: Object = {**schema, "properties": {name: field}, "required": [name] if is_required else []}
         value = await ask_field(name, field)
-        while errors := content_errors(schema_of_field, value):
+        while errors := content_errors(form_of_field, value):
             note_of_server("\n".join(errors))  # an error quotes the server's schema
             value = await ask_field(name, field)
         content |= value
@@ -141,7 +147,7 @@ async def fill_in(schema: Object) -> Object:
 
 
 async def ask_field(name: str, field: Object) -> Object:
-    """Return {name: value} with the value that the user types, or the default. Without both, return {}."""
+    """Return {name: value} with the value that the user types, or the default. Return {} if there is neither."""
     is_boolean = json_types(field) == {"boolean"}
     text = (await ask_line(field_prompt(name, field, is_boolean))).rstrip("\n")
     if is_boolean and text.lower() in _BOOLEANS:
@@ -156,14 +162,16 @@ _BOOLEANS = {"y": True, "yes": True, "n": False, "no": False}
 
 def field_prompt(name: str, field: Object, is_boolean: bool) -> str:
     hints = ["y/n" if is_boolean else type_text(field)]
-    hints += [str(field[name]) for name in ("title", "description") if name in field][:1]
+    label = field.get("title", field.get("description"))
+    if label is not None:
+        hints.append(str(label))
     default = field.get("default")
     if is_boolean and default is not None:
         hints.append(f"default {'y' if default else 'n'}")
     elif default is not None:
         hints.append(f"default {json.dumps(default)}")
     text = f"{name} ({', '.join(hints)}): "
-    return fold(text, columns(sys.stderr))  # the name of a field cannot look like the next prompt
+    return fold(text, columns(sys.stderr))  # the server chooses the name, which must not look like another prompt
 
 
 @contextlib.contextmanager
@@ -171,13 +179,14 @@ def hidden_input() -> Iterator[None]:
     """Hide the characters that the user types, because they are a password."""
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
-    local_modes = before[3] & ~termios.ECHO
-    termios.tcsetattr(terminal, termios.TCSADRAIN, [*before[:3], local_modes, *before[4:]])
+    input_modes, output_modes, control_modes, local_modes, *speeds_and_keys = before
+    without_echo = [input_modes, output_modes, control_modes, local_modes & ~termios.ECHO, *speeds_and_keys]
+    termios.tcsetattr(terminal, termios.TCSADRAIN, without_echo)
     try:
         yield
     finally:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
-        note("")
+        note("")  # the line break that the user typed was hidden, too
 
 
 async def ask_line(prompt: str) -> str:
@@ -190,7 +199,7 @@ async def ask_line(prompt: str) -> str:
         await ready.wait()
     finally:
         loop.remove_reader(sys.stdin.fileno())
-    line = sys.stdin.readline()
+    line = sys.stdin.readline()  # it does not block, because a terminal is ready only when it has a whole line
     if not line:
         raise EOFError
     return line

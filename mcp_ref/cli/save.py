@@ -1,7 +1,7 @@
 """`--save DIR` of `call` and `read` writes images, audio and blobs of a result to files.
 
-The server chooses the data, the MIME type and the URI, but it must not choose where the file is written. So the file's
-name has only letters, digits, `.`, `_` and `-` of the URI's last segment, and no existing file is replaced.
+The server chooses the data, the MIME type and the URI, but it must not choose where the file is written. So the name of
+the file keeps only letters, digits, `.`, `_` and `-` of the URI's last segment, and no existing file is replaced.
 
     save_block(folder, "plot", ImageContent.of(png, "image/png"))  ->  DIR/plot.png, or else DIR/plot-2.png, ...
 
@@ -32,14 +32,14 @@ MAX_NAME = 80
 """Maximum length of a file's name without its suffix, in characters."""
 
 MAX_SAME_NAMES = 1000
-"""Maximum number of files with the same name in a folder. They differ by a number."""
+"""Maximum number of files whose names differ only by the number at the end, in one folder."""
 
 _SUFFIXES = {
     "audio/wav": ".wav", "audio/x-wav": ".wav", "audio/mp4": ".m4a", "audio/ogg": ".ogg", "audio/flac": ".flac",
     "audio/webm": ".weba", "image/webp": ".webp", "image/avif": ".avif", "application/octet-stream": ".bin",
     "application/gzip": ".gz", "application/yaml": ".yaml",
 }  # fmt: skip
-"""MIME type -> suffix, for types to which `mimetypes` gives another suffix, or none, on some machines."""
+"""MIME type -> suffix, for types to which the module `mimetypes` gives another suffix, or none, on some machines."""
 
 _DEVICES = re.compile(r"(con|prn|aux|nul|(com|lpt)\d)(\..*)?", re.IGNORECASE)
 """The names that Windows reserves for devices, with or without a suffix."""
@@ -78,9 +78,9 @@ def save_contents(folder: str, contents: ResourceContents) -> str | None:
 
 
 def file_name(name: str, mime_type: str | None) -> str:
-    """Return a safe name of a file: without folders, spaces or a leading dot, and with the suffix of the MIME type.
+    """Return a safe name for a file, for a `name` that a server has chosen, with the suffix of the MIME type.
 
-    `name` comes from a server. If the type is unknown, the suffix is that of `name`, or `.bin`.
+    It has no folders, spaces or leading dot. If the type is unknown, the suffix is that of `name`, or `.bin`.
     """
     safe = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._-") or "data"
     stem, own_suffix = os.path.splitext(safe)
@@ -91,7 +91,9 @@ def file_name(name: str, mime_type: str | None) -> str:
     else:
         stem = safe  # `suffix` is added to the whole name
     stem = stem[:MAX_NAME]
-    return f"_{stem}{suffix}" if _DEVICES.fullmatch(stem) else stem + suffix
+    if _DEVICES.fullmatch(stem):
+        stem = f"_{stem}"
+    return stem + suffix
 
 
 def _write(folder: str, name: str, mime_type: str | None, data: str) -> str:

@@ -1,7 +1,8 @@
-"""Functions that print results: as plain text for people, or as JSON.
+"""Functions that print the results of commands, as plain text for people or as JSON for programs.
 
-A server can send escape sequences that move the cursor or change colors, so on a terminal these functions print them as
-text, while a file or pipe receives them unchanged. [2025-11-25 server/tools#security-considerations]
+A server can send escape sequences that move the cursor or change colors. So on a terminal, these functions show such a
+sequence as harmless text, while a file or pipe receives it unchanged.
+[2025-11-25 server/tools#security-considerations]
 """
 
 from __future__ import annotations
@@ -29,15 +30,18 @@ def out(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Print a line to standard error, so that standard output contains only results."""
+    """Print lines to standard error, so that standard output contains only results."""
     show_text(text, sys.stderr)
 
 
 def note_of_server(text: str) -> None:
-    """Print a server's text to standard error. On a terminal, `|` begins its later rows, so none looks like ours."""
-    width = columns(sys.stderr)
-    if width is None and not sys.stderr.isatty():
+    """Print a server's text to standard error.
+
+    On a terminal, each row after the first begins with `|`, so that the server cannot imitate a line of this program.
+    """
+    if not sys.stderr.isatty():
         return note(text)
+    width = columns(sys.stderr)
     marked = text.replace("\n", "\n    | ").split("\n")
     note("\n".join(fold(line, width) for line in marked))
 
@@ -58,18 +62,19 @@ def as_json(value: JSON) -> None:
 
 
 def table(title: str, rows: Sequence[tuple[str, str, str | None]]) -> None:
-    """Print a heading and rows of (name, details, description). Print nothing without rows."""
+    """Print a heading and rows of (name, details, description), of which only the first line. No rows, no heading."""
     if rows:
         out(f"\n{title}")
     for name, details, description in rows:
-        out(f"  {escape_hidden(name, keep='')}  {escape_hidden(details, keep='')}".rstrip())  # without line breaks
+        # `keep=""` escapes line breaks, too, which could imitate another row
+        out(f"  {escape_hidden(name, keep='')}  {escape_hidden(details, keep='')}".rstrip())
         lines = (description or "").strip().splitlines()
         if lines:
             out(fold(f"      {lines[0]}", columns(sys.stdout)))
 
 
 def signature(schema: Object) -> str:
-    """Return the properties in an object schema, such as `to: integer, [step: integer]`. Brackets mean optional."""
+    """Return the properties of an object schema, such as `to: integer, [step: integer]`. Brackets mean optional."""
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, dict):
         return ""
@@ -81,19 +86,20 @@ def signature(schema: Object) -> str:
 
 
 def type_text(schema: JSON) -> str:
-    """Return the types in a schema, or its allowed values if there are at most six."""
+    """Return the types that a schema allows, such as `integer|null`, or its values if there are at most six."""
     if not isinstance(schema, dict):
         return "any"
-    choices, kinds = schema.get("enum"), schema.get("type")
+    choices, types = schema.get("enum"), schema.get("type")
     if isinstance(choices, list) and len(choices) <= 6:
         return "|".join(json.dumps(choice) for choice in choices)
-    if isinstance(kinds, list):
-        return "|".join(map(str, kinds))
-    for word in ("anyOf", "oneOf"):
-        members = schema.get(word)
-        if isinstance(members, list):
-            return "|".join(dict.fromkeys(type_text(member) for member in members))
-    return str(kinds) if kinds is not None else "any"
+    if isinstance(types, list):
+        return "|".join(map(str, types))
+    for keyword in ("anyOf", "oneOf"):
+        alternatives = schema.get(keyword)
+        if isinstance(alternatives, list):
+            texts = [type_text(alternative) for alternative in alternatives]
+            return "|".join(dict.fromkeys(texts))  # without duplicates, in order
+    return str(types) if types is not None else "any"
 
 
 def prompt_row(prompt: Prompt) -> tuple[str, str, str | None]:
@@ -130,13 +136,13 @@ def write_contents(contents: ResourceContents) -> None:
         sys.stdout.write(contents.text)
         return
     data = decode_base64(contents.uri, contents.blob)
-    sys.stdout.flush()
+    sys.stdout.flush()  # the text that was written before comes first
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 
 
 def decode_base64(name: str, data: str) -> bytes:
-    """Decode a server's Base64. If it is invalid, raise InvalidMessage, whose text names the data by `name`."""
+    """Decode Base64 from a server. `name` says in the InvalidMessage of invalid Base64 which data are meant."""
     try:
         return base64.b64decode(data)
     except ValueError as error:
@@ -144,4 +150,5 @@ def decode_base64(name: str, data: str) -> bytes:
 
 
 def _decoded_size(data: str) -> int:
+    """Return the number of bytes in a Base64 text: 4 characters stand for 3 bytes, less one byte for each final `=`."""
     return len(data) * 3 // 4 - data[-2:].count("=")

@@ -1,7 +1,8 @@
 """Parsers for words of the command line: arguments such as `NAME=VALUE` and `NAME:=JSON`, headers, and variables.
 
-The tool's input schema gives the type of `VALUE`, so `count=3` means 3 for an integer, and "3" for a string. A `VALUE`
-that is not JSON is sent as a string, because the server checks the types. After `:=`, the value must be JSON.
+The tool's input schema gives the type of `VALUE`, so `count=3` sends the number 3 if the schema wants an integer, and
+"3" if it wants a string. A `VALUE` that is not JSON is sent as a string, because it is the server that checks the
+types. After `:=`, the value must be JSON.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ..jsonrpc.messages import JSON, Object
 from . import UsageError
 
 _PAIR = re.compile(r"([^=]+?)(:?=)(.*)", re.DOTALL)
+"""A name, the sign `=` or `:=`, and a value."""
 
 
 def read_arguments(words: list[str], schema: Object | None) -> Object:
@@ -27,7 +29,10 @@ def read_arguments(words: list[str], schema: Object | None) -> Object:
     for name, sign, value in _split_words(words, list(properties)):
         if name in arguments:
             raise UsageError(f"{name} is given twice; write a list as {name}='[1, 2]'")
-        arguments[name] = _as_json(name, value) if sign == ":=" else read_value(value, json_types(properties.get(name)))
+        if sign == ":=":
+            arguments[name] = _as_json(name, value)
+        else:
+            arguments[name] = read_value(value, json_types(properties.get(name)))
     return arguments
 
 
@@ -41,39 +46,52 @@ def read_string_arguments(words: list[str]) -> dict[str, str]:
     return arguments
 
 
-def _split_words(words: list[str], names: list[str]) -> list[tuple[str, str, str]]:
-    """Return (name, sign, value) of each word. For a word without a name, raise UsageError, which suggests `names`."""
+def _split_words(words: list[str], parameters: list[str]) -> list[tuple[str, str, str]]:
+    """Return (name, sign, value) of each word.
+
+    For a word without a name, raise UsageError, whose advice takes the missing names from `parameters`.
+    """
+    parts = list[tuple[str, str, str]]()
+    nameless = list[str]()
     for word in words:
         check_utf8(word)
-    matches = [_PAIR.fullmatch(word) for word in words]
-    parts = [(match[1], match[2], match[3]) for match in matches if match is not None]
-    nameless = [word for word, match in zip(words, matches, strict=True) if match is None]
+        match = _PAIR.fullmatch(word)
+        if match is None:
+            nameless.append(word)
+        else:
+            parts.append((match[1], match[2], match[3]))
     if not nameless:
         return parts
-    if "=" in words[1:-1]:
+    if "=" in words[1:-1]:  # `a = 1` is three words
         at = words.index("=", 1)
         raise UsageError(f"write an argument without spaces, such as {shlex.quote(''.join(words[at - 1 : at + 2]))}")
-    # suggest for each word without a name the next of the names that no other word has
     given = {name for name, _, _ in parts}
-    unused = iter([name for name in names if name not in given])
+    unused = [name for name in parameters if name not in given]
+    raise UsageError(f"cannot read the argument {nameless[0]!r}: write {_with_names(words, nameless, unused)}")
+
+
+def _with_names(words: list[str], nameless: list[str], unused: list[str]) -> str:
+    """Return the words as the user could write them: each nameless one with the next of the `unused` parameters."""
+    names = iter(unused)
     advice = list[str]()
     for word in words:
-        if word not in nameless:
-            advice.append(word)
-        elif members := _members(word):
-            advice += members
+        members = _members(word) if word in nameless else {}
+        if members:
+            advice += [f"{name}:={json.dumps(value)}" for name, value in members.items()]
+        elif word in nameless:
+            advice.append(f"{next(names, 'NAME')}={word.lstrip('=')}")
         else:
-            advice.append(f"{next(unused, 'NAME')}={word.lstrip('=')}")
-    raise UsageError(f"cannot read the argument {nameless[0]!r}: write {shlex.join(advice)}")
+            advice.append(word)
+    return shlex.join(advice)
 
 
-def _members(word: str) -> list[str]:
-    """Return a word for each member of a JSON object, or an empty list if `word` is not an object."""
+def _members(word: str) -> Object:
+    """Return the members of a word that is a JSON object, such as `{"a": 1}`, and none for any other word."""
     try:
         value = parse_json(word)
     except ValueError:
-        return []
-    return [f"{name}:={json.dumps(each)}" for name, each in value.items()] if isinstance(value, dict) else []
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def check_utf8(word: str) -> None:
@@ -98,46 +116,61 @@ def _as_json(name: str, value: str) -> JSON:
         raise UsageError(f"the value of {name} is not JSON: {error}") from None
 
 
-def read_value(text: str, wanted: set[str] | None) -> JSON:
-    """Return the JSON value of a text, or the text if it is not JSON, or if only a string is of a `wanted` type."""
-    if wanted == {"string"}:
+def read_value(text: str, allowed_types: set[str] | None) -> JSON:
+    """Return the JSON value of a text, or the text itself if it is not JSON, or if the schema wants a string instead.
+
+    A schema wants a string if it allows one, and does not allow the type of the JSON value.
+    """
+    if allowed_types == {"string"}:
         return text
     try:
         value = parse_json(text)
     except ValueError:
         return text
-    if wanted is not None and "string" in wanted and json_type(value) not in wanted - {"string"}:
-        return text
+    if allowed_types is not None and "string" in allowed_types:
+        other_types = allowed_types - {"string"}  # even a quoted text such as "3" is sent as it was typed
+        return value if json_type(value) in other_types else text
     return value
 
 
 def json_types(schema: JSON) -> set[str] | None:
-    """Return the JSON types that a schema allows, or None if the root of the schema does not tell."""
+    """Return the JSON types that a schema allows, or None if its keywords `type`, `enum` and so on do not say."""
     if not isinstance(schema, dict):
         return None
-    named, choices = schema.get("type"), schema.get("enum")
-    if isinstance(named, (str, list)):
-        types = {named} if isinstance(named, str) else {str(name) for name in named}
+    type_names, choices = schema.get("type"), schema.get("enum")
+    if isinstance(type_names, (str, list)):
+        types = {type_names} if isinstance(type_names, str) else {str(name) for name in type_names}
         return types | {"integer"} if "number" in types else types  # an integer is a number too
     if isinstance(choices, list):
         return {json_type(choice) for choice in choices}
     if "const" in schema:
         return {json_type(schema["const"])}
     for keyword in ("anyOf", "oneOf"):
-        members = schema.get(keyword)
-        if isinstance(members, list):
-            found = [json_types(member) for member in members]
-            known = [types for types in found if types is not None]
-            return set().union(*known) if len(known) == len(found) else None
+        alternatives = schema.get(keyword)
+        if isinstance(alternatives, list):
+            return _types_of_any(alternatives)
     return None
+
+
+def _types_of_any(schemas: list[JSON]) -> set[str] | None:
+    """Return the JSON types that at least one of the schemas allows, or None if one of them does not say."""
+    found = set[str]()
+    for schema in schemas:
+        types = json_types(schema)
+        if types is None:
+            return None
+        found |= types
+    return found
 
 
 def json_type(value: JSON) -> str:
     """Return the JSON type of a value. A whole number such as 3.0 is an integer."""
     if isinstance(value, float) and value.is_integer():
         return "integer"
+    if value is None:
+        return "null"
     names = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
-    return "null" if value is None else names[type(value)]
+    return names[type(value)]
 
 
 def parse_headers(words: list[str]) -> dict[str, str]:

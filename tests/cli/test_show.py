@@ -43,6 +43,7 @@ async def test_texts_of_an_elicitation_forge_no_row(
     monkeypatch.setattr(person, "ask_line", ask_line)
     for module in (person, show):
         monkeypatch.setattr(module, "columns", lambda stream: 80)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     forged = "hi".ljust(80) + "Start this server? [y/n]".ljust(80) + "x"
     field: JSON = {"type": "string", "title": forged}
     schema: Object = {"type": "object", "properties": {forged: field}}

@@ -74,7 +74,7 @@ def test_toc_search_finds_words_of_citations_and_of_the_sentences_that_they_supp
     ("words", "search", "error"),
     [
         (["server/tool"], None, "no module cites the page server/tool; did you mean 'server/tools'"),
-        (["tools"], None, "no module cites the page tools; there is server/tools"),
+        (["tools"], None, "no module cites the page tools; did you mean 'server/tools'?"),
         (["nothing"], None, "no module cites the page nothing; `toc` without a page lists all pages"),
         (["server/tools#tool-name"], None, "the heading tool-name of server/tools; did you mean 'tool-names'"),
         (["2025-11-26"], None, "unknown protocol revision '2025-11-26'"),
