@@ -161,7 +161,7 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("cli/accounts.py", "NewSignIn.write", "self._store.put(key, value)"): STORE_WRITES,
     ("cli/accounts.py", "login", "make_client(options, authorizer)"):
         "See `Client.__aenter__` and `Client.close`, whose requests have the option `--timeout`.",
-    ("cli/accounts.py", "login", "store.put(f'client|{grant.issuer}', known.to_json())"): STORE_WRITES,
+    ("cli/accounts.py", "login", "store.put(f'client|{grant.issuer}', client.to_json())"): STORE_WRITES,
     ("cli/accounts.py", "login", "store.put(grant_key(url), grant.to_json())"): STORE_WRITES,
     ("cli/authorization.py", "read_token", "sys.stdin.readline(MAX_TOKEN + 2)"):
         "The user ends it with a line, the end of the input or Ctrl-C.",
@@ -389,15 +389,15 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The task is cancelled, and then closes its client; see `Client.close`.",
     ("cli/drive.py", "run_drive", "asyncio.run(drive(server, drive_options))"):
         "Each request has the time limit `DriveOptions.timeout`.",
-    ("cli/installation.py", "edit_configuration", "input('Write this? [y/N] ')"):
+    ("cli/installation.py", "user_agrees", "input('Write this? [y/N] ')"):
         "The user types a line, ends the input or presses Ctrl-C.",
     ("cli/recorder.py", "_record_until_signal", "ended.wait()"):
         "Ctrl-C or SIGTERM ends it; it is the idle state of a recorder.",
-    ("cli/replay.py", "_replay_client", "asyncio.run(rerun(messages, url or options.command))"):
+    ("cli/replay.py", "_replay_client", "asyncio.run(rerun(messages, parse_server(options.command)))"):
         "Each request has the time limit `RESPONSE_SECONDS`.",
-    ("cli/replay.py", "_serve_until_signal", "listening"):
+    ("cli/replay.py", "_serve_until_signal.serve", "listening"):
         "See `HttpServer.close`.",
-    ("cli/replay.py", "_serve_until_signal", "stop_event().wait()"):
+    ("cli/replay.py", "_serve_until_signal.serve", "stop_event().wait()"):
         "Ctrl-C or SIGTERM ends it; it is the idle state of a server.",
     ("cli/check.py", "judge_file", "file.readline()"): "It reads a file.",
     ("cli/check.py", "read_messages", "file.readline()"): "It reads a file.",
@@ -406,9 +406,11 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("cli/recorder.py", "record",
      "asyncio.run(_record_until_signal(tape, options.http, options.host, options.port))"):
         "Ctrl-C or SIGTERM ends it.",
-    ("cli/replay.py", "replay", "asyncio.run(_serve_until_signal(serve_http(options.host, options.port)))"):
+    ("cli/replay.py", "_serve_until_signal", "asyncio.run(serve())"):
         "Ctrl-C or SIGTERM ends it.",
-    ("cli/replay.py", "replay", "asyncio.run(serve_stdio())"):
+    ("cli/replay.py", "_play", "asyncio.run(replay_stdio(player))"):
+        "The client closes the input, or Ctrl-C or SIGTERM ends it.",
+    ("cli/replay.py", "_play_through_bridge", "asyncio.run(bridge.server.serve_stdio())"):
         "The client closes the input, or Ctrl-C or SIGTERM ends it.",
     ("recorder/drive.py", "_drive_url", "file.readline()"):
         "It is a file of this program.",
@@ -481,7 +483,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The sender ends it after the last piece, or the watcher when the client has disconnected.",
     ("lib/http/asgi.py", "_handle", "rest"):
         "The author's handler ends it, or the ASGI server cancels the application.",
-    ("lib/http/asgi.py", "_serve_lifespan", "step()"):
+    ("lib/http/asgi.py", "_serve_lifespan", "function()"):
         "`HttpApp.start` and `HttpApp.close` are the steps, and their waits have their own entries.",
     ("lib/http/asgi.py", "application.app", "asyncio.create_task(_handle(handler, exchange))"):
         "The author's handler ends it, or the ASGI server cancels the application.",

@@ -1,4 +1,4 @@
-"""`login`, `logout` and `whoami`: the commands about the user's accounts at servers.
+"""`login`, `logout` and `whoami`: the commands about the user's accounts at servers that require a sign-in.
 
 login https://mcp.example/notes     open a browser, and store the tokens, which replace older ones
 whoami https://mcp.example/notes    print issuer, scopes and expiry, but never a token
@@ -26,30 +26,33 @@ from ..extensions.auth.headless import ClientCredentials
 from ..jsonrpc.messages import Object
 from ..lib.http.client import HttpClient
 from ..lib.http.response import HttpError
-from . import UsageError, show, usage_errors
+from . import EXIT_ERROR, EXIT_SIGN_IN, UsageError, show, usage_errors
 from .authorization import environment_variable, login_advice
 from .client_commands import make_client, parse_server, report_failure, run_and_report
 
 _REDIRECT_URI: Final = "http://127.0.0.1:0/callback"
+"""The address to which the browser returns from the sign-in. Port 0 stands for a free port."""
 
 
 def run_account_command(options: argparse.Namespace) -> int:
     url = parse_server(options.command)
     if not isinstance(url, str):
         raise UsageError(f"{options.name} works only with the URL of a server, which begins with https:// or http://")
+    command = {"login": login, "logout": logout, "whoami": whoami}[options.name]
     try:
         with usage_errors():
             check_fetchable(url, url)
-            return run_and_report({"login": login, "logout": logout, "whoami": whoami}[options.name](options, url))
+            return run_and_report(command(options, url))
     except (OSError, RuntimeError, HttpError) as error:
-        return report_failure(1, error)  # the store or the network failed, or the user has no home directory
+        return report_failure(EXIT_ERROR, error)  # the store or the network failed, or the user has no home directory
 
 
 class NewSignIn(MemoryStore):
-    """The changes of one sign-in to a store. It hides the grant that the sign-in replaces.
+    """The store of a sign-in that replaces an older one: it keeps all changes to itself until `write`.
 
-    Nothing is written before the sign-in succeeds, because it can fail until its very end, and can replace the
-    registration with which the old grant is refreshed.
+    The sign-in can fail until its very end, and it may replace the registration with which the old grant is refreshed.
+    So nothing may be written before it succeeds. Until then, the sign-in must not find the old grant, which would do
+    instead of a new one.
     """
 
     def __init__(self, store: MemoryStore, url: str) -> None:
@@ -58,7 +61,9 @@ class NewSignIn(MemoryStore):
         self._changes: dict[str, Object | None] = {grant_key(url): None}  # None: the key is deleted
 
     async def get(self, key: str) -> Object | None:
-        return self._changes[key] if key in self._changes else await self._store.get(key)
+        if key in self._changes:
+            return self._changes[key]
+        return await self._store.get(key)
 
     async def put(self, key: str, value: Object) -> None:
         self._changes[key] = value
@@ -80,8 +85,11 @@ class NewSignIn(MemoryStore):
 
 
 def authorizer_of_login(options: argparse.Namespace, store: MemoryStore) -> Authorizer:
-    """Return the way to get tokens that the options of `login` describe. Raise ValueError or UsageError."""
-    scopes = " ".join(options.scope).split()
+    """Return the object that gets tokens as the options of `login` say. Raise ValueError or UsageError.
+
+    A user signs in with a browser, while `--client-secret-env` signs in a program.
+    """
+    scopes = " ".join(options.scope).split()  # an option can have several scopes with spaces between them
     if options.client_secret_env is None:
         if options.client_id is not None and options.issuer is None:
             raise UsageError("--client-id needs --issuer: a client id belongs to one authorization server")
@@ -99,38 +107,41 @@ async def login(options: argparse.Namespace, url: str) -> int:
     """Sign in, even if the user is signed in already, and print the new sign-in.
 
     A failure leaves the old sign-in as it is. Nor does a success revoke the old tokens, because some authorization
-    servers then revoke all tokens that this user has for this client, including the new ones.
+    servers would then revoke all tokens that this user has for this client, including the new ones.
     """
     file = FileStore()
-    accounts = AuthorizationCode(store=file)
-    # without an old sign-in, the file gets each change at once, so that a second attempt need not register again
-    replacement = None if await accounts.stored(url) is None else NewSignIn(file, url)
-    store = replacement or file
+    store: MemoryStore = file  # without an old sign-in, it gets each change at once, so a retry need not register again
+    if await AuthorizationCode(store=file).stored(url) is not None:
+        store = NewSignIn(file, url)
     authorizer = authorizer_of_login(options, store)
-    async with make_client(options, authorizer):
+    async with make_client(options, authorizer):  # a server that refuses to connect without a token makes us sign in
         grant = authorizer.server(url).grant
     if grant is None:
-        grant = await sign_in(authorizer, url)
+        grant = await sign_in_after_connecting(authorizer, url)
     if grant is None:
         show.note(f"{url} needs no sign-in: it serves clients without a token, and names no authorization server")
         return 0
-    if isinstance(authorizer, ClientCredentials):
+    if isinstance(authorizer, ClientCredentials):  # unlike AuthorizationCode, it has not stored its grant
         await store.put(grant_key(url), grant.to_json())
-    elif options.client_id or options.client_metadata_url == grant.client_id:  # for later refreshes
-        known = OAuthClient(grant.client_id, "", grant.auth_method, (_REDIRECT_URI,))
-        await store.put(f"client|{grant.issuer}", known.to_json())
-    if replacement is not None:
-        await replacement.write()
+    elif options.client_id or options.client_metadata_url == grant.client_id:
+        # later commands need the client id, which no registration has stored, to refresh the tokens
+        client = OAuthClient(grant.client_id, "", grant.auth_method, (_REDIRECT_URI,))
+        await store.put(f"client|{grant.issuer}", client.to_json())
+    if isinstance(store, NewSignIn):
+        await store.write()
     show_grant(url, grant)
     return 0
 
 
-async def sign_in(authorizer: Authorizer, url: str) -> Grant | None:
-    """Sign in at a server that needs tokens for some methods only. Return None if it names no authorization server."""
+async def sign_in_after_connecting(authorizer: Authorizer, url: str) -> Grant | None:
+    """Sign in at a server that lets a client connect without a token, and needs tokens only for some methods.
+
+    Return None if the server has no resource metadata, which would name its authorization server.
+    """
     async with HttpClient() as http:
         peers = PeerRequests(http, url)
-        for document in resource_metadata_urls(url):
-            async with http.request("GET", document, redirects=0) as response:
+        for metadata_url in resource_metadata_urls(url):
+            async with http.request("GET", metadata_url, redirects=0) as response:
                 peers.address = response.address or ""
             if response.status == 200:
                 return await authorizer.obtain(Need(peers))
@@ -144,7 +155,7 @@ async def logout(options: argparse.Namespace, url: str) -> int:
         try:
             signed_out = await AuthorizationCode(store=FileStore()).sign_out(url, http)
         except TokenRefused as error:
-            show.note(f"the tokens are forgotten here, but some of them are valid until they end: {error}")
+            show.note(f"the tokens are forgotten here, but some of them stay valid until they expire: {error}")
     show.note(f"{url}: {'signed out' if signed_out else 'you were not signed in'}")
     return 0
 
@@ -154,21 +165,23 @@ async def whoami(options: argparse.Namespace, url: str) -> int:
     grant = await AuthorizationCode(store=FileStore()).stored(url)
     if grant is None:
         show.note(f"you are not signed in to {url}\n{login_advice(url)}")
-        return 4
+        return EXIT_SIGN_IN
     show_grant(url, grant)
     return 0
 
 
 def show_grant(url: str, grant: Grant) -> None:
-    """Print who has issued the tokens, for which client and scopes, and when they end."""
-    is_refreshed = bool(grant.refresh_token)
-    if not grant.is_fresh(0):
-        expires = "already, refreshed at the next use" if is_refreshed else "already: sign in again"
-    else:
-        expires = "unknown"
-        if grant.expires_at is not None:  # in seconds of `time.monotonic`
-            ends = time.localtime(time.time() + grant.expires_at - time.monotonic())
-            expires = time.strftime("%Y-%m-%d %H:%M:%S", ends)
-        expires += ", then refreshed" if is_refreshed else ""
+    """Print who has issued the tokens, for which client and scopes, and when they expire."""
     show.out(f"server   {url}\nissuer   {grant.issuer}\nclient   {grant.client_id}\nscopes   {' '.join(grant.scopes)}")
-    show.out(f"expires  {expires}")
+    show.out(f"expires  {expiry_text(grant)}")
+
+
+def expiry_text(grant: Grant) -> str:
+    """Return when the access token expires, in local time, and what happens then."""
+    if not grant.is_fresh(0):
+        return "already, refreshed at the next use" if grant.refresh_token else "already: sign in again"
+    text = "unknown"
+    if grant.expires_at is not None:
+        seconds_left = grant.expires_at - time.monotonic()
+        text = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() + seconds_left))
+    return f"{text}, then refreshed" if grant.refresh_token else text

@@ -1,9 +1,10 @@
-"""Tokens for the commands that take a URL.
+"""Access tokens for the commands that take a URL: from an option, or from a sign-in in the browser.
 
-Tokens are kept in the file of `FileStore`, so that the user signs in only once. Without a terminal, a command does not
-wait for a user, but ends with exit code 4 and prints the command that signs in. A token is never an argument, because
-other users of the machine can list the arguments of all programs. Nor is an environment variable read unless an option
-names it, because any mistyped URL would get the token.
+The tokens of a sign-in are kept in the file of `FileStore`, so that the user signs in only once. Without a terminal, a
+command does not wait for a user, but prints the command that signs in and ends with exit code 4.
+
+A token is never an argument, because other users of the machine can list the arguments of all programs. Nor is a token
+read from an environment variable unless an option names it, because then even a mistyped URL would get the token.
 [2026-07-28 basic/authorization/security-considerations#token-theft]
 """
 
@@ -29,15 +30,16 @@ from .person import has_terminal
 
 
 def authorizer_for(url: str, options: argparse.Namespace) -> Authorizer | None:
-    """Return the way to get tokens for a URL, or None if the command sends none. Raise UsageError."""
+    """Return the object that gets tokens for a URL, or None if the command sends none. Raise UsageError."""
     token = read_token(options)
-    if token is None and any(word.partition(":")[0].strip().lower() == "authorization" for word in options.header):
-        return None
+    header_names = [header.partition(":")[0].strip().lower() for header in options.header]
+    if token is None and "authorization" in header_names:
+        return None  # the user has written the header that would have the token
     try:
-        check_fetchable(url, url)
+        check_fetchable(url, url)  # a token must not travel over plain http to another machine
     except ValueError as error:
         if token is None:
-            return None  # plain http: a server that needs no token can be used
+            return None  # the server may work without a token
         raise UsageError(f"no token is sent to this server: {error}") from None
     if token is not None:
         return Bearer(token)
@@ -45,11 +47,11 @@ def authorizer_for(url: str, options: argparse.Namespace) -> Authorizer | None:
         store: MemoryStore = FileStore()
     except RuntimeError:  # the user has no home directory
         store = MemoryStore()
-    return AuthorizationCode(store=store, open_browser=browser(url, options, store))
+    return AuthorizationCode(store=store, open_browser=browser_for(url, options, store))
 
 
 def environment_variable(option: str, name: str) -> str:
-    """Return an environment variable. Raise UsageError if it is not set."""
+    """Return the value of an environment variable. Raise UsageError if it is not set."""
     if not os.environ.get(name):
         raise UsageError(f"{option} {name}: this environment variable is not set")
     return os.environ[name]
@@ -70,20 +72,23 @@ def read_token(options: argparse.Namespace) -> str | None:
         except OSError as error:
             raise UsageError(f"--token-file {options.token_file}: {error.strerror}") from None
     token = text.strip()
-    if len(token) > MAX_TOKEN or re.fullmatch("[!-~]+", token) is None:  # do not print the text, which can be a secret
+    if len(token) > MAX_TOKEN or re.fullmatch("[!-~]+", token) is None:
+        # do not quote the text, which may be a secret
         raise UsageError(f"the token must be 1 to {MAX_TOKEN} printable ASCII characters without spaces")
     return token
 
 
-def browser(url: str, options: argparse.Namespace, store: MemoryStore) -> OpenBrowser:
-    """Return the function that lets the user open a URL. Without a terminal, it raises SignInNeeded."""
+def browser_for(url: str, options: argparse.Namespace, store: MemoryStore) -> OpenBrowser:
+    """Return a function that opens the page of a sign-in. Without a terminal, it raises SignInNeeded instead."""
     if has_terminal() and not options.no_browser:
         return open_in_browser
 
     async def refuse(sign_in_url: str) -> None:
-        scopes, error = "", SignInNeeded(url)
-        if await AuthorizationCode(store=store).stored(url) is not None:  # the user is signed in, with too few scopes
+        scopes = ""
+        if await AuthorizationCode(store=store).stored(url) is not None:
+            # the user is signed in, so the server wants more scopes, which the URL of the new sign-in names
             scopes = parse_qs(urlsplit(sign_in_url).query).get("scope", [""])[0]
+        error = SignInNeeded(url)
         error.add_note(login_advice(url, scopes))
         raise error
 
@@ -91,7 +96,7 @@ def browser(url: str, options: argparse.Namespace, store: MemoryStore) -> OpenBr
 
 
 def login_advice(url: str, scopes: str = "") -> str:
-    """Return a line with the command that signs in."""
-    words = ["login", "--scope", scopes, url] if scopes else ["login", url]
-    purpose = " for more scopes" if scopes else ""
-    return f"sign in{purpose} with: {PROGRAM} {shlex.join(words)}"
+    """Return a line with the command that signs in, or that asks for these scopes too."""
+    if not scopes:
+        return f"sign in with: {PROGRAM} {shlex.join(['login', url])}"
+    return f"sign in for more scopes with: {PROGRAM} {shlex.join(['login', '--scope', scopes, url])}"

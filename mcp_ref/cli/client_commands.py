@@ -1,6 +1,8 @@
 """`list`, `call`, `read`, `watch`, `prompt` and `complete` connect to a server and print its results.
 
-It is the server that checks names and arguments; when it refuses a name, these commands suggest similar ones.
+`run_client_command` is the entry: it makes a `Client` from the options, connects, and runs one function of `COMMANDS`.
+The commands leave it to the server to check names and arguments. If the server refuses a name, they suggest similar
+ones.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..basic.authorization.errors import SignInNeeded
@@ -32,7 +34,7 @@ from ..revisions import REVISIONS, NotInRevision
 from ..server.input_requests import USER_TIMEOUT
 from ..session import DEFAULT_TIMEOUT
 from ..transports.trace import tracer
-from . import UsageError, did_you_mean, show, usage_errors
+from . import EXIT_ERROR, EXIT_NOT_CONNECTED, EXIT_SIGN_IN, UsageError, did_you_mean, show, usage_errors
 from .person import SERVER_TEXTS, elicitation_handler
 from .save import make_folder, save_block, save_contents
 from .values import check_utf8, parse_environment, parse_headers, read_arguments, read_string_arguments
@@ -52,60 +54,72 @@ def run_and_report(command: Coroutine[None, None, int]) -> int:
     try:
         return asyncio.run(command)
     except (ConnectionClosed, UnsupportedRevision, RequestTimeout) as error:
-        return report_failure(3, error)
+        return report_failure(EXIT_NOT_CONNECTED, error)
     except SignInNeeded as error:
-        return report_failure(4, error)
+        return report_failure(EXIT_SIGN_IN, error)
     except (McpError, NotInRevision) as error:
-        return report_failure(1, error)
+        return report_failure(EXIT_ERROR, error)
 
 
 ADVICE = {"roots": "add --root PATH", "elicitation": "run the command in a terminal, so that it can ask you",
           "sampling": "this command has no model: use the server in a host that has a model"}  # fmt: skip
-"""Capability that a server needs, and that this client did not declare -> the advice for the user."""
+"""Client capability that a server requires -> the advice for a user whose command did not declare it."""
 
 
-def report_failure(code: int, error: Exception, name: str = "", known: Iterable[str] = ()) -> int:
-    """Print an error with its notes. If `name` is not a `known` name, suggest similar names. Return the exit code."""
+def report_failure(exit_code: int, error: Exception, name: str = "", known: Collection[str] = ()) -> int:
+    """Print an error with its notes and advice. If `name` is not a `known` name, suggest similar names.
+
+    Return the exit code, so that a caller can return it as well.
+    """
     if isinstance(error, RemoteError):
         error.advice = ""  # it is for programs that use `Client`; ADVICE is for users of the command line
     hint = "" if name in known else did_you_mean(name, known)
     show.note_of_server(f"{error}{hint}")
-    details = error.data if isinstance(error, RemoteError) and isinstance(error.data, dict) else {}
-    needed = str(details.get("requiredCapabilities"))
-    for line in [*getattr(error, "__notes__", ()), *(ADVICE[each] for each in ADVICE if each in needed)]:
+    for line in getattr(error, "__notes__", ()):
         show.note(line)
-    return code
+    if isinstance(error, RemoteError) and isinstance(error.data, dict):
+        required = error.data.get("requiredCapabilities")
+        for capability, advice in ADVICE.items():
+            if isinstance(required, dict) and capability in required:
+                show.note(advice)
+    return exit_code
 
 
 def make_client(options: argparse.Namespace, authorizer: Authorizer | None = None) -> Client:
     """Return the client that the options describe, by default with the stored tokens. Raise UsageError."""
-    person = elicitation_handler()
     server = parse_server(options.command)
-    if options.header and not isinstance(server, str):
-        raise UsageError("--header works only with the URL of a server, not with a command")
+    refuse_unfit_options(server, options)
     if isinstance(server, str) and authorizer is None:
         from .authorization import authorizer_for  # lazy: the command of a server needs no tokens
 
         authorizer = authorizer_for(server, options)
-    elif options.token_env is not None or options.token_file is not None:
-        raise UsageError("a token works only with the URL of a server, not with a command")
-    if options.env and isinstance(server, str):
-        raise UsageError("--env works only with the command of a server, not with a URL")
-    for root in options.root or ():
-        if "://" not in root and not os.path.isdir(root):
-            raise UsageError(f"--root {root} is not a directory")
+    ask_user = elicitation_handler()
     with usage_errors():  # an unknown revision, or an invalid root
         return Client(
             server, headers=parse_headers(options.header), authorization=authorizer, revision=options.revision,
-            env=parse_environment(options.env), roots=options.root, elicitation=person,
-            elicitation_url=person is not None, on_log=show_log, on_stderr=show_stderr if options.stderr else None,
+            env=parse_environment(options.env), roots=options.root, elicitation=ask_user,
+            elicitation_url=ask_user is not None, on_log=show_log, on_stderr=show_stderr if options.stderr else None,
             timeout=options.timeout or DEFAULT_TIMEOUT,
             trace=tracer() if options.trace else None,
         )  # fmt: skip
 
 
+def refuse_unfit_options(server: list[str] | str, options: argparse.Namespace) -> None:
+    """Raise UsageError for an option that does not work with this kind of server, or for a root that does not exist."""
+    is_url = isinstance(server, str)
+    if options.header and not is_url:
+        raise UsageError("--header works only with the URL of a server, not with a command")
+    if (options.token_env is not None or options.token_file is not None) and not is_url:
+        raise UsageError("a token works only with the URL of a server, not with a command")
+    if options.env and is_url:
+        raise UsageError("--env works only with the command of a server, not with a URL")
+    for root in options.root or ():
+        if "://" not in root and not os.path.isdir(root):
+            raise UsageError(f"--root {root} is not a directory")
+
+
 def parse_server(words: list[str]) -> list[str] | str:
-    """Return the command as a list, or the URL. Raise UsageError if words follow the URL."""
+    """Return the command of the server as a list, or its URL as a string. Raise UsageError if words follow the URL."""
     if not words[0].startswith(("http://", "https://")):
         return words
     if len(words) > 1:
@@ -139,27 +153,28 @@ async def connect_and_run(client: Client, options: argparse.Namespace) -> int:
 
 
 async def run_command(client: Client, options: argparse.Namespace) -> int:
-    """Run a command with a client that is connected. If the server refuses a request, suggest known names."""
+    """Run a command with a connected client. If the server refuses a request, suggest names that it knows."""
     check_utf8(options.target)
-    if sys.stderr.isatty() and options.name != "list":
+    if sys.stderr.isatty() and options.name != "list":  # `list` prints this line as a part of its result
         show.note(server_line(client))
     if options.log is not None:
         if options.log not in LEVELS:
             raise UsageError(f"unknown log level {options.log!r}{did_you_mean(options.log, LEVELS)}")
         await client.set_logging_level(options.log)
     try:
-        code = await COMMANDS[options.name](client, options) or 0
+        code = await COMMANDS[options.name](client, options) or 0  # None is success
     except (RemoteError, CapabilityError) as error:
         known = await known_names(client, options) if options.target else []
-        code = report_failure(1, error, options.target, known)
-    hidden = b"" if options.stderr else getattr(client.session.transport, "stderr_tail", b"")
-    if code != 0 and hidden:
-        show.note("the server has written to its standard error: --stderr shows the text")
+        code = report_failure(EXIT_ERROR, error, options.target, known)
+    if code != 0 and not options.stderr:
+        hidden_text = getattr(client.session.transport, "stderr_tail", b"")  # only servers with a command have it
+        if hidden_text:
+            show.note("the server has written to its standard error: --stderr shows the text")
     return code
 
 
 async def known_names(client: Client, options: argparse.Namespace) -> list[str]:
-    """Return the names on the server that the target of a command can have."""
+    """Return the names or URIs that the server has for the target of a command."""
     if options.name == "call":
         return [tool.name for tool in await fetch_list(client, "tools", Client.list_tools)]
     if options.name in ("read", "watch"):
@@ -171,7 +186,7 @@ async def known_names(client: Client, options: argparse.Namespace) -> list[str]:
 
 
 async def fetch_list(client: Client, capability: str, fetch: Callable[[Client], Awaitable[list[T]]]) -> list[T]:
-    """Return a list of the server, or an empty list if the server does not offer it."""
+    """Return a list of the server, or an empty list if the server does not have this capability."""
     return await fetch(client) if client.server_can(capability) else []
 
 
@@ -184,7 +199,7 @@ def encode(value: object) -> Object:
     """Return a result as JSON in the format of the latest revision, even if the session has an older revision."""
     try:
         return codec_for(REVISIONS[-1]).encode(value)
-    except ValueError as error:  # a client reads Base64 and a MIME type as they are, and only a server checks its own
+    except ValueError as error:  # decoding does not check Base64 and MIME types, but encoding does
         fault = str(error).partition(";")[0]  # the rest is advice for the author of a server
         raise InvalidMessage(f"the server sent an invalid result: {fault}") from None
 
@@ -217,9 +232,12 @@ class Lists(NamedTuple):
     prompts: list[Prompt]
 
     def as_json(self) -> Object:
-        lists: tuple[Sequence[object], ...] = self
-        names = ("tools", "resources", "resourceTemplates", "prompts")
-        return {name: [encode(item) for item in items] for name, items in zip(names, lists, strict=True)}
+        return {
+            "tools": [encode(tool) for tool in self.tools],
+            "resources": [encode(resource) for resource in self.resources],
+            "resourceTemplates": [encode(template) for template in self.templates],
+            "prompts": [encode(prompt) for prompt in self.prompts],
+        }
 
     def show(self) -> None:
         rows = [(t.name, show.signature(t.input_schema), t.description or t.title) for t in self.tools]
@@ -231,12 +249,13 @@ class Lists(NamedTuple):
 
 
 async def call(client: Client, options: argparse.Namespace) -> int:
-    """Call a tool and print its result. Return 1 for an error. Without `--json`, its text goes to standard error."""
+    """Call a tool and print its result. A tool's error goes to standard error, except with `--json`.
+
+    If the call fails, and the arguments do not match the tool's schema, also print its parameters.
+    """
     if options.save is not None:
         make_folder(options.save)
-    tool: Tool | None = getattr(options, "tool", None)  # the definition that the user of a host has allowed
-    if tool is None:
-        tool = next((each for each in await client.list_tools() if each.name == options.target), None)
+    tool = await find_tool(client, options)
     arguments = read_arguments(options.arguments, tool.input_schema if tool is not None else None)
     default_timeout = USER_TIMEOUT if elicitation_handler() is not None else client.timeout  # a user needs time
     try:
@@ -245,48 +264,63 @@ async def call(client: Client, options: argparse.Namespace) -> int:
             timeout=options.timeout or default_timeout,
         )  # fmt: skip
     except RemoteError as error:
-        for line in expected_arguments(tool, arguments):
-            error.add_note(line)
+        hint = parameters_hint(tool, arguments)
+        if hint:
+            error.add_note(hint)
         raise
-    paths = [save_block(options.save, options.target, block) for block in result.content] if options.save else []
+    paths = [save_block(options.save, options.target, block) if options.save else None for block in result.content]
     show_result(result, paths, options.json)
-    for line in expected_arguments(tool, arguments) if result.is_error else []:
-        show.note(line)
-    return 1 if result.is_error else 0
+    if not result.is_error:
+        return 0
+    hint = parameters_hint(tool, arguments)
+    if hint:
+        show.note(hint)
+    return EXIT_ERROR
+
+
+async def find_tool(client: Client, options: argparse.Namespace) -> Tool | None:
+    """Return the definition of the tool to call, or None if the server does not list it."""
+    allowed: Tool | None = getattr(options, "tool", None)  # host_commands.py sets it: the user allowed this definition
+    if allowed is not None:
+        return allowed
+    return next((tool for tool in await client.list_tools() if tool.name == options.target), None)
 
 
 def show_result(result: CallToolResult, paths: Sequence[str | None], json: bool) -> None:
-    """Print the result of a tool. `paths` are the files of its blocks, or empty."""
+    """Print the result of a tool. `paths` has the file of each content block, or None for a block without one."""
     if json:
         show.as_json(encode(result))
         note_paths(paths)
     elif result.content or not result.has_structured_content:
         print_text = show.note if result.is_error else show.out
-        for block, path in itertools.zip_longest(result.content, paths):
+        for block, path in zip(result.content, paths, strict=True):
             print_text(path or show.block_text(block))
     else:
         show.as_json(result.structured_content)
 
 
-def expected_arguments(tool: Tool | None, arguments: Object) -> list[str]:
-    """Return a line with the parameters of a tool. Return no line if the arguments match the tool's schema."""
-    with contextlib.suppress(SchemaError):
+def parameters_hint(tool: Tool | None, arguments: Object) -> str:
+    """Return a line with the parameters of a tool if the arguments do not match its schema, else ""."""
+    with contextlib.suppress(SchemaError):  # an unusable schema says nothing about the arguments
         if tool is not None and not compile_schema(tool.input_schema).is_valid(arguments):
-            return [f"{tool.name} takes: {show.signature(tool.input_schema) or 'nothing'}"]
-    return []
+            return f"{tool.name} takes: {show.signature(tool.input_schema) or 'nothing'}"
+    return ""
 
 
 async def read(client: Client, options: argparse.Namespace) -> None:
-    """Print the contents of a resource. With `--save`, print the names of the files with its bytes instead of them."""
+    """Print the contents of a resource. With `--save`, print the names of the new files instead of their bytes."""
     if options.save is not None:
         make_folder(options.save)
     result = await client.read_resource(options.target)
-    paths = [save_contents(options.save, contents) for contents in result.contents] if options.save else []
+    paths = [save_contents(options.save, contents) if options.save else None for contents in result.contents]
     if options.json:
         show.as_json(encode(result))
         return note_paths(paths)
-    for contents, path in itertools.zip_longest(result.contents, paths):
-        show.write_contents(contents) if path is None else show.out(path)
+    for contents, path in zip(result.contents, paths, strict=True):
+        if path is not None:
+            show.out(path)
+        else:
+            show.write_contents(contents)
 
 
 def note_paths(paths: Iterable[str | None]) -> None:
@@ -298,12 +332,16 @@ def note_paths(paths: Iterable[str | None]) -> None:
 
 async def watch(client: Client, options: argparse.Namespace) -> None:
     """Print a line with the URI for each change, until Ctrl-C, `--count` changes, or the end of the subscription."""
+    numbers = itertools.count() if options.count is None else range(options.count)
     async with client.subscribe(options.target) as updates:
-        for _ in range(options.count) if options.count is not None else itertools.count():
+        for _ in numbers:
             uri = await anext(updates, None)
             if uri is None:
                 return show.note("the server ended the subscription")
-            show.as_json(uri) if options.json else show.out(uri)
+            if options.json:
+                show.as_json(uri)
+            else:
+                show.out(uri)
             sys.stdout.flush()
 
 

@@ -1,10 +1,14 @@
-"""`check -- COMMAND` and `check URL` use a server gently in each revision, and print its features and its faults.
+"""`check -- COMMAND` and `check URL` use a server in each revision, and print its features and its faults.
 
     2026-07-28  40 tools (1 called), 3 resources (3 read), 1 template, 5 prompts (2 got)
                 refuses unknown method (-32601), unknown tool (-32602), wrong cursor (-32602)
     2025-11-25  the same
 
     everything 1.0: 0 errors, 0 warnings in 233 events
+
+The command calls only tools that declare that they change nothing, and those of `--call`. It also sends wrong requests
+on purpose, such as the call of an unknown tool, which the server has to refuse. `recorder/drive.py` sends the requests
+and records the messages, and this module judges and prints them.
 
 `check --as-test FILE` prints a recording as a pytest module.
 """
@@ -30,7 +34,7 @@ from ..recorder.as_test import to_test
 from ..recorder.drive import DriveOptions, Report, Visit, drive
 from ..recorder.exchanges import Cassette
 from ..revisions import REVISIONS, revision_named
-from . import UsageError, usage_errors
+from . import EXIT_ERROR, EXIT_NOT_CONNECTED, UsageError, usage_errors
 from .check import message_of, write_report
 from .client_commands import parse_server, report_failure
 from .recorder import read_recording
@@ -38,7 +42,7 @@ from .show import as_json, note, out
 from .values import parse_headers, parse_json
 
 DEFAULT_SECONDS: Final = 10.0
-"""Time limit of each request of a drive, in seconds."""
+"""Time limit of each request to the server, in seconds."""
 
 
 def run_drive(options: argparse.Namespace) -> int:
@@ -49,11 +53,12 @@ def run_drive(options: argparse.Namespace) -> int:
         drive_options = DriveOptions(
             _parse_calls(options.call), options.timeout or DEFAULT_SECONDS, parse_headers(options.header), revisions
         )
-    logging.getLogger(__package__.rpartition(".")[0]).setLevel(logging.ERROR)  # the report has its warnings, too
+    package_logger = logging.getLogger(__package__.rpartition(".")[0])
+    package_logger.setLevel(logging.ERROR)  # the report also has what the log would warn about
     try:
         report = asyncio.run(drive(server, drive_options))
     except McpError as error:
-        return report_failure(3, error)
+        return report_failure(EXIT_NOT_CONNECTED, error)
     findings, notes = judge(report)
     findings = shown(findings, options.advice)
     if options.junit is not None:
@@ -64,17 +69,18 @@ def run_drive(options: argparse.Namespace) -> int:
         as_json({"visits": visits, "definitions": [*report.advice], **judged})
     else:
         show_report(report, findings, notes)
-    is_wrong = any(finding.level == MUST for finding in findings) or any(visit.accepted for visit in report.visits)
-    return 1 if is_wrong else 0
+    broke_a_must = any(finding.level == MUST for finding in findings)
+    accepted_a_wrong_request = any(visit.accepted for visit in report.visits)
+    return EXIT_ERROR if broke_a_must or accepted_a_wrong_request else 0
 
 
 def _server_name(report: Report) -> str:
-    """Return the name and version that the server claims."""
+    """Return the name and version that the server claims, from the first visit (one per revision) that connected."""
     return next(visit.server for visit in report.visits if not visit.refusal)
 
 
 def _parse_calls(call_options: Iterable[str]) -> dict[str, Object]:
-    """Return tool -> arguments, from the options `--call TOOL=ARGUMENTS`."""
+    """Return tool -> arguments for the options `--call TOOL=ARGUMENTS`."""
     calls = {}
     for option in call_options:
         name, _, text = option.partition("=")
@@ -91,21 +97,27 @@ def _parse_calls(call_options: Iterable[str]) -> dict[str, Object]:
 
 
 def judge(report: Report) -> tuple[list[Finding], list[str]]:
-    """Return the findings about the server only, because a drive breaks rules on purpose, and the unjudged parts."""
+    """Return the findings about the server, and notes on the parts that were not judged.
+
+    Findings about the client are left out, because it has broken rules on purpose.
+    """
     conversation = Conversation(head=report.head)
-    findings = [finding for event in report.events for finding in conversation.receive(event)]
+    findings = list[Finding]()
+    for event in report.events:
+        findings += conversation.receive(event)
     findings += conversation.close()
     return [finding for finding in findings if finding.side != "client"], [*conversation.unverified]
 
 
 def show_report(report: Report, findings: Sequence[Finding], notes: Sequence[str]) -> None:
     """Print the report for a person: the features by revision, the definitions, and the findings with their proof."""
-    previous: list[str] = []
+    previous_lines: list[str] = []
     for visit in report.visits:
         lines = _visit_lines(visit)
-        is_same = lines == previous and not visit.refusal
-        out(f"{visit.revision}  " + f"\n{'':12}".join(["the same"] if is_same else lines))
-        previous = lines
+        is_same = lines == previous_lines and not visit.refusal
+        text = "the same" if is_same else "\n            ".join(lines)  # below the text, not below the revision
+        out(f"{visit.revision}  {text}")
+        previous_lines = lines
     if report.advice:
         out("\ndefinitions that models or hosts misread:\n  " + "\n  ".join(report.advice))
     out()
@@ -117,7 +129,8 @@ def _visit_lines(visit: Visit) -> list[str]:
     if visit.refusal:
         return [escape_hidden(f"not spoken: {visit.refusal}", keep="")]
     lines = [", ".join(visit.worked) or "connects, and offers nothing"]
-    lines += [f"refuses {', '.join(visit.refused)}"] if visit.refused else []
+    if visit.refused:
+        lines.append(f"refuses {', '.join(visit.refused)}")
     lines += [f"ERROR: accepts {text}" for text in visit.accepted]
     lines += [f"note: {text}" for text in visit.notes]
     return [escape_hidden(line, keep="") for line in lines]  # a server's error must not look like another line
@@ -128,10 +141,13 @@ def _junit_cases(visits: Iterable[Visit]) -> Iterator[JUnitCase]:
     for visit in visits:
         if visit.refusal:
             continue
-        for text in (*visit.worked, *(f"refuses {text}" for text in visit.refused)):
-            yield JUnitCase(visit.revision, text)
+        for feature in visit.worked:
+            yield JUnitCase(visit.revision, feature)
+        for wrong_request in visit.refused:
+            yield JUnitCase(visit.revision, f"refuses {wrong_request}")
         for text in visit.accepted:
-            yield JUnitCase(visit.revision, text.partition(": ")[0], "failure", text)
+            wrong_request = text.partition(": ")[0]
+            yield JUnitCase(visit.revision, wrong_request, "failure", text)
 
 
 def show_as_test(options: argparse.Namespace) -> int:

@@ -1,7 +1,8 @@
 """`record FILE -- COMMAND` and `record FILE --http URL` write a conversation to a file, unnoticed by both sides.
 
-A host starts `record FILE -- COMMAND` instead of the server, and this process then becomes the server. It has to start
-fast, so this module imports nothing that only `replay` or `check` needs.
+A host starts `record FILE -- COMMAND` instead of the server. This process starts a second one that records, and then
+itself becomes the server (`recorder/pipes.py`). It has to start fast, so this module imports nothing that only `replay`
+or `check` needs. Those commands use its functions that read a recording, or wait for a signal.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def record(options: argparse.Namespace) -> int:
     if options.file is None:
         raise UsageError("name the file of the recording, such as talk.jsonl")
     tape = TapeOptions(options.file, options.max_mb * MEGABYTE, options.with_secrets)
-    if bool(options.command) == bool(options.http):
+    if bool(options.command) == bool(options.http):  # both, or neither of them
         raise UsageError("name one server: --http and its URL, or two dashes and its command")
     if options.http:
         with usage_errors():
@@ -52,11 +53,11 @@ async def _record_until_signal(tape: TapeOptions, url: str, host: str, port: int
 
 @contextlib.contextmanager
 def listening_errors(host: str, port: int) -> Iterator[None]:
-    """Turn an OSError into a UsageError, which names the address to listen on or the file of the recording."""
+    """Turn an OSError into a UsageError, which names the file of the recording or the address to listen on."""
     try:
         yield
     except OSError as error:
-        if error.filename:
+        if error.filename:  # the error is about a file, not about the address
             raise UsageError(f"cannot open {error.filename}: {error.strerror}") from None
         raise UsageError(f"cannot serve on {host}:{port}: {describe_bind_error(error)}") from None
 

@@ -1,7 +1,8 @@
 """`replay FILE` plays the recorded server, and `replay --client FILE` sends the recorded requests to a server again.
 
-With `--revision`, a bridge in front of the recorded server converts its messages. It sends some requests of its own,
-such as `tools/list`. One that was not recorded gets an empty list or an error, and is not reported as a mistake.
+With `--revision`, a bridge in front of the played server converts its messages to that revision. The bridge sends some
+requests of its own, such as `tools/list`. If one of them was not recorded, it gets an empty list or an error, and the
+command does not report it as a request of the client that was not recorded.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import argparse
 import asyncio
 import sys
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 
 from ..bridge.bridge import Bridge
 from ..check.recording import Event
@@ -18,37 +18,53 @@ from ..jsonrpc.errors import McpError
 from ..recorder.exchanges import Cassette, messages_of
 from ..recorder.regression import rerun
 from ..recorder.replay import BRIDGE_METHODS, PROBES, Player, replay_http, replay_stdio
-from . import UsageError, usage_errors
+from . import EXIT_ERROR, EXIT_NOT_CONNECTED, UsageError, usage_errors
+from .client_commands import parse_server
 from .recorder import listening_errors, read_recording, stop_event
 from .show import note, out
 
 
 def replay(options: argparse.Namespace) -> int:
-    """Play one side of a recording. Return 1 if a request was not recorded, or a response differs; 3 for no server."""
+    """Play one side of a recording. Return the exit code."""
     _, events = read_recording(options.file)
-    if options.client and options.revision:
-        raise UsageError("only the recorded server can speak another revision, so --client takes no --revision")
     if options.client:
+        if options.revision:
+            raise UsageError("only the recorded server can speak another revision, so --client takes no --revision")
         return _replay_client(events, options)
     if options.command:
         raise UsageError("only replay --client takes a server")
-    cassette = Cassette(events)
-    if options.revision not in (None, cassette.revision):
-        server = _bridge_to(cassette, options).server
-        serve_stdio, serve_http = server.serve_stdio, server.serve_http
+    return _replay_server(Cassette(events), options)
+
+
+def _replay_server(cassette: Cassette, options: argparse.Namespace) -> int:
+    """Play the recorded server until the client disconnects, or over HTTP until a signal.
+
+    Return 1 if the client sent a request that was not recorded, which got an error.
+    """
+    if options.revision in (None, cassette.revision):
+        _play(Player(cassette, options.speed), options)
     else:
-        player = Player(cassette, options.speed)
-        if not options.http and sys.stdin.isatty():
-            note("replaying the server for a client on standard input; press Ctrl-D to stop")
-        serve_stdio, serve_http = partial(replay_stdio, player), partial(replay_http, player)
-    if options.http:
-        with listening_errors(options.host, options.port):
-            asyncio.run(_serve_until_signal(serve_http(options.host, options.port)))
-    else:
-        asyncio.run(serve_stdio())
+        _play_through_bridge(_bridge_to(cassette, options), options)
     for line in cassette.unknown:
         note(line)
-    return 1 if cassette.unknown else 0
+    return EXIT_ERROR if cassette.unknown else 0
+
+
+def _play(player: Player, options: argparse.Namespace) -> None:
+    """Play the recorded server as it was, without a bridge."""
+    if options.http:
+        _serve_until_signal(replay_http(player, options.host, options.port), options)
+        return
+    if sys.stdin.isatty():
+        note("replaying the server for a client on standard input; press Ctrl-D to stop")
+    asyncio.run(replay_stdio(player))
+
+
+def _play_through_bridge(bridge: Bridge, options: argparse.Namespace) -> None:
+    if options.http:
+        _serve_until_signal(bridge.server.serve_http(options.host, options.port), options)
+    else:
+        asyncio.run(bridge.server.serve_stdio())
 
 
 def _bridge_to(cassette: Cassette, options: argparse.Namespace) -> Bridge:
@@ -60,26 +76,32 @@ def _bridge_to(cassette: Cassette, options: argparse.Namespace) -> Bridge:
         return Bridge({"replay": player}, revisions=[options.revision], back_revisions=[cassette.revision])
 
 
-async def _serve_until_signal(listening: AbstractAsyncContextManager[str]) -> None:
-    async with listening as url:
-        note(f"replaying: {url}")
-        await stop_event().wait()
+def _serve_until_signal(listening: AbstractAsyncContextManager[str], options: argparse.Namespace) -> None:
+    """Enter a context manager that serves HTTP and whose value is its URL, and leave it at Ctrl-C or SIGTERM."""
+
+    async def serve() -> None:
+        async with listening as url:
+            note(f"replaying: {url}")
+            await stop_event().wait()
+
+    with listening_errors(options.host, options.port):
+        asyncio.run(serve())
 
 
 def _replay_client(events: list[Event], options: argparse.Namespace) -> int:
+    """Send the recorded requests to a server, and print each response that differs. Return 1 if one does."""
     if not options.command:
         raise UsageError("name the server: its URL, or two dashes and its command")
-    url = options.command[0] if options.command[0].startswith(("http://", "https://")) else None
     messages = list(messages_of(events))
     try:
-        differences = asyncio.run(rerun(messages, url or options.command))
+        differences = asyncio.run(rerun(messages, parse_server(options.command)))
     except McpError as error:
         note(str(error))
-        return 3
+        return EXIT_NOT_CONNECTED
     for difference in differences:
         out(difference.request)
         for line in difference.lines:
             out(f"  {line}")
-    number = sum(sent.sender == "client" and "id" in sent.value and "method" in sent.value for sent in messages)
-    note(f"{number} requests, {len(differences)} with a different response")
-    return 1 if differences else 0
+    requests = [sent for sent in messages if sent.sender == "client" and {"id", "method"} <= sent.value.keys()]
+    note(f"{len(requests)} requests, {len(differences)} with a different response")
+    return EXIT_ERROR if differences else 0

@@ -1,6 +1,6 @@
 """`run FILE[:NAME]` finds the `Server` object in a Python file or module, and serves it over stdio or HTTP.
 
-The command imports the file, so its block `if __name__ == "__main__":` does not run. Text that the file prints goes to
+The command imports the file, so its block `if __name__ == "__main__":` does not run. Text that it prints goes to
 standard error, because standard output must contain only messages of the protocol.
 """
 
@@ -58,8 +58,9 @@ _HTTP_OPTIONS = ("host", "port", "path", "json_responses", "allow_host", "allow_
 
 def check_http_options(options: argparse.Namespace) -> None:
     """Raise UsageError for an option that needs `--http`, and for a path that is a URL."""
-    http_values = {option: getattr(options, option) for option in _HTTP_OPTIONS}
-    given = [option for option, value in http_values.items() if value is not None and value is not False]
+    values = {option: getattr(options, option) for option in _HTTP_OPTIONS}
+    # not `if value`, because the 0 of `--port 0` is given, too
+    given = [option for option, value in values.items() if value is not None and value is not False]
     if given and not options.http:
         raise UsageError(f"--{given[0].replace('_', '-')} needs --http")
     if "://" in (options.path or ""):
@@ -81,23 +82,25 @@ def serve_http(server: Server, options: argparse.Namespace) -> int:
         http_options["trusted_proxies"] = options.trust_proxy
     if options.health:
         http_options["health"] = True
-    host, port = options.host or "127.0.0.1", 8000 if options.port is None else options.port
     if options.store:
         http_options["store"] = open_store(options.store)
     if options.issuer or options.resource or options.require_scope or options.jwks:
         http_options["authorization"] = protection(options)
+    host = options.host or "127.0.0.1"
+    port = 8000 if options.port is None else options.port
+    drain_seconds = 10.0 if options.drain is None else options.drain
     with usage_errors():
-        server.run_http(host, port, drain_seconds=10.0 if options.drain is None else options.drain, **http_options)
+        server.run_http(host, port, drain_seconds=drain_seconds, **http_options)
     return 0
 
 
 def protection(options: argparse.Namespace) -> Protection:
-    """Return the protection that the options describe. Raise UsageError if it is incomplete or invalid."""
+    """Return the check of access tokens that the options describe. Raise UsageError if it is incomplete or invalid."""
     from .. import JwtVerifier, Protection  # lazy: an unprotected server loads no authorization
 
     if not options.issuer or not options.resource:
         raise UsageError("a protected server needs both --issuer and --resource")
-    scopes = " ".join(options.require_scope or ()).split()
+    scopes = " ".join(options.require_scope or ()).split()  # an option can have several scopes with spaces between them
     with usage_errors():
         return Protection(options.resource, options.issuer, JwtVerifier(jwks=options.jwks), scopes)
 
@@ -115,28 +118,39 @@ def open_store(path: str) -> SqliteEventStore:
 
 
 def split_target(target: str) -> tuple[str, str | None]:
-    """Split `server.py:app` into the file or module and the name of the object."""
+    """Split `server.py:app` into the file or module and the name of the object, or None without a colon."""
     path, colon, name = target.rpartition(":")
-    return (path, name) if colon and name.isidentifier() and not os.path.exists(target) else (target, None)
+    if colon and name.isidentifier() and not os.path.exists(target):  # a file's own name may contain a colon
+        return path, name
+    return target, None
 
 
 def load(path: str) -> ModuleType:
     """Import a file, or a module by its dotted name. Raise UsageError if the file or module does not exist."""
-    if not os.path.exists(path) and not path.endswith(".py") and all(map(str.isidentifier, path.split("."))):
-        if "" not in sys.path and os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())
-        try:
-            return importlib.import_module(path)
-        except ModuleNotFoundError as error:
-            if error.name is None or not path.startswith(error.name):
-                raise  # the target exists, but it imports a missing module
-            raise UsageError(f"no file and no module named {path!r}") from None
+    is_dotted_name = all(part.isidentifier() for part in path.split(".")) and not path.endswith(".py")
+    if is_dotted_name and not os.path.exists(path):
+        return load_module(path)
+    return load_file(path)
+
+
+def load_module(dotted_name: str) -> ModuleType:
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.import_module(dotted_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not dotted_name.startswith(error.name):
+            raise  # the module exists, but it imports a missing one
+        raise UsageError(f"no file and no module named {dotted_name!r}") from None
+
+
+def load_file(path: str) -> ModuleType:
     file = Path(path).resolve()
+    if file.is_dir():
+        raise UsageError(f"{path!r} is a folder; name a Python file in it")
     if not file.is_file():
-        if file.is_dir():
-            raise UsageError(f"{path!r} is a folder; name a Python file in it")
-        others = sorted(p.name for p in file.parent.glob("*.py")) if file.parent.is_dir() else []
-        raise UsageError(f"no file named {path!r}{did_you_mean(file.name, others)}")
+        neighbors = sorted(each.name for each in file.parent.glob("*.py")) if file.parent.is_dir() else []
+        raise UsageError(f"no file named {path!r}{did_you_mean(file.name, neighbors)}")
     sys.path[:0] = [str(file.parent), os.getcwd()]  # the user trusts both folders, because the file is run anyway
     name = f"mcp_run_{file.stem}"  # not `file.stem`: that name could replace a loaded module, such as argparse
     spec = importlib.util.spec_from_file_location(name, file)
@@ -155,26 +169,32 @@ def find_server(module: ModuleType, path: str, name: str | None) -> Server:
             raise UsageError(f"{path} has no Server called {name!r}{did_you_mean(name, servers)}")
         return servers[name]
     if not servers:
-        for key, value in vars(module).items():
-            # the class `Server` of another copy is another class, in a module with the same end
-            package = type(value).__module__.removesuffix(".server.server")
-            if type(value).__name__ == "Server" and package != type(value).__module__:
-                this = __package__.rpartition(".")[0]
-                raise UsageError(f"{path}: {key!r} is a Server of another copy of this package; "
-                                 f"run it with that copy: python3 -m {package} (this copy is {this})")  # fmt: skip
+        refuse_server_of_another_copy(module, path)
         raise UsageError(f"{path} has no Server at its top level; write `server = Server(...)` outside any function")
-    if len(set(map(id, servers.values()))) > 1:
+    first, *others = servers.values()
+    if any(other is not first for other in others):  # one server with two names is clear
         raise UsageError(f"{path} has several servers; choose one: {', '.join(f'{path}:{key}' for key in servers)}")
-    return next(iter(servers.values()))
+    return first
+
+
+def refuse_server_of_another_copy(module: ModuleType, path: str) -> None:
+    """Raise UsageError if the module has a `Server` of a vendored copy of this package, whose class is not ours."""
+    this_package = __package__.rpartition(".")[0]
+    for key, value in vars(module).items():
+        cls = type(value)
+        if cls.__name__ == "Server" and cls.__module__.endswith(".server.server"):
+            package = cls.__module__.removesuffix(".server.server")
+            raise UsageError(f"{path}: {key!r} is a Server of another copy of this package; "
+                             f"run it with that copy: python3 -m {package} (this copy is {this_package})")  # fmt: skip
 
 
 def show_failure(path: str, error: Exception) -> None:
-    """Print the traceback of a failed import. Omit the frames of this module and of importlib."""
-    frames = error.__traceback__
-    while frames is not None and frames.tb_next is not None:
-        file = frames.tb_frame.f_code.co_filename
+    """Print the traceback of a failed import, from the first frame that is not of importlib or this module."""
+    first = error.__traceback__
+    while first is not None and first.tb_next is not None:
+        file = first.tb_frame.f_code.co_filename
         if not file.startswith("<frozen importlib") and file not in (__file__, importlib.__file__):
             break
-        frames = frames.tb_next
-    note("".join(traceback.format_exception(type(error), error, frames)).rstrip())
+        first = first.tb_next
+    note("".join(traceback.format_exception(type(error), error, first)).rstrip())
     note(f"{path} could not be imported")

@@ -1,7 +1,7 @@
 """An adapter that runs a `Handler` (message.py) under an ASGI server such as uvicorn, or in Starlette or FastAPI.
 
-An ASGI server calls the application, a coroutine function, with three arguments: a dictionary (the scope)
-that describes the request, and two functions that receive the body and send the response.
+An ASGI server calls the application, a coroutine function, with three arguments: a dictionary (the scope) that
+describes the request, and two functions that receive the body and send the response.
 
     app = application(handler)        # start the server with `uvicorn module:app`
 
@@ -56,11 +56,11 @@ def application(
     """
     limits = limits or HttpLimits()
     bodies, turns = BodyMemory(limits.bodies_size), Turns()
-    steps = {"lifespan.startup": start, "lifespan.shutdown": close}
+    functions = {"lifespan.startup": start, "lifespan.shutdown": close}
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            return await _serve_lifespan(receive, send, steps)
+            return await _serve_lifespan(receive, send, functions)
         if scope["type"] != "http":
             raise ValueError(f"this application supports only HTTP, not {scope['type']}")
         current_turns.set(turns)
@@ -98,15 +98,16 @@ async def _handle(handler: Handler, exchange: Exchange) -> None:
 
 
 async def _serve_lifespan(
-    receive: Receive, send: Send, steps: Mapping[str, Callable[[], Awaitable[None]] | None]
+    receive: Receive, send: Send, functions: Mapping[str, Callable[[], Awaitable[None]] | None]
 ) -> None:
+    """Call the function of each lifespan event, and report its success or failure, until the ASGI server stops."""
     event = ""
     while event != "lifespan.shutdown":
         event = cast(str, (await receive())["type"])
-        step = steps.get(event)
-        if step is not None:
+        function = functions.get(event)
+        if function is not None:
             try:
-                await step()
+                await function()
             except Exception as error:
                 # [ASGI 3.0, Lifespan] the ASGI server logs the message, and exits
                 await send({"type": f"{event}.failed", "message": str(error)})
@@ -116,11 +117,12 @@ async def _serve_lifespan(
 
 def _http_request(scope: Scope) -> HttpRequest:
     headers = cast("list[tuple[bytes, bytes]]", scope["headers"])
-    raw_path, root = cast("bytes | None", scope.get("raw_path")), _escaped(scope.get("root_path", ""))
+    raw_path = cast("bytes | None", scope.get("raw_path"))  # the path as sent, which some ASGI servers leave out
     path = raw_path.decode("latin-1") if raw_path else _escaped(scope["path"])
+    root = _escaped(scope.get("root_path", ""))
     return HttpRequest(
         method=cast(str, scope["method"]),
-        path=path.removeprefix(root).partition("?")[0] or "/",
+        path=path.removeprefix(root).partition("?")[0] or "/",  # some servers leave the query in `raw_path`
         query=cast(bytes, scope.get("query_string", b"")).decode("latin-1"),
         headers=Headers((name.decode("latin-1"), value.decode("latin-1").strip(" \t")) for name, value in headers),
         client=cast("tuple[str, int] | None", scope.get("client")),
@@ -138,11 +140,12 @@ class AsgiExchange:
 
     def __init__(self, request: HttpRequest, receive: Receive, send: Send, body_size: int, bodies: BodyMemory) -> None:
         self.request, self._receive, self._send = request, receive, send
-        self._body_size, self._bodies, self._body = body_size, bodies, bytearray()
+        self._body_size, self._bodies = body_size, bodies  # the limit for this body, and for all bodies together
+        self._body = bytearray()  # the part that has arrived
         self._has_more_body = True
-        self._body_refusal: BodyError | None = None
+        self._body_refusal: BodyError | None = None  # set by `_bodies`, when all bodies together are too large
         self._responded = False
-        self._events: list[MutableMapping[str, object]] = []  # a response that is not sent in pieces
+        self._events: list[MutableMapping[str, object]] = []  # the response of `respond`, which `finish` sends
         self._late: asyncio.Future[None] | None = None  # done when the response of `respond_later` has begun
         self._on_cancel: Callable[[], object] | None = None
         self._response: AsgiStreamingResponse | None = None
@@ -189,6 +192,7 @@ class AsgiExchange:
         self._disconnect_watcher = self._disconnect_watcher or asyncio.create_task(self._watch())
 
     async def _watch(self) -> None:
+        """Wait until the client disconnects, skipping the body, and then call the handler's function."""
         message = await self._receive()
         while message["type"] != "http.disconnect":
             if not self._has_more_body:
@@ -209,9 +213,11 @@ class AsgiExchange:
         self._late, self._on_cancel = asyncio.get_running_loop().create_future(), on_cancel
 
     def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
-        framed = headers if status in (204, 304) else [*headers, ("content-length", str(len(body)))]
-        start = self._begin(status, framed)
-        self._events = [start, {"type": "http.response.body", "body": b"" if self.request.method == "HEAD" else body}]
+        if status not in (204, 304):
+            headers = [*headers, ("content-length", str(len(body)))]
+        start = self._begin(status, headers)
+        sent_body = b"" if self.request.method == "HEAD" else body
+        self._events = [start, {"type": "http.response.body", "body": sent_body}]
 
     def stream(self, status: int, headers: HeaderList) -> AsgiStreamingResponse:
         self._disconnect_watcher = self._disconnect_watcher or asyncio.create_task(self._watch())
@@ -221,6 +227,7 @@ class AsgiExchange:
         return self._response
 
     def _begin(self, status: int, headers: HeaderList) -> MutableMapping[str, object]:
+        """Return the event that begins the response. Raise RuntimeError for a second response."""
         if self._responded:
             raise RuntimeError("the handler has already sent a response: call `respond` or `stream` only once")
         self._responded = True
@@ -260,9 +267,11 @@ class AsgiStreamingResponse:
     def __init__(self, send: Send, start: MutableMapping[str, object]) -> None:
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._send, self._start = send, start
-        self._pieces: list[bytes] = []
+        self._pieces: list[bytes] = []  # that the sender has not taken yet
         self._size = 0  # size of all pieces that are not sent yet, in bytes
-        self._wake_sender, self._sent, self._closed = asyncio.Event(), asyncio.Event(), False
+        self._closed = False
+        self._wake_sender = asyncio.Event()  # set when there are pieces, or the response is closed
+        self._sent = asyncio.Event()  # set when the pieces are sent, or the response has ended
         self._sender = asyncio.create_task(self._send_all())
         self.is_kept_open = False
         """True if the response stays open after its handler has returned."""
@@ -300,6 +309,7 @@ class AsgiStreamingResponse:
         await asyncio.wait([self._sender])
 
     async def _send_all(self) -> None:
+        """Send the head, and then all pieces as they are written, until the response is closed or ends early."""
         try:
             await self._send(self._start)
             # [ASGI 3.0, Response Start] the server sends the head only with a first piece, so send an empty one
