@@ -8,7 +8,8 @@
                {"jsonrpc":"2.0","id":2,"result":{"prompts":[{"title":"Hello"}]}}
         do     Send the result as the schema of the revision defines it.
 
-The message is that of the last event. Event 8 is in line 9 of the file, because the first line is the head.
+Each finding names its rule, the events that prove it, with the message of the last one, and what to do. Event 8 is in
+line 9 of the file, because the first line is the head of the recording. `drive.py` judges a live server instead.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ..check.conversation import Conversation
@@ -36,17 +37,19 @@ from ..check.rules import MUST, RULES, Finding, read_sentences
 from ..jsonrpc.messages import JSON
 from ..lib.text import escape_hidden
 from ..version import __version__
-from . import UsageError, usage_errors
+from . import EXIT_ERROR, UsageError, usage_errors
 from .show import as_json, out
 
-SHOWN_MESSAGE: Final = 200
+MAX_QUOTED_MESSAGE: Final = 200
 """Maximum length of a quoted message, in characters."""
+INDENTED_LINE: Final = "\n        "
 
 
 def check_file(options: argparse.Namespace) -> int:
     """Judge a recording. Return 1 if a side broke a MUST."""
     findings, event_count, notes = judge_file(options.file, options.revision)
-    findings, name = shown(findings, options.advice), os.path.basename(options.file)
+    findings = shown(findings, options.advice)
+    name = os.path.basename(options.file)
     if options.junit is not None:
         write_report(options.junit, junit_report(name, findings, notes))
     if options.sarif is not None:
@@ -57,7 +60,7 @@ def check_file(options: argparse.Namespace) -> int:
         # a recording that is a pipe cannot be read twice
         messages = read_messages(options.file, findings) if os.path.isfile(options.file) else {}
         out("\n".join(text_report(name, findings, event_count, notes, messages)))
-    return 1 if any(finding.level == MUST for finding in findings) else 0
+    return EXIT_ERROR if any(finding.level == MUST for finding in findings) else 0
 
 
 def judge_file(path: str, revision: str | None = None) -> tuple[list[Finding], int, list[str]]:
@@ -65,7 +68,8 @@ def judge_file(path: str, revision: str | None = None) -> tuple[list[Finding], i
 
     The file is read line by line, because a recording can be larger than the memory.
     """
-    findings, event_count = list[Finding](), 0
+    findings = list[Finding]()
+    event_count = 0
     try:
         with open(path, "rb") as file:
             head = parse_head(file.readline())
@@ -83,14 +87,14 @@ def judge_file(path: str, revision: str | None = None) -> tuple[list[Finding], i
 
 def read_messages(path: str, findings: Sequence[Finding]) -> dict[int, str]:
     """Read the recording again. Return event number -> message, for the last event of each finding."""
-    wanted = {finding.events[-1] for finding in findings}
+    wanted_numbers = {finding.events[-1] for finding in findings}
     messages = dict[int, str]()
     with open(path, "rb") as file:
         file.readline()  # the head
         for number, event in enumerate(read_events(file), 1):
-            if len(messages) == len(wanted):
+            if len(messages) == len(wanted_numbers):
                 break
-            if number in wanted:
+            if number in wanted_numbers:
                 messages[number] = message_of(event)
     return messages
 
@@ -101,8 +105,8 @@ def message_of(event: Event) -> str:
         text = event.content.data.decode("utf-8", "backslashreplace")
     else:
         text = format_event(event).decode()
-    text = escape_hidden(text, keep="")  # a message must not look like another line of the report
-    return text if len(text) <= SHOWN_MESSAGE else f"{text[:SHOWN_MESSAGE]}..."
+    text = escape_hidden(text, keep="")  # escape line breaks too, so that a message cannot imitate another line
+    return text if len(text) <= MAX_QUOTED_MESSAGE else f"{text[:MAX_QUOTED_MESSAGE]}..."
 
 
 def write_report(path: str, text: str) -> None:
@@ -115,22 +119,32 @@ def write_report(path: str, text: str) -> None:
 
 
 def show_rules(options: argparse.Namespace) -> int:
-    """Print the rules with the sentences of the specification that they decide, and the others with the reason."""
-    reason_of, rule_of = read_sentences().reasons, read_sentences().rules
-    ids_of: dict[str, list[str]] = {}  # name of a rule, or a reason -> the ids of its sentences
-    for id, name_or_reason in (rule_of | reason_of).items():
-        ids_of.setdefault(name_or_reason, []).append(id)
+    """Print each rule with the ids of the sentences of the specification that it decides.
+
+    Then print the sentences that no recording can show to be broken, by the reason.
+    """
+    rule_of = read_sentences().rules  # id of a sentence -> name of the rule that decides it
+    reason_of = read_sentences().reasons  # id of a sentence -> the reason why it cannot be observed
+    ids_by_rule, ids_by_reason = keys_by_value(rule_of), keys_by_value(reason_of)
     if options.json:
         rules: list[JSON] = [
             {"id": rule.id, "name": rule.name, "level": rule.level, "meaning": rule.meaning,
-             "sentences": [*ids_of.get(rule.name, ())]} for rule in RULES
+             "sentences": [*ids_by_rule.get(rule.name, ())]} for rule in RULES
         ]  # fmt: skip
         as_json({"rules": rules, "notObservable": {**reason_of}})
         return 0
     for rule in RULES:
-        out("\n        ".join([f"{rule.level:<7} {rule.meaning}", *ids_of.get(rule.name, [rule.id])]))
-    for reason in dict.fromkeys(reason_of.values()):
-        ids = ids_of[reason]
-        out("\n        ".join([f"\nnot observable ({len(ids)} sentences): {reason}", *ids]))
+        ids = ids_by_rule.get(rule.name, [rule.id])
+        out(INDENTED_LINE.join([f"{rule.level:<7} {rule.meaning}", *ids]))
+    for reason, ids in ids_by_reason.items():
+        out(INDENTED_LINE.join([f"\nnot observable ({len(ids)} sentences): {reason}", *ids]))
     out(f"\n{len(RULES)} rules decide {len(rule_of)} sentences; {len(reason_of)} cannot be observed")
     return 0
+
+
+def keys_by_value(items: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return value -> its keys, both in the order of the items."""
+    found: dict[str, list[str]] = {}
+    for key, value in items.items():
+        found.setdefault(value, []).append(key)
+    return found

@@ -1,4 +1,6 @@
-"""Citations of the specification in the docstrings and comments of a Python file.
+"""Find the citations of the specification in the docstrings and comments of a Python file, for the command `toc`.
+
+A citation has one of two forms:
 
 - A bracket with a revision, a page and perhaps headings, such as `2025-11-25 basic/transports#session-management`,
   `2025-06-18 changelog#major-changes` or `2025-03-26 schema`.
@@ -12,26 +14,36 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..revisions import REVISIONS
 
-_NAMES = tuple(revision.name for revision in REVISIONS)
+_REVISION_NAMES = tuple(revision.name for revision in REVISIONS)
 _PAGE = r"(?:(?:basic|server|client)(?:/[a-z-]+)+|changelog|architecture/index|schema|deprecated|index)"
 _BRACKET = r"\[(20\d\d-\d\d-\d\d\s[^\]]*)\]"
+_IN_BRACKET = re.compile(rf"(20\d\d-\d\d-\d\d) ({_PAGE})((?:,? ?#[\w.%-]+)*)")
+"""The revision, the page, and all headings of a citation in a bracket."""
+_NEXT_ITEM = re.compile(r"; |, (?=#|basic/|server/|client/|20\d\d-|the |schema)")
+"""The end of one item of `Spec:`. A comma ends it only before a heading, page, revision or schema type."""
+_IN_ITEM = re.compile(rf"(?:(20\d\d-\d\d-\d\d) )?(?<![\w/])({_PAGE}(?![\w/:.])|(?=#))(?:#([\w%-]+))?")
+"""A revision or None, a page or "" for that of the item before, and a heading or None."""
 _OTHER_SOURCES = r"JSON-RPC|JSON Schema|RFC|OAuth|draft-ietf|https?:|standard|changelog|extension|the pages of|schema/<"
+"""Sources that an item of `Spec:` can name instead of a page."""
 
 
 @dataclass(frozen=True)
 class Citation:
-    """A page, or one heading of it, in at least one of its revisions."""
+    """A place in a Python file that cites a page, or one heading of it, in at least one revision."""
 
     path: str
+    """The file with the citation."""
     text: str
+    """The citation as it is written."""
     revisions: tuple[str, ...]
     page: str
     anchor: str | None
+    """The heading, or None for the whole page."""
     line: int = 0
     words: str = ""
     """The sentence that the citation supports, or the first sentence of the module."""
@@ -46,34 +58,37 @@ def citations_in(path: str, source: str) -> Iterator[Citation]:
 def bracketed(path: str, source: str) -> Iterator[Citation]:
     """Yield the citations in brackets. Raise ValueError for a malformed one."""
     for bracket in re.finditer(_BRACKET, source):
-        text = " ".join(bracket[1].replace("#:", "#").split()).replace(" # ", " ")  # without the marks of a comment
-        found = re.fullmatch(rf"(20\d\d-\d\d-\d\d) ({_PAGE})((?:,? ?#[\w.%-]+)*)", text)
-        if found is None:
+        text = bracket[1].replace("#:", "#")  # a bracket over two lines of a comment contains the mark of the second
+        text = " ".join(text.split()).replace(" # ", " ")
+        match = _IN_BRACKET.fullmatch(text)
+        if match is None:
             raise ValueError(f"{path}: [{text}] is not [REVISION page#heading]")
-        line, words = source.count("\n", 0, bracket.start()) + 1, _sentence(source, bracket.start(), bracket.end())
-        for anchor in re.findall(r"#([\w.%-]+)", found[3]) or [None]:
-            yield Citation(path, text, (found[1],), found[2], anchor, line, words)
+        revision, page, headings = match.groups()
+        line = source.count("\n", 0, bracket.start()) + 1
+        words = _sentence(source, bracket.start(), bracket.end())
+        for anchor in re.findall(r"#([\w.%-]+)", headings) or [None]:
+            yield Citation(path, text, (revision,), page, anchor, line, words)
 
 
 def of_module(path: str, source: str) -> Iterator[Citation]:
     """Yield the citations of `Spec:`. Raise ValueError for an item that names no page, schema type or standard."""
-    page, words = "", source.lstrip().removeprefix('"""').partition("\n")[0]  # the first line of its docstring
     line = source.count("\n", 0, source.find("\nSpec:") + 1) + 1
-    for item in re.split(r"; |, (?=#|basic/|server/|client/|20\d\d-|the |schema)", spec_section(source)):
-        text, is_known = item.strip(), False
-        if not text:
-            continue
+    words = source.lstrip().removeprefix('"""').partition("\n")[0]  # the first line of the docstring
+    page = ""  # an item such as `#shutdown` is a heading of the page before it
+    for item in _NEXT_ITEM.split(spec_section(source)):
+        text = item.strip()
         types = re.match(r"schema: (.*)", text)
         if types:
             for name in re.findall(r"[A-Z]\w+", types[1]):
-                yield Citation(path, text, _NAMES, "schema", name, line, words)
+                yield Citation(path, text, _REVISION_NAMES, "schema", name, line, words)
             continue
-        text = re.sub(r"\[.*?\]", "", text)  # citations in brackets have a form of their own
-        pages = rf"(?:(20\d\d-\d\d-\d\d) )?(?<![\w/])({_PAGE}(?![\w/:.])|(?=#))(?:#([\w%-]+))?"
-        for found in re.finditer(pages, text):
-            page, is_known = found[2] or page, True
-            yield Citation(path, text, (found[1],) if found[1] else _range(text), page, found[3], line, words)
-        if not is_known and "lib/" not in path and not re.search(_OTHER_SOURCES, text):
+        text = re.sub(r"\[.*?\]", "", text)  # `bracketed` yields the citations in brackets
+        matches = list(_IN_ITEM.finditer(text))
+        for match in matches:
+            revision, page_here, anchor = match.groups()
+            page = page_here or page
+            yield Citation(path, text, (revision,) if revision else _range(text), page, anchor, line, words)
+        if text and not matches and "lib/" not in path and not re.search(_OTHER_SOURCES, text):
             raise ValueError(f"{path}: Spec: {text!r} names no page")
 
 
@@ -86,45 +101,54 @@ def spec_section(source: str) -> str:
 
 def _range(text: str) -> tuple[str, ...]:
     """Return the revisions of `(2024-11-05 to 2025-11-25)` or `(2026-07-28)`, by default all."""
-    named = re.findall(r"20\d\d-\d\d-\d\d", text)
-    return tuple(name for name in _NAMES if not named or named[0] <= name <= named[-1])
+    dates = re.findall(r"20\d\d-\d\d-\d\d", text)
+    if not dates:
+        return _REVISION_NAMES
+    return tuple(name for name in _REVISION_NAMES if dates[0] <= name <= dates[-1])
 
 
 def _sentence(source: str, start: int, end: int) -> str:
     """Return the sentence before the bracket of a citation, or after it if the bracket begins the text.
 
-    If the comment contains only citations, return the code below it.
+    If the comment contains only citations, return the code below it. `start` and `end` are the places of the bracket.
     """
-    above, below = source[:start].split("\n")[::-1], source[end:].split("\n")  # both begin with the line of the bracket
-    comment = re.match(r"(?P<code>|.*\S  )\s*# ?(?P<text>.*)", above[0])
-    if comment is None:
-        before, after = list(_paragraph(above)), list(_paragraph(below))
+    *lines_above, begin_of_line = source[:start].split("\n")
+    end_of_line, *lines_below = source[end:].split("\n")
+    comment = re.match(r"(?P<code>|.*\S  )\s*# ?(?P<text>.*)", begin_of_line)
+    if comment is None:  # the bracket is in a docstring
+        before = [*_paragraph(begin_of_line, reversed(lines_above))][::-1]
+        after = [*_paragraph(end_of_line, lines_below)]
     else:
-        before, after = [comment["text"]], [below[0], *itertools.takewhile(_is_comment, below[1:])]
-        if not comment["code"]:  # a comment on its own lines
-            before += itertools.takewhile(_is_comment, above[1:])
-    text_before = _plain(before[::-1])
+        before = [comment["text"]]
+        if not comment["code"]:  # the comment has lines of its own, perhaps several
+            before = [*itertools.takewhile(_is_comment, reversed(lines_above))][::-1] + before
+        after = [end_of_line, *itertools.takewhile(_is_comment, lines_below)]
+    text_before, text_after = _plain(before), _plain(after)
     if text_before.strip(".,;- "):
         return re.split(r"(?<=[.:]) ", text_before)[-1]
-    code_lines = filter(None, map(str.strip, below[1:]))
-    return re.split(r"(?<=\.) ", _plain(after))[0] or next(code_lines, "")
+    if text_after:
+        return re.split(r"(?<=\.) ", text_after)[0]
+    return next((line.strip() for line in lines_below if line.strip()), "")
 
 
 def _is_comment(line: str) -> bool:
     return line.lstrip().startswith("#")
 
 
-def _paragraph(lines: list[str]) -> Iterator[str]:
-    """Yield the lines up to the end of a docstring's paragraph. The first line is that of the citation."""
-    for number, line in enumerate(lines):
-        if number and not line.strip():
+def _paragraph(line: str, next_lines: Iterable[str]) -> Iterator[str]:
+    """Yield a line of a docstring, and the next lines up to the end of its paragraph or of the docstring."""
+    yield line
+    if '"""' in line:
+        return
+    for next_line in next_lines:
+        if not next_line.strip():
             return
-        yield line
-        if '"""' in line:
+        yield next_line
+        if '"""' in next_line:
             return
 
 
 def _plain(lines: list[str]) -> str:
-    """Return lines as one text, without quotes, the marks of comments, and other citations."""
+    """Return lines as one text, without quotes, the marks of comments, and other citations in brackets."""
     text = " ".join(line.strip().removeprefix("#").strip() for line in lines).replace('"""', "")
     return " ".join(re.sub(_BRACKET, "", text).split())

@@ -1,7 +1,8 @@
-"""`limits` prints the limits of the package, which it reads from the package's code.
+"""`limits` prints the limits of the package, and the memory that a peer can fill within them.
 
-A limit is a positive number whose docstring has its meaning and unit: a constant of a module, or a field of a class
-such as `HttpLimits`. The folders `cli` and `demo` are skipped.
+It reads them from the package's code, so that the list is never out of date. A limit is a constant of a module that is
+a positive number, or a field of a class such as `HttpLimits`. Its docstring, in the line below it, has its meaning and
+unit. The folders `cli` and `demo` are skipped.
 """
 
 from __future__ import annotations
@@ -53,20 +54,22 @@ def show_limits(json: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory that one peer, or all together, can fill with `contents`, in bytes. In a client, `all_peers` is 0."""
+    """The memory that peers can fill with one kind of contents, in bytes."""
 
     contents: str
     one_peer: int
     all_peers: int = 0
+    """The memory for all callers of a server together, or 0 for a figure of a client, whose only peer is its server."""
 
 
 def memory() -> list[Memory]:
     """Return the memory that peers can fill, computed from the limits."""
     found = {limit.name: int(limit.value) for limit in limits() if limit.value >= 1}
-    character_bytes = 4  # of a text with characters above U+FFFF
+    character_bytes = 4  # in a string that has characters above U+FFFF
     uri_bytes = character_bytes * found["MAX_URI_LENGTH"]
     proof_bytes = 300  # a text of 43 characters, a time, and the place in a dict
     connections = found["HttpLimits.connections"]
+    # each connection may hold a little that is not counted, and the rest of all connections together is limited
     unfinished_bytes = connections * (found["MIN_COUNTED_SIZE"] + CONNECTION_COST) + found["HttpLimits.bodies_size"]
     unread_bytes = connections * found["MAX_UNCOUNTED"] + found["HttpLimits.unread_size"]
     in_flight_bytes, event_bytes = found["Limits.max_bytes_in_flight"], found["StoreLimits.max_bytes"]
@@ -103,26 +106,34 @@ def limits() -> Iterator[Limit]:
         name = f"{package}.{path.removesuffix('.py').replace('/', '.')}"
         module = importlib.import_module(name)
         tree = ast.parse(inspect.getsource(module))  # `getsource` also works in a zip file
-        for constant, meaning in _documented(tree.body):
+        for constant, meaning in _documented_names(tree.body):
             value = getattr(module, constant)
-            if constant.isupper() and type(value) in (int, float) and value > 0:
+            if constant.isupper() and type(value) in (int, float) and value > 0:  # not a bool, which is an int too
                 yield Limit(path, constant, value, meaning)
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and node.name.endswith("Limits"):
                 cls = getattr(module, node.name)
-                # `STORE_LIMITS` has the defaults of the only TypedDict
+                # `STORE_LIMITS` has the defaults of the only TypedDict, `StoreLimits`
                 defaults = SimpleNamespace(**module.STORE_LIMITS) if is_typeddict(cls) else cls()
-                for field, meaning in _documented(node.body):
+                for field, meaning in _documented_names(node.body):
                     yield Limit(path, f"{node.name}.{field}", getattr(defaults, field), meaning)
 
 
-def _documented(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
-    """Yield each assigned name that has a docstring, with the docstring on one line. `A, B = 1, 2` share theirs."""
+def _documented_names(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
+    """Yield (name, docstring) for each assigned name with a docstring below it. In `A, B = 1, 2`, both share it."""
     for statement, following in itertools.pairwise(body):
-        target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
-        assigned = target.elts if isinstance(target, ast.Tuple) else [target]
-        docstring = following.value if isinstance(following, ast.Expr) else None
-        if isinstance(docstring, ast.Constant) and isinstance(docstring.value, str):
-            for name in assigned:
-                if isinstance(name, ast.Name):
-                    yield name.id, " ".join(docstring.value.split())
+        match following:
+            case ast.Expr(value=ast.Constant(value=str() as docstring)):
+                for name in _assigned_names(statement):
+                    yield name, " ".join(docstring.split())
+
+
+def _assigned_names(statement: ast.stmt) -> list[str]:
+    """Return the names that a statement such as `A = 1`, `A, B = 1, 2` or `A: int = 1` assigns, else none."""
+    match statement:
+        case ast.Assign(targets=[ast.Tuple(elts=targets)]):
+            return [target.id for target in targets if isinstance(target, ast.Name)]
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            return [name]
+        case _:
+            return []

@@ -3,9 +3,10 @@
     toc                                     all pages, with their modules
     toc server/tools 2025-11-25             the places that cite a page, by heading, here for one revision
     toc server/tools#tool-names             the places that cite one heading
-    toc --search redirect                   the citations with a word in their text or in the sentence that they back
+    toc --search redirect                   the citations with a word in their text or in the sentence that they support
 
-Tests compare the table `PAGES` with the pages of the specification and with the modules of the package.
+The modules of a page come from the table `PAGES`, which tests compare with the pages of the specification and with the
+package. The citations are read from the source of the package.
 """
 
 from __future__ import annotations
@@ -133,13 +134,13 @@ def show_toc(arguments: Sequence[str], search: str | None, json: bool) -> None:
 def show_pages(revisions: Sequence[Revision], json: bool) -> None:
     for revision in revisions:
         if not pages_of(revision):
-            raise UsageError(f"{revision} has a schema and no pages: try `revisions {revision}`")
+            raise UsageError(f"{revision} has only a schema, and no pages: try `revisions {revision}`")
     if json:
         tables: dict[str, JSON] = {r.name: {page.path: [*page.modules] for page in pages_of(r)} for r in revisions}
         return show.as_json(tables)
     for revision in revisions:
-        # the table's second column is that of citations, their revisions
-        rows = [(page.path, "", ", ".join(page.modules) or "(not implemented)") for page in pages_of(revision)]
+        no_details = ""  # `show_citations` prints the revisions of a citation here
+        rows = [(page.path, no_details, ", ".join(page.modules) or "(not implemented)") for page in pages_of(revision)]
         show.table(revision.name, rows)
 
 
@@ -153,16 +154,9 @@ def show_citations(page: str | None, search: str | None, revisions: Sequence[Rev
     found = [citation for citation in citations() if names.intersection(citation.revisions)]
     if page is not None:
         path, _, heading = page.partition("#")
-        cited = {citation.page for citation in found}
-        if path not in cited:
-            same_end = [name for name in sorted(cited) if name.endswith(f"/{path}")]
-            advice = did_you_mean(path, same_end or cited) or "; `toc` without a page lists all pages"
-            raise UsageError(f"no module cites the page {path}{advice}")
-        known = {citation.anchor for citation in found if citation.page == path}
-        if heading and heading not in known:
-            advice = did_you_mean(heading, sorted(filter(None, known)))
-            raise UsageError(f"no module cites the heading {heading} of {path}{advice}")
-        found = [each for each in found if each.page == path and (not heading or each.anchor == heading)]
+        found = citations_of_page(path, found)
+        if heading:
+            found = citations_of_heading(path, heading, found)
     if search is not None:
         found = [each for each in found if search.lower() in f"{each.text} {each.words}".lower()]
         if not found:
@@ -170,13 +164,36 @@ def show_citations(page: str | None, search: str | None, revisions: Sequence[Rev
     if json:
         return show.as_json([asdict(citation) for citation in found])
 
-    def heading_of(citation: Citation) -> tuple[str, str]:
+    def page_and_heading(citation: Citation) -> tuple[str, str]:
         return citation.page, citation.anchor or ""
 
-    found.sort(key=heading_of)  # a stable sort, so the citations of one heading stay in reading order
-    for (path, heading), group in itertools.groupby(found, key=heading_of):
+    found.sort(key=page_and_heading)  # a stable sort, so the citations of one heading stay in reading order
+    for (path, heading), group in itertools.groupby(found, key=page_and_heading):
         title = f"{path}#{heading}" if heading else path
         show.table(title, [(f"{each.path}:{each.line}", _span(each.revisions), _cut(each.words)) for each in group])
+
+
+def citations_of_page(path: str, found: list[Citation]) -> list[Citation]:
+    """Return the citations of a page. Without any, raise UsageError, which suggests pages."""
+    of_page = [citation for citation in found if citation.page == path]
+    if of_page:
+        return of_page
+    cited = sorted({citation.page for citation in found})
+    same_end = [name for name in cited if name.endswith(f"/{path}")]
+    if same_end:
+        advice = f"; did you mean {' or '.join(map(repr, same_end))}?"
+    else:
+        advice = did_you_mean(path, cited) or "; `toc` without a page lists all pages"
+    raise UsageError(f"no module cites the page {path}{advice}")
+
+
+def citations_of_heading(path: str, heading: str, of_page: list[Citation]) -> list[Citation]:
+    """Return the citations of one heading of a page. Without any, raise UsageError, which suggests headings."""
+    of_heading = [citation for citation in of_page if citation.anchor == heading]
+    if of_heading:
+        return of_heading
+    cited = sorted({citation.anchor for citation in of_page if citation.anchor})
+    raise UsageError(f"no module cites the heading {heading} of {path}{did_you_mean(heading, cited)}")
 
 
 def citations() -> Iterator[Citation]:
