@@ -116,14 +116,15 @@ class HttpClient:
         may_connect: MayConnect | None,
     ) -> HttpResponse:  # fmt: skip
         """Send a request, and return its response, after whose body the caller calls `_release`."""
-        (origin, head), size = self._head(method, url, tuple(headers.items())), len(body)
+        origin, head = self._head(method, url, tuple(headers.items()))
+        size = len(body)
         length = b"Content-Length: %d\r\n" % size if size or method in ("POST", "PUT", "PATCH") else b""
         request = b"%b%b\r\n%b" % (head, length, body)
         if not extra and not self._slots.take_now():
             await self._wait_for_slot()
         connection = None
         try:
-            while True:
+            while True:  # again if the server has closed the free connection, of which there may be several
                 try:
                     connection = self._free_connection(origin, may_connect) or await self._connect(origin, may_connect)
                 except HttpError as error:
@@ -180,8 +181,9 @@ class HttpClient:
         """Return a free connection to the origin, or None. Close connections that were unused for too long."""
         if self._closed:
             raise HttpError("the client is closed")
-        free, oldest = self._free, asyncio.get_running_loop().time() - self._limits.keep
-        while free and free[0].free_since <= oldest:  # the first is the one that was unused the longest
+        free = self._free
+        earliest = asyncio.get_running_loop().time() - self._limits.keep
+        while free and free[0].free_since <= earliest:  # the first is the one that was unused the longest
             self._abort(free.pop(0))
         for connection in reversed(free):
             if connection.origin == origin and (may_connect is None or _is_allowed(connection.address, may_connect)):
@@ -200,40 +202,57 @@ class HttpClient:
         await connection.close()
 
     async def _connect(self, origin: Origin, may_connect: MayConnect | None) -> ClientConnection:
+        """Return a new connection to the origin, ready for a request."""
         proxy = self._proxy_for(origin)
         host, port = origin.host, origin.port
         if proxy is not None:
             host, port = proxy.hostname or "", proxy.port or 80
-        connection, transport = ClientConnection(origin, self._limits), None
         try:
             async with asyncio.timeout(self._limits.connect):
-                context = self._tls_context() if origin.scheme == "https" else None
-                # TLS begins later, if a proxy must open a tunnel first, or if `may_connect` must see the address first.
-                tls = context if proxy is None and may_connect is None else None
-                transport = await _reach(host, port, connection, tls)
-                if proxy is not None and context is not None:
-                    await self._open_tunnel(connection, proxy, origin)
-                elif proxy is None:
-                    connection.address = str(transport.get_extra_info("peername")[0])
-                    if not _is_allowed(connection.address, may_connect):
-                        # Checked only now, because the host name could get another address after an earlier check.
-                        raise ForbiddenAddress(f"{host} has the address {connection.address}, which is not allowed")
-                if context is not None and tls is None:
-                    await self._begin_tls(connection, transport, context, host)
-        except BaseException as error:
-            if transport is not None:
-                transport.abort()
-            self._raise_http_error(error, f"{host}:{port}")
-            raise
+                if proxy is None:
+                    connection = await self._connect_directly(origin, may_connect)
+                else:
+                    connection = await self._connect_through(proxy, host, port, origin)
+        except TimeoutError:
+            raise HttpTimeout(f"{host}:{port} was not reached within {self._limits.connect:g} s") from None
+        except (OSError, UnicodeError) as error:
+            raise HttpError(f"{host}:{port} cannot be reached: {_reason(error)}") from error
         self._all.add(connection)
         return connection
 
-    def _raise_http_error(self, error: BaseException, peer: str) -> None:
-        """Raise the HttpError for a failure of the network. Do nothing for another error."""
-        if isinstance(error, TimeoutError):
-            raise HttpTimeout(f"{peer} was not reached within {self._limits.connect:g} s") from None
-        if isinstance(error, (OSError, UnicodeError)):
-            raise HttpError(f"{peer} cannot be reached: {_reason(error)}") from error
+    async def _connect_directly(self, origin: Origin, may_connect: MayConnect | None) -> ClientConnection:
+        """Connect to the origin without a proxy.
+
+        With `may_connect`, TLS begins only when the address is allowed. The check has to wait until the connection is
+        made, because after an earlier check, the host name could get another address.
+        """
+        connection = ClientConnection(origin, self._limits)
+        context = self._tls_context() if origin.scheme == "https" else None
+        transport = await _reach(origin.host, origin.port, connection, context if may_connect is None else None)
+        try:
+            connection.address = address = _peer_address(transport)
+            if may_connect is not None:
+                if not may_connect(address):
+                    raise ForbiddenAddress(f"{origin.host} has the address {address}, which is not allowed")
+                if context is not None:
+                    await self._begin_tls(connection, transport, context, origin.host)
+        except BaseException:
+            transport.abort()
+            raise
+        return connection
+
+    async def _connect_through(self, proxy: SplitResult, host: str, port: int, origin: Origin) -> ClientConnection:
+        """Connect to a proxy, which for https then opens a tunnel to the origin, in which TLS begins."""
+        connection = ClientConnection(origin, self._limits)
+        transport = await _reach(host, port, connection, None)
+        if origin.scheme == "https":
+            try:
+                await self._open_tunnel(connection, proxy, origin)
+                await self._begin_tls(connection, transport, self._tls_context(), host)
+            except BaseException:
+                transport.abort()
+                raise
+        return connection
 
     def _tls_context(self) -> ssl.SSLContext:
         if self._ssl is None:
@@ -272,7 +291,7 @@ class HttpClient:
 
 
 async def _reach(host: str, port: int, connection: ClientConnection, tls: ssl.SSLContext | None) -> asyncio.Transport:
-    """Connect to the first address of a host that responds, for example the second one if IPv6 is broken."""
+    """Connect to the first address of a host that responds, which is the second one if IPv6 is broken, for example."""
     loop = asyncio.get_running_loop()
     is_address = ":" in host or host.replace(".", "").isdigit()
     found = [] if is_address else await loop.getaddrinfo(host, port, type=SOCK_STREAM)
@@ -285,22 +304,22 @@ async def _reach(host: str, port: int, connection: ClientConnection, tls: ssl.SS
                 ssl_shutdown_timeout=1.0 if tls else None)  # fmt: skip
         return transport
 
-    slow = ""  # the first address that did not respond in time
+    slow_address = ""  # the first address that did not respond in time
     for address in others:
         try:
             return await connect(address, ADDRESS_SECONDS)
-        except ssl.SSLError:
+        except ssl.SSLError:  # the server has responded, so do not try another address
             raise
         except TimeoutError:
-            slow = slow or address
+            slow_address = slow_address or address
         except OSError:
             pass
     try:
         return await connect(last, None)
     except OSError as error:
-        if isinstance(error, ssl.SSLError) or not slow:
+        if isinstance(error, ssl.SSLError) or not slow_address:
             raise
-    return await connect(slow, None)  # perhaps it only needs more time, for example for the TLS handshake
+    return await connect(slow_address, None)  # perhaps it only needs more time, for example for the TLS handshake
 
 
 def _address_text(address: tuple[object, ...]) -> str:
@@ -319,8 +338,15 @@ def _reason(error: OSError | UnicodeError) -> str:
     return str(error)
 
 
-def _is_allowed(address: str | None, may_connect: MayConnect | None) -> bool:
-    return address is None or may_connect is None or may_connect(address)
+def _peer_address(transport: asyncio.Transport) -> str:
+    peer = transport.get_extra_info("peername")
+    if peer is None:
+        raise ConnectionResetError("the server has closed the connection at once")
+    return str(peer[0])
+
+
+def _is_allowed(address: str | None, may_connect: MayConnect) -> bool:
+    return address is None or may_connect(address)  # None behind a proxy, which alone knows the address
 
 
 class _RequestContext:

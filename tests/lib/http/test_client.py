@@ -240,6 +240,27 @@ async def test_request_header_with_a_line_break_or_reserved_name_is_a_value_erro
 NO_BODY = answer(status="204 No Content")
 
 
+async def test_connection_that_the_server_resets_at_once_is_an_http_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A socket whose peer has left has no address of the peer."""
+
+    class LostTransport(asyncio.Transport):
+        aborted = False
+
+        def abort(self) -> None:
+            self.aborted = True
+
+    transport = LostTransport()
+
+    async def reach(*args: object) -> asyncio.Transport:
+        return transport
+
+    monkeypatch.setattr(http_client, "_reach", reach)
+    async with HttpClient(proxies={}) as http:
+        with pytest.raises(HttpError, match=r"a:80 cannot be reached: the server has closed the connection at once"):
+            await fetch(http, "GET", "http://a/", limit=1, seconds=PATIENCE)
+    assert transport.aborted
+
+
 @pytest.mark.parametrize(
     ("method", "first"),
     [
