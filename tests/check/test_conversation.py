@@ -84,8 +84,9 @@ def test_lost_events_make_ids_and_order_unknown() -> None:
     ]
     assert broken_rules(events) == []
     assert "3 events are lost at event 4: the disk was full" in notes(events, STARTED)
-    discovered = frames([m(1, "server/discover"), page(1, supportedVersions=[MODERN], capabilities={})])
-    assert broken([*discovered, Gap(1), *frames(listed(TOOL, id=7))]) == []  # the gap can hold an `initialize`
+    discovered = frames([stateless(1, "server/discover"), cacheable(1, supportedVersions=[MODERN], capabilities={})])
+    # the gap can hold an `initialize`
+    assert broken_rules([*discovered, Gap(1), *frames(tools_listed(TOOL, id=7))]) == []
 
 
 def test_list_with_a_tool_twice_is_not_in_another_order() -> None:
@@ -132,7 +133,7 @@ def test_order_is_judged_on_every_pipe_and_a_line_that_is_no_message_by_the_rule
     head: Head | None, rule: str
 ) -> None:
     events = [*CASES["no_response_after_cancellation"][0], Frame("server", content(b"hello"), connection=1)]
-    assert broken(events, head) == sorted([rule, "no_response_after_cancellation"])
+    assert broken_rules(events, head) == sorted([rule, "no_response_after_cancellation"])
 
 
 def test_masked_value_is_not_judged_by_its_type() -> None:

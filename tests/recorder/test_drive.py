@@ -27,7 +27,7 @@ from mcp_ref.recorder.as_test import to_test
 from mcp_ref.recorder.drive import DriveOptions, Report, Visit, advice_on
 from mcp_ref.recorder.exchanges import Cassette
 from mcp_ref.revisions import R2024_11_05, R2025_03_26, REVISIONS
-from tests.check.talk import Messages, c, frames, handshake, m, page, s
+from tests.check.conversations import Messages, cacheable, frames, from_client, from_server, handshake, stateless
 from tests.forked_python import forked, quick_python
 from tests.recorder.recordings import events_of, quick_record_command
 from tests.scripted_http_server import scripted
@@ -311,8 +311,8 @@ def test_check_of_a_server_gives_the_drive_its_options(
 
 
 ADVISED = [
-    m(0, "server/discover", capabilities={"roots": {}}),
-    page(0, supportedVersions=[MODERN], capabilities={"logging": {}}),
+    stateless(0, "server/discover", capabilities={"roots": {}}),
+    cacheable(0, supportedVersions=[MODERN], capabilities={"logging": {}}),
 ]
 
 
@@ -321,7 +321,7 @@ ADVISED = [
     [
         ([], [], [], 0, []),
         (["x: the server did not refuse it"], [], [], 1, []),
-        ([], [*handshake(), c(1, "ping"), s(1, result={"a": 1})], [], 1, ["MUST"]),
+        ([], [*handshake(), from_client(1, "ping"), from_server(1, result={"a": 1})], [], 1, ["MUST"]),
         ([], ADVISED, [], 0, []),
         ([], ADVISED, ["--advice"], 0, ["advice"]),
     ],

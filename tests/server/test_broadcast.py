@@ -207,7 +207,7 @@ async def test_message_has_the_changes_that_fit_into_max_message_bytes(
         broadcaster = a.catalog.service.broadcaster
         assert broadcaster is not None
         uris = [f"notes://{number}" for number in range(changes)]
-        message = {"from": broadcaster._name, "changes": [[UPDATED, uri] for uri in uris]}
+        message = {"from": broadcaster._process_name, "changes": [[UPDATED, uri] for uri in uris]}
         monkeypatch.setattr(broadcast, "MAX_MESSAGE_BYTES", len(json.dumps(message)) + 2 - missing)
         for uri in uris:
             a.resource_updated(uri)
@@ -281,7 +281,7 @@ def test_message_of_another_process_is_received_up_to_max_message_bytes(
     message: Object, received: list[object], caplog: pytest.LogCaptureFixture
 ) -> None:
     broadcaster = Broadcaster(Hub().channel(), Announcers(), (), {}, lambda function: asyncio.sleep(0))
-    broadcaster._name = "us"
+    broadcaster._process_name = "us"
     data = json.dumps(message).encode()
     broadcaster._receive(data)
     found = [broadcaster._received.get_nowait() for _ in range(broadcaster._received.qsize())]
