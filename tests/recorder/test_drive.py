@@ -168,7 +168,7 @@ def test_check_of_a_server_silences_only_the_logger_of_this_package(monkeypatch:
         ((), "name a recording, or a server"),
         (("--call", "a=[]", "--", "cat"), "write the arguments as a JSON object"),
         (("--call", "a={", "--", "cat"), "the arguments are not JSON"),
-        (("--call", "a=" + "[" * 9999, "--", "cat"), "the arguments are not JSON: it is nested too deeply"),
+        (("--call", "a=" + "[" * 9999, "--", "cat"), "the arguments are not JSON: arrays and objects are nested deeper than 200 levels"),
         (("--as-test", "none"), "cannot read none"),
         (("--as-test",), "name its file"),
         (("README.md", "--", "cat"), "name either"),
