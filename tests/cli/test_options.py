@@ -24,7 +24,7 @@ def usage_error(*words: str) -> None:
     ("words", "why"),
     [
         (["lst"], "unknown command 'lst'; did you mean 'list'?"),
-        (["get"], "unknown command 'get'; there are demo, run, bridge, list,"),
+        (["get"], "unknown command 'get'; the known names are demo, run, bridge, list,"),
         (["list"], "the server is missing: add its URL, or two dashes and its command"),
         (["list", "server.py"], "for example\n  python3 -m mcp_ref list -- python3 server.py\n"),
         (["list", "server.js"], "for example\n  python3 -m mcp_ref list -- node server.js\n"),

@@ -46,7 +46,7 @@ def test_run_serves_the_one_that_is_named_of_several(tmp_path: Path) -> None:
     done = run_file(path)
     assert done.returncode == 2 and f"choose one: {path}:a, {path}:b" in done.stderr.decode()
     done = run_file(f"{path}:c")
-    assert done.returncode == 2 and "has no Server called 'c'; there are a, b" in done.stderr.decode()
+    assert done.returncode == 2 and "has no Server called 'c'; the known names are a, b" in done.stderr.decode()
 
 
 def test_prints_of_an_imported_file_do_not_reach_the_client(tmp_path: Path) -> None:
