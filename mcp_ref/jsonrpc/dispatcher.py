@@ -172,9 +172,7 @@ class Dispatcher(Requester):
                 member = invalid_request(f"{member.method} must not be part of a batch", member.id)
             self._receive_one(member, received)
         self._finish_member(received)
-        if (
-            received.unfinished == 0 and received.responses
-        ):  # the batch has only errors, which use no slot by themselves
+        if received.unfinished == 0 and received.responses:  # only errors, which use no slot by themselves
             self._hold_slot()
 
     def _accept(self, request: Request, batch: _ReceivedBatch | None) -> None:

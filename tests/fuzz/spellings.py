@@ -31,9 +31,8 @@ def other_spelling(rng: random.Random, uri: str) -> str:
     user, at, host = authority.rpartition("@")
     name, colon, port = host, "", ""
     with_port = re.fullmatch(r"(.*?):([0-9]*)", host)
-    if with_port is not None and not host.endswith(
-        "]"
-    ):  # a colon inside the brackets of an IPv6 address begins no port
+    # A colon inside the brackets of an IPv6 address begins no port.
+    if with_port is not None and not host.endswith("]"):
         name, colon, port = with_port[1], ":", with_port[2]
     if not colon and name and rng.random() < 0.3:
         colon, port = ":", rng.choice(["", PORTS.get(scheme.lower(), "")])
