@@ -233,7 +233,7 @@ READING_ORDER = (
     "host/host.py",
     "recorder/__init__.py", "recorder/streams.py", "recorder/http_stream.py", "recorder/tape.py", "recorder/pipes.py",
     "recorder/proxy.py", "recorder/installation.py", "recorder/exchanges.py", "recorder/replay.py",
-    "recorder/regression.py", "recorder/drive.py", "recorder/as_test.py",
+    "recorder/regression.py", "recorder/wrong_headers.py", "recorder/drive.py", "recorder/as_test.py",
     "bridge/__init__.py", "bridge/relayed.py", "bridge/conversion.py", "bridge/callers.py", "bridge/calls.py",
     "bridge/held.py", "bridge/back_client.py", "bridge/backs.py", "bridge/namespaces.py", "bridge/changes.py",
     "bridge/exchange.py", "bridge/lists.py", "bridge/tasks.py", "bridge/relay.py", "bridge/front.py",

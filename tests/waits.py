@@ -415,23 +415,23 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("recorder/drive.py", "_drive_url", "file.readline()"):
         "It is a file of this program.",
     ("recorder/drive.py", "_expect_refusal", "request"): DRIVE_TIMEOUT,
-    ("recorder/drive.py", "_post", "asyncio.open_connection(origin.host, origin.port)"): DRIVE_TIMEOUT,
-    ("recorder/drive.py", "_post", "reader.readline()"): DRIVE_TIMEOUT,
+    ("recorder/wrong_headers.py", "_post", "asyncio.open_connection(origin.host, origin.port)"): DRIVE_TIMEOUT,
+    ("recorder/wrong_headers.py", "_post", "reader.readline()"): DRIVE_TIMEOUT,
     ("recorder/drive.py", "_try", "request"): DRIVE_TIMEOUT,
     ("recorder/pipes.py", "_forward", "os.read(flow.source, PIECE)"):
         "The poll before it has reported bytes or the end.",
-    ("recorder/pipes.py", "_pump", "thread.join()"):
+    ("recorder/pipes.py", "_run_pump", "thread.join()"):
         "The thread ends when the host or the server has closed its pipe.",
-    ("recorder/pipes.py", "_put_pump_between", "os.waitpid(pump, 0)"):
+    ("recorder/pipes.py", "_put_pump_between", "os.waitpid(child, 0)"):
         "The child only starts the pump, and ends at once.",
     ("recorder/proxy.py", "_Proxy._connect",
      "loop.create_connection(lambda: client.other, origin.host, origin.port, ssl=context)"):
         "It has the time limit `CONNECT_SECONDS`.",
     ("recorder/proxy.py", "record_http", "asyncio.get_running_loop().create_server(proxy.accept, host, port)"):
         "The system ends it when it has resolved the host.",
-    ("recorder/regression.py", "_compare", "run.answers[id]"):
+    ("recorder/regression.py", "_compare", "run.outcomes[id]"):
         "It has the time limit `RESPONSE_SECONDS`.",
-    ("recorder/replay.py", "Player._send_one", "answered.wait()"):
+    ("recorder/replay.py", "Player._request_and_wait", "answered.wait()"):
         "It has the time limit `CLIENT_SECONDS`.",
     ("recorder/replay.py", "Player.serve", "ended.wait()"):
         "The bridge closes the transport; it is the idle state of a server.",
@@ -441,13 +441,14 @@ WAITS: dict[tuple[str, str, str], str] = {
         "Each ends with its recorded messages, or when the client disconnects.",
     ("recorder/replay.py", "replay_http", "await start_server(handle, host, port)"):
         "See `HttpServer.close`.",
-    ("recorder/replay.py", "replay_stdio.read", "asyncio.run_coroutine_threadsafe(lines.put(line), loop).result()"):
+    ("recorder/replay.py", "replay_stdio.read_lines",
+     "asyncio.run_coroutine_threadsafe(lines.put(line), loop).result()"):
         "The loop takes the lines before it, or its end cancels the wait; it is the thread of the input.",
     ("recorder/replay.py", "replay_stdio", "lines.get()"):
         "The client sends a line or closes the input; it is the idle state of a server.",
-    ("recorder/tape.py", "Tape._next_lines", "self._queue.get()"):
+    ("recorder/tape.py", "Tape._next_batch", "self._queue.get()"):
         "The next bytes or `close` end it; it is the idle state of the thread.",
-    ("recorder/tape.py", "Tape._next_lines", "time.sleep(BATCH_SECONDS)"): HAS_LIMIT,
+    ("recorder/tape.py", "Tape._next_batch", "time.sleep(BATCH_SECONDS)"): HAS_LIMIT,
     ("jsonrpc/bounded_waits.py", "run_handler", "handler"): PROGRAMS_HANDLER,
     ("jsonrpc/dispatcher.py", "Dispatcher._run", "entry.got_slot"):
         "The queue ends it with a slot or after `Limits.patience`, and `stop` cancels the task.",

@@ -3,9 +3,9 @@
     result = await client.call_tool("add", {"a": 1, "b": 2})
     assert result.text == "3"
 
-A developer can edit and keep the module. It uses only `mcp_ref.Client`, so it runs wherever the package is installed,
-also without the recording. It asserts only the members of a result that a client reads most: names, texts and types.
-`replay --client` compares all members.
+A developer can edit the module, and keep it as a test of the server. It uses only `mcp_ref.Client`, so it runs wherever
+the package is installed, even without the recording. It asserts only the members of a result that a client reads most:
+names, texts and types. (`replay --client` compares all members, see regression.py.)
 
 Threats:
     recording-becomes-code: the user's account; a server, or the author of a recording; puts a line break and code into
@@ -63,7 +63,7 @@ def to_test(name: str, head: Head, revision: str, requests: Sequence[RecordedReq
         identifier=identifier.lower() or "conversation", revision=revision or None,
         body=textwrap.indent("\n".join(statements).rstrip() or "await client.ping()", " " * 12),
     )  # fmt: skip
-    if "pytest.raises(RemoteError)" not in source:
+    if "pytest.raises(RemoteError)" not in source:  # remove the imports that only this statement needs
         source = source.replace("\nimport pytest\n", "", 1).replace(", RemoteError", "", 1)
     return source
 
@@ -81,15 +81,16 @@ def _in_comment(text: str) -> str:
 
 
 def _statements(recorded: RecordedRequest, requests: Sequence[RecordedRequest]) -> Iterator[str]:
-    """Yield the statements that repeat one request and check its result, and an empty line after them."""
+    """Yield the statements that repeat one request and check its result, and an empty line after them. Yield none for a
+    request without a response, or that a client sends on its own."""
     method, params = str(recorded.request.value["method"]), recorded.request.value.get("params")
     params = params if isinstance(params, dict) else {}
-    if recorded.response is None or method not in _CALLS or "cursor" in params:
+    if recorded.response is None or method not in _CALLS or "cursor" in params:  # the client itself gets all pages
         return
     response = recorded.response.value
     result = response.get("result")
     if isinstance(result, dict) and result.get("resultType") not in (None, "complete"):
-        return
+        return  # the client handles input requests and tasks, and repeats the request
     write_call, check = _CALLS[method]
     call = f"await client.{write_call(params)}"
     if '"***"' in json.dumps(params):
@@ -110,7 +111,8 @@ def _literal(value: JSON) -> str:
 
 
 def _with_further_pages(result: Object, method: str, requests: Sequence[RecordedRequest]) -> Object:
-    """Return the first page of a list with the items of all its pages."""
+    """Return the first page of a list with the items of all its pages. A result without pages stays as it is."""
+    # of two requests with the same cursor, the first one counts, so it comes last
     page_by_cursor = {json.dumps(member(recorded.request.value, "params", "cursor")): recorded.response
                       for recorded in reversed(requests) if recorded.request.value["method"] == method}  # fmt: skip
     merged = dict(result)
@@ -129,22 +131,25 @@ def _with_further_pages(result: Object, method: str, requests: Sequence[Recorded
 
 
 def _members(result: Object, list_name: str, name: str) -> list[JSON]:
-    """Return a member of each item in a list of the result."""
+    """Return the member `name` of each item in a list of the result, such as the name of each tool in `tools`."""
     items = result.get(list_name)
-    return [item.get(name) for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    if not isinstance(items, list):
+        return []
+    return [item.get(name) for item in items if isinstance(item, dict)]
 
 
 Check = Callable[[str, Object], Iterator[str]]
-"""A function from a call and its recorded result to the statements that make the call and check its result."""
+"""A function that gets a call, as Python, and its recorded result. It yields the statements that make the call and
+check its result."""
 
 
-def _check_names(list_name: str, attribute: str) -> Check:
-    """Return the check of a list, which compares the names of its items."""
+def _check_names(list_name: str, member_name: str) -> Check:
+    """Return the check of a list, which compares one member of its items, such as their names."""
 
     def check(call: str, result: Object) -> Iterator[str]:
-        python_name = "uri_template" if attribute == "uriTemplate" else attribute
+        attribute = "uri_template" if member_name == "uriTemplate" else member_name
         yield f"found = {call}"
-        yield f"assert [each.{python_name} for each in found] == {_literal(_members(result, list_name, attribute))}"
+        yield f"assert [each.{attribute} for each in found] == {_literal(_members(result, list_name, member_name))}"
 
     return check
 
@@ -173,13 +178,15 @@ def _check_messages(call: str, result: Object) -> Iterator[str]:
     yield f"assert [message.role for message in prompt.messages] == {_literal(_members(result, 'messages', 'role'))}"
 
 
-def _with_arguments(method: str) -> Callable[[Object], str]:
-    def call(params: Object) -> str:
+def _with_arguments(client_method: str) -> Callable[[Object], str]:
+    """Return the function that writes a call such as `call_tool("add", {"a": 1})` from the params of a request."""
+
+    def write_call(params: Object) -> str:
         arguments = params.get("arguments")
         second = f", {_literal(arguments)}" if arguments else ""
-        return f"{method}({_literal(params.get('name'))}{second})"
+        return f"{client_method}({_literal(params.get('name'))}{second})"
 
-    return call
+    return write_call
 
 
 _CALLS: Final[dict[str, tuple[Callable[[Object], str], Check]]] = {
@@ -193,4 +200,4 @@ _CALLS: Final[dict[str, tuple[Callable[[Object], str], Check]]] = {
     "prompts/list": (lambda params: "list_prompts()", _check_names("prompts", "name")),
     "prompts/get": (_with_arguments("get_prompt"), _check_messages),
 }  # fmt: skip
-"""JSON-RPC method -> a function that writes the call of the client, and the check of its result."""
+"""By JSON-RPC method: a function that writes the call of the client from the params, and the check of its result."""

@@ -1,10 +1,11 @@
-"""The requests of a recording, each with everything that the other side sent because of it.
+"""The client's requests in a recording, each with the messages that the server sent because of it.
 
-    request   tools/call with id 4; its signature, method and params, is the same when the call is repeated
-    messages  progress, a log message, elicitation/create, and at the end the response
+    request   tools/call with the id 4
+    messages  progress, a log message, elicitation/create, and at the end the response with the id 4
 
-A message belongs to a request by its id or progress token, over HTTP also by its stream. Any other notification of the
-server belongs to the request that began last, so that a replay sends it at the same place of the conversation.
+The id, the progress token or, over HTTP, the stream of a message says to which request it belongs. Any other
+notification of the server belongs to the request that began last, so that a replay sends it at the same place of the
+conversation. A request that is repeated has the same *signature*, its method and params, by which a replay finds it.
 
 Used by: replay.py, regression.py. Uses: check/recording.py, transports/trace.py
 """
@@ -74,9 +75,9 @@ def messages_of(events: Iterable[Event]) -> Iterator[Sent]:
                 sender, number = "server", event.number
             case _:
                 continue
-        for each in objects_in(event.content.data) if event.content.is_whole else ():
-            if each.get("jsonrpc") == "2.0":
-                yield Sent(event.at, sender, each, number)
+        if event.content.is_whole:
+            messages = [each for each in objects_in(event.content.data) if each.get("jsonrpc") == "2.0"]
+            yield from (Sent(event.at, sender, message, number) for message in messages)
 
 
 def objects_in(data: bytes) -> list[Object]:
@@ -85,7 +86,8 @@ def objects_in(data: bytes) -> list[Object]:
         value = parse_json(data)
     except ValueError:
         return []
-    return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, dict)]
+    values = value if isinstance(value, list) else [value]
+    return [each for each in values if isinstance(each, dict)]
 
 
 def requests_of(messages: Iterable[Sent]) -> list[RecordedRequest]:
@@ -93,33 +95,39 @@ def requests_of(messages: Iterable[Sent]) -> list[RecordedRequest]:
     found: list[RecordedRequest] = []
     in_flight = deque[RecordedRequest](maxlen=MAX_IN_FLIGHT)
     for sent in messages:
-        value = sent.value
         if sent.sender == "client":
-            if "method" in value and "id" in value:
-                found.append(RecordedRequest(sent))
-                in_flight.append(found[-1])
-        elif "method" not in value:
-            # over HTTP, several clients can use the same id at the same time; as JSON, 1 and true differ
-            id = json.dumps(value.get("id"))
-            same_id = [each for each in reversed(in_flight) if json.dumps(each.request.value["id"]) == id]
-            same_stream = [each for each in same_id if each.request.number == sent.number]
-            candidates = same_stream or same_id
-            if candidates:
-                answered = candidates[0]
-                answered.messages.append(sent)
-                answered.response = sent
-                in_flight.remove(answered)
-        else:
+            if "method" in sent.value and "id" in sent.value:
+                request = RecordedRequest(sent)
+                found.append(request)
+                in_flight.append(request)
+        elif "method" in sent.value:  # a notification or a request of the server
             owner = _owner(in_flight, sent)
             if owner is None and found:
                 owner = found[-1]
             if owner is not None:
                 owner.messages.append(sent)
+        else:
+            answered = _answered_request(in_flight, sent)
+            if answered is not None:
+                answered.messages.append(sent)
+                answered.response = sent
+                in_flight.remove(answered)
     return found
 
 
+def _answered_request(in_flight: deque[RecordedRequest], response: Sent) -> RecordedRequest | None:
+    """Return the request in flight to which a response belongs; the latest, if several have its id."""
+    id = json.dumps(response.value.get("id"))  # as JSON, because 1 and true are equal in Python
+    same_id = [each for each in reversed(in_flight) if json.dumps(each.request.value["id"]) == id]
+    # over HTTP, several clients can use the same id at the same time
+    same_stream = [each for each in same_id if each.request.number == response.number]
+    candidates = same_stream or same_id
+    return candidates[0] if candidates else None
+
+
 def _owner(in_flight: deque[RecordedRequest], sent: Sent) -> RecordedRequest | None:
-    """Return the request in flight to which a notification or request of the server belongs; None if it names none."""
+    """Return the request in flight to which a notification or request of the server belongs: the one with its progress
+    token or, without a token, the latest on its stream. None if neither is found."""
     token = member(sent.value, "params", "progressToken")
     if token is None:
         return next((each for each in reversed(in_flight) if each.request.number == sent.number), None)
@@ -129,7 +137,8 @@ def _owner(in_flight: deque[RecordedRequest], sent: Sent) -> RecordedRequest | N
 def signature(request: Object) -> str:
     """Return a text that equal requests have in common: method and params, without `_meta` and secrets."""
     params = request.get("params")
-    kept = {name: value for name, value in params.items() if name != "_meta"} if isinstance(params, dict) else {}
+    params = params if isinstance(params, dict) else {}
+    kept = {name: value for name, value in params.items() if name != "_meta"}
     if kept.get("arguments") == {}:
         del kept["arguments"]  # some clients leave them out
     if request.get("method") == "initialize":
@@ -138,8 +147,8 @@ def signature(request: Object) -> str:
 
 
 def shown(request: Object) -> str:
-    """Return a request as one line for a person."""
-    method, params = json.loads(signature(request))  # without secrets
+    """Return a request as one line for a person, without secrets."""
+    method, params = json.loads(signature(request))
     return _cut(f"{method} {json.dumps(params, ensure_ascii=False)}" if params else str(method))
 
 
@@ -148,7 +157,8 @@ def _cut(text: str) -> str:
 
 
 class Cassette:
-    """The recorded requests. Equal ones are replayed in their order, and the last of them as often as needed.
+    """The recorded requests, from which a replay takes them by their signatures. Equal ones are taken in their order,
+    and the last of them as often as needed.
 
     Args:
         events: The events of a recording.
@@ -214,20 +224,27 @@ def differences(old: JSON, new: JSON, path: str = "") -> Iterator[str]:
             yield f"{path}: the same items in another order"
         for name in {**before, **after}:
             yield from differences(before.get(name, _MISSING), after.get(name, _MISSING), f"{path}[{name}]")
-    elif old != new or isinstance(old, bool) != isinstance(new, bool) or (old is _MISSING) != (new is _MISSING):
-        # for Python, True and 1 are equal, and so are a missing value and a text "(missing)"
+    elif not _is_equal(old, new):
         yield f"{path}: {_short(old)} -> {_short(new)}"
 
 
+def _is_equal(old: JSON, new: JSON) -> bool:
+    """Return True for equal JSON values. For Python, also true and 1 are equal, and `_MISSING` and the same text."""
+    if isinstance(old, bool) != isinstance(new, bool) or (old is _MISSING) != (new is _MISSING):
+        return False
+    return old == new
+
+
 def _by_name(items: list[JSON]) -> dict[str, JSON]:
-    """Return the items of a list by name, such as tools. Without a name for each, or with equal names, use numbers."""
+    """Return the items of a list, such as tools, by their names. An item without a name gets its number; if two items
+    have the same name, all get their numbers."""
     names = [str(member(item, "name") or number) for number, item in enumerate(items)]
     if len(set(names)) < len(names):
         names = [str(number) for number in range(len(items))]
     return dict(zip(names, items, strict=True))
 
 
-_MISSING: Final = "(missing)"
+_MISSING: Final = "(missing)"  # stands for a member or an item that only the other value has
 
 
 def _short(value: JSON) -> str:
@@ -235,7 +252,8 @@ def _short(value: JSON) -> str:
 
 
 def with_replaced_members(value: JSON, replace: Callable[[str, JSON], JSON]) -> JSON:
-    """Return a JSON value in which `replace(name, value)` has replaced each member but objects and arrays."""
+    """Return a JSON value in which each member, at any depth, is `replace(name, value)`, unless its value is an object
+    or an array."""
     if isinstance(value, list):
         return [with_replaced_members(item, replace) for item in value]
     if isinstance(value, dict):

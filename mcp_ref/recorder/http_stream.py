@@ -1,6 +1,9 @@
 """One connection over HTTP/1.1 as events: requests, and the bodies or server-sent events of their responses.
 
-This module reads copies of the bytes that the proxy passes on. When it cannot parse them, it records a `Gap`, and then
+    bytes of one side -> `MessageReader`: heads and pieces of bodies -> `HttpStream`: events of the recording
+                              a response that is an event stream: `_EventReader` finds the events in it
+
+This module reads copies of the bytes that the proxy passes on. When it cannot parse them, it yields a `Gap`, and then
 nothing more of this connection.
 
 Spec:  RFC 9112, sections 6 (body length) and 9.3 (persistence); HTML standard, 9.2.6 (event streams)
@@ -15,7 +18,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..check.recording import Content, Ending, Event, Gap, HttpBody, HttpEnd, HttpEvent, HttpRequest, HttpResponse, Side
 from ..lib.http.framing import CHUNKED, BadMessage, ChunkDecoder, body_length, parse_headers
@@ -45,29 +48,29 @@ class HttpStream:
     def __init__(self, connection: int, numbers: Iterator[int], ends_on_fault: bool = False) -> None:
         self._ends_on_fault = ends_on_fault
         self._connection, self._numbers = connection, numbers
-        self._waiting: deque[_Waiting] = deque()  # the requests that have no complete response
-        self._readers = {"client": MessageReader(None), "server": MessageReader(self._has_no_body)}
+        self._open_requests: deque[_OpenRequest] = deque()  # without a complete response; the oldest is answered next
+        self._readers = {"client": MessageReader(None), "server": MessageReader(self._is_head_response)}
         self._request_head: MessageHead | None = None  # of a request that is not yielded yet
         self._request_body = GrowingContent()
         self._response_body: _ResponseBody | None = None  # the response whose body is arriving
-        self._is_lost = False
+        self._has_stopped = False  # True if nothing more of this connection is recorded
         self._ended_first: Side | None = None
 
-    def _has_no_body(self) -> bool:
-        """Return True if the current response belongs to a HEAD request."""
-        return bool(self._waiting) and self._waiting[0].method == "HEAD"
+    def _is_head_response(self) -> bool:
+        """Return True if the current response belongs to a HEAD request, and so has no body."""
+        return bool(self._open_requests) and self._open_requests[0].method == "HEAD"
 
     def receive(self, at: float, side: Side, data: bytes) -> Iterator[Event]:
-        if self._is_lost:
+        if self._has_stopped:
             return
         try:
             for part in self._readers[side].feed(data):
                 yield from self._read_request(at, part) if side == "client" else self._read_response(at, part)
-                if self._is_lost:
+                if self._has_stopped:
                     return
         except BadMessage as error:
             if self._ends_on_fault and side == "client":
-                self._is_lost = True
+                self._has_stopped = True
                 yield Gap(1, len(data), f"the recorder ended connection {self._connection}: {error}", at=at)
             else:
                 yield from self._stop(at, len(data), str(error))
@@ -77,90 +80,93 @@ class HttpStream:
             self._request_head = part
         elif part:
             self._request_body.add(part)
-        else:
+        else:  # the end of the body
             yield from self._end_request(at)
 
     def _end_request(self, at: float) -> Iterator[Event]:
-        """Yield the request whose body has ended, if it was not yielded before."""
-        if self._request_head is None:
+        """Yield the request that is being read, with the body so far. Does nothing between two requests."""
+        head, self._request_head = self._request_head, None
+        if head is None:
             return
-        if len(self._waiting) >= MAX_PIPELINED:
+        if len(self._open_requests) >= MAX_PIPELINED:
             yield from self._stop(at, 0, f"{MAX_PIPELINED} requests have no response yet")
             return
-        method, _, rest = self._request_head.line.partition(" ")
-        target, headers = rest.rpartition(" ")[0], tuple(self._request_head.headers)
-        content = _content(self._request_body, _coding(self._request_head) != "identity")
-        self._request_head, number = None, next(self._numbers)
-        self._waiting.append(_Waiting(number, method))
-        yield HttpRequest(number, method, target, headers, content, at=at, connection=self._connection)
+        method, _, rest = head.start_line.partition(" ")
+        target, _, _ = rest.rpartition(" ")  # the last word is the version of HTTP
+        content = _content(self._request_body, is_unreadable=_coding(head) != "identity")
+        number = next(self._numbers)
+        self._open_requests.append(_OpenRequest(number, method))
+        yield HttpRequest(number, method, target, tuple(head.headers), content, at=at, connection=self._connection)
 
     def _read_response(self, at: float, part: _MessagePart) -> Iterator[Event]:
-        if not self._waiting:
+        if not self._open_requests:
             yield from self._end_request(at)  # the server may respond before it has the request's whole body
-        if not self._waiting:  # not even an unfinished one
+        if not self._open_requests:  # not even an unfinished one
             raise BadMessage(502, "a response came without a request")
-        number, connection = self._waiting[0].number, self._connection
+        number, connection = self._open_requests[0].number, self._connection
         if isinstance(part, MessageHead):
             self._response_body = _ResponseBody(part)
             yield HttpResponse(number, part.status, tuple(part.headers), at=at, connection=connection)
             if part.status == 101:
                 yield from self._stop(at, 0, "it changed to another protocol")
-        elif not part:
+        elif not part:  # the end of the body
             yield from self._end_response(at, "complete")
         elif self._response_body is not None:
             for fields in self._response_body.feed(part):
                 yield HttpEvent(number, *fields, at=at, connection=connection)
 
     def _end_response(self, at: float, ending: Ending) -> Iterator[Event]:
+        """End the response to the oldest open request. Its head may not have come, if the connection has ended."""
         response, self._response_body = self._response_body, None
         if response is not None:
             body = response.take()
             if body.size:
-                yield HttpBody(self._waiting[0].number, body, at=at, connection=self._connection)
+                yield HttpBody(self._open_requests[0].number, body, at=at, connection=self._connection)
             if ending == "complete" and response.status < 200:
                 return  # after a 1xx response, the final one follows
-        yield HttpEnd(self._waiting.popleft().number, ending, at=at, connection=self._connection)
+        yield HttpEnd(self._open_requests.popleft().number, ending, at=at, connection=self._connection)
 
     def lose(self, at: float, side: Side, lines: int, size: int) -> Iterator[Event]:
         yield from self._stop(at, size, "the disk was too slow")
 
     def _stop(self, at: float, size: int, because: str) -> Iterator[Event]:
-        if not self._is_lost:
-            self._is_lost = True
+        """Yield the gap after which nothing more of this connection is recorded. `size` is in bytes."""
+        if not self._has_stopped:
+            self._has_stopped = True
             yield Gap(1, size, f"the rest of connection {self._connection} is not recorded: {because}", at=at)
 
     def end(self, at: float, side: Side) -> Iterator[Event]:
-        if self._is_lost:
+        if self._has_stopped:
             return
         self._ended_first = self._ended_first or side
         if side == "client":
             yield from self._end_request(at)
             return
-        if self._waiting and self._readers["server"].ends_with_connection:
+        if self._open_requests and self._readers["server"].ends_with_connection:
             yield from self._end_response(at, "complete")
-        while self._waiting:
+        while self._open_requests:
             yield from self._end_response(at, self._ended_first)
 
 
 class _ResponseBody:
-    """The decompressed body of a response that is arriving: one content, or server-sent events."""
+    """The body of a response that is arriving. It is decompressed, and is one content, or server-sent events."""
 
     def __init__(self, head: MessageHead) -> None:
         coding = _coding(head)
         is_stream = head.headers.media_type == "text/event-stream"
         self.status = head.status
         self._is_unreadable = coding not in (*_ZIPPED, "identity")
-        self._whole = GrowingContent()
+        self._kept = GrowingContent()  # a body that is not an event stream
         self._events = _EventReader() if is_stream and not self._is_unreadable else None
         self._unzip = zlib.decompressobj(_GZIP_OR_ZLIB) if coding in _ZIPPED else None
-        # tried if the first bytes have no header
+        # the second attempt, if the body does not begin with a header
         self._unzip_raw = zlib.decompressobj(_RAW_DEFLATE) if coding == "deflate" else None
 
     def feed(self, data: bytes) -> Iterator[_EventFields]:
         """Yield the events that these bytes complete if the body is an event stream; else keep the bytes for `take`."""
         for piece in self._unzipped(data):
             if self._events is None:
-                self._whole.add(piece)
+                self._kept.add(piece)
             else:
                 yield from self._events.feed(piece)
 
@@ -168,20 +174,20 @@ class _ResponseBody:
         """Yield the decompressed bytes in small pieces. Bytes that are not compressed come back unchanged."""
         while self._unzip is not None and piece:
             try:
-                found = self._unzip.decompress(piece, MAX_LINE)
+                unzipped = self._unzip.decompress(piece, MAX_LINE)
             except zlib.error:
                 # Try the other one next. Without a decompressor, the bytes stay as they are.
                 self._unzip, self._unzip_raw = self._unzip_raw, None
                 continue
             self._unzip_raw = None
-            yield found
+            yield unzipped
             piece = self._unzip.unconsumed_tail
         if piece:
             yield piece
 
     def take(self) -> Content:
         """Return the kept body. An event stream has none."""
-        return _content(self._whole, self._is_unreadable)
+        return _content(self._kept, self._is_unreadable)
 
 
 def _coding(head: MessageHead) -> str:
@@ -190,14 +196,14 @@ def _coding(head: MessageHead) -> str:
 
 def _content(body: GrowingContent, is_unreadable: bool) -> Content:
     """Return a body; only its size and digest if it is unreadable, because no secrets could be masked in it."""
-    whole = body.take()
-    if not is_unreadable or not whole.size:
-        return whole
-    return Content(b"", whole.size, whole.sha256 or hashlib.sha256(whole.data).hexdigest())
+    content = body.take()
+    if not is_unreadable or not content.size:
+        return content
+    return Content(b"", content.size, content.sha256 or hashlib.sha256(content.data).hexdigest())
 
 
 @dataclass
-class _Waiting:
+class _OpenRequest:
     """A request that has no complete response yet."""
 
     number: int
@@ -208,9 +214,10 @@ class _Waiting:
 class MessageHead:
     """The start line and the headers of a message."""
 
-    line: str
+    start_line: str
     headers: Headers
     status: int = 0
+    """The status of a response; 0 for a request, and for an invalid status."""
 
 
 _MessagePart = MessageHead | bytes
@@ -221,11 +228,12 @@ class MessageReader:
     """The messages in one direction, in parts. The bytes of unfinished parts stay in `buffer`.
 
     Args:
-        has_no_body: Function that returns True if the current response has no body. None for requests.
+        is_head_response: Function that returns True if the current response belongs to a HEAD request. None if the
+            messages are requests.
     """
 
-    def __init__(self, has_no_body: Callable[[], bool] | None) -> None:
-        self._has_no_body = has_no_body
+    def __init__(self, is_head_response: Callable[[], bool] | None) -> None:
+        self._is_head_response = is_head_response
         self.buffer = bytearray()
         self.is_in_body = False
         """True if the next byte belongs to a body."""
@@ -239,7 +247,7 @@ class MessageReader:
         self.buffer += data
         while True:
             if not self.is_in_body:
-                if not self._is_head_whole():
+                if not self._has_whole_head():
                     return
                 yield self._take_head()
             piece, is_done = self._take_body()
@@ -250,7 +258,7 @@ class MessageReader:
             self.is_in_body = False
             yield b""
 
-    def _is_head_whole(self) -> bool:
+    def _has_whole_head(self) -> bool:
         while self.buffer.startswith(b"\r\n"):
             del self.buffer[:2]  # [RFC 9112 2.2] a server SHOULD ignore an empty line before the request line
         if b"\r\n\r\n" in self.buffer:
@@ -261,23 +269,35 @@ class MessageReader:
 
     def _take_head(self) -> MessageHead:
         end = self.buffer.index(b"\r\n\r\n")
-        line, *lines = bytes(self.buffer[:end]).decode("latin-1").split("\r\n")
-        del self.buffer[: end + 4]
-        headers, words = parse_headers(lines, MAX_HEAD), line.split(" ")
-        version = words[-1] if self._has_no_body is None else words[0]  # a request line ends with it
+        start_line, *lines = bytes(self.buffer[:end]).decode("latin-1").split("\r\n")
+        del self.buffer[: end + len(b"\r\n\r\n")]
+        headers, words = parse_headers(lines, MAX_HEAD), start_line.split(" ")
+        is_request = self._is_head_response is None
+        version = words[-1] if is_request else words[0]
         if not version.startswith("HTTP/1.") or len(words) < 2:
             raise BadMessage(400, "the bytes are not HTTP/1")
-        length, status = body_length(headers), 0
-        self.ends_with_connection = False
-        if self._has_no_body is not None:
-            status = int(words[1]) if re.fullmatch("[1-9][0-9][0-9]", words[1]) else 0
-            if self._has_no_body() or 100 <= status < 200 or status in (204, 304):
-                length = 0
-            self.ends_with_connection = length is None
+        has_status = not is_request and re.fullmatch("[1-9][0-9][0-9]", words[1])
+        status = int(words[1]) if has_status else 0
+        self._begin_body(body_length(headers), status)
+        return MessageHead(start_line, headers, status)
+
+    def _begin_body(self, length: int | None, status: int) -> None:
+        """Note how the body of a message ends: after `length` bytes, with its last chunk, or with the connection.
+
+        `length` is the result of `body_length`.
+        """
+        is_response = self._is_head_response is not None
+        if is_response and self._has_no_body(status):
+            length = 0
+        self.ends_with_connection = is_response and length is None
         self._chunks = ChunkDecoder(self.buffer) if length == CHUNKED else None
         self._left = length or 0
         self.is_in_body = True  # also for a body of 0 bytes, which `_take_body` ends at once
-        return MessageHead(line, headers, status)
+
+    def _has_no_body(self, status: int) -> bool:
+        """Return True for a response that has no body, even if its headers state a length. [RFC 9112 6.3]"""
+        is_head_response = self._is_head_response is not None and self._is_head_response()
+        return is_head_response or 100 <= status < 200 or status in (204, 304)
 
     def _take_body(self) -> tuple[bytes, bool]:
         """Return the next bytes of the body, and True if they are the last."""
@@ -292,36 +312,47 @@ class MessageReader:
         return piece, self._left == 0
 
 
-_EventFields = tuple[Content, str | None, int | None, str]
-"""Data, id, retry and type of one server-sent event. A client carries an earlier id over; these are the event's own."""
+class _EventFields(NamedTuple):
+    """The fields of one server-sent event, as `HttpEvent` has them. A client carries an earlier id over, but `id` is
+    the event's own."""
+
+    data: Content
+    id: str | None
+    retry: int | None
+    type: str
 
 
 class _EventReader:
     """The events of a stream. Unlike `lib/http/sse.EventParser`, this never holds a large event as a whole."""
 
     def __init__(self) -> None:
-        self._line, self._data = bytearray(), GrowingContent()
-        self._fields: dict[str, str] = {}
-        self._has_data = self._is_in_data = False  # _is_in_data: the start of the current line is already in _data
+        self._line = bytearray()  # the start of a line whose end has not come
+        self._data, self._has_data = GrowingContent(), False
+        self._fields: dict[str, str] = {}  # of the current event, without its data
+        self._is_in_data = False  # True if `_move_line_to_data` has taken the start of the current line
 
     def feed(self, data: bytes) -> Iterator[_EventFields]:
         *lines, rest = data.split(b"\n")
         for line in lines:
             self._line += line
-            whole = bytes(self._line.removesuffix(b"\r"))
+            complete = bytes(self._line.removesuffix(b"\r"))
             self._line.clear()
-            if whole or self._is_in_data:
-                self._read_line(whole)
+            if complete or self._is_in_data:
+                self._read_line(complete)
                 self._is_in_data = False
             elif self._has_data or self._fields:  # an empty line ends an event
                 yield self._take_event()
         self._line += rest
-        if len(self._line) > MAX_LINE:  # move its start to `_data`, which keeps only a part of it in memory
-            if not self._is_in_data and not self._line.startswith(b"data:"):
-                raise BadMessage(502, "a line of an event stream is too long")
-            self._read_line(bytes(self._line[:-1]))
-            self._is_in_data = True
-            del self._line[:-1]  # the last byte may be the CR of a line end
+        if len(self._line) > MAX_LINE:
+            self._move_line_to_data()
+
+    def _move_line_to_data(self) -> None:
+        """Move the start of a long line to `_data`, which keeps only a part of it in memory."""
+        if not self._is_in_data and not self._line.startswith(b"data:"):
+            raise BadMessage(502, "a line of an event stream is too long")
+        self._read_line(bytes(self._line[:-1]))
+        self._is_in_data = True
+        del self._line[:-1]  # the last byte may be the CR of a line end
 
     def _read_line(self, line: bytes) -> None:
         if self._is_in_data:
@@ -338,4 +369,5 @@ class _EventReader:
         fields, self._fields, self._has_data = self._fields, {}, False
         retry = fields.get("retry", "")
         is_number = retry.isascii() and retry.isdigit() and len(retry) < 16
-        return self._data.take(), fields.get("id"), int(retry) if is_number else None, fields.get("event") or "message"
+        milliseconds = int(retry) if is_number else None
+        return _EventFields(self._data.take(), fields.get("id"), milliseconds, fields.get("event") or "message")

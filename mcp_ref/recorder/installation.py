@@ -1,10 +1,13 @@
-"""The recorder in a host's configuration file: the host then starts a server through `record`.
+"""The recorder in a host's configuration file, so that the host starts a server through `record`:
 
-    "command": "npx", "args": ["-y", "server"]
-    "command": "python3", "args": ["-P", "-m", "mcp_ref", "record", "talk.jsonl", "--", "npx", "-y", "server"]
+    before  "command": "npx", "args": ["-y", "server"]
+    after   "command": "python3", "args": ["-P", "-m", "mcp_ref", "record", "talk.jsonl", "--", "npx", "-y", "server"]
 
-Only these two values change, and the server's own command keeps its spelling, so the removal brings back every byte of
-the file, including comments, order and spaces. The user sees the difference before it is written.
+The file is edited as text. Only these two values change, and the words of the server's own command keep their spelling,
+so the removal brings back every byte of the file, including comments, order and spaces. The user sees the difference
+before it is written.
+
+    plan_installation, plan_removal -> `Plan.difference` for the user -> `Plan.write`
 
 Used by: cli/installation.py. Uses: host/configuration.py
 """
@@ -20,7 +23,7 @@ import site
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -28,7 +31,7 @@ from typing import Final, NamedTuple
 from ..host.configuration import TOP_KEYS, ConfigurationError, ServerConfig, read_config
 
 _PACKAGE: Final = (__package__ or "").rpartition(".")[0]
-"""Name under which this package can be run with `python3 -m`."""
+"""Name under which this package can be run with `python3 -m`: `mcp_ref`, or a longer one if it is vendored."""
 _TOKEN: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|[^\s"/]', re.DOTALL)
 """A string, a comment or another character of JSON with comments."""
 _STRING: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
@@ -96,12 +99,14 @@ def plan_removal(path: str, name: str) -> Plan:
 
 
 def _record_arguments() -> list[str]:
-    """Return the arguments of Python that start the recorder in any folder, also if the package is not installed."""
-    home = str(Path(__file__).resolve().parents[_PACKAGE.count(".") + 2])
+    """Return the arguments of Python that start the recorder in any folder, even if the package is not installed."""
+    package_folders = _PACKAGE.count(".") + 1
+    home = str(Path(__file__).resolve().parents[package_folders + 1])  # the folder that contains the package
+    # -P, because a folder in which a host starts its servers can contain an `argparse.py`
     if home in {sysconfig.get_path("purelib"), site.getusersitepackages()}:
         return ["-P", "-m", _PACKAGE, "record"]
     start = f"import sys; sys.path.insert(0, {home!r}); from {_PACKAGE}.__main__ import main; sys.exit(main())"
-    return ["-P", "-c", start, "record"]  # -P, because a folder in which a host starts can contain an `argparse.py`
+    return ["-P", "-c", start, "record"]
 
 
 def _recorded_command(command: list[str]) -> list[str] | None:
@@ -142,41 +147,48 @@ _Edit = Callable[[str, _Span, _Span | None, list[str]], str]
 
 
 def _planned(path: str, server: ServerConfig, command: list[str], edit: _Edit) -> Plan:
+    """Return the plan that gives a server a new command. Raise InstallationError if `edit` changes anything else."""
     old = _read(path)
-    find = _toml_values if Path(path).suffix == ".toml" else _json_values
-    plan = Plan(os.path.abspath(path), old, edit(old, *find(old, server.key), command))
+    find_values = _toml_values if Path(path).suffix == ".toml" else _json_values
+    program, arguments = find_values(old, server.key)
+    plan = Plan(os.path.abspath(path), old, edit(old, program, arguments, command))
     _check(plan, server, command)
     return plan
 
 
 def _with_recorder(text: str, program: _Span, arguments: _Span | None, command: list[str]) -> str:
     """Write Python in place of the program, and the recorder's arguments and the program before the arguments."""
-    python, *recorder = [json.dumps(word, ensure_ascii=False) for word in command[: command.index("--") + 1]]
+    recorder_words = command[: command.index("--") + 1]  # then the server's own words, which keep their spelling
+    python, *recorder = [json.dumps(word, ensure_ascii=False) for word in recorder_words]
     inserted = ", ".join([*recorder, text[program.start : program.end]])
     if arguments is None:
         return _replaced(text, {program: f"{python}{_NEW_ARGUMENTS}{inserted}]"})
-    start = arguments.start + 1  # after the bracket
-    comma = ", " if _STRING.search(text, *arguments) else ""
-    return _replaced(text, {program: python, _Span(start, start): inserted + comma})
+    has_arguments = _STRING.search(text, *arguments) is not None
+    comma = ", " if has_arguments else ""
+    after_bracket = arguments.start + 1
+    return _replaced(text, {program: python, _Span(after_bracket, after_bracket): inserted + comma})
 
 
 def _without_recorder(text: str, program: _Span, arguments: _Span | None, command: list[str]) -> str:
-    """Write the server's program, which stands after the two dashes, back to its place."""
+    """Write the server's own program, which comes after the two dashes in the arguments, back to its place, and remove
+    all arguments before it."""
     strings = [] if arguments is None else list(_STRING.finditer(text, *arguments))
-    programs = [after for dashes, after in itertools.pairwise(strings) if dashes[0] in ('"--"', "'--'")]
-    if arguments is None or not programs:
+    own_programs = [after for dashes, after in itertools.pairwise(strings) if dashes[0] in ('"--"', "'--'")]
+    if arguments is None or not own_programs:
         raise InstallationError("the recorder's arguments are not where they are expected")
-    own, start = programs[0], arguments.start + 1
-    if text[program.end : start] == _NEW_ARGUMENTS and text[own.end() : arguments.end] == "]":
-        # the server had no `args` before
+    own = own_programs[0]
+    after_bracket = arguments.start + 1
+    if text[program.end : after_bracket] == _NEW_ARGUMENTS and text[own.end() : arguments.end] == "]":
+        # the server had no `args` before, so remove them
         return _replaced(text, {_Span(program.start, arguments.end): own[0]})
     end = own.end() + len(", ") if text.startswith(", ", own.end()) else own.end()
-    return _replaced(text, {program: own[0], _Span(start, end): ""})
+    return _replaced(text, {program: own[0], _Span(after_bracket, end): ""})
 
 
-def _replaced(text: str, values: dict[_Span, str]) -> str:
+def _replaced(text: str, new_values: dict[_Span, str]) -> str:
+    """Return the text with a new value in each of these places."""
     # from the end of the text, because each replacement moves the text after it
-    for (start, end), value in sorted(values.items(), reverse=True):
+    for (start, end), value in sorted(new_values.items(), reverse=True):
         text = text[:start] + value + text[end:]
     return text
 
@@ -187,48 +199,60 @@ def _check(plan: Plan, server: ServerConfig, command: list[str]) -> None:
         copy = Path(folder, Path(plan.path).name)
         copy.write_text(plan.new, "utf-8")
         try:
-            found = {each.key: each.entry for each in read_config(copy).servers}
+            new_entries = {each.key: each.entry for each in read_config(copy).servers}
         except ConfigurationError as error:
             raise InstallationError(f"{plan.path} cannot be edited: {error}") from None
     for each in read_config(plan.path).servers:
-        changed = {"command": command[0], "args": command[1:]} if each.key == server.key else {}
-        if {"args": [], **each.entry, **changed} != {"args": [], **found.get(each.key, {})}:
+        expected = {"args": [], **each.entry}  # without `args` means the same as with none
+        if each.key == server.key:
+            expected |= {"command": command[0], "args": command[1:]}
+        if expected != {"args": [], **new_entries.get(each.key, {})}:
             raise InstallationError(f"{plan.path} has an unusual form, so edit it by hand")
 
 
 def _json_values(text: str, key: str) -> tuple[_Span, _Span | None]:
     """Return the places of `command` and `args` of a server, or None for missing `args`."""
-    start = next(token.start() for token in _TOKEN.finditer(text) if token[0] == "{")
-    for names in (TOP_KEYS, (key,)):  # the object of all servers, then that of this server
-        members = _members(text, start)
-        start = next((members[name].start for name in names if name in members), -1)
-        if start < 0 or text[start] != "{":
-            raise InstallationError(f"the key {names[0]!r} is not where it is expected")
-    members = _members(text, start)
+    file_start = next(token.start() for token in _TOKEN.finditer(text) if token[0] == "{")
+    servers_start = _object_start(text, file_start, TOP_KEYS)
+    server_start = _object_start(text, servers_start, (key,))
+    members = _members(text, server_start)
     return members["command"], members.get("args")
+
+
+def _object_start(text: str, outer_start: int, names: Sequence[str]) -> int:
+    """Return the place of an object that is a member of the object at `outer_start`, under the first of these names."""
+    members = _members(text, outer_start)
+    start = next((members[name].start for name in names if name in members), None)
+    if start is None or text[start] != "{":
+        raise InstallationError(f"the key {names[0]!r} is not where it is expected")
+    return start
 
 
 def _members(text: str, start: int) -> dict[str, _Span]:
     """Return the names in the object that begins at `start`, with the places of their values."""
     found = dict[str, _Span]()
-    depth = 0  # open braces and brackets; 1 directly in the object
-    name, value_start, end = None, -1, -1  # of the member that is being read; -1 before its value
+    depth = 0  # open braces and brackets: 1 directly in the object, more within a value of a member
+    name: str | None = None  # of the member that is being read
+    value_start: int | None = None  # of this member, once its value has begun
+    previous_end = start
     for token in _TOKEN.finditer(text, start):
         symbol = token[0]
         if symbol.startswith(("//", "/*")):
             continue
-        if depth == 1 and symbol in ",}" and name is not None:
-            found[name] = _Span(value_start, end)
-            name, value_start = None, -1
-        elif depth == 1 and name is None and symbol.startswith('"'):
-            name = json.loads(symbol)
-        elif depth == 1 and symbol != ":" and value_start < 0 and name is not None:
-            value_start = token.start()
+        if depth == 1:
+            if symbol in ",}":  # the end of a member
+                if name is not None and value_start is not None:
+                    found[name] = _Span(value_start, previous_end)
+                name = value_start = None
+            elif name is None and symbol.startswith('"'):
+                name = json.loads(symbol)
+            elif name is not None and value_start is None and symbol != ":":
+                value_start = token.start()
         if symbol in ("{", "["):
             depth += 1
         elif symbol in ("}", "]"):
             depth -= 1
-        end = token.end()
+        previous_end = token.end()
         if depth == 0:
             break
     return found
@@ -236,10 +260,11 @@ def _members(text: str, start: int) -> dict[str, _Span]:
 
 def _toml_values(text: str, key: str) -> tuple[_Span, _Span | None]:
     """Return the places of `command` and `args` of a server. Both have to be in its table."""
-    quoted = re.escape(key)
-    table = re.search(rf'^[ \t]*\[mcp_servers\.(?:{quoted}|"{quoted}")\][^\n]*\n', text, re.MULTILINE)
+    escaped_key = re.escape(key)
+    table = re.search(rf'^[ \t]*\[mcp_servers\.(?:{escaped_key}|"{escaped_key}")\][^\n]*\n', text, re.MULTILINE)
     if table is None:
         raise InstallationError(f"the table [mcp_servers.{key}] is not where it is expected")
+    # the line `[mcp_servers.other]`, but not an array of tables, `[[...]]`
     next_table = re.compile(r"^[ \t]*\[(?!\[)[\w.\"'-]+\]", re.MULTILINE).search(text, table.end())
     end = next_table.start() if next_table is not None else len(text)
     values = {found[1]: _Span(*found.span(2)) for found in _TOML_VALUE.finditer(text, table.end(), end)}

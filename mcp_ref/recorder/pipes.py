@@ -1,15 +1,15 @@
 """The recorder in front of a server over stdio.
 
 The process that the host has started becomes the server: it starts a second process, the pump, and then replaces itself
-by the server's program. So the host signals the server itself, and sees its own exit code and process id:
+by the server's program. So the host signals the server itself, and sees the server's exit code and process id:
 
     host --stdin--> pump --pipe--> server        host's child: the server
     host <-stdout-- pump <--pipe-- server        pump: a process of its own session, which no signal of the host reaches
     host <-stderr-- pump <--pipe-- server
 
-The pump passes pieces on as they come, with one thread for each line of this picture. If a side closes its pipe, or
-dies, the pump closes the pipe to the other side. It ends when all pipes are closed, so it does not outlive the server
-and the host. If the pump dies, both see closed pipes, as if the other side had died.
+The pump passes bytes on as they come, with one thread for each line of this picture. If a side closes its pipe, or
+dies, the pump closes the pipe to the other side. The pump ends when all pipes are closed, so it does not outlive the
+server and the host. If it dies, both see closed pipes, as if the other side had died.
 
 Spec:  basic/transports#stdio, basic/lifecycle#shutdown (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
 Used by: cli/recorder.py. Uses: streams.py, tape.py, transports/system.py
@@ -44,7 +44,7 @@ def record_stdio(options: TapeOptions, command: Sequence[str]) -> NoReturn:
     Raises:
         OSError: The program does not exist.
     """
-    program = SYSTEM.find_program(command, os.environ.get("PATH"), None)
+    program = SYSTEM.find_program(command, os.environ.get("PATH"), None)  # before the pump, because it can fail
     try:
         file = _above_streams(open_recording(options.path))
     except OSError as error:
@@ -58,23 +58,24 @@ def record_stdio(options: TapeOptions, command: Sequence[str]) -> NoReturn:
 
 
 def _put_pump_between(file: int, options: TapeOptions, command: Sequence[str]) -> None:
-    """Start the pump, and connect the standard streams of this process to it."""
-    hosts = [_above_streams(_duplicate(number)) for number in (0, 1, 2)]
+    """Start the pump, and connect the standard streams of this process, which becomes the server, to it."""
+    host_input, host_output, host_errors = [_above_streams(_duplicate(number)) for number in (0, 1, 2)]
     server_input, to_server = _pipe()
     from_server, server_output = _pipe()
     errors_from_server, server_errors = _pipe()
-    pump = os.fork()
-    if pump == 0:
-        # the pump is a grandchild, because the server would get SIGCHLD for a child that it has not started
+    child = os.fork()
+    if child == 0:
+        # The pump is the child's child, because the server would get SIGCHLD at the end of a child that it has not
+        # started. The child ends at once.
         os.setsid()
-        if os.fork():
+        if os.fork() != 0:
             os._exit(0)
-        _close_all_but([file, *hosts, to_server, from_server, errors_from_server])
-        flows = [_Flow(hosts[0], to_server, "client", LineStream(1)),
-                 _Flow(from_server, hosts[1], "server", LineStream(1)),
-                 _Flow(errors_from_server, hosts[2], "server", LineStream(1, is_log=True))]  # fmt: skip
-        _pump(Tape(file, Head("stdio", now(), tuple(command)), options), flows, hosts[2])
-    os.waitpid(pump, 0)
+        _close_all_but([file, host_input, host_output, host_errors, to_server, from_server, errors_from_server])
+        flows = [_Flow(host_input, to_server, "client", LineStream(1)),
+                 _Flow(from_server, host_output, "server", LineStream(1)),
+                 _Flow(errors_from_server, host_errors, "server", LineStream(1, is_log=True))]  # fmt: skip
+        _run_pump(Tape(file, Head("stdio", now(), tuple(command)), options), flows, host_errors)
+    os.waitpid(child, 0)
     for number, descriptor in enumerate((server_input, server_output, server_errors)):
         os.dup2(descriptor, number)
 
@@ -93,16 +94,17 @@ def _duplicate(number: int) -> int:
 
 
 def _above_streams(descriptor: int) -> int:
-    """Return a descriptor above the standard streams, which a host may have closed."""
+    """Return the descriptor, or a copy with a number above those of the standard streams, which will be replaced. It
+    has such a number if the host has closed one of them."""
     if descriptor > 2:
         return descriptor
-    higher = _above_streams(os.dup(descriptor))
+    higher = _above_streams(os.dup(descriptor))  # closed only afterwards, so that each copy has another number
     os.close(descriptor)
     return higher
 
 
 def _close_all_but(kept: Sequence[int]) -> None:
-    """Close every other file, because an inherited pipe that stays open hides its end from the reader."""
+    """Close every other file, because the reader of a pipe sees no end while the pump has inherited its writing end."""
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(null, number)
@@ -110,12 +112,12 @@ def _close_all_but(kept: Sequence[int]) -> None:
         if number > 2 and number not in kept:
             with contextlib.suppress(OSError):  # `listdir` has closed its own descriptor already
                 os.close(number)
-    os.chdir("/")
+    os.chdir("/")  # so that the server's folder can be deleted or unmounted
 
 
 @dataclass(frozen=True)
 class _Flow:
-    """One pipe through the pump."""
+    """One direction through the pump, from the descriptor `source` to the descriptor `sink`."""
 
     source: int
     sink: int
@@ -124,11 +126,11 @@ class _Flow:
     stream: Stream
 
 
-def _pump(tape: Tape, flows: Sequence[_Flow], stderr: int) -> NoReturn:
+def _run_pump(tape: Tape, flows: Sequence[_Flow], host_errors: int) -> NoReturn:
     """Pass bytes on until all pipes are closed. Then end the process."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    report = os.dup(stderr)
+    report = os.dup(host_errors)  # because `_forward` closes its own
     threads = [threading.Thread(target=_forward, args=(flow, tape)) for flow in flows]
     for thread in threads:
         thread.start()
@@ -148,7 +150,7 @@ def _forward(flow: _Flow, tape: Tape) -> None:
     poll.register(flow.sink, 0)  # reports only that nobody reads any more
     with contextlib.suppress(OSError):
         while not any(number == flow.sink for number, _ in poll.poll()):
-            data = os.read(flow.source, PIECE)  # as much as a pipe of Linux holds
+            data = os.read(flow.source, PIECE)
             if not data:
                 break
             # before the write, or else the response to these bytes could be recorded before them

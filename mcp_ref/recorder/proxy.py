@@ -4,11 +4,13 @@
 
 It passes the bytes of both directions on as they are, so a status, the order of headers, the moment of a server-sent
 event and even bytes that are not HTTP arrive as the other side has sent them. Hop-by-hop headers stay too, because both
-connections of a pair begin and end together. There is one exception. A web server on another machine chooses the site
-by `Host`, and does not know the recorder's address, so the recorder puts the server's name there. It replaces only
-IP addresses, names without a dot, such as localhost, and the names of its own machine. Any other name, such as that of
-a web page, still reaches the server. If the recorder cannot tell where a request to such a server begins or ends, it
-sends its client a 400 response, and ends the connection.
+connections of a pair begin and end together.
+
+There is one exception: the header `Host` of requests to another machine. A web server there chooses the site by this
+header, and does not know the address of the recorder, which the client has put there. So the recorder replaces it by the
+server's name, but only if it is an IP address, a name without a dot, such as localhost, or a name of the recorder's
+machine. Any other name, such as that of a web page, still reaches the server. If the recorder cannot tell where a
+request to such a server begins or ends, it sends its client a 400 response, and ends the connection.
 
 Threats:
     recorder-as-open-proxy: the machines that this one can reach; any client of the recorder; asks for another server;
@@ -46,13 +48,13 @@ from .tape import Tape, TapeOptions
 
 CONNECT_SECONDS: Final = 10.0
 """Time limit for a connection to the server, in seconds."""
-# the line `Host: localhost:8000` of a head, without its line end; its `name` is localhost
-_HOST: Final = re.compile(rb"(?im)^host:[ \t]*(?P<name>[^\r\n]*?)(?::[0-9]*)?[ \t]*(?=\r|$)")
+_HOST_LINE: Final = re.compile(rb"(?im)^host:[ \t]*(?P<name>[^\r\n]*?)(?::[0-9]*)?[ \t]*(?=\r|$)")
+"""The line `Host: localhost:8000` of a head, without its line end. Its `name` is localhost."""
 
 
 @contextlib.asynccontextmanager
 async def record_http(options: TapeOptions, url: str, host: str, port: int) -> AsyncIterator[str]:
-    """Listen, pass on and record until the end of the `async with`. Yield the URL for clients.
+    """Listen, pass bytes on and record them until the end of the `async with`. Yield the URL for clients.
 
     Args:
         options: The options of the recording.
@@ -96,6 +98,7 @@ class _Proxy:
     open_connections: set[_Connection] = field(default_factory=set)
 
     def accept(self) -> _Connection:
+        """Return the protocol for a connection of a client. `create_server` calls this for each of them."""
         is_remote = not self.origin.is_loopback
         stream = HttpStream(next(self.connection_numbers), self.request_numbers, ends_on_fault=is_remote)
         client, server = _Connection(self, stream, "client"), _Connection(self, stream, "server")
@@ -105,6 +108,7 @@ class _Proxy:
         return client
 
     def connect(self, client: _Connection) -> None:
+        """Begin to connect the other side of a client to the server. Until then, the client's bytes wait."""
         task = asyncio.get_running_loop().create_task(self._connect(client))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -129,13 +133,14 @@ class _Proxy:
 
 
 class _Connection(asyncio.Protocol):
-    """The recorder's connection with one side. It passes the bytes that it receives on to the other side's."""
+    """The recorder's connection with one side. It passes the bytes that it receives to the connection with the other
+    side, `other`."""
 
     def __init__(self, proxy: _Proxy, stream: HttpStream, side: Side) -> None:
         self._proxy, self._stream, self._side = proxy, stream, side
         self._transport: asyncio.Transport | None = None
-        self._has_ended = False
-        self.other: _Connection = self
+        self._has_ended = False  # True if this side has sent its last byte
+        self.other: _Connection = self  # until `_Proxy.accept` sets it
         self.replacer: HostReplacer | None = None
         """Changes the bytes on their way to the other side."""
 
@@ -149,10 +154,11 @@ class _Connection(asyncio.Protocol):
             self.abort()  # the client has left in the meantime
 
     def data_received(self, data: bytes) -> None:
-        self.other.write(data if self.replacer is None else self.replacer.feed(data))
+        replacer = self.replacer
+        self.other.write(data if replacer is None else replacer.feed(data))
         self._proxy.tape.put(self._stream, self._side, data)
-        if self.replacer is not None and self.replacer.fault is not None:
-            self._refuse(f"mcp_ref record cannot replace Host in this request: {self.replacer.fault}\n".encode())
+        if replacer is not None and replacer.fault is not None:
+            self._refuse(f"mcp_ref record cannot replace Host in this request: {replacer.fault}\n".encode())
 
     def _refuse(self, body: bytes) -> None:
         # A client that still waits for an earlier response takes this one for it, but MCP clients do not pipeline.
@@ -164,7 +170,8 @@ class _Connection(asyncio.Protocol):
         self._note_end()
         if self.replacer is not None:
             self.other.write(self.replacer.take_unsent())
-        return self.other.write_eof()  # if False, asyncio closes this connection
+        keeps_open = self.other.write_eof()  # otherwise asyncio closes this connection, and `connection_lost` the other
+        return keeps_open
 
     def connection_lost(self, error: Exception | None) -> None:
         self._proxy.open_connections.discard(self)
@@ -212,7 +219,7 @@ class _Connection(asyncio.Protocol):
 
 
 class HostReplacer:
-    """The replacement of the value of `Host` in each request of a stream.
+    """Replaces the value of `Host` in each request of a stream of bytes, which come in any pieces.
 
     Args:
         host: The new value.
@@ -223,7 +230,7 @@ class HostReplacer:
     def __init__(self, host: bytes, own_names: Collection[str] = ()) -> None:
         self._host, self._own_names = host, own_names
         self._reader = MessageReader(None)
-        self._unsent = bytearray()
+        self._unsent = bytearray()  # the raw bytes that `feed` has not returned
         self.fault: BadMessage | None = None
         """The first fault of the stream, after which nothing more can be sent, because later heads cannot be found."""
 
@@ -233,18 +240,20 @@ class HostReplacer:
         sent = bytearray()
         try:
             for part in self._reader.feed(data):
-                raw = self._take(len(self._unsent) - len(self._reader.buffer))  # the bytes of this part
+                # The reader gives a head and pieces of a body without the bytes around them, such as chunk sizes. So
+                # take the raw bytes of this part instead: all that the reader has read, but not those in its buffer.
+                raw = self._take(len(self._unsent) - len(self._reader.buffer))
                 if isinstance(part, MessageHead):
-                    raw = _HOST.sub(self._replaced, raw, count=1)
+                    raw = _HOST_LINE.sub(self._replaced_line, raw, count=1)
                 sent += raw
         except BadMessage as error:
             self.fault = error
         if self.fault is None and self._reader.is_in_body:
-            sent += self.take_unsent()  # nothing in these bytes is replaced
+            sent += self.take_unsent()  # nothing in a body is replaced, so the rest of these bytes need not wait
         return bytes(sent)
 
     def take_unsent(self) -> bytes:
-        """Return the bytes that are held back, because no more bytes will follow."""
+        """Return the bytes that are held back, such as the start of a head whose end will not come."""
         return self._take(len(self._unsent))
 
     def _take(self, size: int) -> bytes:
@@ -253,7 +262,7 @@ class HostReplacer:
         del self._unsent[:size]
         return taken
 
-    def _replaced(self, line: re.Match[bytes]) -> bytes:
+    def _replaced_line(self, line: re.Match[bytes]) -> bytes:
         name = line["name"].decode("latin-1").lower()
         is_address = name.startswith("[") or name.replace(".", "").isdigit()
         is_own = is_address or "." not in name or name in self._own_names

@@ -1,8 +1,9 @@
 """A recorded server plays its part again, over stdio or Streamable HTTP, without the real one.
 
-A request with the method and params of a recorded one gets the recorded messages in their recorded order: progress with
-the new token, log messages, requests of the server (which wait for the client's response), and the response with the
-new id. A request that was not recorded gets an error that names the nearest recorded one.
+A request with the method and params of a recorded one gets the messages that the server sent then, in their order:
+progress with the new token, log messages, requests of the server (after each of which the replay waits for the client's
+response), and the response with the new id. A request that was not recorded gets an error that names the nearest
+recorded one.
 
 Spec:  basic/transports (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/index
 Used by: cli/replay.py. Uses: exchanges.py, lib/http/
@@ -60,7 +61,7 @@ Send = Callable[[Object], object]
 
 
 class Player:
-    """The recorded server, for one client, or over HTTP for all of them.
+    """The recorded server. Over stdio it has one client; over HTTP, it serves all clients.
 
     Args:
         cassette: The recorded requests.
@@ -71,42 +72,51 @@ class Player:
     def __init__(self, cassette: Cassette, speed: float = 0.0, tolerated: Collection[str] = PROBES) -> None:
         self.cassette, self._speed, self._tolerated = cassette, speed, tolerated
         self._ids = itertools.count(1)
-        self._waiting: dict[str, asyncio.Event] = {}  # by the ids of the server's own requests
+        self._answered: dict[str, asyncio.Event] = {}
+        """By id of the server's own open requests: set when the client has responded."""
 
     async def answer(self, request: Object, send: Send) -> None:
         """Send the recorded messages that belong to a request. Wait forever if the recorded server did not respond."""
-        is_other_revision = _asked_revision(request) not in (None, self.cassette.revision)
-        recorded = None if is_other_revision else self.cassette.take(request)
+        revision = _named_revision(request)
+        names_other_revision = revision is not None and revision != self.cassette.revision
+        recorded = None if names_other_revision else self.cassette.take(request)
         if recorded is None:
-            send({"jsonrpc": "2.0", "id": request["id"], **self._without_recording(request, is_other_revision)})
+            outcome = self._unrecorded_outcome(request, names_other_revision)
+            send({"jsonrpc": "2.0", "id": request["id"], **outcome})
             return
-        before = recorded.request.at
+        sent_before_at = recorded.request.at
         for sent in recorded.messages:
             if self._speed:
-                await asyncio.sleep(max(0.0, sent.at - before) / self._speed)
-            before = sent.at
-            await self._send_one(sent.value, recorded, request, send)
+                pause = max(0.0, sent.at - sent_before_at)
+                await asyncio.sleep(pause / self._speed)
+            sent_before_at = sent.at
+            await self._send_recorded(sent.value, recorded, request, send)
         if recorded.response is None:
             await asyncio.Event().wait()  # until the client cancels the request, or its connection ends
 
-    async def _send_one(self, value: Object, recorded: RecordedRequest, request: Object, send: Send) -> None:
-        if "method" not in value:
-            send({**value, "id": request["id"]})
-        elif "id" in value:
-            id, answered = f"replay-{next(self._ids)}", asyncio.Event()
-            self._waiting[id] = answered
-            send({**value, "id": id})
-            try:
-                async with asyncio.timeout(CLIENT_SECONDS):
-                    await answered.wait()
-            except TimeoutError:
-                pass  # the recorded messages go on without the client's response
-            finally:
-                del self._waiting[id]
+    async def _send_recorded(self, message: Object, recorded: RecordedRequest, request: Object, send: Send) -> None:
+        """Send one recorded message for a new request, with the new ids. Wait for the response to a request."""
+        if "method" not in message:
+            send({**message, "id": request["id"]})
+        elif "id" in message:
+            await self._request_and_wait(message, send)
         else:
-            adapted = _adapted(value, recorded, request)
+            adapted = _adapted(message, recorded, request)
             if isinstance(adapted, dict):
                 send(adapted)
+
+    async def _request_and_wait(self, message: Object, send: Send) -> None:
+        """Send a request of the server, and wait until the client has responded, at most `CLIENT_SECONDS`."""
+        id, answered = f"replay-{next(self._ids)}", asyncio.Event()
+        self._answered[id] = answered
+        send({**message, "id": id})
+        try:
+            async with asyncio.timeout(CLIENT_SECONDS):
+                await answered.wait()
+        except TimeoutError:
+            pass  # the recorded messages go on without the client's response
+        finally:
+            del self._answered[id]
 
     async def serve(self, transport: Transport) -> None:
         """Serve a client in this program, such as a bridge. Invalid messages of the recording are left out."""
@@ -128,18 +138,17 @@ class Player:
 
     def note_response(self, response: Object) -> None:
         """Note the client's response to a request of the server."""
-        answered = self._waiting.get(str(response.get("id")))
+        answered = self._answered.get(str(response.get("id")))
         if answered is not None:
             answered.set()
 
-    def _without_recording(self, request: Object, is_other_revision: bool) -> Object:
+    def _unrecorded_outcome(self, request: Object, names_other_revision: bool) -> Object:
         """Return the result or the error for a request that was not recorded, or that names another revision."""
         method, recorded = request.get("method"), self.cassette.revision
         hint = f"the recording is of revision {recorded or '(unknown)'}; `replay --revision` converts it to another one"
-        if is_other_revision and any(
-            _asked_revision(each.request.value) == recorded for each in self.cassette.requests
-        ):
-            data: JSON = {"supported": [recorded], "requested": _asked_revision(request)}
+        is_modern = any(_named_revision(each.request.value) == recorded for each in self.cassette.requests)
+        if names_other_revision and is_modern:
+            data: JSON = {"supported": [recorded], "requested": _named_revision(request)}
             return _error(UNSUPPORTED_PROTOCOL_VERSION, hint, data)
         if method == "ping":
             return {"result": {}}
@@ -158,8 +167,8 @@ def _error(code: int, message: str, data: JSON = None) -> Object:
     return {"error": error}
 
 
-def _asked_revision(request: Object) -> str | None:
-    """Return the revision that a stateless request names."""
+def _named_revision(request: Object) -> str | None:
+    """Return the revision that a stateless request names in its `_meta`; None for a request of a session."""
     name = member(request, "params", "_meta", PROTOCOL_VERSION)
     return name if isinstance(name, str) else None
 
@@ -174,7 +183,9 @@ def _adapted(value: Object, recorded: RecordedRequest, request: Object) -> JSON:
     def replace(name: str, each: JSON) -> JSON:
         if is_progress and name == "progressToken" and each == recorded.progress_token:
             return token
-        return request["id"] if name == SUBSCRIPTION_ID and each == recorded.request.value["id"] else each
+        if name == SUBSCRIPTION_ID and each == recorded.request.value["id"]:
+            return request["id"]
+        return each
 
     return with_replaced_members(value, replace)
 
@@ -218,9 +229,10 @@ async def replay_stdio(player: Player) -> None:
     lines: asyncio.Queue[bytes] = asyncio.Queue(MAX_LINES)
     loop = asyncio.get_running_loop()
 
-    def read() -> None:
+    def read_lines() -> None:
+        """Put the lines of the input into the queue, and b"" at its end. Runs in a thread, because reading blocks."""
         with contextlib.suppress(RuntimeError, CancelledError):  # the loop has ended
-            for line in itertools.chain(sys.stdin.buffer, [b""]):  # b"" marks the end of the input
+            for line in itertools.chain(sys.stdin.buffer, [b""]):
                 asyncio.run_coroutine_threadsafe(lines.put(line), loop).result()  # waits while the queue is full
 
     def send(message: Object) -> None:
@@ -228,7 +240,7 @@ async def replay_stdio(player: Player) -> None:
         sys.stdout.buffer.flush()
 
     conversation = _Conversation(player, send)
-    threading.Thread(target=read, name="mcp-replay", daemon=True).start()
+    threading.Thread(target=read_lines, name="mcp-replay", daemon=True).start()
     while line := await lines.get():
         for message in objects_in(line):
             conversation.receive(message)
@@ -263,6 +275,7 @@ def _is_loopback(origin: str) -> bool:
 
 
 async def _handle_post(player: Player, exchange: Exchange) -> None:
+    """Note the client's responses in a POST. If it has requests, respond with a stream of the recorded messages."""
     messages = objects_in(exchange.request.body)
     requests = [message for message in messages if "method" in message and "id" in message]
     for message in messages:

@@ -1,7 +1,8 @@
-"""The events in a stream of bytes. Pure: the bytes come in any pieces, and nothing here waits or fails.
+"""Streams: they turn the recorded bytes into the events of a recording. Nothing here does I/O, waits or fails.
 
-A stream keeps at most `MAX_CONTENT` bytes of an event, so a large result does not fill the memory. If bytes were lost,
-it says so with a `Gap`, instead of guessing where the next event begins.
+The bytes come in pieces that can begin and end anywhere. A stream keeps at most `MAX_CONTENT` bytes of an event, so a
+large result does not fill the memory. If bytes were lost, because the disk was too slow for them, the stream yields a
+`Gap`, and skips what follows until it knows again where an event begins.
 
 Used by: tape.py, http_stream.py. Uses: check/recording.py
 """
@@ -66,7 +67,7 @@ class GrowingContent:
 
 
 class LineStream:
-    """One direction of stdio: each line is a frame, or a line of standard error.
+    """One direction of stdio: each line is one message (a frame), or a line of standard error.
 
     Args:
         connection: Number of the process.
@@ -80,8 +81,8 @@ class LineStream:
 
     def receive(self, at: float, side: Side, data: bytes) -> Iterator[Event]:
         if self._skipped is not None:
-            lost, newline, data = data.partition(b"\n")
-            self._skipped += len(lost)
+            skipped, newline, data = data.partition(b"\n")
+            self._skipped += len(skipped)
             if not newline:
                 return
             yield from self._end_skipping(at)
@@ -89,7 +90,7 @@ class LineStream:
         for line in lines:
             self._line.add(line)
             if self._is_log:
-                self._line.add(b"\n")
+                self._line.add(b"\n")  # the content of an `ErrorOutput` includes the line feed
                 if self._is_in_key():
                     continue
             yield self._event(at, side)
@@ -117,11 +118,11 @@ class LineStream:
         return Frame(side, content, partial, at=at, connection=self._connection)
 
     def lose(self, at: float, side: Side, lines: int, size: int) -> Iterator[Event]:
-        started = self._line.take()
+        line_start = self._line.take()  # its rest is lost, so it is lost too
         yield from self._end_skipping(at)
-        self._skipped = 0
+        self._skipped = 0  # the next bytes are in the middle of a line, so skip them until its end
         # the lost bytes belong to one line more than they have line feeds
-        yield Gap(lines + 1, size + started.size, "the disk was too slow", at=at)
+        yield Gap(lines + 1, size + line_start.size, "the disk was too slow", at=at)
 
     def end(self, at: float, side: Side) -> Iterator[Event]:
         yield from self._end_skipping(at)

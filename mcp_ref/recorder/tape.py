@@ -1,9 +1,10 @@
 """The file of a recording, and the thread that writes it.
 
-The conversation puts copies of its bytes into a queue of at most `QUEUE_BYTES`, and never waits. A thread splits them
-into events, hides their secrets, and writes lines. If the queue is full, because the disk is slow, bytes are dropped;
-if the disk is full or the file has its maximum size, lines are dropped. The recording then has a `Gap`, which says how
-much is missing, as soon as it can be written.
+    conversation -- put --> a queue of at most `QUEUE_BYTES` --> a thread: events, without their secrets --> FILE
+
+The conversation never waits. If the queue is full, because the disk is slow, bytes are dropped. If the disk is full, or
+the file has its maximum size, events are dropped. In both cases the recording gets a `Gap` as soon as it can be
+written: an event that says how much is missing.
 
 Threats:
     recording-read-by-others: the messages of a user; another user of the machine; opens the recording, or puts a link
@@ -23,7 +24,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..check.masking import mask, mask_head
 from ..check.recording import Event, Gap, Head, Side, format_event, format_head
@@ -68,8 +69,22 @@ class _Piece:
     stream: Stream
     side: Side
     data: bytes
-    lost_lines: int = 0  # line feeds in the bytes that were dropped before these
+    """The bytes; empty for the end of the side's stream."""
+    lost_lines: int = 0
+    """Number of line feeds in the bytes that were dropped just before these."""
     lost_bytes: int = 0
+
+    @property
+    def memory(self) -> int:
+        return len(self.data) + OVERHEAD_BYTES
+
+
+class _Batch(NamedTuple):
+    """The lines that are written together."""
+
+    lines: bytes
+    events: int
+    is_last: bool
 
 
 class Tape:
@@ -87,12 +102,12 @@ class Tape:
         self._descriptor, self._options = descriptor, options
         self._queue: SimpleQueue[_Piece | None] = SimpleQueue()
         self._lock = threading.Lock()
-        self._waiting = 0  # bytes in the queue
+        self._queued_bytes = 0  # the memory of the queue
         self._lost: dict[tuple[int, Side], tuple[int, int]] = {}  # (stream, side) -> unreported lost lines, bytes
         self._started = time.monotonic()
-        self._written = 0
-        self._gap = Gap(0)  # counts the events that could not be written, until a line says so
-        self._breaks_line = False  # True if the file ends in the middle of a line
+        self._written = 0  # bytes in the file
+        self._gap = Gap(0)  # counts the events that could not be written, until `_write` has reported them
+        self._ends_in_line = False  # True if the file ends in the middle of a line, after a failure
         self._head = head if options.with_secrets else mask_head(head)
         self._thread = threading.Thread(target=self._run, name="mcp-recording", daemon=True)
         self._thread.start()
@@ -101,12 +116,13 @@ class Tape:
         """Record bytes of `side` without waiting. Empty bytes mean the end of its stream."""
         at, key = time.monotonic() - self._started, (id(stream), side)
         with self._lock:
-            lines, size = self._lost.pop(key, (0, 0))
-            if data and self._waiting + len(data) + OVERHEAD_BYTES > QUEUE_BYTES:
-                self._lost[key] = lines + data.count(b"\n"), size + len(data)
+            lost_lines, lost_bytes = self._lost.pop(key, (0, 0))
+            piece = _Piece(at, stream, side, data, lost_lines, lost_bytes)
+            if data and self._queued_bytes + piece.memory > QUEUE_BYTES:
+                self._lost[key] = lost_lines + data.count(b"\n"), lost_bytes + len(data)
                 return
-            self._waiting += len(data) + OVERHEAD_BYTES
-        self._queue.put(_Piece(at, stream, side, data, lines, size))
+            self._queued_bytes += piece.memory
+        self._queue.put(piece)
 
     def close(self) -> str:
         """Let the thread write the rest and close the file. Return a line for the user if events are missing, or ""."""
@@ -122,61 +138,70 @@ class Tape:
         sys.setswitchinterval(self._switch_seconds)
 
     def _run(self) -> None:
+        """Write the recording until `close`. The thread of the recording runs this."""
         self._write(format_head(self._head) + b"\n", 0)
         is_last = False
         while not is_last:
-            lines, count, is_last = self._next_lines()
-            if lines:
-                self._write(lines, count)
+            batch = self._next_batch()
+            if batch.lines:
+                self._write(batch.lines, batch.events)
+            is_last = batch.is_last
         if self._gap.events:
             self._write(b"", 0)  # only the gap
         os.close(self._descriptor)
 
-    def _next_lines(self) -> tuple[bytes, int, bool]:
-        """Wait for bytes. Return the lines of their events, the number of lines, and True at the end."""
+    def _next_batch(self) -> _Batch:
+        """Wait for bytes. Return the events of these and of all that arrive within `BATCH_SECONDS`, as lines."""
         lines, size = list[bytes](), 0
         piece = self._queue.get()
-        if piece is not None and self._waiting < BATCH_BYTES:
+        if piece is not None and self._queued_bytes < BATCH_BYTES:
             time.sleep(BATCH_SECONDS)
         while piece is not None:
             with self._lock:
-                self._waiting -= len(piece.data) + OVERHEAD_BYTES
+                self._queued_bytes -= piece.memory
             for event in self._events(piece):
-                lines.append(format_event(event if self._options.with_secrets else mask(event)))
-                size += len(lines[-1])
+                line = format_event(event if self._options.with_secrets else mask(event)) + b"\n"
+                lines.append(line)
+                size += len(line)
             if size > BATCH_BYTES:
                 break
             try:
                 piece = self._queue.get_nowait()
             except Empty:
                 break
-        return b"".join(line + b"\n" for line in lines), len(lines), piece is None
+        return _Batch(b"".join(lines), len(lines), is_last=piece is None)
 
     def _events(self, piece: _Piece) -> Iterable[Event]:
         stream, at, side = piece.stream, piece.at, piece.side
         try:
             if piece.lost_bytes:
                 yield from stream.lose(at, side, piece.lost_lines, piece.lost_bytes)
-            yield from (stream.receive(at, side, piece.data) if piece.data else stream.end(at, side))
+            if piece.data:
+                yield from stream.receive(at, side, piece.data)
+            else:
+                yield from stream.end(at, side)
         except Exception as error:  # a mistake of this package: the recording notes it, and continues
             yield Gap(1, len(piece.data), f"the recorder failed: {type(error).__name__}", at=at)
 
-    def _write(self, lines: bytes, count: int) -> None:
-        """Write lines with `count` events. If that fails, count these events as missing."""
-        at = round(time.monotonic() - self._started, 6)
-        if count and self._written + len(lines) > self._options.max_bytes:
-            because = f"the recording has its maximum size of {self._options.max_bytes // MEGABYTE} MB"
-            self._gap = Gap(self._gap.events + count, self._gap.size + len(lines), because, at=at)
-            return
-        before = format_event(self._gap) + b"\n" if self._gap.events else b""
-        data = (b"\n" if self._breaks_line else b"") + before + lines
+    def _write(self, lines: bytes, events: int) -> None:
+        """Write lines with this number of events, and before them the gap, if there is one. If that is impossible,
+        count the events as missing."""
+        if events and self._written + len(lines) > self._options.max_bytes:
+            most = f"{self._options.max_bytes // MEGABYTE} MB"
+            return self._count_missing(lines, events, f"the recording has its maximum size of {most}")
+        line_end = b"\n" if self._ends_in_line else b""
+        gap = format_event(self._gap) + b"\n" if self._gap.events else b""
+        unwritten = line_end + gap + lines
         try:
-            while data:
-                size = os.write(self._descriptor, data)
+            while unwritten:
+                size = os.write(self._descriptor, unwritten)
                 self._written += size
-                self._breaks_line = data[size - 1 : size] != b"\n"
-                data = data[size:]
-            self._gap = Gap(0)
+                self._ends_in_line = unwritten[size - 1 : size] != b"\n"
+                unwritten = unwritten[size:]
         except OSError as error:  # the disk is full, or the reader of a pipe is gone or slow
-            because = f"the file could not be written: {error.strerror}"
-            self._gap = Gap(self._gap.events + count, self._gap.size + len(lines), because, at=at)
+            return self._count_missing(lines, events, f"the file could not be written: {error.strerror}")
+        self._gap = Gap(0)
+
+    def _count_missing(self, lines: bytes, events: int, because: str) -> None:
+        at = round(time.monotonic() - self._started, 6)
+        self._gap = Gap(self._gap.events + events, self._gap.size + len(lines), because, at=at)

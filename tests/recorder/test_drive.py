@@ -22,7 +22,7 @@ from mcp_ref.cli.drive import show_report
 from mcp_ref.features.tools import Tool
 from mcp_ref.jsonrpc.errors import ConnectionClosed, RequestTimeout
 from mcp_ref.jsonrpc.messages import Object
-from mcp_ref.recorder import drive
+from mcp_ref.recorder import drive, wrong_headers
 from mcp_ref.recorder.as_test import to_test
 from mcp_ref.recorder.drive import DriveOptions, Report, Visit, advice_on
 from mcp_ref.recorder.exchanges import Cassette
@@ -168,7 +168,10 @@ def test_check_of_a_server_silences_only_the_logger_of_this_package(monkeypatch:
         ((), "name a recording, or a server"),
         (("--call", "a=[]", "--", "cat"), "write the arguments as a JSON object"),
         (("--call", "a={", "--", "cat"), "the arguments are not JSON"),
-        (("--call", "a=" + "[" * 9999, "--", "cat"), "the arguments are not JSON: arrays and objects are nested deeper than 200 levels"),
+        (
+            ("--call", "a=" + "[" * 9999, "--", "cat"),
+            "the arguments are not JSON: arrays and objects are nested deeper than 200 levels",
+        ),
         (("--as-test", "none"), "cannot read none"),
         (("--as-test",), "name its file"),
         (("README.md", "--", "cat"), "name either"),
@@ -222,7 +225,7 @@ async def test_drive_sends_wrong_headers_also_without_a_path_and_with_a_query(
 ) -> None:
     async with scripted() as site:
         url = site.url.removesuffix("/mcp") + target
-        assert await drive._post(url, {"Host": "a"}, b'{"id": 1, "method": "ping"}', 10.0) == 200
+        assert await wrong_headers._post(url, {"Host": "a"}, b'{"id": 1, "method": "ping"}', 10.0) == 200
     assert [(request.path, request.query) for _, request in site.asked] == [(path, query)]
 
 

@@ -1,0 +1,108 @@
+"""Requests with wrong HTTP headers, which a server must refuse, as a part of a drive (drive.py).
+
+    the usual request                                 a success: otherwise nothing can be learned, so no more is sent
+    a foreign Origin                                  must be refused
+    a foreign Host                                    should be refused by a server on this machine
+    modern era: without MCP-Protocol-Version          must be refused, unless it fits an earlier revision
+    legacy era: the id of an unknown session          must be refused, unless the server has no sessions
+
+Spec:  2025-11-25 basic/transports#security-warning, basic/transports#session-management;
+       2026-07-28 basic/transports/streamable-http#server-validation
+Used by: drive.py. Uses: lib/http/origin.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from ..basic.versioning import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from ..jsonrpc.messages import Object
+from ..lib.http.origin import parse_url
+from ..revisions import Revision
+from ..version import __version__
+
+NO_SUCH_SESSION: Final = "mcp-ref-no-such"
+"""A session id that no server has given to its client."""
+SUCCESS: Final = range(200, 300)
+"""The statuses of accepted requests."""
+
+
+class Trial(NamedTuple):
+    """A request with wrong headers, and the response of the server."""
+
+    what: str
+    """A text for a person, such as "a foreign Origin"."""
+    status: int
+    """The HTTP status; 0 without a response."""
+    must_be_refused: bool
+    """False if a server may accept the request."""
+
+
+async def try_wrong_headers(
+    url: str, revision: Revision, headers: Mapping[str, str], seconds: float, *, is_local: bool, has_header: bool
+) -> list[Trial]:
+    """Send requests with wrong headers, unless the server refuses the same request with valid headers.
+
+    Args:
+        url: The server's URL, or the recorder's.
+        revision: The latest revision of an era that the server speaks.
+        headers: Further headers of every request, such as a token.
+        seconds: Time limit of each request, in seconds.
+        is_local: True if the server is on this machine.
+        has_header: True if all revisions of the server have the header MCP-Protocol-Version.
+    """
+    usual = {"Host": str(parse_url(url)[1]), "Content-Type": "application/json",
+             "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": revision.name,
+             **headers}  # fmt: skip
+    is_modern = revision.era == "modern"
+    if is_modern:
+        method = "tools/list"
+        params: Object = {"_meta": {PROTOCOL_VERSION: revision.name, CLIENT_CAPABILITIES: {}}}
+        usual["Mcp-Method"] = method
+    else:
+        client: Object = {"name": "mcp_ref", "version": __version__}
+        method, params = "initialize", {"protocolVersion": revision.name, "capabilities": {}, "clientInfo": client}
+
+    async def status(changed: Mapping[str, str | None], method: str = method, params: Object = params) -> int:
+        """Return the status of a request with changed headers. None leaves a header out."""
+        sent = {name: value for name, value in {**usual, **changed}.items() if value is not None}
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+        return await _post(url, sent, body, seconds)
+
+    if await status({}) not in SUCCESS:
+        return []  # the server needs a token, for example, or speaks HTTP+SSE
+    trials = [Trial("a foreign Origin", await status({"Origin": "https://mcp-ref.invalid"}), True)]
+    if is_local:
+        # no revision demands this check, but it keeps out web pages that use DNS rebinding
+        trials.append(Trial("a foreign Host", await status({"Host": "mcp-ref.invalid"}), False))
+    if is_modern:
+        without = await status({"MCP-Protocol-Version": None})
+        # such a request fits a revision without this header, if the server speaks one
+        trials.append(Trial("a request without MCP-Protocol-Version", without, has_header))
+    else:
+        unknown = await status({"Mcp-Session-Id": NO_SUCH_SESSION}, "ping", {})
+        if unknown not in SUCCESS:  # a server without sessions may ignore the id
+            trials.append(Trial("an unknown session", unknown, True))
+    return trials
+
+
+async def _post(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> int:
+    """Send a POST. Return the status, or 0 without a response. (`HttpClient` would send its own Host.)"""
+    parts, origin = parse_url(url)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    lines = [f"POST {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    lines += ["Connection: close", f"Content-Length: {len(body)}", "", ""]
+    with contextlib.suppress(OSError, TimeoutError, ValueError, IndexError):
+        async with asyncio.timeout(seconds):
+            reader, writer = await asyncio.open_connection(origin.host, origin.port)
+            try:
+                writer.write("\r\n".join(lines).encode("latin-1") + body)
+                status_line = await reader.readline()
+                return int(status_line.split()[1])
+            finally:
+                writer.close()
+    return 0
