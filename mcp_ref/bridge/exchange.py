@@ -137,9 +137,9 @@ async def _task_result(client: BackClient, call: Call, created: Object) -> Objec
         raise  # the task has failed, or is unknown, so it need not be cancelled
     except BaseException as error:
         task = created.get("task") if client.revision.built_in_tasks else created
-        task_id = task.get("taskId") if isinstance(task, dict) else None
-        with contextlib.suppress(ProtocolError):
-            await client.send("tasks/cancel", {"taskId": task_id}, call, CANCEL_TIMEOUT_SECONDS)
+        if isinstance(task, dict) and "taskId" in task:  # not in every malformed task
+            with contextlib.suppress(ProtocolError):
+                await client.send("tasks/cancel", {"taskId": task["taskId"]}, call, CANCEL_TIMEOUT_SECONDS)
         if isinstance(error, McpError) and not isinstance(error, ProtocolError):
             raise ProtocolError(INTERNAL_ERROR, f"{client.back.name}: {error}") from None
         raise

@@ -160,6 +160,26 @@ async def test_bridge_cancels_a_malformed_task(front: str, back: str, monkeypatc
         await behind.stopped.wait()
 
 
+@MIXED
+async def test_bridge_sends_no_cancellation_for_a_malformed_task_without_an_id(
+    front: str, back: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behind, send, sent = Back(back), BackClient.send, list[str]()
+
+    async def send_spoiled(self: BackClient, method: str, *rest: Any) -> Object:
+        sent.append(method)
+        result: Any = await send(self, method, *rest)
+        result.get("task", result).pop("taskId", None)
+        return cast(Object, result)
+
+    monkeypatch.setattr(BackClient, "send", send_spoiled)
+    async with linked(behind.server, front) as (client, _), asyncio.timeout(10):
+        running = await client.start_tool("wait")
+        with pytest.raises(RemoteError, match="malformed task"):
+            await running.result()
+    assert "tools/call" in sent and "tasks/cancel" not in sent
+
+
 async def test_bridge_task_ends_with_its_session() -> None:
     behind = Back(LATEST)
     bridge = Bridge(servers={"back": behind.server})
