@@ -94,17 +94,18 @@ class ServerNotes:
             self.parameter_headers.clear()
             self.task_support.clear()
         for tool in tools if isinstance(tools, list) else ():
-            name = tool.get("name") if isinstance(tool, dict) else None
-            if not isinstance(tool, dict) or not isinstance(name, str):
-                continue
-            self.parameter_headers.pop(name, None)
-            try:
-                self.parameter_headers[name] = parameter_headers(tool.get("inputSchema"))
-            except ValueError as error:
-                # [2026-07-28 basic/transports/streamable-http#schema-extension] MUST exclude the tool, SHOULD log
-                log.warning("left out the tool %.100r of %s: %s", name, self.name, error)
-            execution = tool.get("execution")
-            self.task_support[name] = execution.get("taskSupport") if isinstance(execution, dict) else None
+            if isinstance(tool, dict) and isinstance(tool.get("name"), str):
+                self._note_tool(cast(str, tool["name"]), tool)
+
+    def _note_tool(self, name: str, tool: Object) -> None:
+        self.parameter_headers.pop(name, None)
+        try:
+            self.parameter_headers[name] = parameter_headers(tool.get("inputSchema"))
+        except ValueError as error:
+            # [2026-07-28 basic/transports/streamable-http#schema-extension] we MUST exclude the tool, and SHOULD log it
+            log.warning("left out the tool %.100r of %s: %s", name, self.name, error)
+        execution = tool.get("execution")
+        self.task_support[name] = execution.get("taskSupport") if isinstance(execution, dict) else None
 
 
 class BackClient(Client):
@@ -131,7 +132,7 @@ class BackClient(Client):
         self._used_at = time.monotonic()
         self._level: str | None = None  # the log level last sent to the server
         self._call_began = asyncio.Event()  # set while there are calls
-        self._early_requests: set[asyncio.Future[Object]] = set()  # those that the server has sent before a call
+        self._early_requests: set[asyncio.Future[Object]] = set()  # those that the server has sent before a first call
         self.connector.parameter_headers = back.parameter_headers
         make_session = self.connector.make_session
         methods = RelayedMethods(_HANDLED_HERE, self._serve, self._receive)
@@ -194,7 +195,9 @@ class BackClient(Client):
         self.calls.append(call)
         self._call_began.set()
         try:
-            if self._early_requests:  # `server-filesystem` fails a call that it gets before the roots
+            if self._early_requests:
+                # Such a request has waited for this call, whose client can now respond. The server gets the response
+                # first: `server-filesystem`, for example, fails a call that it gets before the roots.
                 await asyncio.wait(self._early_requests)
             return await self._request(session, method, params, call, timeout)
         finally:
@@ -253,7 +256,7 @@ class BackClient(Client):
         extensions = capabilities.get("extensions")
         if call.revision is not self.revision:
             declared = codec_for(call.revision).decode(ClientCapabilities, capabilities)
-            if call.allows_task:
+            if call.allows_task:  # which the bridge awaits, so the caller need not support tasks
                 declared.extensions = {TASKS_EXTENSION: {}}
             capabilities = codec_for(self.revision).encode(declared)
         elif not self.back.is_only_server and isinstance(extensions, dict):
@@ -273,16 +276,16 @@ class BackClient(Client):
 
     def _receive(self, method: str, params: Object) -> None:
         """Pass a notification of the server on: to the call to which it belongs, otherwise to the caller's session."""
+        if method == "notifications/progress":
+            return self._receive_progress(params)
+        if method == "notifications/tasks":
+            return self._pass_to_subscription(method, params)
         call = self._call_of(params)
         awaiting = self._call_awaiting(params.get("taskId"))
-        if method == "notifications/progress":
-            self._receive_progress(params)
-        elif method == "notifications/message" and call is not None:
+        if method == "notifications/message" and call is not None:
             call.receive(method, params, self.revision)
         elif method == "notifications/tasks/status" and awaiting is not None:
             awaiting.set_status(params.get("statusMessage"))
-        elif method == "notifications/tasks":
-            self._pass_to_subscription(method, params)
         else:
             self._pass_to_session(method, self._sealed(params))
 
@@ -309,7 +312,7 @@ class BackClient(Client):
             self._pass_to_session("notifications/progress", {**sealed, "progressToken": caller_token})
 
     def _pass_to_subscription(self, method: str, params: Object) -> None:
-        """Pass a change of a task to the subscription that it names, which a `BridgeTasks.updates` has opened."""
+        """Pass a change of a task to the subscription that it names (`_TaskUpdates` in tasks.py)."""
         subscription = _meta_of(params).get(SUBSCRIPTION_ID)
         listener = self.session.listeners.get(subscription) if type(subscription) is int else None
         if listener is not None:

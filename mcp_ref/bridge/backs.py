@@ -154,7 +154,7 @@ class BackServer(ServerNotes):
         return await asyncio.shield(self._connecting[key])  # it continues if the request that began it is cancelled
 
     def _note_connected(self, key: Hashable, task: asyncio.Task[BackClient]) -> None:
-        if self._connecting.get(key) is task:
+        if self._connecting.get(key) is task:  # otherwise `end_session` has cancelled it
             del self._connecting[key]
         retrieve_exception(task)
 
@@ -171,7 +171,7 @@ class BackServer(ServerNotes):
         key = caller.key_for_legacy_server
         place = await self._take_place(key)
         with place:
-            if self._max_clients > 1:  # a limit of one includes the calls that wait for their users
+            if self._max_clients > 1:  # otherwise the server may allow only one connection, so a held call keeps it
                 call.on_held = place.close
             free = [each for each in self.clients if each.key == key and each.is_open and not each.is_leased]
             client = free[0] if free else await self._connect(caller)

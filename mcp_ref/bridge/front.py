@@ -134,10 +134,10 @@ class FrontCatalog(Catalog):
         session = cast(ServerSession, context.channel)
         self._relay.end_session(session)  # a second handshake on a transport ends what the first one has opened
         self._note_client(session, params)
-        self._end_with(session)
+        self._close_with(session)
         await self._relay.connect(caller_of(context))
         result = await handler(params, context)
-        # from now on, the session's notifications go to the clients that the bridge has for this session
+        # from now on, the session's notifications go to the servers, over the connections of this session
         pass_to_servers = partial(self._relay.pass_to_servers, session)
         session.custom_methods = RelayedMethods(FRONT_METHODS, self._relay.serve, pass_to_servers)
         # A modern server logs nothing unless the request names a level; a legacy one chooses its level itself.
@@ -153,8 +153,9 @@ class FrontCatalog(Catalog):
         session.peer_info = params.client_info
         session.logging_level = None  # so that the bridge sets no level at a legacy server, which has its own default
 
-    def _end_with(self, session: ServerSession) -> None:
-        """Close what the bridge has for a session as soon as it has ended, and its last requests are finished."""
+    def _close_with(self, session: ServerSession) -> None:
+        """Let the bridge close the session's connections and subscriptions when the session has ended, and its last
+        requests have had time to finish."""
         loop = asyncio.get_running_loop()
         session.ended.add_done_callback(lambda _: loop.call_later(FINISH_SECONDS, self._relay.end_session, session))
 

@@ -161,7 +161,8 @@ class BridgeTasks:
         tools = page.get("tools")
         if not isinstance(tools, list) or not front.built_in_tasks or not self.are_ours(front):
             return page
-        return {**page, "tools": [{**cast(Object, tool), "execution": {"taskSupport": "optional"}} for tool in tools]}
+        execution: Object = {"taskSupport": "optional"}
+        return {**page, "tools": [{**cast(Object, tool), "execution": execution} for tool in tools]}
 
     async def create(self, work: Callable[[Context], Awaitable[Object]], params: Object, context: Context) -> Object:
         """Run a tool call as a task of the bridge itself, and return the `CreateTaskResult`."""
@@ -207,7 +208,8 @@ class BridgeTasks:
         return server_id
 
     def seal(self, message: Object, principal: str | None) -> Object:
-        """Return params or a result whose task ids are valid for this principal only."""
+        """Return params or a result whose task ids are valid for this principal only. An id can be in the message
+        itself, in its `task`, and in its `_meta`."""
         server = self._server
         if principal is None or server is None:
             return message

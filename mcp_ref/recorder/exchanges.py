@@ -166,14 +166,14 @@ class Cassette:
 
     def __init__(self, events: Iterable[Event]) -> None:
         self.requests = requests_of(messages_of(events))
-        self._by_signature: dict[str, list[RecordedRequest]] = {}
+        by_signature: dict[str, list[RecordedRequest]] = {}
         for recorded in self.requests:
-            self._by_signature.setdefault(signature(recorded.request.value), []).append(recorded)
-        for same in self._by_signature.values():
+            by_signature.setdefault(signature(recorded.request.value), []).append(recorded)
+        self._by_signature: dict[str, list[RecordedRequest]] = {}  # those that `take` can still return
+        for name, same in by_signature.items():
             # a request without a response was cancelled or sent again, like `initialize` to an HTTP+SSE server
             answered = [recorded for recorded in same if recorded.response is not None]
-            if answered:
-                same[:] = answered
+            self._by_signature[name] = answered or same
         self.unknown: list[str] = []
         """A line for each of the first `MAX_UNKNOWN` requests that were not recorded."""
 
@@ -192,9 +192,9 @@ class Cassette:
     def take(self, request: Object) -> RecordedRequest | None:
         """Return the next recording of this request with its messages, or None."""
         same = self._by_signature.get(signature(request), [])
-        if not same:
-            return None
-        return same.pop(0) if len(same) > 1 else same[0]
+        if len(same) > 1:
+            return same.pop(0)
+        return same[0] if same else None
 
     def note_unknown(self, request: Object) -> str:
         """Note a request that was not recorded. Return a text that names the nearest recorded one."""

@@ -119,6 +119,7 @@ class _Proxy:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 loop = asyncio.get_running_loop()
+                # `client.other` gets this connection in its `connection_made`
                 await loop.create_connection(lambda: client.other, origin.host, origin.port, ssl=context)
         except (OSError, TimeoutError):
             client.abort()  # so the client sees that the server cannot be reached
