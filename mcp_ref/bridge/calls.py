@@ -62,8 +62,8 @@ class Call:
         self.on_held: Callable[[], None] = lambda: None
         """Called each time the call begins to wait for the user of a modern client (held.py)."""
         self.allows_task = False
-        """True if a server of another revision can run the call as a task, whose result the bridge awaits. Set by
-        relay.py and exchange.py."""
+        """True if the server can run the call as a task, whose result the bridge awaits. Set by relay.py and
+        exchange.py."""
         self.task_id: JSON = None
         """The server's own id of the task whose result this call awaits; "" before it is known, None without a task."""
         self._url_elicitations: list[str] = []  # the ids that `_with_elicitation_id` has invented

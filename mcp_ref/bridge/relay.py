@@ -179,8 +179,10 @@ class Relay:
         if not server.hosted.config.allows_tool(tool):
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {tool[:200]}")
         headers = context.access.headers if context.access is not None else None
-        if headers is None or not isinstance(context.channel, StatelessRequest) or tool in server.parameter_headers:
-            return  # the endpoint has checked the headers of a known tool
+        if headers is None or not isinstance(context.channel, StatelessRequest):
+            return  # only modern requests over HTTP have such headers
+        if tool in server.parameter_headers:
+            return  # the endpoint has checked the headers of a known tool (`FrontTools`)
         await self.lists.note_all_tools(server, context)
         # [2026-07-28 basic/transports/streamable-http#server-validation] a server that reads the body MUST compare
         check_parameters(headers, params.get("arguments"), server.parameter_headers.get(tool, {}))
@@ -216,16 +218,18 @@ class Relay:
     ) -> Object:
         """Serve a modern client's request with a legacy server: send it, or give the responses of a retry to the call
         that is held for them (held.py). `params` are the client's, and `routed` those for the server."""
-        state, channel = params.get("requestState"), context.channel
-        assert isinstance(channel, StatelessRequest)
         digest = partial(mrtr.request_digest, method, params)  # a function, because few calls need it
+        state = params.get("requestState")
         if state is not None:
             data = mrtr.verify_state(self.held.key, state, digest(), caller.principal, time.time())
             if "held" in data:
                 held_call = self.held.find(data, caller.principal)
                 return await held_call.resume(context, params.get("inputResponses", {}))
-            # this retry runs a replayed call again, which finds the client's responses in `rounds`
-            channel.rounds.read(Request(context.request_id, method, params), self.held.key, caller.principal)
+            # otherwise a `ReplayedCall` has made the state, and this retry runs the call again, with the responses
+            assert isinstance(context.channel, StatelessRequest)
+            request = Request(context.request_id, method, params)
+            context.channel.rounds.read(request, self.held.key, caller.principal)
+        # the bridge has used these two, of which a legacy server knows nothing
         routed = {key: value for key, value in routed.items() if key not in ("requestState", "inputResponses")}
         prefix = self.names.prefix(server.name)
 
@@ -235,7 +239,7 @@ class Relay:
                 return await self._exchange_call(client, method, routed, call, context)
 
         if not caller.accepts_input_requests or not self.holds:
-            return await send(Call(context, server.losses, prefix))
+            return await send(Call(context, server.losses, prefix))  # which refuses input requests
         is_replayed = method == "tools/call" and params["name"] in self.replayed
         call_type = ReplayedCall if is_replayed else HeldCall
         call = call_type(context, server.losses, prefix, digest, caller.principal, self.held)

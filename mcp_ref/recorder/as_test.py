@@ -125,7 +125,10 @@ def _with_further_pages(result: Object, method: str, requests: Sequence[Recorded
             break
         for name, items in page.items():
             before = merged.get(name)
-            merged[name] = [*before, *items] if isinstance(before, list) and isinstance(items, list) else items
+            if isinstance(before, list) and isinstance(items, list):
+                merged[name] = [*before, *items]
+            else:  # such as the `nextCursor` of this page
+                merged[name] = items
         cursor = merged.pop("nextCursor", None)
     return merged
 

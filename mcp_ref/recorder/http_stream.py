@@ -65,7 +65,10 @@ class HttpStream:
             return
         try:
             for part in self._readers[side].feed(data):
-                yield from self._read_request(at, part) if side == "client" else self._read_response(at, part)
+                if side == "client":
+                    yield from self._read_request(at, part)
+                else:
+                    yield from self._read_response(at, part)
                 if self._has_stopped:
                     return
         except BadMessage as error:

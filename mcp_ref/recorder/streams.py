@@ -80,7 +80,7 @@ class LineStream:
         self._skipped: int | None = None  # bytes so far of a line whose start was lost; None if nothing was lost
 
     def receive(self, at: float, side: Side, data: bytes) -> Iterator[Event]:
-        if self._skipped is not None:
+        if self._skipped is not None:  # skip the rest of this line
             skipped, newline, data = data.partition(b"\n")
             self._skipped += len(skipped)
             if not newline:
