@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from ..basic.versioning import CLIENT_CAPABILITIES, PROTOCOL_VERSION
@@ -55,39 +56,54 @@ async def try_wrong_headers(
         is_local: True if the server is on this machine.
         has_header: True if all revisions of the server have the header MCP-Protocol-Version.
     """
-    usual = {"Host": str(parse_url(url)[1]), "Content-Type": "application/json",
-             "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": revision.name,
-             **headers}  # fmt: skip
-    is_modern = revision.era == "modern"
-    if is_modern:
-        method = "tools/list"
-        params: Object = {"_meta": {PROTOCOL_VERSION: revision.name, CLIENT_CAPABILITIES: {}}}
-        usual["Mcp-Method"] = method
-    else:
-        client: Object = {"name": "mcp_ref", "version": __version__}
-        method, params = "initialize", {"protocolVersion": revision.name, "capabilities": {}, "clientInfo": client}
-
-    async def status(changed: Mapping[str, str | None], method: str = method, params: Object = params) -> int:
-        """Return the status of a request with changed headers. None leaves a header out."""
-        sent = {name: value for name, value in {**usual, **changed}.items() if value is not None}
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-        return await _post(url, sent, body, seconds)
-
-    if await status({}) not in SUCCESS:
+    valid = _valid_request(url, revision, headers, seconds)
+    if await valid.status({}) not in SUCCESS:
         return []  # the server needs a token, for example, or speaks HTTP+SSE
-    trials = [Trial("a foreign Origin", await status({"Origin": "https://mcp-ref.invalid"}), True)]
+    trials = [Trial("a foreign Origin", await valid.status({"Origin": "https://mcp-ref.invalid"}), True)]
     if is_local:
         # no revision demands this check, but it keeps out web pages that use DNS rebinding
-        trials.append(Trial("a foreign Host", await status({"Host": "mcp-ref.invalid"}), False))
-    if is_modern:
-        without = await status({"MCP-Protocol-Version": None})
+        trials.append(Trial("a foreign Host", await valid.status({"Host": "mcp-ref.invalid"}), False))
+    if revision.era == "modern":
+        without = await valid.status({"MCP-Protocol-Version": None})
         # such a request fits a revision without this header, if the server speaks one
         trials.append(Trial("a request without MCP-Protocol-Version", without, has_header))
     else:
-        unknown = await status({"Mcp-Session-Id": NO_SUCH_SESSION}, "ping", {})
+        ping = replace(valid, method="ping", params={})
+        unknown = await ping.status({"Mcp-Session-Id": NO_SUCH_SESSION})
         if unknown not in SUCCESS:  # a server without sessions may ignore the id
             trials.append(Trial("an unknown session", unknown, True))
     return trials
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A request that is sent as it is, or with changed headers."""
+
+    url: str
+    headers: Mapping[str, str]
+    method: str
+    params: Object
+    seconds: float
+    """Time limit, in seconds."""
+
+    async def status(self, changed: Mapping[str, str | None]) -> int:
+        """Send the request, and return the status. None in `changed` leaves a header out."""
+        headers = {name: value for name, value in {**self.headers, **changed}.items() if value is not None}
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": self.method, "params": self.params}).encode()
+        return await _post(self.url, headers, body, self.seconds)
+
+
+def _valid_request(url: str, revision: Revision, headers: Mapping[str, str], seconds: float) -> _Request:
+    """Return a request that a client of this revision can send first."""
+    usual = {"Host": str(parse_url(url)[1]), "Content-Type": "application/json",
+             "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": revision.name,
+             **headers}  # fmt: skip
+    if revision.era == "modern":
+        params: Object = {"_meta": {PROTOCOL_VERSION: revision.name, CLIENT_CAPABILITIES: {}}}
+        return _Request(url, {**usual, "Mcp-Method": "tools/list"}, "tools/list", params, seconds)
+    client: Object = {"name": "mcp_ref", "version": __version__}
+    params = {"protocolVersion": revision.name, "capabilities": {}, "clientInfo": client}
+    return _Request(url, usual, "initialize", params, seconds)
 
 
 async def _post(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> int:
