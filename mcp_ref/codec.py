@@ -185,10 +185,10 @@ class Codec:
         for each in members_of(cls):
             hint, availability = each.hint, each.availability
             if each.is_optional and availability.if_unsupported == "ignore" and not availability.covers(revision):
-                continue
+                continue  # a member of other revisions only, which stays unread
             if each.is_constant and each.is_optional:
                 constants[each.name] = get_args(hint)[0]
-                continue
+                continue  # it needs no reader, because its default is the only value
             if not each.is_optional or availability.requires(revision):
                 required[each.name] = _describe_type(hint)
             nullable = not each.is_optional and type(None) in get_args(hint)

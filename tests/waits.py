@@ -630,8 +630,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has the time limit of its caller.",
     ("transports/http_sse/client.py", "SseClientTransport._post", "posting"): CONTEXT_OF_REQUEST,
     ("transports/http_sse/client.py", "SseClientTransport._post", "self._endpoint.result()"): DONE,
-    ("transports/http_sse/client.py", "SseClientTransport._read", "response"): PIECES,
-    ("transports/http_sse/client.py", "SseClientTransport._read", "self._readable.wait()"):
+    ("transports/http_sse/client.py", "SseClientTransport._read_stream", "response"): PIECES,
+    ("transports/http_sse/client.py", "SseClientTransport._read_stream", "self._readable.wait()"):
         "`resume_reading` sets it when the dispatcher has room again, and `close` cancels the task.",
     ("transports/http_sse/client.py", "SseClientTransport.start", "asyncio.wait([self._endpoint])"):
         "It has the time limit `ENDPOINT_SECONDS`.",

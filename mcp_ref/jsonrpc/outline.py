@@ -54,7 +54,9 @@ def search_members(text: str) -> tuple[set[str], object]:
 
     The search does not recurse, so deep nesting cannot exhaust the stack.
     """
-    depth, name, previous, keys = 0, "", "", set[str]()
+    depth, keys = 0, set[str]()
+    name = ""  # the latest key of the outer object
+    previous = ""  # the token before the current one
     id: object = None
     for match in re.finditer(_TOKEN, text):
         token = match[0]
@@ -84,15 +86,17 @@ def search_ends(frame: bytes) -> tuple[set[str], object]:
     keys = set[str]()
     id: object = None
     start = frame[:SEARCHED_BYTES]
-    first = re.match(_FIRST_MEMBERS, start)
-    if first is not None:
-        following = re.match(_NEXT_KEY, start[first.end() :])
-        if following is not None:
-            keys.add(following[1].decode())
-    last = re.search(_LAST_MEMBERS, frame[-SEARCHED_BYTES:])
-    for found in (first, last):
+    at_start = re.match(_FIRST_MEMBERS, start)
+    if at_start is not None:
+        next_key = re.match(_NEXT_KEY, start[at_start.end() :])
+        if next_key is not None:
+            keys.add(next_key[1].decode())
+    at_end = re.search(_LAST_MEMBERS, frame[-SEARCHED_BYTES:])
+    for found in (at_start, at_end):
+        if found is None:
+            continue
         try:
-            members: dict[str, object] = json.loads(b"{%b}" % found[1].strip(b",")) if found is not None else {}
+            members: dict[str, object] = json.loads(b"{%b}" % found[1].strip(b","))
         except ValueError:  # not UTF-8, a control character, or too many digits
             continue
         keys |= members.keys()

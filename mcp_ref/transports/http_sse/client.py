@@ -77,27 +77,30 @@ class SseClientTransport:
         self._end_report.deliver_to(on_end)
 
     async def _read(self) -> None:
-        why, failure = "the server ended the stream", None
+        reason: McpError
         try:
-            headers = {**self._headers, "Accept": SSE_TYPE}
-            # `extra` exceeds the limit of connections, because the responses of all POSTs come on this stream
-            async with self._http.request("GET", self.url, headers, extra=True) as response:
-                if response.status != 200 or response.headers.media_type != SSE_TYPE:
-                    raise HttpError(f"the server answered a GET with HTTP {response.status}, not with an event stream")
-                parser = EventParser(MAX_EVENT)
-                async for piece in response:
-                    for event in parser.feed(piece):
-                        self._take_event(event)
-                        await self._readable.wait()
+            await self._read_stream()
+            reason = ConnectionClosed(f"{public_url(self.url)}: the server ended the stream")
         except (HttpError, EventTooLarge, ConnectionClosed, ValueError) as error:
-            why = str(error)
+            reason = ConnectionClosed(f"{public_url(self.url)}: {error}")
         except McpError as error:  # the authorization failed
-            failure = error
-        reason = failure or ConnectionClosed(f"{public_url(self.url)}: {why}")
+            reason = error
         if self._endpoint.done():
             self._end_report.send(reason)
         else:
-            self._endpoint.set_exception(reason)
+            self._endpoint.set_exception(reason)  # which `start` raises
+
+    async def _read_stream(self) -> None:
+        headers = {**self._headers, "Accept": SSE_TYPE}
+        # `extra` exceeds the limit of connections, because the responses of all POSTs come on this stream
+        async with self._http.request("GET", self.url, headers, extra=True) as response:
+            if response.status != 200 or response.headers.media_type != SSE_TYPE:
+                raise HttpError(f"the server answered a GET with HTTP {response.status}, not with an event stream")
+            parser = EventParser(MAX_EVENT)
+            async for piece in response:
+                for event in parser.feed(piece):
+                    self._take_event(event)
+                    await self._readable.wait()
 
     def _take_event(self, event: Event) -> None:
         if event.event == "endpoint":

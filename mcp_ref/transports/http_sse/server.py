@@ -126,12 +126,12 @@ class SseEndpoint:
             return await self._post(exchange, checked, access)
         access.require(())
         limits, callers = self._limits, self._callers
-        own = callers[access.caller]
         is_ending = self._closing or self.is_draining
-        if is_ending or callers.total() >= limits.sessions or own >= limits.sessions_per_caller:
+        is_full = callers.total() >= limits.sessions or callers[access.caller] >= limits.sessions_per_caller
+        if is_ending or is_full:
             raise HttpRefusal(503, "no session can begin now; try again later", RETRY_LATER)
         self._take(access.caller, SESSION_COST)
-        callers[access.caller] += 1  # before the stream opens: parallel requests must not exceed the limits
+        callers[access.caller] += 1  # before the stream opens, because parallel requests must not exceed the limits
         try:
             await self._stream(exchange, checked, access)
         finally:

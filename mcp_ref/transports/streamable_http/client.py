@@ -139,7 +139,7 @@ class StreamableHttpClientTransport(Transport):
         members = message.messages if isinstance(message, Batch) else [message]
         ids = [member.id for member in members if isinstance(member, Request)]
         if not ids and not isinstance(message, Notification) and len(self._posts) >= MAX_POSTS:
-            return  # otherwise a server that sends requests but accepts no responses would fill our memory
+            return  # drop our response, because a server that sends requests but accepts none could fill our memory
         post = self.round_trip(message) if isinstance(message, Request) else None
         if post is None:
             post = self._post_in_order(message, encode(message), ids, self._last_one_way_post)

@@ -70,7 +70,7 @@ async def read_and_resume(response: HttpResponse, unanswered: set[RequestId], re
                 if _is_stream(resumed):
                     had_message = await _read_events(resumed, parser, read, unanswered)
                     since_message = 0 if had_message else since_message + 1
-                elif _refuses(resumed):
+                elif _is_lasting(resumed.status):
                     return  # the server cannot resume the stream
         except (HttpError, McpError) as error:
             log.debug("a stream was not resumed: %s", error)
@@ -108,23 +108,24 @@ async def listen(
     while True:
         began, last_id, session = loop.time(), parser.last_event_id, session_id()
         parser = parser.resumed()
-        session_has_ended = False
+        refusal: int | None = None  # the HTTP status, if the response is not an event stream
         try:
             async with get(resume_header(parser)) as response:
                 if _is_stream(response):
                     listened_session = session
                     had_message = await _read_events(response, parser, read, None)
                     since_message = 0 if had_message else since_message + 1
-                elif response.status == 404 and session is not None and listened_session == session:
-                    session_has_ended = True  # handled below, when this response has freed its connection
-                elif _refuses(response) and last_id:
-                    parser = EventParser(MAX_RESPONSE)  # the missed events are lost: listen without an event id
-                elif _refuses(response):
-                    # [2025-11-25 basic/transports#listening-for-messages-from-the-server] 405: no stream is offered
-                    return
-            if session_has_ended:
+                else:
+                    refusal = response.status
+            # From here on, the response has freed its connection, which a handshake may need.
+            if refusal == 404 and session is not None and listened_session == session:
                 parser = EventParser(MAX_RESPONSE)
                 await renew(session)
+            elif refusal is not None and _is_lasting(refusal):
+                if not last_id:
+                    # [2025-11-25 basic/transports#listening-for-messages-from-the-server] 405: no stream is offered
+                    return
+                parser = EventParser(MAX_RESPONSE)  # the missed events are lost, so listen without an event id
         except (HttpError, McpError, EventTooLarge) as error:
             if not _is_temporary(error):
                 return  # no new session began; the next request tries again
@@ -164,9 +165,9 @@ def _is_stream(response: HttpResponse) -> bool:
     return response.status == 200 and response.headers.media_type == SSE_TYPE
 
 
-def _refuses(response: HttpResponse) -> bool:
+def _is_lasting(refusal: int) -> bool:
     """Return True if a later GET of the stream would fail too, unlike after an overload of the server or a proxy."""
-    return response.status < 500 and response.status not in (408, 429)
+    return refusal < 500 and refusal not in (408, 429)
 
 
 def resume_header(parser: EventParser) -> dict[str, str]:

@@ -138,7 +138,7 @@ class Stream:
 
     def begin_replay(self, response: StreamingResponse, ends_at: float | None = None) -> None:
         """Reserve the stream for this response, which sends missed events until `attach`."""
-        self._end_response(REPLAYING)  # of the previous GET or POST, which the client no longer reads
+        self._close_response(REPLAYING)  # of the previous GET or POST, which the client no longer reads
         self._response = response
         if ends_at is not None:  # in seconds since 1970; then the client must resume with a new token
             left = max(0.0, ends_at - time.time())
@@ -149,7 +149,7 @@ class Stream:
         if self._response is not response:
             return
         if self.state is ENDED:
-            return self._end_response(ENDED)
+            return self._close_response(ENDED)
         if not response.ended.done():
             self.first_unsent = ""
         self.state = CONNECTED
@@ -159,7 +159,7 @@ class Stream:
         self.session.touch()
         # [2025-11-25 basic/transports#sending-messages-to-the-server] a disconnection is not a cancellation
         if self._response is response:
-            self._end_response(DETACHED)
+            self._close_response(DETACHED)
 
     def interrupt(self) -> bool:
         """End the response but not the stream, so that the client reconnects. Return False if it cannot."""
@@ -169,7 +169,7 @@ class Stream:
         if self.state is UNDECIDED:
             self._open()
             self.send_first_id()
-        self._end_response(DETACHED)
+        self._close_response(DETACHED)
         return True
 
     def end(self) -> None:
@@ -181,12 +181,12 @@ class Stream:
         if self.state is REPLAYING:
             self.state = ENDED  # the response still sends the stored events, and ends in `attach`
         else:
-            self._end_response(ENDED)
+            self._close_response(ENDED)
         self.session.remove_stream(self)
 
-    def _end_response(self, state: StreamState) -> None:
+    def _close_response(self, next_state: StreamState) -> None:
         response, self._response = self._response, None
-        self.state = state
+        self.state = next_state
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
