@@ -49,7 +49,7 @@ Role = Literal["client", "server"]
 
 
 @dataclass(slots=True, eq=False)
-class Route:
+class Route:  # of the requests with one method
     method: Method
     params_type: type
     handler: Handler

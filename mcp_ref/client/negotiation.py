@@ -1,4 +1,4 @@
-"""Negotiation: a client finds out which era and revision a server speaks.
+"""Negotiation: a client finds out which era (legacy: a handshake; modern: none) and which revision a server speaks.
 
 A client that speaks a modern revision sends `server/discover` first, as a probe of the era:
 

@@ -35,10 +35,10 @@ class Announcer(Protocol):
 
     loop: asyncio.AbstractEventLoop
     caller: str = ""  # an `Access.caller`; the queued changes count in this caller's share of the memory
-    shares: Shares  # the `Announcers.queued` of the server
+    shares: Shares  # counts the memory of queued changes: the `Announcers.queued` of the server
     task_ids: Collection[str] = ()  # of the subscribed tasks
     _changes: CountedQueue | None = None  # None if no change is queued
-    _sender: asyncio.Task[None] | None = None  # sends the queued changes, as fast as the client reads
+    _sender: asyncio.Task[None] | None = None  # sends the queued changes as fast as the client reads them
 
     def subscribed_uris(self) -> Collection[str]: ...
     def wants(self, method: str, subject: str | None) -> bool: ...

@@ -1,8 +1,8 @@
 """The health of a server over HTTP, for load balancers, Kubernetes and Prometheus: `server.run_http(health=True)`.
 
     GET /livez      200 as long as the process responds. If it does not, restart the process.
-    GET /readyz     200 if new clients can connect. 503 while the lifespan fails, and from SIGTERM on: send requests
-                    to another process.
+    GET /readyz     200 if new clients can connect. 503 while the lifespan (lifespan.py) fails, and from SIGTERM on:
+                    send requests to another process.
     GET /metrics    the numbers of `Server.stats()`, in the text format of Prometheus
 
 A load balancer and Kubernetes send the address of the process as `Host`, which `allowed_hosts=` rarely contains, so

@@ -108,7 +108,7 @@ class HttpApp:
                 scopes=catalog, trace=self._trace, id_prefix=catalog.service.id_prefix)  # fmt: skip
 
     async def start(self) -> None:
-        """Enter the lifespan of the server, unless it has been entered. Raise RuntimeError if it fails."""
+        """Enter the server's lifespan (lifespan.py), unless it has been entered. Raise RuntimeError if it fails."""
         await self._membership.begin()
 
     def _reopen(self) -> None:

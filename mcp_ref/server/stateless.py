@@ -96,7 +96,7 @@ class InputRounds:
 
 
 class StatelessRequest(Channel):
-    """The channel of one stateless request."""
+    """The channel of one stateless request, through which its handler reaches the client."""
 
     def __init__(
         self, catalog: Catalog, params: Object, notify: Notify, drain: Drain, hold: Hold | None,

@@ -179,8 +179,7 @@ async def _accept(
         tools_list_changed=True if wanted.tools_list_changed and offered.tools is not None else None,
         prompts_list_changed=True if wanted.prompts_list_changed and offered.prompts is not None else None,
         resources_list_changed=True if wanted.resources_list_changed and offered.resources is not None else None,
-        resource_subscriptions=uris,
-        task_ids=task_ids)  # fmt: skip
+        resource_subscriptions=uris, task_ids=task_ids)  # fmt: skip
 
 
 async def listen(channel: ListeningChannel, wanted: SubscriptionFilter, context: RequestContext) -> EmptyResult:

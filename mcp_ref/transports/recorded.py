@@ -81,6 +81,6 @@ def recording_trace(path: str, side: Side) -> Trace:
         with contextlib.suppress(OSError):  # a full disk must not stop the conversation
             os.write(descriptor, format_event(mask(event)) + b"\n")
 
-    weakref.finalize(write, os.close, descriptor)
+    weakref.finalize(write, os.close, descriptor)  # closes the file when nobody uses the trace any more
     os.write(descriptor, format_head(Head("messages", now())) + b"\n")
     return write

@@ -132,7 +132,7 @@ class RequestChecks:
         self._allow = ("Allow", ", ".join((*methods, "OPTIONS")))
 
     def guard(self, exchange: Exchange, authorize: Authorize | None, serve: Serve) -> Rest:
-        """Make all checks, then call `serve`. Send any refusal that they raise. Respond to preflight requests."""
+        """Make all checks, then call `serve`. Send any refusal. Return a coroutine for the rest of the work, if any."""
         request = exchange.request
         cors: HeaderList = []
         try:

@@ -1,4 +1,4 @@
-"""The handover: a process that drains gives each of its sessions back to the shared store while it still runs.
+"""The handover: a process that drains (will stop soon) gives its sessions back to the shared store while it still runs.
 
     no request of the session is in flight    the session ends here, its changes are saved, and its lease ends
     a request is in flight                    the same happens when the last request has its response

@@ -166,7 +166,8 @@ class SessionTable:
         return session
 
     async def _continue(self, session: HttpSession, initialize: Request, kept: bytes, access: Access) -> None:
-        if not await repeat_requests(session, initialize, kept, access, self._scopes) and not self.is_closing:
+        is_restored = await repeat_requests(session, initialize, kept, access, self._scopes)
+        if not is_restored and not self.is_closing:
             self.end(session)
 
     def _free_place(self, caller: str, initialize: bytes) -> int:
