@@ -79,7 +79,7 @@ def name_with_id(name: str, ids: Sequence[RequestId]) -> str:
         return name
     if type(ids[0]) is int:
         return f"{name}-{id}"
-    # the name must not contain ".", which separates it from the number of an event
+    # In base64, because the name must not contain ".", which separates it from an event's number. `s` marks a string.
     return f"{name}-s{urlsafe_b64encode(id.encode()).decode()}"
 
 
