@@ -63,9 +63,9 @@ HANDOVER_PAUSE: Final = 0.1
 """Time between two attempts to load such a session, in seconds."""
 BEGIN_SECONDS: Final = 1.0
 """Maximum time for which the response to `initialize` waits until a shared storage has the session, in seconds."""
-AWAY_SECONDS: Final = 60.0
-"""Time for which further requests do not wait for a session, once one has waited in vain, in seconds."""
-MAX_AWAY: Final = 1000
+ELSEWHERE_SECONDS: Final = 60.0
+"""Time for which requests do not wait for a session of another process, after one has waited in vain, in seconds."""
+MAX_ELSEWHERE: Final = 1000
 """Maximum number of sessions that are remembered because a request has waited in vain."""
 EVENTS_PER_SAVE: Final = 1000
 """Number of sessions and events at which a `save` gets no further session. One session alone may have more."""
@@ -135,7 +135,7 @@ class DurableEventStore(MemoryEventStore):
         self._loads: Counter[str] = Counter()  # calls of `load` that run or wait, by caller
         self._waiting_to_begin: dict[str, asyncio.Event] = {}  # by new session; set when `initialize` may return
         self._to_give_back: dict[str, asyncio.Event] = {}  # by session; set when another process can load it
-        self._away: dict[str, float] = {}  # session of another process -> end of the time in which no request waits
+        self._elsewhere: dict[str, float] = {}  # session of another process -> time until which no request waits for it
         if self.lease_seconds is not None:
             self.leases = Leases(self.lease_seconds, self._renew_leases, self._lose)
 
@@ -260,25 +260,27 @@ class DurableEventStore(MemoryEventStore):
         # A process that drains still has the leases of its sessions when the load balancer already sends their requests
         # elsewhere. Without this wait, each rolling restart would refuse some of them.
         give_up_at = now() + min(HANDOVER_SECONDS, self.lease_seconds or 0.0)
-        if self._away.get(session, 0.0) > now():
-            give_up_at = 0.0  # the session has moved for good, but the load balancer still tries this process first
+        if self._elsewhere.get(session, 0.0) > now():
+            give_up_at = (
+                0.0  # the session has moved for good, although the load balancer still tries this process first
+            )
         try:
             while True:
                 try:
                     return await self._load_session(session, principal)
                 except SessionOwned:
                     if now() >= give_up_at:
-                        self._note_away(session)
+                        self._note_elsewhere(session)
                         raise
                 await asyncio.sleep(HANDOVER_PAUSE)
         finally:
             self._loads -= Counter((caller,))  # which also forgets a caller whose count is 0
 
-    def _note_away(self, session: str) -> None:
-        self._away.pop(session, None)
-        if len(self._away) >= MAX_AWAY:
-            del self._away[next(iter(self._away))]
-        self._away[session] = now() + AWAY_SECONDS
+    def _note_elsewhere(self, session: str) -> None:
+        self._elsewhere.pop(session, None)
+        if len(self._elsewhere) >= MAX_ELSEWHERE:
+            del self._elsewhere[next(iter(self._elsewhere))]
+        self._elsewhere[session] = now() + ELSEWHERE_SECONDS
 
     async def _load_session(self, session: str, principal: str | None) -> StoredSession | None:
         began = now()
