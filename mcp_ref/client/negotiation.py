@@ -76,8 +76,8 @@ async def negotiate(
     try:
         return await _negotiate_once(session, offer, known_era)
     except (ConnectionClosed, RemoteError) as error:
-        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] the era has changed
-        must_probe = known_era == "legacy" and offer.revisions_of("modern")
+        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] then send a probe
+        must_probe = known_era == "legacy" and offer.revisions_of("modern")  # the server may be modern now
         # Some legacy servers end when they get `server/discover`.
         ended_at_probe = known_era != "legacy" and is_process and session.ended.done() and offer.revisions_of("legacy")
         if not must_probe and not ended_at_probe:

@@ -148,7 +148,7 @@ class StatelessExchange:
                 response = None  # which nobody would read
             is_held = self._on_end is not None and self._response is not None and not self._stream_has_ended
             if response is None or not is_held:
-                self._end_request()
+                self._end_request()  # otherwise `_stream_ended` does so
         if response is None:
             return
         if access.refusal is not None and self._response is None:
