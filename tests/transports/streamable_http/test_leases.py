@@ -174,7 +174,7 @@ async def test_process_that_drains_gives_a_session_back_before_it_refuses_a_requ
     async with node("a", rows, lease=20.0) as owner, node("b", rows, lease=20.0) as other:
         id = await begun(owner)
         stream = await owner.talk(id).get()
-        other.store._note_away(id)  # so that the other process waits for no lease
+        other.store._note_elsewhere(id)  # so that the other process waits for no lease
         await owner.server.drain()
         reply = await owner.talk(id).post(request("ping"))
         assert (reply.status, reply.why) == (503, "the server is shutting down")
@@ -188,7 +188,7 @@ async def test_process_that_drains_serves_a_session_until_none_of_its_requests_i
     async with node("a", rows, lease=20.0) as owner, node("b", rows, lease=20.0) as other:
         id, gate = await begun(owner), asyncio.Event()
         owner.server.tool("wait")(gate.wait)
-        other.store._note_away(id)
+        other.store._note_elsewhere(id)
         calling = asyncio.create_task(owner.talk(id).post(request("tools/call", {"name": "wait"}, id=9)))
         await eventually(lambda: owner.server.stats().legacy_in_flight)
         draining = asyncio.create_task(owner.server.drain(PATIENCE))
@@ -226,7 +226,7 @@ async def test_process_that_begins_to_drain_during_a_load_gives_the_loaded_sessi
         assert [(reply.status, reply.why) for reply in await asyncio.gather(*calling)] == [
             (503, "the server is shutting down")
         ] * 2
-        third.store._note_away(id)  # so that it waits for no lease
+        third.store._note_elsewhere(id)  # so that it waits for no lease
         assert await status_of(third, id) == 200
         await draining
     assert rows[id].owner == "c"
