@@ -44,6 +44,7 @@ from mcp_ref.features.resources import ListResourcesResult, ReadResourceResult, 
 from mcp_ref.features.tools import CallToolResult, ListToolsResult, Tool
 from mcp_ref.host.approval import Approval, hidden_text_warnings
 from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.lib.text import escape_log_records
 from mcp_ref.server.middleware import Proceed, ServedRequest
 from mcp_ref.transports.trace import tracer
 
@@ -177,7 +178,8 @@ RESULTS: dict[str, Callable[[random.Random], object]] = {
 
 
 def _command(rng: random.Random) -> None:
-    """Run a command against a hostile server."""
+    """Run a command against a hostile server, with escaped log records, as `main` runs it."""
+    escape_log_records()
     words = rng.choice([
         ["list"], ["list"], ["call", "t", "a=1"], ["call", "t"], ["call", text(rng)], ["read", "x://r"],
         ["prompt", "p"], ["complete", "p", "a=1"], ["call", f"t{text(rng)}"],
