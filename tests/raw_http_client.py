@@ -24,9 +24,9 @@ from tests.messages import Received, initialize, notification, request
 from tests.settings import PATIENCE
 
 JSON_TYPE, SSE_TYPE = "application/json", "text/event-stream"
-BOTH = f"{JSON_TYPE}, {SSE_TYPE}"
-POLLED = "2025-11-25"
-STREAMABLE = ["2025-03-26", "2025-06-18", POLLED]
+BOTH_TYPES = f"{JSON_TYPE}, {SSE_TYPE}"
+LATEST_LEGACY = "2025-11-25"
+STREAMABLE = ["2025-03-26", "2025-06-18", LATEST_LEGACY]
 """The revisions that have Streamable HTTP."""
 
 
@@ -125,7 +125,7 @@ async def _close(writer: asyncio.StreamWriter) -> None:
 
 
 @dataclass
-class Web:
+class ServedApp:
     """An HTTP application, and the connections to it."""
 
     site: HttpApp
@@ -169,12 +169,12 @@ class Web:
 
 
 @dataclass
-class Talk:
+class RawSession:
     """The session of one client, or the attempt to open one."""
 
-    web: Web
+    web: ServedApp
     id: str | None = None
-    accept: str | None = BOTH
+    accept: str | None = BOTH_TYPES
     authorization: str | None = None
 
     def lines(self, **changes: str | None) -> Iterator[str]:
@@ -212,7 +212,7 @@ class Talk:
         """End the session."""
         return await self.web.ask("DELETE", self.web.site.path, b"", *self.lines(Content_Type=None, **headers))
 
-    async def handshake(self, revision: str = POLLED, capabilities: Object | None = None) -> Received:
+    async def handshake(self, revision: str = LATEST_LEGACY, capabilities: Object | None = None) -> Received:
         """Make the handshake, and return the InitializeResult."""
         reply = await self.post(initialize(revision, capabilities))
         self.id = reply.headers["mcp-session-id"]
@@ -225,11 +225,11 @@ class Talk:
 @contextlib.asynccontextmanager
 async def served_over_http(
     server: Server, http_limits: HttpLimits | None = None, **options: Unpack[HttpOptions]
-) -> AsyncIterator[Web]:
+) -> AsyncIterator[ServedApp]:
     """Serve over HTTP, and give access to the application and raw connections."""
     site = HttpApp(server.catalog, trace=server.trace, **options)
     listening = await start_server(site.handle, limits=http_limits)
-    web = Web(site, listening.address)
+    web = ServedApp(site, listening.address)
     web.http = listening
     try:
         yield web
@@ -243,26 +243,26 @@ async def served_over_http(
 
 @contextlib.asynccontextmanager
 async def http_session(
-    server: Server, revision: str = POLLED, capabilities: Object | None = None, **options: Unpack[HttpOptions]
-) -> AsyncIterator[Talk]:
+    server: Server, revision: str = LATEST_LEGACY, capabilities: Object | None = None, **options: Unpack[HttpOptions]
+) -> AsyncIterator[RawSession]:
     """Serve over HTTP, and give one client after the handshake."""
     async with served_over_http(server, **options) as web:
-        talk = Talk(web)
-        await talk.handshake(revision, capabilities)
-        yield talk
+        session = RawSession(web)
+        await session.handshake(revision, capabilities)
+        yield session
 
 
-def web_at(url: str) -> Web:
+def web_at(url: str) -> ServedApp:
     """Return the raw connections to a server in another process."""
     parts = urlsplit(url)
-    return Web(SimpleNamespace(path=parts.path), ("127.0.0.1", parts.port or 0))  # type: ignore[arg-type]
+    return ServedApp(SimpleNamespace(path=parts.path), ("127.0.0.1", parts.port or 0))  # type: ignore[arg-type]
 
 
 @dataclass
-class SseTalk:
+class RawSseSession:
     """The session of one client over HTTP+SSE."""
 
-    web: Web
+    web: ServedApp
     stream: Reply
     endpoint: str
     lines: tuple[str, ...]
@@ -287,16 +287,16 @@ class SseTalk:
         await self.say(notification("notifications/initialized"))
 
 
-async def sse_talk(web: Web, *lines: str, path: str = "/sse") -> SseTalk:
+async def open_sse_session(web: ServedApp, *lines: str, path: str = "/sse") -> RawSseSession:
     """Open the stream of a session over HTTP+SSE. `lines` are the headers of all its requests."""
     stream = await web.ask("GET", path, b"", f"Accept: {SSE_TYPE}", *lines)
     assert (stream.status, stream.kind) == (200, SSE_TYPE)
     event = await stream.event()
     assert event is not None and event.keys() == {"event", "data"} and event["event"] == "endpoint"
-    return SseTalk(web, stream, event["data"], lines)
+    return RawSseSession(web, stream, event["data"], lines)
 
 
-class Held:
+class HoldingServer:
     """A server with tools that send notifications and wait until the test lets them continue."""
 
     def __init__(self, revisions: Sequence[Revision | str] = REVISIONS) -> None:
@@ -360,14 +360,14 @@ def call(tool: str, id: JSON = 1, /, **arguments: JSON) -> Received:
     return request("tools/call", {"name": tool, "arguments": arguments}, id)
 
 
-def said(data: JSON) -> Received:
+def log_message(data: JSON) -> Received:
     """Return the notification that `Context.log` sends."""
     return notification("notifications/message", {"level": "info", "data": data})
 
 
-def answered(text: str, id: JSON = 1) -> Received:
+def call_result(text: str, id: JSON = 1) -> Received:
     """Return the response to a call."""
     return {"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}}
 
 
-CHANGED = notification("notifications/tools/list_changed")
+TOOLS_CHANGED = notification("notifications/tools/list_changed")

@@ -178,7 +178,7 @@ def _wire_of(end: MemoryTransport) -> Wire:
     return wire
 
 
-def leave(client: Client) -> None:
+def close_server_end(client: Client) -> None:
     """Close the raw server's end of a memory pair."""
     transport = client.session.transport
     assert isinstance(transport, MemoryTransport)
@@ -259,7 +259,7 @@ async def answer(wire: Wire, method: str, result: Object) -> Received:
     return params
 
 
-async def served(calling: Coroutine[object, object, T], wire: Wire, result: JSON) -> tuple[T, Received]:
+async def serve_call(calling: Coroutine[object, object, T], wire: Wire, result: JSON) -> tuple[T, Received]:
     """Serve the next request, which a client's call sends. Return the outcome of the call, and the request."""
     task = asyncio.create_task(calling)
     asked = await wire.receive_object()
@@ -273,7 +273,7 @@ async def handshake(
 ) -> Received:
     """Connect a client to a raw server, in any revision. Return the params of the client's first request."""
     if revision == MODERN:
-        return await meet(client, wire, capabilities or {})
+        return await connect_modern(client, wire, capabilities or {})
     connecting = asyncio.create_task(client.connect())
     asked = await legacy_initialize(wire)
     info: Object = {"name": "raw", "version": "1"}
@@ -296,7 +296,7 @@ async def raw_session(
         yield made, wire
 
 
-async def meet(client: Client, wire: Wire, capabilities: Object | None = None) -> Received:
+async def connect_modern(client: Client, wire: Wire, capabilities: Object | None = None) -> Received:
     """Connect a client to a raw server of 2026-07-28. Return the params of the client's first request."""
     connecting = asyncio.create_task(client.connect())
     declared: Object = capabilities if capabilities is not None else {"tools": {"listChanged": True}}

@@ -61,7 +61,7 @@ async def asked_for(wire: Wire, method: str) -> Received:
     return asked
 
 
-async def meet(client: Client, wire: Wire, capabilities: Object | None = None, **members: JSON) -> None:
+async def connect_modern(client: Client, wire: Wire, capabilities: Object | None = None, **members: JSON) -> None:
     """Connect a client to a raw server of 2026-07-28."""
     connecting = asyncio.create_task(client.connect())
     asked = await asked_for(wire, "server/discover")
@@ -71,7 +71,7 @@ async def meet(client: Client, wire: Wire, capabilities: Object | None = None, *
     assert client.revision.era == "modern"
 
 
-async def soon(task: asyncio.Future[object] | asyncio.Task[object]) -> object:
+async def in_time(task: asyncio.Future[object] | asyncio.Task[object]) -> object:
     """Return the result of a task, within `PATIENCE` seconds."""
     async with asyncio.timeout(PATIENCE):
         return await task

@@ -29,7 +29,7 @@ def error(id: JSON, message: str) -> bytes:
     return frame({"jsonrpc": "2.0", "id": id, "error": {"code": -32600, "message": message}})
 
 
-def note(text: str) -> bytes:
+def log_message(text: str) -> bytes:
     return frame({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": text}})
 
 
@@ -42,7 +42,7 @@ def status(code: int, body: bytes = b"", *headers: tuple[str, str]) -> Step:
     return step
 
 
-def says(result: Object, kind: str = "application/json") -> Step:
+def respond_with(result: Object, kind: str = "application/json") -> Step:
     """Respond with a result, complete unless it says otherwise, as a server of 2026-07-28."""
 
     async def step(exchange: Exchange, message: Object) -> None:
@@ -80,7 +80,7 @@ def after(event: asyncio.Event, step: Step) -> Step:
     return later
 
 
-class Scripted:
+class ScriptedServer:
     """A server that takes its responses from steps, one after the other. Without a step it responds like any server.
 
     Steps are registered for a JSON-RPC method, for "reply" (a message without a method), GET or DELETE.
@@ -141,8 +141,8 @@ class Scripted:
 
 
 @contextlib.asynccontextmanager
-async def scripted() -> AsyncIterator[Scripted]:
-    site = Scripted()
+async def scripted() -> AsyncIterator[ScriptedServer]:
+    site = ScriptedServer()
     server = await start_server(site.handle)
     site.url = f"http://127.0.0.1:{server.address[1]}/mcp"
     try:

@@ -20,7 +20,7 @@ from mcp_ref.transports.base import OnEnd, Receive, Transport
 from mcp_ref.transports.memory import MemoryTransport
 from tests.forked_python import quick_python
 from tests.messages import request
-from tests.raw_peers import connected_client, leave, raw_server, raw_session
+from tests.raw_peers import close_server_end, connected_client, raw_server, raw_session
 from tests.settings import PATIENCE, SERVER_TRANSPORTS
 
 EVERYTHING: Object = {"tools": {}, "resources": {"subscribe": True}, "prompts": {}, "logging": {}, "completions": {}}
@@ -55,7 +55,7 @@ async def test_session_end_fails_pending_and_later_calls_at_once(how: str) -> No
         for _ in CALLS:
             await wire.receive_object()
         if how == "the server leaves":
-            leave(client)
+            close_server_end(client)
             expected = "the peer closed the connection"
         else:
             await client.close()
@@ -99,7 +99,7 @@ async def test_client_handler_is_cancelled_when_the_session_ends_and_may_clean_u
         await wire.send(request("sampling/createMessage", {"messages": [content], "maxTokens": 1}))
         await asyncio.wait_for(begun.wait(), PATIENCE)
         if ending == "leave":
-            leave(client)
+            close_server_end(client)
             await asyncio.wait_for(client.session.ended, PATIENCE)
         await asyncio.wait_for(client.close(), PATIENCE)
         assert tidied.is_set()

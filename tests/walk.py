@@ -24,7 +24,7 @@ from mcp_ref import Client, Server, TextContent
 from mcp_ref.jsonrpc.messages import Object
 from tests.forked_python import python
 from tests.messages import request, stateless_request
-from tests.raw_http_client import Talk, served_over_http
+from tests.raw_http_client import RawSession, served_over_http
 from tests.raw_peers import connected_client
 from tests.settings import MODERN
 
@@ -94,23 +94,23 @@ async def stdio_modern_server(recorder: Recorder) -> Walk:
 async def http_session_server(recorder: Recorder) -> Walk:
     """Record a server over Streamable HTTP, in a session."""
     async with served_over_http(calculator()) as web:
-        talk = Talk(web)
-        await talk.handshake(LEGACY)
+        session = RawSession(web)
+        await session.handshake(LEGACY)
         version = {"MCP_Protocol_Version": LEGACY}
-        return await _posted(recorder, talk, lambda id: request("tools/call", CALL, id), version)
+        return await _posted(recorder, session, lambda id: request("tools/call", CALL, id), version)
 
 
 async def http_stateless_server(recorder: Recorder) -> Walk:
     """Record a server over Streamable HTTP, with stateless requests."""
     async with served_over_http(calculator()) as web:
-        return await _posted(recorder, Talk(web), lambda id: stateless_request("tools/call", CALL, id))
+        return await _posted(recorder, RawSession(web), lambda id: stateless_request("tools/call", CALL, id))
 
 
 async def _posted(
-    recorder: Recorder, talk: Talk, message: Callable[[int], Object], headers: dict[str, str] | None = None
+    recorder: Recorder, session: RawSession, message: Callable[[int], Object], headers: dict[str, str] | None = None
 ) -> Walk:
     async def post(id: int) -> None:
-        reply = await talk.post(message(id), **(headers or {}))
+        reply = await session.post(message(id), **(headers or {}))
         assert reply.status == 200, (reply.status, reply.body)
         if reply.kind == "text/event-stream":
             await reply.messages()

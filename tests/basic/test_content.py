@@ -23,7 +23,7 @@ from mcp_ref import (
 )
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.raw_peers import connected_client, raw_session, served
+from tests.raw_peers import connected_client, raw_session, serve_call
 from tests.settings import MODERN, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -80,7 +80,7 @@ async def test_content_blocks_are_written_in_the_shape_of_each_revision(kind: st
 async def test_content_blocks_are_read_by_a_client_of_each_revision(revision: str) -> None:
     async with raw_session(Client, revision, {"prompts": {}}) as (client, wire):
         messages: JSON = [{"role": "user", "content": block} for block in on_the_wire(revision)]
-        result, _ = await served(client.get_prompt("p"), wire, {"messages": messages})
+        result, _ = await serve_call(client.get_prompt("p"), wire, {"messages": messages})
         read = [message.content for message in result.messages]
         assert read[1] == BLOCKS[1]
         assert read[4] == BLOCKS[4]
@@ -97,7 +97,7 @@ async def test_content_blocks_are_read_by_a_client_of_each_revision(revision: st
 async def test_content_block_of_unknown_shape_is_invalid_message_with_its_place(block: JSON) -> None:
     async with raw_session(Client, capabilities={"prompts": {}}) as (client, wire):
         with pytest.raises(InvalidMessage, match=r"messages\[0\]\.content"):
-            await served(client.get_prompt("p"), wire, {"messages": [{"role": "user", "content": block}]})
+            await serve_call(client.get_prompt("p"), wire, {"messages": [{"role": "user", "content": block}]})
 
 
 async def test_embedded_resource_annotations_are_read_from_both_places() -> None:
@@ -108,6 +108,6 @@ async def test_embedded_resource_annotations_are_read_from_both_places() -> None
             resource: Object = {"uri": "test://r", "text": "t", **(hints if inside else {})}
             block: Object = {"type": "resource", "resource": resource, **({} if inside else hints)}
             sent: Object = {"messages": [{"role": "user", "content": block}]}
-            result, _ = await served(client.get_prompt("p"), wire, sent)
+            result, _ = await serve_call(client.get_prompt("p"), wire, sent)
             expected = EmbeddedResource(TextResourceContents("test://r", "t"), Annotations(priority=0.5))
             assert result.messages[0].content == expected

@@ -25,7 +25,7 @@ from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from mcp_ref.lib.http.message import Headers
 from tests.messages import error_of, result_of, stateless_request
-from tests.raw_http_client import BOTH, JSON_TYPE, Reply, Talk, Web, served_over_http
+from tests.raw_http_client import BOTH_TYPES, JSON_TYPE, RawSession, Reply, ServedApp, served_over_http
 from tests.settings import META, MODERN, PATIENCE
 
 MISMATCH = -32020
@@ -370,7 +370,7 @@ CALLS: dict[str, Object] = {
 @pytest.mark.breaks("tool_names")
 async def test_standard_headers_are_required_and_must_equal_the_body(method: str) -> None:
     async with served_over_http(make_server()) as web:
-        talk, frame = Talk(web), stateless_request(method, CALLS[method])
+        talk, frame = RawSession(web), stateless_request(method, CALLS[method])
         assert (await talk.post(frame)).status == 200
         names = ["MCP-Protocol-Version", "Mcp-Method", *(["Mcp-Name"] if CALLS[method] else [])]
         for name in names:
@@ -381,14 +381,14 @@ async def test_standard_headers_are_required_and_must_equal_the_body(method: str
 
 async def test_method_without_a_name_needs_no_mcp_name_even_if_a_member_of_params_has_no_name() -> None:
     async with served_over_http(Server("s")) as web:
-        assert (await Talk(web).post(stateless_request("server/discover", {"": "x"}))).status == 200
+        assert (await RawSession(web).post(stateless_request("server/discover", {"": "x"}))).status == 200
 
 
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#protocol-version-header-6")
 async def test_version_header_is_required_on_each_request_of_a_modern_server() -> None:
     server = Server("s", revisions=[MODERN])
     async with served_over_http(server) as web:
-        why = await refused(await Talk(web).post(stateless_request("server/discover"), MCP_Protocol_Version=None))
+        why = await refused(await RawSession(web).post(stateless_request("server/discover"), MCP_Protocol_Version=None))
         assert why == "Header mismatch: MCP-Protocol-Version is missing"
 
 
@@ -396,21 +396,21 @@ async def test_version_header_mismatch_comes_before_unsupported_revision() -> No
     async with served_over_http(make_server()) as web:
         for version in ("1900-01-01", "2025-11-25"):
             frame = stateless_request("tools/list", protocolVersion=version)
-            await refused(await Talk(web).post(frame, MCP_Protocol_Version=MODERN))
+            await refused(await RawSession(web).post(frame, MCP_Protocol_Version=MODERN))
 
 
 async def test_missing_meta_is_reported_before_missing_headers() -> None:
     async with served_over_http(make_server()) as web:
         frame = stateless_request("tools/list", clientCapabilities=None)
-        reply = await Talk(web).post(frame, Mcp_Method=None)
+        reply = await RawSession(web).post(frame, Mcp_Method=None)
         assert reply.status == 400
         error_of(reply.json, INVALID_PARAMS)
 
 
-async def post(web: Web, frame: Object, *lines: str) -> Reply:
+async def post(web: ServedApp, frame: Object, *lines: str) -> Reply:
     """POST with these headers and no others that say anything of the body."""
     body = json.dumps(frame).encode()
-    return await web.ask("POST", "/mcp", body, f"Accept: {BOTH}", f"Content-Type: {JSON_TYPE}", *lines)
+    return await web.ask("POST", "/mcp", body, f"Accept: {BOTH_TYPES}", f"Content-Type: {JSON_TYPE}", *lines)
 
 
 async def test_header_check_is_repeated_for_each_body_on_one_connection() -> None:
@@ -421,7 +421,7 @@ async def test_header_check_is_repeated_for_each_body_on_one_connection() -> Non
         reader, writer = await asyncio.open_connection(*web.address)
         head = "\r\n".join(
             [
-                *("POST /mcp HTTP/1.1", "Host: localhost", f"Accept: {BOTH}", f"Content-Type: {JSON_TYPE}"),
+                *("POST /mcp HTTP/1.1", "Host: localhost", f"Accept: {BOTH_TYPES}", f"Content-Type: {JSON_TYPE}"),
                 *(VERSION, "Mcp-Method: tools/call", "Mcp-Name: q", "Mcp-Param-Region: us"),
                 *("Content-Length: 500", "", ""),
             ]
@@ -479,7 +479,7 @@ async def test_duplicate_header_is_refused() -> None:
 )
 async def test_mcp_name_header_is_base64_for_other_than_plain_ascii() -> None:
     async with served_over_http(make_server()) as web:
-        talk, plain = Talk(web), stateless_request("tools/call", {"name": "q", "arguments": {}})
+        talk, plain = RawSession(web), stateless_request("tools/call", {"name": "q", "arguments": {}})
         other = stateless_request("tools/call", {"name": "w\u00e4hle", "arguments": {}})
         assert (await talk.post(plain, Mcp_Name=encoded("q"))).status == 200
         assert (await talk.post(other, Mcp_Name=encoded("w\u00e4hle"))).status == 200
@@ -502,7 +502,7 @@ async def test_tools_call_without_name_is_invalid_params_with_any_mcp_name() -> 
         wrong: list[Object] = [{}, {"name": 3}, {"name": None}]
         for params in wrong:
             for name in (None, "q"):
-                reply = await Talk(web).post(stateless_request("tools/call", params), Mcp_Name=name)
+                reply = await RawSession(web).post(stateless_request("tools/call", params), Mcp_Name=name)
                 error_of(reply.json, INVALID_PARAMS)
 
 
@@ -533,7 +533,7 @@ async def test_tools_call_marked_arguments_are_required_in_headers(
 ) -> None:
     async with served_over_http(make_server()) as web:
         frame = stateless_request("tools/call", {"name": "q", "arguments": arguments})
-        reply = await Talk(web).post(frame, **{f"Mcp_Param_{name}": value for name, value in headers.items()})
+        reply = await RawSession(web).post(frame, **{f"Mcp_Param_{name}": value for name, value in headers.items()})
         assert reply.status == status
         if status == 400:
             await refused(reply)
@@ -544,13 +544,13 @@ async def test_tools_call_marked_arguments_are_required_in_headers(
 async def test_tools_call_null_arguments_have_no_header() -> None:
     async with served_over_http(make_server()) as web:
         frame = stateless_request("tools/call", {"name": "q", "arguments": {"region": None}})
-        assert (await Talk(web).post(frame)).status == 200  # the schema has more to say about null
-        await refused(await Talk(web).post(frame, Mcp_Param_Region="null"))
+        assert (await RawSession(web).post(frame)).status == 200  # the schema has more to say about null
+        await refused(await RawSession(web).post(frame, Mcp_Param_Region="null"))
 
 
 async def test_param_headers_are_checked_only_on_http_and_in_the_modern_era() -> None:
     async with served_over_http(make_server()) as web:
-        talk = Talk(web)
+        talk = RawSession(web)
         await talk.handshake()
         frame: Object = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
         reply = await talk.post({**frame, "params": {"name": "q", "arguments": {"region": "us"}}})
@@ -559,7 +559,7 @@ async def test_param_headers_are_checked_only_on_http_and_in_the_modern_era() ->
 
 async def test_param_headers_of_an_unknown_tool_are_ignored() -> None:
     async with served_over_http(make_server()) as web:
-        reply = await Talk(web).post(stateless_request("tools/call", {"name": "none"}), Mcp_Param_Region="us")
+        reply = await RawSession(web).post(stateless_request("tools/call", {"name": "none"}), Mcp_Param_Region="us")
         error_of(reply.json, INVALID_PARAMS)
 
 
@@ -568,7 +568,7 @@ async def test_header_mismatch_never_reaches_the_tool_and_quotes_values_shortene
     server.tool("set", input_schema=REGION)(lambda **arguments: called.set())
     async with served_over_http(server) as web:
         frame = stateless_request("tools/call", {"name": "set", "arguments": {"region": "x" * 5000}})
-        assert len(await refused(await Talk(web).post(frame, Mcp_Param_Region="y" * 5000))) < 400
+        assert len(await refused(await RawSession(web).post(frame, Mcp_Param_Region="y" * 5000))) < 400
         assert not called.is_set()
 
 

@@ -21,7 +21,7 @@ from tests.raw_peers import (
     raw_client,
     raw_server,
     raw_session,
-    served,
+    serve_call,
 )
 from tests.settings import CONNECTED_TRANSPORTS, MODERN, SERVER_TRANSPORTS, run
 
@@ -445,9 +445,9 @@ async def _call_listed(schema: Object, structured: Object) -> None:
     """List one tool with this output schema, call it, and return this content."""
     async with raw_session(Client, capabilities={"tools": {}}) as (client, wire):
         tool: Object = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}
-        listed, _ = await served(client.list_tools(), wire, {"tools": [tool]})
+        listed, _ = await serve_call(client.list_tools(), wire, {"tools": [tool]})
         assert [tool.name for tool in listed] == ["t"]
-        result, _ = await served(client.call_tool("t"), wire, {"content": [], "structuredContent": structured})
+        result, _ = await serve_call(client.call_tool("t"), wire, {"content": [], "structuredContent": structured})
         assert result.structured_content == structured
 
 

@@ -23,7 +23,15 @@ from mcp_ref.codec import codec_for
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY, R2024_10_07, R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, Revision
 from tests.messages import initialize, notification, request
-from tests.raw_peers import connected_client, handshake, legacy_initialize, raw_client, raw_server, raw_session, served
+from tests.raw_peers import (
+    connected_client,
+    handshake,
+    legacy_initialize,
+    raw_client,
+    raw_server,
+    raw_session,
+    serve_call,
+)
 from tests.settings import CONNECTED_TRANSPORTS, PATIENCE, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -361,7 +369,7 @@ async def test_client_keeps_to_the_negotiated_revision(revision: Revision) -> No
         await handshake(client, wire, revision.name, {"completions": {}, "prompts": {}})
         reference = PromptReference("greeting")
         completion: Object = {"completion": {"values": ["Ada"]}}
-        completed, asked = await served(client.complete(reference, "name", "A", {"other": "x"}), wire, completion)
+        completed, asked = await serve_call(client.complete(reference, "name", "A", {"other": "x"}), wire, completion)
         assert ("context" in str(asked["params"])) is (revision.name >= "2025-06-18")
         assert completed.values == ["Ada"]
         form: Object = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}

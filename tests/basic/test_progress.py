@@ -12,7 +12,7 @@ from mcp_ref.basic.progress import ProgressReporter
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import Received, notification, request
-from tests.raw_peers import Wire, connected_client, raw_session, served
+from tests.raw_peers import Wire, connected_client, raw_session, serve_call
 from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -261,7 +261,7 @@ async def test_progress_token_of_a_client_is_unique_and_reports_reach_only_its_r
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/progress#behavior-requirements-1,2")
 async def test_progress_token_is_absent_without_a_progress_handler() -> None:
     async with raw_session(Client, capabilities={"tools": {}}) as (client, wire):
-        _, asked = await served(client.call_tool("t"), wire, {"content": []})
+        _, asked = await serve_call(client.call_tool("t"), wire, {"content": []})
         assert "_meta" not in str(asked)
         await wire.send(progress(asked["id"], 1))  # unasked for: ignored
         await wire.nothing_more()

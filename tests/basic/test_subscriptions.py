@@ -23,7 +23,7 @@ from mcp_ref.server.subscriptions import OpenSubscription
 from mcp_ref.transports.memory import MemoryTransport, memory_pair
 from tests.forked_python import python
 from tests.messages import error_of, notification, result_of, server_info_meta, stateless_request
-from tests.raw_http_client import Held, Reply, Talk, served_over_http
+from tests.raw_http_client import HoldingServer, RawSession, Reply, served_over_http
 from tests.raw_peers import Wire, _wire_of, add_and_remove, connected_client, raw_client
 from tests.settings import META, PATIENCE, STATELESS_TRANSPORTS, eventually, run
 
@@ -333,7 +333,7 @@ def test_listen_client_that_never_reads_delays_nobody_else() -> None:
     async def test() -> None:
         server, number = make_server(), 2000
         async with served_over_http(server) as web:
-            talk, long = Talk(web), "x" * 8000
+            talk, long = RawSession(web), "x" * 8000
             slow = await talk.post(listen(1, resourceSubscriptions=["test://a"]))
             await slow.message()
             for at in range(number):
@@ -392,10 +392,10 @@ async def test_cancelled_on_stdio_ends_a_subscription_with_unread_messages() -> 
 
 async def test_subscriptions_and_listening_streams_on_http_wait_without_tasks() -> None:
     async with served_over_http(make_server()) as web:
-        talk = Talk(web)
+        talk = RawSession(web)
         await talk.handshake()
         before = server_tasks()
-        replies = [await Talk(web).post(listen(1)), await talk.get()]
+        replies = [await RawSession(web).post(listen(1)), await talk.get()]
         await replies[0].message()
         await eventually(lambda: server_tasks() == before)
         await web.site.end_sessions()
@@ -412,7 +412,7 @@ def server_tasks() -> set[asyncio.Task[object]]:
 async def test_disconnect_on_http_ends_the_subscription() -> None:
     server = make_server()
     async with served_over_http(server) as web:
-        replies: list[Reply] = [await Talk(web).post(listen(1, toolsListChanged=True)) for _ in range(2)]
+        replies: list[Reply] = [await RawSession(web).post(listen(1, toolsListChanged=True)) for _ in range(2)]
         for reply in replies:
             assert await reply.message() == acknowledged(1, toolsListChanged=True)
         assert len(subscriptions(server)) == 2
@@ -447,7 +447,7 @@ async def served(server: Server) -> AsyncIterator[tuple[Wire, asyncio.Task[None]
     "2026-07-28/basic/patterns/subscriptions#graceful-closure-1",
 )
 async def test_server_stop_on_stdio_sends_the_result_of_each_subscription_only() -> None:
-    held = Held()
+    held = HoldingServer()
     async with served(held.server) as (wire, serving, _):
         await wire.send(stateless_request("tools/call", {"name": "hold", "arguments": {"name": "a"}}, "h"))
         await held.has_begun()
@@ -475,7 +475,7 @@ def _named(message: Object) -> JSON:
 async def test_server_stop_on_http_ends_the_stream_with_the_result() -> None:
     server = make_server()
     async with served_over_http(server) as web:
-        replies = {id: await Talk(web).post(listen(id)) for id in (1, "1")}
+        replies = {id: await RawSession(web).post(listen(id)) for id in (1, "1")}
         for reply in replies.values():
             await reply.message()
         await web.site.close()
@@ -490,7 +490,7 @@ async def test_http_app_that_stops_ends_only_its_own_subscriptions() -> None:
         await wire.send(listen(1, toolsListChanged=True))
         await wire.receive_object()
         async with served_over_http(server) as web:
-            reply = await Talk(web).post(listen(1))
+            reply = await RawSession(web).post(listen(1))
             await reply.message()
         server.tool("t")(lambda: None)
         assert await wire.receive_object() == told(1, "tools/list_changed")

@@ -23,7 +23,7 @@ from tests.messages import (
     stateless_request,
     text_of,
 )
-from tests.raw_http_client import Talk, served_over_http
+from tests.raw_http_client import RawSession, served_over_http
 from tests.raw_peers import Wire, connected_client, raw_client
 from tests.settings import META, MODERN, PATIENCE, STATELESS_TRANSPORTS
 
@@ -226,7 +226,7 @@ async def test_request_without_meta_is_http_400_even_with_version_header(wrong: 
         async with served_over_http(make_server(speaks)) as web:
             meta: Object = {META + name: value for name, value in wrong.items()}
             frame = request("tools/list", {"_meta": meta} if wrong else {})
-            reply = await Talk(web).post(frame, MCP_Protocol_Version=MODERN, Mcp_Method="tools/list")
+            reply = await RawSession(web).post(frame, MCP_Protocol_Version=MODERN, Mcp_Method="tools/list")
             assert reply.status == 400
             error_of(reply.json, INVALID_PARAMS)
 
@@ -277,7 +277,7 @@ async def test_unsupported_revision_error_lists_the_supported_ones(kind: str, sp
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#protocol-version-header-4")
 async def test_unsupported_revision_is_http_400(speaks: list[str], version: str) -> None:
     async with served_over_http(make_server(speaks)) as web:
-        reply = await Talk(web).post(stateless_request("tools/list", protocolVersion=version))
+        reply = await RawSession(web).post(stateless_request("tools/list", protocolVersion=version))
         assert reply.status == 400
         assert error_of(reply.json, UNSUPPORTED)["data"] == {"supported": speaks, "requested": version}
 
@@ -368,7 +368,7 @@ async def test_initialize_on_a_modern_server_is_refused_with_its_revisions(kind:
 @pytest.mark.spec("2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-2")
 async def test_initialize_on_a_modern_server_is_http_400(version: str | None) -> None:
     async with served_over_http(make_server([MODERN])) as web:
-        reply = await Talk(web).post(initialize(), MCP_Protocol_Version=version)
+        reply = await RawSession(web).post(initialize(), MCP_Protocol_Version=version)
         assert reply.status == 400 and "mcp-session-id" not in reply.headers
         assert error_of(reply.json, UNSUPPORTED, "init")["data"] == {"supported": [MODERN], "requested": "2025-11-25"}
 
@@ -389,7 +389,7 @@ async def test_legacy_server_refuses_stateless_requests_as_legacy(kind: str) -> 
 
 async def test_legacy_server_on_http_refuses_2026_07_28_without_a_modern_error() -> None:
     async with served_over_http(make_server([str(revision) for revision in LEGACY])) as web:
-        reply = await Talk(web).post(stateless_request("server/discover"))
+        reply = await RawSession(web).post(stateless_request("server/discover"))
         assert reply.status == 400 and "is not supported here" in reply.why
 
 
@@ -440,7 +440,7 @@ async def test_client_capabilities_are_those_of_the_request(kind: str) -> None:
 @pytest.mark.spec("2026-07-28/basic/index#meta-12")
 async def test_missing_client_capability_is_http_400() -> None:
     async with served_over_http(make_server()) as web:
-        reply = await Talk(web).post(stateless_request("tools/call", ASK))
+        reply = await RawSession(web).post(stateless_request("tools/call", ASK))
         assert reply.status == 400
         error_of(reply.json, MISSING_CAPABILITY)
 

@@ -23,7 +23,7 @@ from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import LEGACY, REVISIONS
 from tests.forked_python import forked
 from tests.messages import initialize, notification, request
-from tests.raw_http_client import JSON_TYPE, SSE_TYPE, Reply, Talk, web_at
+from tests.raw_http_client import JSON_TYPE, SSE_TYPE, RawSession, Reply, web_at
 from tests.server_programs import serving
 from tests.settings import ROOT
 
@@ -244,7 +244,7 @@ def test_url_of_a_web_page_exits_with_3_and_names_the_content_type(capsys: Captu
 async def post(url: str, host: str = "127.0.0.1", **headers: str) -> Reply:
     """Open a session as a bare client, and return the response."""
     web = web_at(url)
-    lines = Talk(web).lines(**headers)
+    lines = RawSession(web).lines(**headers)
     reply = await web.ask("POST", web.site.path, json.dumps(initialize()).encode(), *lines, host=host)
     await web.close()
     return reply
@@ -254,8 +254,8 @@ async def kind_of_answer(url: str, session: str) -> str | None:
     """Return the content type of the response to a call that reports progress."""
     web = web_at(url)
     call: Object = {"name": "count", "arguments": {"to": 1}, "_meta": {"progressToken": 1}}
-    await Talk(web, session).post(notification("notifications/initialized"))
-    reply = await Talk(web, session).post(request("tools/call", call))
+    await RawSession(web, session).post(notification("notifications/initialized"))
+    reply = await RawSession(web, session).post(request("tools/call", call))
     await web.close()
     return reply.kind
 

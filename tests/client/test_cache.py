@@ -19,8 +19,8 @@ from mcp_ref.lib.http.sse import encode_event
 from mcp_ref.transports.memory import MemoryTransport
 from tests.messages import notification
 from tests.raw_peers import Wire, raw_server, raw_session
-from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
-from tests.scripted_http_server import JSON_HEADERS, SSE, Step, frame, says, scripted
+from tests.raw_stateless_server import META, MODERN, answer, asked_for, connect_modern, discovered, params_of, refusal
+from tests.scripted_http_server import JSON_HEADERS, SSE, Step, frame, respond_with, scripted
 from tests.settings import PATIENCE, Clock, eventually
 
 OFFERS: Object = {
@@ -100,7 +100,7 @@ async def test_cache_keeps_nothing_in_the_legacy_era() -> None:
 
 async def test_ping_is_never_served_from_the_cache() -> None:
     async with raw_server(of()) as (client, wire):
-        await meet(client, wire, OFFERS, ttlMs=60_000)
+        await connect_modern(client, wire, OFFERS, ttlMs=60_000)
         for _ in range(2):
             await asks(wire, client.ping(), "server/discover", discovered())
 
@@ -310,7 +310,7 @@ async def test_cached_result_is_requested_again_after_a_broken_listen_stream(mon
         changes[0] += 1
 
     async with scripted() as site:
-        site.on("server/discover", says(discovered(capabilities=OFFERS)))
+        site.on("server/discover", respond_with(discovered(capabilities=OFFERS)))
         site.on("tools/list", *[numbered(number)] * 2)
         site.on("subscriptions/listen", listens(broken), listens(None))
         async with Client(site.url, on_tools_changed=changed, timeout=PATIENCE) as client:

@@ -29,7 +29,7 @@ from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, JSON, Object
 from mcp_ref.revisions import LEGACY
 from mcp_ref.transports.memory import MemoryTransport
 from tests.messages import notification, request
-from tests.raw_peers import Wire, answer, handshake, leave, raw_server, raw_session
+from tests.raw_peers import Wire, answer, close_server_end, handshake, raw_server, raw_session
 from tests.settings import PATIENCE, run
 
 EVERYTHING: Object = {"tools": {}, "resources": {"subscribe": True}, "prompts": {}, "logging": {}, "completions": {}}
@@ -188,7 +188,7 @@ async def test_subscription_yields_the_received_updates_before_it_raises_that_th
         await wire.send(updated("test://a"))
         await wire.nothing_more()
         if how == "the server leaves":
-            leave(client)
+            close_server_end(client)
         else:
             await client.close()
         with pytest.raises(ConnectionClosed, match="subscription to test://b"):

@@ -21,7 +21,7 @@ from tests.forked_python import quick_python
 from tests.messages import Received
 from tests.raw_peers import Wire, raw_server
 from tests.raw_stateless_server import INFO, META, MODERN, answer, asked_for, discovered, meta_of, params_of, refusal
-from tests.scripted_http_server import Step, error, events, frame, result, says, scripted, status
+from tests.scripted_http_server import Step, error, events, frame, respond_with, result, scripted, status
 from tests.settings import PATIENCE, eventually
 
 LATEST = "2025-11-25"
@@ -368,7 +368,7 @@ async def test_http_client_is_still_open_for_the_fallback_to_the_other_era() -> 
     async with scripted() as site:
         refused = frame({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no"}})
         site.on("initialize", status(400, refused))
-        site.on("server/discover", says(discovered()))
+        site.on("server/discover", respond_with(discovered()))
         eras: dict[str, Era] = {site.url: "legacy"}
         async with Client(site.url, http=HttpClient(), eras=eras, timeout=PATIENCE) as client:
             assert client.revision.era == "modern"
@@ -555,7 +555,7 @@ async def test_over_http_silence_is_followed_by_the_handshake_and_the_question_i
 
 async def test_over_http_a_modern_server_gets_no_session_no_listening_get_and_no_delete() -> None:
     async with scripted() as site:
-        site.on("server/discover", *[says(discovered())] * 2)
+        site.on("server/discover", *[respond_with(discovered())] * 2)
         async with Client(site.url, timeout=PATIENCE) as client:
             assert client.revision.era == "modern"
             await client.ping()

@@ -35,7 +35,7 @@ from mcp_ref.transports.memory import MemoryTransport
 from tests.messages import Received, request
 from tests.raw_peers import Wire, raw_session
 from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, params_of, refusal
-from tests.scripted_http_server import JSON_HEADERS, Step, frame, says, scripted
+from tests.scripted_http_server import JSON_HEADERS, Step, frame, respond_with, scripted
 from tests.settings import PATIENCE, eventually
 
 OFFERS: Object = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
@@ -508,7 +508,7 @@ def tool(name: str, header: JSON = None) -> Object:
 
 
 def lists(*tools: Object) -> Step:
-    return says({"tools": [*tools], "ttlMs": 60_000, "cacheScope": "public"})
+    return respond_with({"tools": [*tools], "ttlMs": 60_000, "cacheScope": "public"})
 
 
 async def mismatch(exchange: Exchange, message: Object) -> None:
@@ -519,8 +519,8 @@ async def mismatch(exchange: Exchange, message: Object) -> None:
 @pytest.mark.parametrize("before", ["nothing", "an old list, which may be kept"])
 async def test_header_mismatch_reloads_the_list_of_tools_and_retries_once(before: str) -> None:
     async with scripted() as site:
-        site.on("server/discover", says(discovered(capabilities=OFFERS)))
-        site.on("tools/call", mismatch, says(DONE), says(DONE))
+        site.on("server/discover", respond_with(discovered(capabilities=OFFERS)))
+        site.on("tools/call", mismatch, respond_with(DONE), respond_with(DONE))
         if before != "nothing":
             site.on("tools/list", lists(tool("t")))
         site.on("tools/list", lists(tool("t", "Where")))
@@ -537,7 +537,7 @@ async def test_header_mismatch_reloads_the_list_of_tools_and_retries_once(before
 @pytest.mark.parametrize("then", ["the same list", "refused again"])
 async def test_header_mismatch_after_the_retry_is_raised(then: str) -> None:
     async with scripted() as site:
-        site.on("server/discover", says(discovered(capabilities=OFFERS)))
+        site.on("server/discover", respond_with(discovered(capabilities=OFFERS)))
         site.on("tools/call", mismatch, mismatch)
         site.on("tools/list", *[lists(tool("t", "Where" if then == "refused again" else None))] * 3)
         async with Client(site.url, timeout=PATIENCE) as client:
@@ -570,7 +570,7 @@ async def test_tool_with_an_invalid_x_mcp_header_is_omitted_over_http_with_a_war
     what: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with scripted() as site:
-        site.on("server/discover", says(discovered(capabilities=OFFERS)))
+        site.on("server/discover", respond_with(discovered(capabilities=OFFERS)))
         site.on("tools/list", lists(tool("good", "Where"), WRONG[what], tool("plain")))
         async with Client(site.url, timeout=PATIENCE) as client:
             assert [tool.name for tool in await client.list_tools()] == ["good", "plain"]

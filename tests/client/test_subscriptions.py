@@ -47,13 +47,13 @@ from tests.raw_stateless_server import META, MODERN, answer, asked_for, discover
 from tests.scripted_http_server import (
     JSON_HEADERS,
     SSE,
-    Scripted,
+    ScriptedServer,
     Step,
     error,
     events,
     frame,
+    respond_with,
     result,
-    says,
     scripted,
     status,
 )
@@ -469,8 +469,8 @@ GONE = status(503)
 
 
 @contextlib.asynccontextmanager
-async def met(site: Scripted, **options: object) -> AsyncIterator[Client]:
-    site.on("server/discover", says(discovered(capabilities=WATCHED)))
+async def met(site: ScriptedServer, **options: object) -> AsyncIterator[Client]:
+    site.on("server/discover", respond_with(discovered(capabilities=WATCHED)))
     options = {"timeout": PATIENCE, **options}
     async with Client(site.url, **options) as client:  # type: ignore[arg-type]
         yield client

@@ -20,7 +20,7 @@ from mcp_ref.features.tools import CallToolResult, ListToolsResult
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY, R2026_07_28
 from tests.messages import notification, result_of, shape_of
-from tests.raw_peers import Wire, connected_client, meet, raw_client, raw_server, reply
+from tests.raw_peers import Wire, connect_modern, connected_client, raw_client, raw_server, reply
 from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS, Clock
 
 KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
@@ -439,7 +439,7 @@ def test_forget_removes_all_pages_of_a_list() -> None:
 async def modern(cache: ResponseCache | bool = True) -> AsyncIterator[tuple[Client, Wire]]:
     """Connect a client of 2026-07-28 to a bare server that has tools."""
     async with raw_server(lambda transport: Client(transport, revision=MODERN, cache=cache)) as (client, wire):
-        await meet(client, wire)
+        await connect_modern(client, wire)
         yield client, wire
 
 

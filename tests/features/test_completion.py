@@ -12,7 +12,7 @@ from mcp_ref import ResourceTemplateReference as TemplateReference
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import Received, initialize, notification
-from tests.raw_peers import Wire, connected_client, raw_client, raw_session, served
+from tests.raw_peers import Wire, connected_client, raw_client, raw_session, serve_call
 from tests.settings import MODERN, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -245,7 +245,7 @@ async def test_client_complete_sends_reference_argument_and_context(revision: st
     async with raw_session(Client, revision, {"completions": {}} if revision >= "2025-03-26" else {}) as (client, wire):
         for ref, on_the_wire in ((PromptReference("review"), PROMPT), (TemplateReference(TEMPLATE), RESOURCE)):
             result: Object = {"completion": {"values": ["python"], "total": 10, "hasMore": True}}
-            found, asked = await served(client.complete(ref, "language", "py", {"owner": "me"}), wire, result)
+            found, asked = await serve_call(client.complete(ref, "language", "py", {"owner": "me"}), wire, result)
             assert found == Completion(["python"], 10, True)
             more: Object = {"context": {"arguments": {"owner": "me"}}} if revision >= "2025-06-18" else {}
             assert (asked["method"], asked["params"]) == ("completion/complete", completing(on_the_wire, **more))
@@ -261,7 +261,7 @@ async def test_client_complete_takes_partial_results(revision: str) -> None:
         ]
         for sent, expected in partial:
             asking = client.complete(PromptReference("review"), "language", "py")
-            assert (await served(asking, wire, {"completion": sent}))[0] == expected
+            assert (await serve_call(asking, wire, {"completion": sent}))[0] == expected
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from mcp_ref.features.logging import LEVELS, LoggingLevel, LoggingMessageNotific
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import initialize, notification, request, stateless_request
-from tests.raw_peers import Wire, connected_client, handshake, raw_client, raw_server, raw_session, served
+from tests.raw_peers import Wire, connected_client, handshake, raw_client, raw_server, raw_session, serve_call
 from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -244,7 +244,7 @@ async def test_notifications_message_of_a_thread_or_a_failing_tool_comes_before_
 async def test_client_set_logging_level_and_log_handler(revision: str) -> None:
     came: asyncio.Queue[LoggingMessageNotificationParams] = asyncio.Queue()
     async with raw_session(lambda t: Client(t, on_log=came.put_nowait), revision, {"logging": {}}) as (client, wire):
-        _, asked = await served(client.set_logging_level("warning"), wire, {})
+        _, asked = await serve_call(client.set_logging_level("warning"), wire, {})
         assert (asked["method"], asked["params"]) == ("logging/setLevel", {"level": "warning"})
         await wire.send(message("error", {"error": "Connection failed"}, logger="database"))
         await wire.send(message("info", None))

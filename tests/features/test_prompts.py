@@ -28,7 +28,7 @@ from mcp_ref import (
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import Received, result_of
-from tests.raw_peers import Wire, connected_client, raw_session, served
+from tests.raw_peers import Wire, connected_client, raw_session, serve_call
 from tests.settings import MODERN, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -334,7 +334,7 @@ async def test_client_get_prompt_fills_in_arguments(revision: str) -> None:
             {"role": "user", "content": {"type": "text", "text": "hi"}},
             {"role": "assistant", "content": {"type": "image", "data": "AP8=", "mimeType": "image/png"}},
         ]
-        result, asked = await served(client.get_prompt("review", {"code": "x"}), wire, {"messages": messages})
+        result, asked = await serve_call(client.get_prompt("review", {"code": "x"}), wire, {"messages": messages})
         assert (asked["method"], asked["params"]) == ("prompts/get", {"name": "review", "arguments": {"code": "x"}})
         assert result == GetPromptResult(
             [PromptMessage("user", TextContent("hi")), PromptMessage("assistant", ImageContent("AP8=", "image/png"))]

@@ -22,7 +22,7 @@ from mcp_ref.lib.uri import MAX_URI_LENGTH
 from tests.basic.authorization.protected_server import Tokens, bearer, challenge, protection
 from tests.fuzz.uris import check_uris
 from tests.messages import request, stateless_request
-from tests.raw_http_client import Talk, Web, served_over_http
+from tests.raw_http_client import RawSession, ServedApp, served_over_http
 from tests.settings import PATIENCE
 
 ID = "123e4567-e89b-12d3-a456-42661417400a"
@@ -146,7 +146,7 @@ def tokens() -> Tokens:
     return made
 
 
-async def connected(web: Web, era: str, token: str, revision: str = "2025-11-25") -> Talk:
+async def connected(web: ServedApp, era: str, token: str, revision: str = "2025-11-25") -> RawSession:
     """Return a client with a token, after the handshake of the legacy era."""
     talk = bearer(web, token)
     if era == "legacy":

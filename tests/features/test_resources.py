@@ -27,7 +27,7 @@ from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Objec
 from mcp_ref.lib.uri import MAX_URI_LENGTH
 from mcp_ref.revisions import LEGACY
 from tests.messages import Received, notification, result_of, stateless_request
-from tests.raw_peers import Wire, connected_client, raw_client, raw_session, served
+from tests.raw_peers import Wire, connected_client, raw_client, raw_session, serve_call
 from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -494,7 +494,7 @@ async def test_client_read_resource_takes_text_and_bytes(revision: str) -> None:
     async with raw_session(Client, revision, {"resources": {}}) as (client, wire):
         text: Object = {"uri": "test://a", "text": "é"}
         blob: Object = {"uri": "test://b", "blob": "AP8=", "mimeType": "x/y"}
-        result, asked = await served(client.read_resource("test://a"), wire, {"contents": [text, blob]})
+        result, asked = await serve_call(client.read_resource("test://a"), wire, {"contents": [text, blob]})
         assert (asked["method"], asked["params"]) == ("resources/read", {"uri": "test://a"})
         assert result.contents == [
             TextResourceContents("test://a", "é"),

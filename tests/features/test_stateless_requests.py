@@ -10,8 +10,8 @@ import pytest
 from mcp_ref import Client, RemoteError
 from mcp_ref.features.completion import PromptReference
 from mcp_ref.jsonrpc.messages import Object
-from tests.raw_peers import raw_session, served
-from tests.raw_stateless_server import asked_for, meta_of, refusal, soon
+from tests.raw_peers import raw_session, serve_call
+from tests.raw_stateless_server import asked_for, in_time, meta_of, refusal
 from tests.settings import MODERN
 
 OFFERS: Object = {"tools": {}, "prompts": {}, "resources": {"subscribe": True}, "completions": {}}
@@ -46,7 +46,7 @@ async def test_requests_have_the_members_of_their_kind_and_no_others(
 ) -> None:
     async with raw_session(Client, MODERN, OFFERS) as (client, wire):
         caching: Object = {"ttlMs": 0, "cacheScope": "public"}
-        _, asked = await served(ask_for(client), wire, {"resultType": "complete", **caching, **result})
+        _, asked = await serve_call(ask_for(client), wire, {"resultType": "complete", **caching, **result})
         assert asked["method"] == method and meta_of(asked)  # the members that every request must have
         assert wire.frames.empty()
 
@@ -59,6 +59,6 @@ async def test_legacy_error_codes_have_no_meaning_in_2026_07_28(code: int) -> No
         calling = asyncio.create_task(client.call_tool("t"))
         await wire.send(refusal(await asked_for(wire, "tools/call"), code, "as you like", {"a": 1}))
         with pytest.raises(RemoteError, match="as you like") as found:
-            await soon(calling)
+            await in_time(calling)
         assert (found.value.code, found.value.data) == (code, {"a": 1})
         assert wire.frames.empty()

@@ -17,7 +17,16 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.jsonschema import SchemaError, compile_schema
 from mcp_ref.revisions import LEGACY, R2024_10_07, R2025_06_18, R2025_11_25, R2026_07_28
 from tests.messages import Received, request, result_of, shape_of, stateless_request
-from tests.raw_peers import Wire, connected_client, meet, raw_client, raw_server, raw_session, reply, served
+from tests.raw_peers import (
+    Wire,
+    connect_modern,
+    connected_client,
+    raw_client,
+    raw_server,
+    raw_session,
+    reply,
+    serve_call,
+)
 from tests.settings import DATA, MODERN, SERVER_TRANSPORTS, STATELESS_TRANSPORTS, run
 
 KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
@@ -285,12 +294,14 @@ async def test_output_schema_with_a_remote_ref_is_not_fetched(caplog: pytest.Log
 async def checked(schema: Object, *data: JSON) -> CallToolResult:
     """Let a client of 2026-07-28 check a result with these data, or without data, of a tool with this schema."""
     async with raw_server(lambda transport: Client(transport, revision=MODERN)) as (client, wire):
-        await meet(client, wire)
+        await connect_modern(client, wire)
         tool: Object = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}
-        listed, _ = await served(client.list_tools(), wire, {"resultType": "complete", "tools": [tool]})
+        listed, _ = await serve_call(client.list_tools(), wire, {"resultType": "complete", "tools": [tool]})
         assert [each.output_schema for each in listed] == [schema]
         structured: Object = {"structuredContent": data[0]} if data else {}
-        result, _ = await served(client.call_tool("t"), wire, {"resultType": "complete", "content": [], **structured})
+        result, _ = await serve_call(
+            client.call_tool("t"), wire, {"resultType": "complete", "content": [], **structured}
+        )
         return result
 
 

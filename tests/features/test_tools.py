@@ -35,7 +35,7 @@ from mcp_ref.lib.jsonschema import SchemaError, Validator, compile_schema
 from mcp_ref.revisions import LEGACY
 from tests import messages
 from tests.messages import Received, notification
-from tests.raw_peers import Wire, connected_client, raw_session, served
+from tests.raw_peers import Wire, connected_client, raw_session, serve_call
 from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
@@ -658,7 +658,7 @@ async def test_tools_call_protocol_error_is_the_response(within: Callable[[Excep
 async def test_client_prefers_the_content_of_a_result_that_has_two_forms() -> None:
     async with raw_session(Client, "2024-10-07", {"tools": {}}) as (client, wire):
         both: Object = {"content": [text("new")], "toolResult": "old"}
-        result, _ = await served(client.call_tool("add"), wire, both)
+        result, _ = await serve_call(client.call_tool("add"), wire, both)
         assert result.text == "new"
 
 
@@ -668,7 +668,7 @@ async def test_client_call_tool_returns_the_result(revision: str) -> None:
         sent: Object = {"content": [text("3"), text("three")], "structuredContent": {"\u03a3": 3}}
         if revision == "2024-10-07":
             sent = {"toolResult": {"\u03a3": 3}}
-        result, asked = await served(client.call_tool("add", {"a": 1}), wire, sent)
+        result, asked = await serve_call(client.call_tool("add", {"a": 1}), wire, sent)
         assert (asked["method"], asked["params"]) == ("tools/call", {"name": "add", "arguments": {"a": 1}})
         assert result.text == ('{"\u03a3": 3}' if revision == "2024-10-07" else "3\nthree")
         assert result.structured_content == {"\u03a3": 3} and not result.is_error
@@ -679,7 +679,7 @@ async def test_client_call_tool_returns_the_result(revision: str) -> None:
 async def test_client_call_tool_returns_tool_errors_and_raises_protocol_errors(revision: str) -> None:
     async with raw_session(Client, revision, {"tools": {}}) as (client, wire):
         sent: Object = {"content": [text("no such city")], "isError": True}
-        result, _ = await served(client.call_tool("t"), wire, sent)
+        result, _ = await serve_call(client.call_tool("t"), wire, sent)
         assert result.is_error and result.text == "no such city"
         calling = asyncio.create_task(client.call_tool("absent"))
         asked = await wire.receive_object()
@@ -700,13 +700,13 @@ async def test_client_call_tool_checks_structured_content_against_the_listed_sch
     structures: list[JSON] = [{}, {"n": "1"}, None, [1]]
     wrong: list[Object] = [{"content": [], "structuredContent": each} for each in structures]
     async with raw_session(Client, revision, {"tools": {}}) as (client, wire):
-        await served(client.list_tools(), wire, {"tools": [tool]})
+        await serve_call(client.list_tools(), wire, {"tools": [tool]})
         for each in [*wrong, Object(content=[]), Object(content=[text('{"n": 1}')])]:
             with pytest.raises(InvalidMessage):
-                await served(client.call_tool("t"), wire, each)
-        right, _ = await served(client.call_tool("t"), wire, {"content": [], "structuredContent": {"n": 1}})
+                await serve_call(client.call_tool("t"), wire, each)
+        right, _ = await serve_call(client.call_tool("t"), wire, {"content": [], "structuredContent": {"n": 1}})
         assert right.structured_content == {"n": 1}
-        failure, _ = await served(client.call_tool("t"), wire, {"content": [text("failed")], "isError": True})
+        failure, _ = await serve_call(client.call_tool("t"), wire, {"content": [text("failed")], "isError": True})
         assert failure.is_error, "an error needs not conform"
 
 
@@ -724,11 +724,11 @@ async def test_client_ignores_tool_annotations(revision: str, annotations: Objec
     # from a cache because the tool is "read-only", or sent again because the tool is "idempotent".
     async with raw_session(Client, revision, {"tools": {}}) as (client, wire):
         tool: Object = {"name": "t", "inputSchema": {"type": "object"}, "annotations": annotations}
-        (listed,), _ = await served(client.list_tools(), wire, {"tools": [tool]})
+        (listed,), _ = await serve_call(client.list_tools(), wire, {"tools": [tool]})
         assert listed.annotations is not None
         assert listed.annotations.read_only_hint is annotations["readOnlyHint"]
         for _ in range(2):
-            _, asked = await served(client.call_tool("t", {"a": 1}), wire, {"content": [text("x")]})
+            _, asked = await serve_call(client.call_tool("t", {"a": 1}), wire, {"content": [text("x")]})
             said = {name: value for name, value in asked["params"].items() if name != "_meta"}
             assert (asked["method"], said) == ("tools/call", {"name": "t", "arguments": {"a": 1}})
         with pytest.raises(RequestTimeout):

@@ -49,7 +49,7 @@ class Fragile:
 
 
 @dataclass(eq=False)
-class Scripted:
+class LegacyServer:
     """A legacy server whose results a function returns, by method and params. None means no response."""
 
     respond: Callable[[str, Object], Object | None]

@@ -34,7 +34,7 @@ from mcp_ref.client.target import InProcessServer
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import LATEST_LEGACY
 from tests.forked_python import forked
-from tests.host.peers import Fragile, Person, Scripted, calculator, opened, state, tool
+from tests.host.peers import Fragile, LegacyServer, Person, calculator, opened, state, tool
 from tests.server_programs import serving
 from tests.settings import MODERN, ROOT, SERVER_TRANSPORTS
 
@@ -168,14 +168,14 @@ async def test_servers_with_the_same_names_and_uris_stay_apart() -> None:
 async def test_forged_names_reach_no_other_server() -> None:
     called: list[str] = []
 
-    def server(name: str, *tools: str) -> Scripted:
+    def server(name: str, *tools: str) -> LegacyServer:
         def respond(method: str, params: Object) -> Object:
             if method == "tools/list":
                 return {"tools": [tool(each) for each in tools]}
             called.append(f"{name}: {params['name']}")
             return {"content": []}
 
-        return Scripted(respond)
+        return LegacyServer(respond)
 
     servers = {"a": server("a", "x__y", "b.c", "c"), "a-b": server("a-b", "c"), "b": server("b", "c")}
     async with opened(Host(servers)) as host:
@@ -271,7 +271,7 @@ async def test_reference_in_a_schema_is_never_fetched() -> None:
     url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/schema"
     schema: Object = {"type": "object", "$ref": url}
     definition: Object = {"name": "t", "inputSchema": schema, "outputSchema": schema}
-    server = Scripted(lambda method, params: {"tools": [definition]} if method == "tools/list" else RESULT)
+    server = LegacyServer(lambda method, params: {"tools": [definition]} if method == "tools/list" else RESULT)
     async with listener, opened(Host({"s": server})) as host:
         assert [each.full_name for each in await host.list_tools()] == ["s.t"]
         await host.call_tool("s.t")
@@ -394,7 +394,7 @@ async def test_reload_replaces_another_server_object_of_the_same_name() -> None:
 
 async def test_host_lists_tools_in_linear_time() -> None:
     async def calls_to_list(number: int) -> int:
-        server = Scripted(lambda method, params: {"tools": [tool(f"tool-{each}") for each in range(number)]})
+        server = LegacyServer(lambda method, params: {"tools": [tool(f"tool-{each}") for each in range(number)]})
         async with opened(Host({"s": server}, startup_wait=15)) as host:
             events = list[str]()
             sys.setprofile(lambda frame, event, argument: events.append(event))

@@ -27,7 +27,7 @@ from mcp_ref.host import supervisor
 from mcp_ref.host.supervisor import Pauses
 from mcp_ref.host.throttle import MAX_BURST, Throttle
 from mcp_ref.jsonrpc.messages import Notification, Object
-from tests.host.peers import Fragile, Person, Scripted, calculator, error, lines, opened, state, tool
+from tests.host.peers import Fragile, LegacyServer, Person, calculator, error, lines, opened, state, tool
 from tests.settings import PATIENCE, ROOT, eventually
 
 ADD: Object = {"a": 1, "b": 2}
@@ -211,7 +211,7 @@ async def test_list_that_reports_its_own_change_is_fetched_ever_more_rarely(quic
             server.transport.send(Notification("notifications/tools/list_changed", {}))
         return {"tools": [tool("t")]}
 
-    server = Scripted(respond)
+    server = LegacyServer(respond)
     async with opened(Host({"s": server})):
         await eventually(lambda: len(listed) == 5)
     pauses = [after - before for before, after in itertools.pairwise(listed)]
@@ -237,7 +237,7 @@ async def test_list_over_a_limit_costs_only_its_server(fault: str, quick: None) 
                 return {"tools": [tool(f"t{number}", "x" * 60_000) for number in range(70)]}
         return {"tools": [tool("large", "x" * 70_000), tool("small")]}
 
-    server = Scripted(respond)
+    server = LegacyServer(respond)
     async with opened(Host({"s": server, "other": calculator()})) as host:
         if fault in ("endless pages", "one cursor"):
             await eventually(lambda: state(host, "s") == "failed")
@@ -252,7 +252,7 @@ async def test_list_over_a_limit_costs_only_its_server(fault: str, quick: None) 
 
 async def test_refresh_that_fails_keeps_the_tools(quick: None) -> None:
     lists = iter([{"tools": [tool("t")]}, {"tools": "nonsense"}])
-    server = Scripted(lambda method, params: next(lists))  # type: ignore[arg-type, return-value]
+    server = LegacyServer(lambda method, params: next(lists))  # type: ignore[arg-type, return-value]
     async with opened(Host({"s": server})) as host:
         assert server.transport is not None
         server.transport.send(Notification("notifications/tools/list_changed", {}))
@@ -361,7 +361,7 @@ async def test_five_lost_calls_suspend_a_server_until_a_ping(quick: None, monkey
             return {"tools": [tool("t")]}
         return {"content": []} if method == "tools/call" and responds else {} if method == "ping" else None
 
-    server = Scripted(respond)
+    server = LegacyServer(respond)
     async with opened(Host({"s": server})) as host:
         for _ in range(5):
             with pytest.raises(RequestTimeout, match="it is not known if the tool ran"):
@@ -381,7 +381,7 @@ async def test_suspended_server_without_response_to_the_ping_is_restarted(
 ) -> None:
     monkeypatch.setattr(supervisor, "SUSPEND_SECONDS", 0.05)
     monkeypatch.setattr(supervisor, "PING_SECONDS", 0.05)
-    server = Scripted(lambda method, params: {"tools": [tool("t")]} if method == "tools/list" else None)
+    server = LegacyServer(lambda method, params: {"tools": [tool("t")]} if method == "tools/list" else None)
     async with opened(Host({"s": server})) as host:
         for _ in range(5):
             with pytest.raises(RequestTimeout):
@@ -426,7 +426,7 @@ async def test_death_at_each_moment_is_followed_by_a_restart(moment: str, quick:
             return None
         return {"tools": [tool("t")]} if method == "tools/list" else {"content": []}
 
-    server = Scripted(respond)
+    server = LegacyServer(respond)
     fragile = Fragile(calculator(), fails=moment == "handshake")
     fragile.server.resource("note://a")(lambda: "text")
     async with opened(Host({"s": server if moment == "list" else fragile}, approve=Person())) as host:

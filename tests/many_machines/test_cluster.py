@@ -15,7 +15,7 @@ from run import ERAS, NODES, SECONDS, Cluster, client_of, failovers, restarts, t
 from mcp_ref import HttpClient
 from mcp_ref.jsonrpc.errors import McpError
 from tests.many_machines.conftest import need
-from tests.raw_http_client import Web
+from tests.raw_http_client import ServedApp
 from tests.settings import ROOT
 
 EXAMPLE = ROOT / "examples" / "many_machines"
@@ -77,7 +77,7 @@ async def test_operators_paths_and_foreign_node_names_are_not_forwarded(balancer
 async def test_http_sse_reaches_the_node_of_its_stream(balancer: str, tmp_path: Path) -> None:
     need(balancer, "redis-server", "redis", "psycopg")
     async with Cluster(tmp_path, balancer=balancer) as cluster:
-        web = Web(None, ("127.0.0.1", cluster.port))  # type: ignore[arg-type]
+        web = ServedApp(None, ("127.0.0.1", cluster.port))  # type: ignore[arg-type]
         try:
             for _ in range(4):  # one stream on each node
                 stream = await web.ask("GET", "/sse")

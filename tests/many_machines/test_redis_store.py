@@ -16,7 +16,7 @@ from run import ERAS, SECONDS, Cluster, client_of
 
 from mcp_ref import SessionChange, SessionOwned
 from tests.messages import initialize, notification, request
-from tests.raw_http_client import Talk, Web
+from tests.raw_http_client import RawSession, ServedApp
 from tests.settings import PATIENCE
 
 if TYPE_CHECKING:
@@ -97,19 +97,19 @@ async def test_lease_is_never_given_to_two_processes_that_race_for_it(tmp_path: 
         assert {*fences} == {b"2"}  # each session was taken over exactly once
 
 
-async def _begin(web: Web) -> Talk:
-    talk = Talk(web)
+async def _begin(web: ServedApp) -> RawSession:
+    talk = RawSession(web)
     reply = await talk.post(initialize())
     talk.id = reply.headers["mcp-session-id"]
     assert (await talk.post(notification("notifications/initialized"))).status == 202
     return talk
 
 
-def _web(port: int) -> Web:
+def _web(port: int) -> ServedApp:
     class Site:
         path = "/mcp"
 
-    return Web(Site(), ("127.0.0.1", port))  # type: ignore[arg-type]
+    return ServedApp(Site(), ("127.0.0.1", port))  # type: ignore[arg-type]
 
 
 async def test_node_that_was_stopped_while_its_lease_was_taken_ends_its_copy(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ async def test_node_that_was_stopped_while_its_lease_was_taken_ends_its_copy(tmp
         first, second = _web(cluster.ports["a"]), _web(cluster.ports["b"])
         try:
             talk = await _begin(first)
-            other = Talk(second, talk.id)
+            other = RawSession(second, talk.id)
             async with asyncio.timeout(SECONDS):
                 # a thread of the first node stores the session, in its own time
                 while (status := (await other.post(request("ping"))).status) == 404:

@@ -17,7 +17,7 @@ from mcp_ref.server import broadcast
 from mcp_ref.server.announcements import MAX_QUEUED_CHANGES, Announcers
 from mcp_ref.server.broadcast import MAX_MESSAGE_BYTES, Broadcaster
 from tests.messages import initialize
-from tests.raw_http_client import Talk, served_over_http
+from tests.raw_http_client import RawSession, served_over_http
 from tests.settings import MODERN, PATIENCE, eventually
 
 LEGACY = "2025-11-25"
@@ -423,7 +423,7 @@ def test_node_name_that_a_load_balancer_cannot_read_is_refused(name: str) -> Non
 
 async def test_session_ids_of_a_node_begin_with_its_name_on_both_transports() -> None:
     async with served_over_http(Server("s", node="eu-1")) as web:
-        talk = Talk(web)
+        talk = RawSession(web)
         reply = await talk.post(initialize())
         name, _, secret = reply.headers["mcp-session-id"].partition(".")
         assert name == "eu-1" and len(secret) == 32

@@ -13,7 +13,7 @@ from mcp_ref.server import listening
 from mcp_ref.server.health import METRICS_TYPE
 from mcp_ref.server.http import HttpApp
 from tests.messages import initialize, stateless_request
-from tests.raw_http_client import Held, Talk, served_over_http
+from tests.raw_http_client import HoldingServer, RawSession, served_over_http
 from tests.settings import MODERN, PATIENCE
 
 LEGACY = "2025-11-25"
@@ -60,7 +60,7 @@ async def test_livez_responds_and_readyz_refuses_while_the_lifespan_fails() -> N
 
 @ERAS
 async def test_stats_count_the_requests_of_each_era(revision: str) -> None:
-    held = Held()
+    held = HoldingServer()
     async with held.server.serve_http(health=True) as url, Client(url, revision=revision) as client:
         calling = asyncio.create_task(client.call_tool("hold", {"name": "call"}))
         await held.has_begun()
@@ -92,10 +92,10 @@ async def test_stats_count_subscriptions_and_listening_streams() -> None:
 
 
 async def test_drain_refuses_new_sessions_and_serves_stateless_requests() -> None:
-    held = Held()
+    held = HoldingServer()
     async with served_over_http(held.server, health=True) as web:
         await web.site.finish_requests(0)
-        talk = Talk(web)
+        talk = RawSession(web)
         refused = await talk.post(initialize())
         assert (refused.status, refused.headers["retry-after"]) == (503, "5")
         assert (await web.ask("GET", "/sse")).status == 503
@@ -108,7 +108,7 @@ async def test_drain_refuses_new_sessions_and_serves_stateless_requests() -> Non
 
 async def test_drain_ends_subscriptions_with_their_result() -> None:
     async with served_over_http(Server("s")) as web:
-        talk = Talk(web)
+        talk = RawSession(web)
         stream = await talk.post(stateless_request("subscriptions/listen", {"notifications": {}}))
         await web.site.finish_requests(0)
         acknowledged, result = await stream.messages()
@@ -118,7 +118,7 @@ async def test_drain_ends_subscriptions_with_their_result() -> None:
 
 @ERAS
 async def test_drain_waits_for_calls_in_flight_at_most_for_its_seconds(revision: str) -> None:
-    held = Held()
+    held = HoldingServer()
     async with held.server.serve_http() as url, Client(url, revision=revision) as client:
         calling = asyncio.create_task(client.call_tool("hold", {"name": "call"}))
         await held.has_begun()

@@ -33,7 +33,7 @@ from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, MAX_
 from mcp_ref.revisions import LEGACY, revision_named
 from tests.forked_python import python
 from tests.messages import Received, notification, request
-from tests.raw_peers import Wire, connected_client, raw_client, raw_server, raw_session, served
+from tests.raw_peers import Wire, connected_client, raw_client, raw_server, raw_session, serve_call
 from tests.raw_stateless_server import answer, asked_for, discovered
 from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
 
@@ -245,12 +245,12 @@ async def test_client_refuses_malformed_results_or_reads_them_as_annotated_and_g
     if revision == MODERN:
         valid = {**valid, "resultType": "complete", "ttlMs": 1000, "cacheScope": "public"}
     async with raw_session(lambda t: Client(t, cache=False), revision, EVERYTHING) as (client, wire):
-        found, asked = await served(call(client), wire, valid)
+        found, asked = await serve_call(call(client), wire, valid)
         assert asked["method"] == method and has_type(found, promised)
         refused = 0
         for wrong in wrong_shapes(valid):
             try:
-                found, _ = await served(call(client), wire, wrong)
+                found, _ = await serve_call(call(client), wire, wrong)
             except InvalidMessage as error:
                 assert len(str(error)) < 500
                 refused += 1
@@ -305,9 +305,9 @@ async def test_client_survives_every_output_schema_in_tools_list(
         for _ in range(2):
             tool: Object = {"name": "t", "inputSchema": schema, "outputSchema": schema}
             with contextlib.suppress(InvalidMessage):
-                await served(client.list_tools(), wire, {"tools": [tool]})
+                await serve_call(client.list_tools(), wire, {"tools": [tool]})
             with contextlib.suppress(InvalidMessage):
-                await served(client.call_tool("t"), wire, {"content": [], "structuredContent": {"a": "x"}})
+                await serve_call(client.call_tool("t"), wire, {"content": [], "structuredContent": {"a": "x"}})
         await wire.nothing_more()
     no_failure_inside(caplog)
 

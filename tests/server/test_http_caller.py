@@ -13,7 +13,7 @@ from mcp_ref.revisions import REVISIONS
 from mcp_ref.server.listening import has_small_result
 from mcp_ref.transports.streamable_http import idle_order
 from tests.messages import initialize, notification, request, stateless_request
-from tests.raw_http_client import Talk, served_over_http
+from tests.raw_http_client import RawSession, served_over_http
 from tests.raw_peers import connected_client
 from tests.settings import MODERN, SERVER_TRANSPORTS
 
@@ -125,7 +125,7 @@ async def test_many_sessions_of_a_private_address_are_reported_once(caplog: pyte
     async with served_over_http(Server("s")) as web:
         for number in range(idle_order.CROWD + 5):
             assert ("come from 127.0.0.1" in caplog.text) == (number >= idle_order.CROWD)
-            assert (await Talk(web).post(initialize())).status == 200
+            assert (await RawSession(web).post(initialize())).status == 200
     assert caplog.text.count('trusted_proxies=["127.0.0.1"]') == 1
     idle_order.report_crowd("8.8.8.8")
     assert "8.8.8.8" not in caplog.text

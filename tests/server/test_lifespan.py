@@ -24,7 +24,7 @@ from mcp_ref.revisions import REVISIONS
 from mcp_ref.transports.memory import memory_pair
 from tests.http_wire import under_asgi
 from tests.messages import request
-from tests.raw_http_client import Talk, served_over_http
+from tests.raw_http_client import RawSession, served_over_http
 from tests.raw_peers import connected_client
 from tests.server_programs import serving as serving_program
 from tests.settings import MODERN, PATIENCE, ROOT, SERVER_TRANSPORTS, TASK_FACTORIES, eventually
@@ -471,18 +471,18 @@ async def test_asgi_tries_one_entry_at_a_time_with_a_pause_and_is_503_meanwhile(
     server = with_a_tool(Server("notes", lifespan=connect))
     async with served_over_http(server) as web:
         web.site.reopens = True
-        waiting = [await Talk(web).send(request("ping")) for _ in range(3)]
+        waiting = [await RawSession(web).send(request("ping")) for _ in range(3)]
         await eventually(lambda: attempts)
         monkeypatch.setattr("mcp_ref.server.service.RETRY_SECONDS", math.inf)
         release.set()
         replies = [await web.take(each) for each in waiting]
         is_broken.clear()
-        replies += [await Talk(web).post(request("ping")) for _ in range(2)]  # in the pause
+        replies += [await RawSession(web).post(request("ping")) for _ in range(2)]  # in the pause
         assert [(reply.status, "retry-after" in reply.headers) for reply in replies] == [(503, True)] * 5
         assert {reply.why for reply in replies} == {"the server's lifespan failed; try again later"}
         assert attempts == ["enter"] and caplog.text.count("requests get status 503") == 1
         web.site._membership._next_attempt = 0.0  # the end of the pause
-        await Talk(web).handshake()
+        await RawSession(web).handshake()
         assert attempts == ["enter"] * 2
 
 

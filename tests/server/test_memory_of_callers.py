@@ -30,7 +30,7 @@ from mcp_ref.transports.streamable_http.event_store import MAX_DROPPED_STREAMS, 
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
 from tests.http_wire import mirrored_headers
 from tests.messages import Received, initialize, request, stateless_request
-from tests.raw_http_client import BOTH, JSON_TYPE, Reply, Talk, http_session, served_over_http
+from tests.raw_http_client import BOTH_TYPES, JSON_TYPE, RawSession, Reply, http_session, served_over_http
 from tests.raw_peers import connected_client, raw_client
 from tests.settings import MODERN, PATIENCE, eventually
 
@@ -110,7 +110,7 @@ async def test_sessions_of_one_caller_need_at_most_the_memory_that_is_counted() 
     limits = EndpointLimits(session_bytes_per_caller=7_000_000)
     async with served_over_http(Server("s"), limits=limits) as web:
         capabilities: Object = {"experimental": members}
-        talks = [Talk(web) for _ in range(4)]
+        talks = [RawSession(web) for _ in range(4)]
 
         async def fill() -> None:
             for talk in talks:
@@ -118,11 +118,11 @@ async def test_sessions_of_one_caller_need_at_most_the_memory_that_is_counted() 
                 await talk.get()  # a session with a listening client is not idle
 
         used, shares = await growth(fill), web.site._endpoint.table._shares
-        refused = await Talk(web).post(initialize(capabilities=capabilities))
+        refused = await RawSession(web).post(initialize(capabilities=capabilities))
         assert refused.status == 503 and "your sessions need more than 7000000 bytes" in refused.why
         assert used <= shares.used <= 7_000_000
         assert (await talks[0].delete()).status == 204
-        assert (await Talk(web).post(initialize(capabilities=capabilities))).status == 200
+        assert (await RawSession(web).post(initialize(capabilities=capabilities))).status == 200
         for talk in talks[1:]:
             assert (await talk.delete()).status == 204
         assert shares.used == sum(session.size for session in web.site._endpoint.sessions.values())
@@ -264,7 +264,7 @@ async def test_requests_of_one_http_caller_in_flight_need_at_most_the_memory_tha
     server, free = holding()
     limits = EndpointLimits(request_bytes_per_caller=2_500_000)
     async with served_over_http(server, limits=limits) as web:
-        talks = [Talk(web) for _ in range(4)]
+        talks = [RawSession(web) for _ in range(4)]
         for talk in () if modern else talks:
             await talk.handshake()  # a session of its own for each request: the limit is for all of a caller
         shares, sent = web.site._endpoint.requests._shares, list[Reply]()
@@ -380,7 +380,7 @@ async def test_changes_for_streams_that_are_not_read_need_at_most_the_memory_tha
     assert figure_of("changes for unread streams") == (8 * 2**20, 64 * 2**20)
     async with served_over_http(server) as web:
         params: Object = {"notifications": {"resourceSubscriptions": ["a://x"], "toolsListChanged": True}}
-        streams = [await Talk(web).post(stateless_request("subscriptions/listen", params, id)) for id in range(4)]
+        streams = [await RawSession(web).post(stateless_request("subscriptions/listen", params, id)) for id in range(4)]
         for stream in streams:
             await stream.object()
             stream.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -466,7 +466,7 @@ async def test_unread_responses_need_at_most_the_memory_in_the_table() -> None:
         return CallToolResult([TextContent(text)])
 
     body = json.dumps(stateless_request("tools/call", {"name": "large"})).encode()
-    usual = {"Host": "127.0.0.1", "Accept": BOTH, "Content-Type": JSON_TYPE, "Content-Length": str(len(body))}
+    usual = {"Host": "127.0.0.1", "Accept": BOTH_TYPES, "Content-Type": JSON_TYPE, "Content-Length": str(len(body))}
     lines = [f"{name}: {value}" for name, value in {**usual, **mirrored_headers(body)}.items()]
     call = "\r\n".join(["POST /mcp HTTP/1.1", *lines, "", ""]).encode() + body
     site = HttpApp(server.catalog)

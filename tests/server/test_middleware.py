@@ -26,7 +26,7 @@ from mcp_ref.features.tools import CallToolRequestParams
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import R2025_11_25, REVISIONS, find_method
 from tests.messages import stateless_request
-from tests.raw_http_client import Talk, served_over_http
+from tests.raw_http_client import RawSession, served_over_http
 from tests.raw_peers import connected_client, raw_client
 from tests.settings import MODERN, SERVER_TRANSPORTS
 
@@ -208,7 +208,7 @@ async def test_middleware_sees_the_whole_subscription_over_http() -> None:
     site = Site()
     async with served_over_http(site.server) as web:
         params: Object = {"notifications": {"toolsListChanged": True}}
-        reply = await Talk(web).post(stateless_request("subscriptions/listen", params, 1))
+        reply = await RawSession(web).post(stateless_request("subscriptions/listen", params, 1))
         assert (await reply.object())["method"] == "notifications/subscriptions/acknowledged"
         assert site.seen == ["subscriptions/listen"]
         await web.site.end_sessions()
@@ -228,7 +228,7 @@ async def test_middleware_that_requires_a_scope_refuses_with_status_403(revision
         return await proceed(request)
 
     async with served_over_http(server) as web:
-        talk = Talk(web)
+        talk = RawSession(web)
         if revision == MODERN:
             reply = await talk.post(stateless_request("tools/call", {"name": "work"}))
         else:

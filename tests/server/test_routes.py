@@ -15,7 +15,7 @@ from mcp_ref.lib.http.server import start_server
 from mcp_ref.server.http import HttpApp
 from mcp_ref.server.routes import METHODS, RouteHandler
 from tests.http_wire import under_asgi
-from tests.raw_http_client import Web
+from tests.raw_http_client import ServedApp
 
 KINDS = pytest.mark.parametrize("kind", ["http", "asgi"])
 
@@ -61,13 +61,13 @@ ROUTES: Mapping[str, RouteHandler] = {
 
 
 @asynccontextmanager
-async def site(kind: str, server: Server | None = None, **options: Any) -> AsyncIterator[Web]:
+async def site(kind: str, server: Server | None = None, **options: Any) -> AsyncIterator[ServedApp]:
     """Serve the routes over our sockets, or as an ASGI application. Give a raw HTTP client."""
     server = server or Server("s")
     app = HttpApp(server.catalog, routes=ROUTES, **options)
     handler = app.handle if kind == "http" else under_asgi(server.asgi(routes=ROUTES, **options))
     listening = await start_server(handler, limits=HttpLimits(body_size=8 << 20))
-    web = Web(app, listening.address)
+    web = ServedApp(app, listening.address)
     try:
         yield web
     finally:
@@ -127,7 +127,7 @@ async def test_route_body_is_limited_under_asgi() -> None:
 async def test_route_body_is_limited_over_sockets() -> None:
     app = HttpApp(Server("s").catalog, routes=ROUTES)
     async with await start_server(app.handle, limits=HttpLimits(body_size=10)) as listening:
-        web = Web(app, listening.address)
+        web = ServedApp(app, listening.address)
         assert (await web.ask("POST", "/echo", b"a" * 10)).status == 201
         assert (await web.ask("POST", "/echo", b"a" * 11)).status == 413
         await web.close()
@@ -136,7 +136,7 @@ async def test_route_body_is_limited_over_sockets() -> None:
 
 async def test_route_responds_to_head_without_a_body() -> None:
     async with Server("s").serve_http(routes=ROUTES) as url:
-        web = Web(None, ("127.0.0.1", int(url.split(":")[2].split("/")[0])))  # type: ignore[arg-type]
+        web = ServedApp(None, ("127.0.0.1", int(url.split(":")[2].split("/")[0])))  # type: ignore[arg-type]
         reply = await web.send("HEAD", "/health", b"", "Connection: close")
         head = await reply.reader.read()
         assert head.startswith(b"HTTP/1.1 200 ") and head.endswith(b"Content-Length: 16\r\n\r\n")
@@ -192,7 +192,7 @@ async def test_route_reaches_the_state_of_the_lifespan() -> None:
     server = Server("s", lifespan=connect)
     assert server.state is None
     async with server.serve_http(routes={"/ready": ready}) as url:
-        web = Web(None, ("127.0.0.1", int(url.split(":")[2].split("/")[0])))  # type: ignore[arg-type]
+        web = ServedApp(None, ("127.0.0.1", int(url.split(":")[2].split("/")[0])))  # type: ignore[arg-type]
         assert (await web.ask("GET", "/ready")).body == b"connected"
         await web.close()
     assert server.state is None

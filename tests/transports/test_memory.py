@@ -13,7 +13,7 @@ from mcp_ref.revisions import LEGACY
 from mcp_ref.transports.base import EndReport, OnEnd, Receive, Transport, finish
 from mcp_ref.transports.memory import MAX_UNREAD, Inbox, memory_pair
 from tests.messages import notification
-from tests.raw_peers import leave, raw_session
+from tests.raw_peers import close_server_end, raw_session
 from tests.settings import PATIENCE
 
 NAMES = [revision.name for revision in LEGACY]
@@ -168,7 +168,7 @@ async def test_closed_memory_transport_fails_the_present_and_the_later_requests(
     async with raw_session(lambda t: Client(t, timeout=None)) as (client, wire):
         ping = asyncio.create_task(client.ping())
         assert (await wire.receive_object())["method"] == "ping"
-        leave(client)
+        close_server_end(client)
         with pytest.raises(ConnectionClosed):
             await ping
         with pytest.raises(ConnectionClosed):

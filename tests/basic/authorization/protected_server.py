@@ -10,7 +10,7 @@ from mcp_ref import Context, Principal, Protection, Server, TextContent
 from mcp_ref.basic.authorization.challenges import Challenge, parse_challenges
 from mcp_ref.jsonrpc.messages import JSON
 from tests.messages import Received, request, stateless_request
-from tests.raw_http_client import Reply, Talk, Web, call
+from tests.raw_http_client import RawSession, Reply, ServedApp, call
 
 RESOURCE = "https://mcp.example/mcp"
 ISSUER = "https://auth.example"
@@ -105,9 +105,9 @@ def notes() -> tuple[Server, list[str]]:
     return server, calls
 
 
-def bearer(web: Web, token: str | None) -> Talk:
+def bearer(web: ServedApp, token: str | None) -> RawSession:
     """Return a client that sends this token."""
-    return Talk(web, authorization=f"Bearer {token}" if token is not None else None)
+    return RawSession(web, authorization=f"Bearer {token}" if token is not None else None)
 
 
 def challenges(reply: Reply) -> list[Challenge]:

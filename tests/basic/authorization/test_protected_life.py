@@ -14,7 +14,7 @@ from mcp_ref.basic.authorization.server import DEFAULT_SKEW
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, Object
 from tests.basic.authorization.protected_server import Tokens, bearer, challenge, modern_call, protection
 from tests.messages import error_of, initialize, request, stateless_request
-from tests.raw_http_client import SSE_TYPE, Held, Reply, call, served_over_http
+from tests.raw_http_client import SSE_TYPE, HoldingServer, Reply, call, served_over_http
 from tests.settings import PATIENCE
 
 ABLE: Object = {"elicitation": {"form": {}}}
@@ -42,7 +42,7 @@ def result(reply: Reply) -> Object:
 
 @pytest.mark.attack("A11")
 async def test_session_belongs_to_its_principal_and_survives_a_new_token() -> None:
-    async with served_over_http(Held().server, authorization=protection(two_people())) as web:
+    async with served_over_http(HoldingServer().server, authorization=protection(two_people())) as web:
         talk = bearer(web, "ann-1")
         await talk.handshake()
         events = await (await talk.post(call("count", to=1))).events()
@@ -153,7 +153,7 @@ async def closed(reply: Reply) -> list[dict[str, str]]:
 
 
 async def test_listening_stream_closes_when_the_token_expires_and_opens_again_with_a_new_one() -> None:
-    tokens, held = Tokens(), Held()
+    tokens, held = Tokens(), HoldingServer()
     tokens.grant("old", expires_at=soon())
     tokens.grant("new")
     async with served_over_http(held.server, authorization=protection(tokens)) as web:
@@ -172,7 +172,7 @@ async def test_listening_stream_closes_when_the_token_expires_and_opens_again_wi
 async def test_subscription_ends_with_its_result_when_the_token_expires() -> None:
     tokens = Tokens()
     tokens.grant("old", expires_at=soon())
-    async with served_over_http(Held().server, authorization=protection(tokens)) as web:
+    async with served_over_http(HoldingServer().server, authorization=protection(tokens)) as web:
         params: Object = {"notifications": {"toolsListChanged": True}}
         stream = await bearer(web, "old").post(stateless_request("subscriptions/listen", params, 7))
         events = [json.loads(event["data"]) for event in await closed(stream)]
@@ -184,7 +184,7 @@ async def test_subscription_ends_with_its_result_when_the_token_expires() -> Non
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_result_under_way_is_finished_after_the_token_has_expired(era: str) -> None:
-    tokens, held = Tokens(), Held()
+    tokens, held = Tokens(), HoldingServer()
     async with served_over_http(held.server, authorization=protection(tokens)) as web:
         tokens.grant("old", expires_at=soon())
         talk = bearer(web, "old")

@@ -34,13 +34,13 @@ from tests.basic.authorization.protected_server import (
 )
 from tests.http_wire import under_asgi
 from tests.messages import Received, initialize, notification, request, stateless_request
-from tests.raw_http_client import JSON_TYPE, SSE_TYPE, Reply, Talk, call, served_over_http
+from tests.raw_http_client import JSON_TYPE, SSE_TYPE, RawSession, Reply, call, served_over_http
 from tests.settings import HOME
 
 BOTH_ERAS = pytest.mark.parametrize("make_call", [modern_call, legacy_call], ids=["modern", "legacy"])
 
 
-async def begun(talk: Talk, make_call: Callable[..., Received]) -> Talk:
+async def begun(talk: RawSession, make_call: Callable[..., Received]) -> RawSession:
     """Make the handshake if the call belongs to a session."""
     if make_call is legacy_call:
         await talk.handshake()
@@ -95,7 +95,7 @@ async def test_request_without_a_token_is_401_with_the_metadata_and_without_erro
 async def test_malformed_authorization_is_400_invalid_request(authorization: str) -> None:
     tokens = Tokens("good")
     async with served_over_http(notes()[0], authorization=protection(tokens)) as web:
-        reply = await Talk(web, authorization=authorization).post(modern_call("whoami"))
+        reply = await RawSession(web, authorization=authorization).post(modern_call("whoami"))
         assert (reply.status, challenge(reply).parameters["error"]) == (400, "invalid_request")
         assert "good" not in reply.why
     assert not tokens.asked
@@ -160,7 +160,7 @@ async def test_token_that_is_not_for_this_server_is_401_with_one_body_for_all_re
 @pytest.mark.attack("A1")
 async def test_token_with_the_scheme_dpop_is_401() -> None:
     async with served_over_http(notes()[0], authorization=protection(Tokens("good"))) as web:
-        reply = await Talk(web, authorization="DPoP good").post(modern_call("whoami"))
+        reply = await RawSession(web, authorization="DPoP good").post(modern_call("whoami"))
         assert (reply.status, challenge(reply).parameters["error"]) == (401, "invalid_token")
 
 
@@ -571,7 +571,7 @@ async def test_tool_with_scopes_that_is_added_later_is_refused_without_authoriza
             raise AssertionError
 
         for tool in ("late", "asks"):
-            assert (await Talk(web).post(modern_call(tool))).status == 403
+            assert (await RawSession(web).post(modern_call(tool))).status == 403
 
 
 async def test_scopes_do_not_matter_without_http() -> None:

@@ -37,7 +37,7 @@ from tests.basic.authorization.key_server import (
     send,
 )
 from tests.basic.authorization.protected_server import bearer, modern_call
-from tests.raw_http_client import Web, served_over_http
+from tests.raw_http_client import ServedApp, served_over_http
 from tests.settings import eventually
 
 METADATA = "/.well-known/oauth-authorization-server"
@@ -74,7 +74,7 @@ def jwt_verifier(issuer: KeyServer, verifier: JwtVerifier | None = None) -> Veri
 
 
 @contextlib.asynccontextmanager
-async def protected_by(issuer: KeyServer, server: Server | None = None) -> AsyncIterator[Web]:
+async def protected_by(issuer: KeyServer, server: Server | None = None) -> AsyncIterator[ServedApp]:
     """Serve a server, by default one without tools, for the tokens of an issuer."""
     protection = Protection(RESOURCE, [issuer.issuer], JwtVerifier())
     async with served_over_http(server or Server("s"), authorization=protection) as web:

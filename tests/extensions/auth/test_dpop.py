@@ -53,7 +53,7 @@ from tests.basic.authorization.protected_server import (
 )
 from tests.extensions.auth.test_client_credentials import PEM, declared, read, token_requests
 from tests.protected_servers import World, protected, status
-from tests.raw_http_client import Reply, Talk, Web, served_over_http
+from tests.raw_http_client import RawSession, Reply, ServedApp, served_over_http
 
 # ------------------------------------------------------------------------------------------------ the client
 
@@ -248,16 +248,16 @@ def _without_none(members: dict[str, JSON]) -> dict[str, JSON]:
 
 def checked(
     dpop: DpopCheck | None, jkt: JSON = KEY.public.thumbprint, server: Server | None = None
-) -> AbstractAsyncContextManager[Web]:
+) -> AbstractAsyncContextManager[ServedApp]:
     """Serve notes to the holders of the token `good`, which is bound to a key, and `free`, which is not."""
     tokens = Tokens("free")
     tokens.grant("good", claims={"cnf": {"jkt": jkt}})
     return served_over_http(server or notes()[0], authorization=protection(tokens, dpop=dpop))
 
 
-async def ask(web: Web, *proofs: str, token: str = "good", scheme: str = "DPoP") -> Reply:
+async def ask(web: ServedApp, *proofs: str, token: str = "good", scheme: str = "DPoP") -> Reply:
     """Call a tool with a token and proofs."""
-    talk, body = Talk(web), json.dumps(modern_call("whoami")).encode()
+    talk, body = RawSession(web), json.dumps(modern_call("whoami")).encode()
     lines = [*talk.lines(Authorization=f"{scheme} {token}", MCP_Protocol_Version="2026-07-28", Mcp_Method="tools/call",
                          Mcp_Name="whoami"), *(f"DPoP: {one}" for one in proofs)]  # fmt: skip
     return await web.ask("POST", web.site.path, body, *lines)

@@ -21,7 +21,7 @@ from mcp_ref.revisions import LATEST_LEGACY
 from mcp_ref.server.http import HttpApp
 from mcp_ref.transports.memory import memory_pair
 from tests.messages import Received, error_of, initialize, notification, request, result_of, stateless_request
-from tests.raw_http_client import Talk, Web, served_over_http
+from tests.raw_http_client import RawSession, ServedApp, served_over_http
 from tests.raw_peers import Wire, connected_client, raw_client
 from tests.settings import PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS, eventually
 
@@ -462,7 +462,7 @@ async def test_tasks_of_another_session_are_unknown(kind: str) -> None:
 async def test_task_of_an_authenticated_principal_is_known_in_all_its_sessions() -> None:
     work = at_work()
     async with served_over_http(work.server, authenticate=by_authorization) as web:
-        talks = [Talk(web, authorization=name) for name in ("ann", "ann", "bob")]
+        talks = [RawSession(web, authorization=name) for name in ("ann", "ann", "bob")]
         for talk in talks:
             await talk.handshake()
         created = (await talks[0].post(request("tools/call", {"name": "wait", "task": {}}))).json
@@ -475,7 +475,7 @@ async def test_task_of_an_authenticated_principal_is_known_in_all_its_sessions()
 
 async def test_task_of_one_era_is_unknown_in_the_other() -> None:
     async with served_over_http(at_work().server, authenticate=by_authorization) as web:
-        talk = Talk(web, authorization="ann")
+        talk = RawSession(web, authorization="ann")
         await talk.handshake(capabilities=ABLE)
         created = (await talk.post(request("tools/call", {"name": "ask", "task": {}}))).json
         earlier = created["result"]["task"]["taskId"]
@@ -493,7 +493,7 @@ async def test_task_input_request_is_sent_again_in_the_next_session_of_the_reque
     work = at_work()
     work.go.set()
     async with served_over_http(work.server, authenticate=by_authorization) as web:
-        first, second = (Talk(web, authorization="ann") for _ in range(2))
+        first, second = (RawSession(web, authorization="ann") for _ in range(2))
         for talk in (first, second):
             await talk.handshake(capabilities=ABLE)
         created = (await first.post(request("tools/call", {"name": "ask", "task": {}}))).json
@@ -820,8 +820,8 @@ async def test_task_that_begins_while_the_http_server_stops_is_stopped() -> None
     port = urlsplit(await serving.__aenter__()).port
     [site] = work.server.catalog.service.members
     assert isinstance(site, HttpApp)
-    web = Web(site, ("127.0.0.1", port or 0))
-    reply = await Talk(web).send(stateless_request("tools/call", {"name": "late"}, capabilities=EXTENDED))
+    web = ServedApp(site, ("127.0.0.1", port or 0))
+    reply = await RawSession(web).send(stateless_request("tools/call", {"name": "late"}, capabilities=EXTENDED))
     await work.has(work.begun)
     stopping = asyncio.create_task(serving.__aexit__(None, None, None))
     await eventually(lambda: site._endpoint.table.is_closing)
@@ -1014,7 +1014,7 @@ async def test_handler_can_close_its_stream_until_its_task_begins() -> None:
         return TextContent("done")
 
     async with served_over_http(work.server) as web:
-        talk = Talk(web)
+        talk = RawSession(web)
         await talk.handshake("2025-11-25")
         reply = await talk.post(request("tools/call", {"name": "let_go", "arguments": {}, "task": {}}))
         assert await reply.messages() == []  # the client resumes the stream for the response
@@ -1107,6 +1107,6 @@ async def test_tasks_extension_mcp_name_header_has_the_task_id(method: str) -> N
     async with served_over_http(at_work().server) as web:
         asking = stateless_request(method, {"taskId": "abc", "inputResponses": {}}, 1, EXTENDED)
         for name, code in (("abc", INVALID), ("abd", -32020), (None, -32020)):
-            reply = await Talk(web).post(asking, Mcp_Name=name)
+            reply = await RawSession(web).post(asking, Mcp_Name=name)
             assert reply.json["error"]["code"] == code
             assert reply.status == (400 if code == -32020 else 200)

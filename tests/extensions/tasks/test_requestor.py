@@ -307,9 +307,9 @@ async def test_client_requests_no_task_from_a_server_that_does_not_declare_tasks
     async with raw_server(partial(Client, revision="2025-11-25")) as (client, wire):
         params = await handshake(client, wire, capabilities={"tools": {}})
         assert "tasks" not in params["capabilities"]
-        await served(client.list_tools(), wire, {"tools": [TOOL]})
+        await serve_call(client.list_tools(), wire, {"tools": [TOOL]})
         for begin in (client.call_tool, client.start_tool):
-            _, asked = await served(begin("t"), wire, DONE)
+            _, asked = await serve_call(begin("t"), wire, DONE)
             assert asked["method"] == "tools/call" and "task" not in asked["params"]
 
 
@@ -425,7 +425,7 @@ CREATED: Object = {**extended(), "resultType": "task"}
 async def test_task_as_the_result_of_another_method_is_invalid() -> None:
     async with discovered() as (client, wire):
         with pytest.raises(InvalidMessage, match="'task'"):
-            await served(client.list_tools(), wire, CREATED)
+            await serve_call(client.list_tools(), wire, CREATED)
 
 
 async def test_input_request_that_several_responses_contain_is_handled_once() -> None:

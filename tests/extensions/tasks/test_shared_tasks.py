@@ -21,7 +21,7 @@ from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.server.announcements import Announcers
 from tests.extensions.tasks.test_receiver import EXTENDED, Peer, Work, accept, at_work, text_in
 from tests.messages import Received, request, result_of
-from tests.raw_http_client import Talk, served_over_http
+from tests.raw_http_client import RawSession, served_over_http
 from tests.raw_peers import raw_client
 from tests.server.test_broadcast import Hub
 from tests.settings import PATIENCE, eventually
@@ -314,12 +314,12 @@ async def test_tasks_result_and_list_of_another_process_work_in_2025_11_25_for_t
 
     options: Any = {"authenticate": ada}
     async with served_over_http(works[0].server, **options) as one, served_over_http(works[1].server, **options) as two:
-        first, second = Talk(one), Talk(two)
+        first, second = RawSession(one), RawSession(two)
         for talk in (first, second):
             await talk.handshake("2025-11-25")
         await hub.wait_for(lambda: hub.listening == 2)
 
-        async def ask(talk: Talk, method: str, params: Object) -> Received:
+        async def ask(talk: RawSession, method: str, params: Object) -> Received:
             return result_of((await talk.post(request(method, params))).json)
 
         created = await ask(first, "tools/call", {"name": "wait", "arguments": {}, "task": {}})

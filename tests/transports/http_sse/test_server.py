@@ -18,7 +18,17 @@ from mcp_ref.transports.base import Direction, Transport
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
 from tests.basic.authorization.protected_server import Tokens, protection
 from tests.messages import error_of, initialize, request, stateless_request
-from tests.raw_http_client import CHANGED, JSON_TYPE, SSE_TYPE, Held, answered, call, said, served_over_http, sse_talk
+from tests.raw_http_client import (
+    JSON_TYPE,
+    SSE_TYPE,
+    TOOLS_CHANGED,
+    HoldingServer,
+    call,
+    call_result,
+    log_message,
+    open_sse_session,
+    served_over_http,
+)
 from tests.settings import MODERN, PATIENCE, eventually
 
 OLD = "2024-11-05"
@@ -28,27 +38,34 @@ NO_SESSION = "unknown session: GET the stream first, then POST to the URL in its
 @pytest.mark.spec("2024-11-05/basic/transports#security-warning-4,5,6,7")
 @pytest.mark.parametrize("revision", [OLD, "2025-11-25"])
 async def test_stream_begins_with_the_endpoint_and_has_all_messages_of_the_server(revision: str) -> None:
-    held = Held()
+    held = HoldingServer()
     async with served_over_http(held.server) as web:
-        client = await sse_talk(web)
+        client = await open_sse_session(web)
         assert client.endpoint.startswith("/messages?session=")
         assert client.stream.headers["cache-control"] == "no-cache, no-transform"
         assert client.stream.headers["x-accel-buffering"] == "no"
         await client.handshake(revision, {"roots": {}})
         await client.say(call("count", to=2))
-        assert [await client.stream.object() for _ in range(3)] == [said(0), said(1), answered("counted")]
+        assert [await client.stream.object() for _ in range(3)] == [
+            log_message(0),
+            log_message(1),
+            call_result("counted"),
+        ]
         held.announce()
-        assert await client.stream.event() == {"event": "message", "data": json.dumps(CHANGED, separators=(",", ":"))}
+        assert await client.stream.event() == {
+            "event": "message",
+            "data": json.dumps(TOOLS_CHANGED, separators=(",", ":")),
+        }
         question = await client.ask(call("ask"))
         assert question["method"] == "roots/list"
         answer: JSON = {"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}}
-        assert await client.ask(answer) == answered("0")
+        assert await client.ask(answer) == call_result("0")
 
 
 async def test_trace_has_the_messages_of_both_directions() -> None:
     frames: list[tuple[str, bytes]] = []
     async with served_over_http(Server("s", trace=lambda way, frame: frames.append((way, frame)))) as web:
-        client = await sse_talk(web)
+        client = await open_sse_session(web)
         await client.handshake()
         await client.ask(request("ping"))
     shown = [(way, json.loads(frame)) for way, frame in frames if frame.startswith(b"{")]
@@ -66,7 +83,7 @@ async def test_tool_waits_while_its_client_does_not_read_the_stream() -> None:
             sent += 1
 
     async with served_over_http(server) as web:
-        slow, other = await sse_talk(web), await sse_talk(web)
+        slow, other = await open_sse_session(web), await open_sse_session(web)
         await slow.handshake()
         await other.handshake()
         slow.stream.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -89,16 +106,16 @@ async def test_http_sse_large_message_takes_a_turn() -> None:
     server = Server("s", trace=trace)
     server.tool("large")(lambda: "x" * LARGE_MESSAGE)
     async with served_over_http(server) as web:
-        client = await sse_talk(web)
+        client = await open_sse_session(web)
         await client.handshake()
         await client.ask(call("large"))
     assert taken == [True]
 
 
 async def test_each_client_has_its_own_endpoint_and_responses() -> None:
-    held = Held()
+    held = HoldingServer()
     async with served_over_http(held.server) as web:
-        one, two = await sse_talk(web), await sse_talk(web)
+        one, two = await open_sse_session(web), await open_sse_session(web)
         assert one.endpoint != two.endpoint
         await one.handshake()
         await two.handshake()
@@ -106,8 +123,8 @@ async def test_each_client_has_its_own_endpoint_and_responses() -> None:
         await two.say(call("hold", name="two"))
         assert {await held.has_begun(), await held.has_begun()} == {"one", "two"}
         held.go.set()
-        assert await two.stream.object() == answered("two")
-        assert await one.stream.object() == answered("one")
+        assert await two.stream.object() == call_result("two")
+        assert await one.stream.object() == call_result("one")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +132,7 @@ async def test_each_client_has_its_own_endpoint_and_responses() -> None:
 )
 async def test_post_of_an_invalid_message_gets_its_error_on_the_stream(body: bytes, code: int) -> None:
     async with served_over_http(Server("s")) as web:
-        client = await sse_talk(web)
+        client = await open_sse_session(web)
         await client.handshake()
         await client.say(body)
         answer = await client.stream.object()
@@ -125,7 +142,7 @@ async def test_post_of_an_invalid_message_gets_its_error_on_the_stream(body: byt
 
 async def test_initialize_that_is_too_large_is_413() -> None:
     async with served_over_http(Server("s"), limits=EndpointLimits(initialize=1000)) as web:
-        client = await sse_talk(web)
+        client = await open_sse_session(web)
         reply = await client.post(initialize(OLD, {"experimental": {"x": {"y": "z" * 1000}}}))
         assert (reply.status, reply.why) == (413, "an initialize message must have at most 1000 bytes")
         await client.handshake()
@@ -133,7 +150,7 @@ async def test_initialize_that_is_too_large_is_413() -> None:
 
 async def test_batch_of_2025_03_26_gets_its_responses_in_one_event() -> None:
     async with served_over_http(Server("s")) as web:
-        client = await sse_talk(web)
+        client = await open_sse_session(web)
         await client.handshake("2025-03-26")
         await client.say([request("ping", id=1), request("ping", id=2)])
         assert await client.stream.message() == [{"jsonrpc": "2.0", "id": id, "result": {}} for id in (1, 2)]
@@ -145,7 +162,7 @@ async def test_batch_of_2025_03_26_gets_its_responses_in_one_event() -> None:
 )
 async def test_post_without_the_callers_own_session_is_404(query: str) -> None:
     async with served_over_http(Server("s")) as web:
-        client = await sse_talk(web)
+        client = await open_sse_session(web)
         await client.handshake()
         own = client.endpoint
         client.endpoint = "/messages" + query.replace("SAME", own.partition("=")[2])
@@ -156,9 +173,9 @@ async def test_post_without_the_callers_own_session_is_404(query: str) -> None:
 
 
 async def test_http_sse_session_ends_with_its_stream() -> None:
-    held = Held()
+    held = HoldingServer()
     async with served_over_http(held.server) as web:
-        client = await sse_talk(web)
+        client = await open_sse_session(web)
         await client.handshake()
         await client.say(call("hold", name="x"))
         await held.has_begun()
@@ -170,19 +187,19 @@ async def test_http_sse_session_ends_with_its_stream() -> None:
         assert (reply.status, reply.why) == (404, NO_SESSION)
         held.go.set()
         await eventually(lambda: not held.server.catalog.announcers)
-        assert (await sse_talk(web)).endpoint != client.endpoint
+        assert (await open_sse_session(web)).endpoint != client.endpoint
 
 
 async def test_stream_ends_when_the_server_closes() -> None:
-    held = Held()
+    held = HoldingServer()
     async with served_over_http(held.server) as web:
-        client = await sse_talk(web)
+        client = await open_sse_session(web)
         await client.handshake()
         await client.say(call("hold", name="x"))
         await held.has_begun()
         held.go.set()
         await web.site.close()
-        assert await client.stream.messages() == [answered("x")]
+        assert await client.stream.messages() == [call_result("x")]
         refused = await web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}")
         assert (refused.status, refused.why) == (503, "no session can begin now; try again later")
 
@@ -202,7 +219,7 @@ async def test_http_sse_close_waits_until_the_handlers_have_ended() -> None:
             ended.set()
 
     async with served_over_http(server) as web:
-        client = await sse_talk(web)
+        client = await open_sse_session(web)
         await client.handshake()
         await client.say(call("hold"))
         await begun.wait()
@@ -213,7 +230,7 @@ async def test_http_sse_close_waits_until_the_handlers_have_ended() -> None:
 @pytest.mark.attack("session-memory")
 async def test_initialize_that_waits_while_its_session_ends_is_404_and_counts_for_nothing() -> None:
     async with served_over_http(Server("s")) as web:
-        client, endpoint = await sse_talk(web), web.site._http_sse
+        client, endpoint = await open_sse_session(web), web.site._http_sse
         assert endpoint is not None
         (session,) = endpoint.sessions.values()
         session.pause_reading()
@@ -228,7 +245,7 @@ async def test_initialize_that_waits_while_its_session_ends_is_404_and_counts_fo
 @pytest.mark.parametrize("limits", [EndpointLimits(sessions=1), EndpointLimits(sessions_per_caller=1)])
 async def test_there_is_a_bounded_number_of_sessions(limits: EndpointLimits) -> None:
     async with served_over_http(Server("s"), limits=limits) as web:
-        first = await sse_talk(web)
+        first = await open_sse_session(web)
         refused = await web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}")
         assert (refused.status, refused.why) == (503, "no session can begin now; try again later")
         assert refused.headers["retry-after"].isdigit()
@@ -237,18 +254,18 @@ async def test_there_is_a_bounded_number_of_sessions(limits: EndpointLimits) -> 
         endpoint = web.site._http_sse
         assert endpoint is not None
         await eventually(lambda: not endpoint.sessions and not endpoint._callers)
-        await (await sse_talk(web)).handshake()
+        await (await open_sse_session(web)).handshake()
 
 
 async def test_sessions_of_one_caller_have_a_limit_in_bytes() -> None:
     limits = EndpointLimits(session_bytes_per_caller=60_000)
     async with served_over_http(Server("s"), limits=limits) as web:
-        client = await sse_talk(web)
+        client = await open_sse_session(web)
         large = initialize("2024-11-05", {"experimental": {f"n{each}": {} for each in range(200)}})
         refused = await client.post(large)
         assert (refused.status, "your sessions need more than 60000 bytes" in refused.why) == (503, True)
         await client.handshake()
-        second, third = await sse_talk(web), await sse_talk(web)
+        second, third = await open_sse_session(web), await open_sse_session(web)
         refused = await web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}")
         assert (refused.status, "your sessions need more than 60000 bytes" in refused.why) == (503, True)
         for each in (client, second, third):
@@ -291,7 +308,7 @@ async def test_http_sse_parallel_requests_for_a_stream_do_not_exceed_the_number_
 
 async def test_keep_alive_comments_are_sent_on_the_stream() -> None:
     async with served_over_http(Server("s"), limits=EndpointLimits(keep_alive=0.01)) as web:
-        client = await sse_talk(web)
+        client = await open_sse_session(web)
         assert await client.stream.block() == ": "
         await client.handshake()
 
@@ -302,7 +319,7 @@ async def test_http_sse_session_belongs_to_its_principal_and_survives_a_new_toke
     for token, subject in (("ann-1", "ann"), ("ann-2", "ann"), ("bob", "bob")):
         tokens.grant(token, subject=subject)
     async with served_over_http(Server("s"), authorization=protection(tokens)) as web:
-        client = await sse_talk(web, "Authorization: Bearer ann-1")
+        client = await open_sse_session(web, "Authorization: Bearer ann-1")
         client.lines = ("Authorization: Bearer bob",)
         reply = await client.post(initialize(OLD))
         assert (reply.status, reply.why) == (404, NO_SESSION)
@@ -315,7 +332,7 @@ async def test_http_sse_stream_closes_when_the_last_token_of_the_session_expires
     tokens.grant("old", expires_at=now - DEFAULT_SKEW + 0.5)
     tokens.grant("new", expires_at=now - DEFAULT_SKEW + 1.0)
     async with served_over_http(Server("s"), authorization=protection(tokens)) as web:
-        client = await sse_talk(web, "Authorization: Bearer old")
+        client = await open_sse_session(web, "Authorization: Bearer old")
         client.lines = ("Authorization: Bearer new",)
         await client.handshake()
         await asyncio.wait_for(client.stream.events(), PATIENCE)
@@ -330,13 +347,13 @@ async def test_http_sse_session_that_fails_ends_its_stream_and_is_in_the_log(cap
     async with served_over_http(Server("s")) as web:
         assert web.site._http_sse is not None
         web.site._http_sse._begin = fail
-        assert await (await sse_talk(web)).stream.events() == []
+        assert await (await open_sse_session(web)).stream.events() == []
     assert "a session failed and has ended" in caplog.text and "ValueError: broken" in caplog.text
 
 
 async def test_both_paths_are_in_the_parent_folder_of_the_streamable_http_path() -> None:
     async with served_over_http(Server("s"), path="/a/b") as web:
-        client = await sse_talk(web, path="/a/sse")
+        client = await open_sse_session(web, path="/a/sse")
         assert client.endpoint.startswith("/a/messages?")
         await client.handshake()
         assert (await web.ask("GET", "/sse")).status == 404
@@ -349,11 +366,11 @@ async def test_option_http_sse_false_removes_both_paths() -> None:
 
 
 async def test_stateless_request_is_refused_as_by_an_older_server_and_the_handshake_goes_on() -> None:
-    held = Held()
+    held = HoldingServer()
     async with served_over_http(held.server) as web:
-        old = await sse_talk(web)
+        old = await open_sse_session(web)
         error = error_of(await old.ask(stateless_request("server/discover")), -32600)
         assert MODERN not in str(error)
         await old.handshake()
         error_of(await old.ask(stateless_request("server/discover", id=2)), -32601, 2)
-        assert await old.ask(call("add", 3, a=2, b=3)) == answered("5", 3)
+        assert await old.ask(call("add", 3, a=2, b=3)) == call_result("5", 3)

@@ -19,7 +19,16 @@ from mcp_ref.transports.streamable_http.checks import (
     accepted_types,
 )
 from tests.messages import initialize, notification, request
-from tests.raw_http_client import BOTH, JSON_TYPE, SSE_TYPE, STREAMABLE, Talk, Web, http_session, served_over_http
+from tests.raw_http_client import (
+    BOTH_TYPES,
+    JSON_TYPE,
+    SSE_TYPE,
+    STREAMABLE,
+    RawSession,
+    ServedApp,
+    http_session,
+    served_over_http,
+)
 
 EVERYWHERE = [
     ("POST", "/mcp"),
@@ -101,7 +110,7 @@ async def test_duplicate_host_header_is_400() -> None:
 async def test_origin_of_a_foreign_web_page_is_403_on_every_path_and_method(origin: str) -> None:
     async with served_over_http(Server("s")) as web:
         for method, path in EVERYWHERE:
-            reply = await web.ask(method, path, b"", f"Origin: {origin}", f"Accept: {BOTH}")
+            reply = await web.ask(method, path, b"", f"Origin: {origin}", f"Accept: {BOTH_TYPES}")
             assert reply.status == 403, (method, path)
             assert reply.why == f"Origin {origin!r} is not allowed; add it to the server's setting allowed_origins"
             assert not [name for name in reply.headers if name.startswith("access-control")]
@@ -119,7 +128,7 @@ async def test_origin_of_a_foreign_web_page_is_403_on_every_path_and_method(orig
 async def test_host_with_a_foreign_name_is_403_on_every_path_and_method(host: str) -> None:
     async with served_over_http(Server("s")) as web:
         for method, path in EVERYWHERE:
-            reply = await web.ask(method, path, b"", f"Accept: {BOTH}", host=host)
+            reply = await web.ask(method, path, b"", f"Accept: {BOTH_TYPES}", host=host)
             assert reply.status == 403, (method, path)
             assert reply.why == f"Host {host!r} is not allowed; add it to the server's setting allowed_hosts"
 
@@ -181,7 +190,7 @@ async def test_page_of_an_allowed_origin_may_use_the_server_and_read_the_respons
     origin = "https://app.example"
 
     async with served_over_http(Server("s"), allowed_origins=[origin]) as web:
-        talk = Talk(web)
+        talk = RawSession(web)
         asked = await web.ask("OPTIONS", "/mcp", b"", f"Origin: {origin}", "Access-Control-Request-Method: POST")
         assert (asked.status, asked.body) == (204, b"")
         assert asked.headers["access-control-allow-methods"] == "GET, POST, DELETE"
@@ -267,7 +276,7 @@ def test_json_may_have_parameters(kind: str) -> None:
     ("value", "json", "sse"),
     [
         ("*/*", True, True),
-        (BOTH, True, True),
+        (BOTH_TYPES, True, True),
         (JSON_TYPE, True, False),
         (SSE_TYPE, False, True),
         ("Application/*", True, False),
@@ -310,7 +319,7 @@ async def test_unknown_mcp_protocol_version_is_400_for_every_http_method(version
             await talk.post(request("ping"), MCP_Protocol_Version=version),
             await talk.get(MCP_Protocol_Version=version),
             await talk.delete(MCP_Protocol_Version=version),
-            await Talk(talk.web).post(initialize(), MCP_Protocol_Version=version),
+            await RawSession(talk.web).post(initialize(), MCP_Protocol_Version=version),
         ):
             assert reply.status == 400
             assert reply.why.startswith(f"MCP-Protocol-Version {version[:100]!r} is not supported here;")
@@ -347,7 +356,7 @@ async def test_mcp_protocol_version_that_this_server_does_not_speak_is_400(more:
             assert reply.why.endswith(" is not supported here; supported: 2025-03-26, 2025-06-18")
         assert (await talk.post(request("ping"))).status == 200
         # the handshake agrees on a revision by itself: the header that the client sends before it does not count
-        assert (await Talk(talk.web).post(initialize(), MCP_Protocol_Version="2025-11-25")).status == 200
+        assert (await RawSession(talk.web).post(initialize(), MCP_Protocol_Version="2025-11-25")).status == 200
 
 
 @pytest.mark.spec("2025-06-18..2025-11-25/basic/transports#protocol-version-header-3")
@@ -362,7 +371,7 @@ async def test_without_the_header_the_session_says_which_revision_is_spoken(revi
 # ------------------------------------------------------------------------------------------------ which one answers
 
 
-async def _ask(web: Web, *lines: str, host: str = "127.0.0.1", method: str = "POST") -> int:
+async def _ask(web: ServedApp, *lines: str, host: str = "127.0.0.1", method: str = "POST") -> int:
     return (await web.ask(method, "/mcp", b"{}", *lines, host=host)).status
 
 
@@ -381,7 +390,7 @@ async def _ask(web: Web, *lines: str, host: str = "127.0.0.1", method: str = "PO
 )
 async def test_head_is_refused_before_the_body_arrives(status: int, changed: dict[str, str]) -> None:
     fields = {
-        "method": "POST", "path": "/mcp", "Host": "localhost", "Authorization": "Bearer me", "Accept": BOTH,
+        "method": "POST", "path": "/mcp", "Host": "localhost", "Authorization": "Bearer me", "Accept": BOTH_TYPES,
         "Content-Type": JSON_TYPE, "Content-Length": "4000000", **changed,
     }  # fmt: skip
     first = f"{fields.pop('method')} {fields.pop('path')} HTTP/1.1"
@@ -420,7 +429,7 @@ async def test_first_check_that_fails_decides_the_status() -> None:
 async def test_endpoint_accepts_a_slash_at_the_end_of_its_path() -> None:
     async with served_over_http(Server("s")) as web:
         reply = await web.ask(
-            "POST", "/mcp/", json.dumps(initialize()).encode(), f"Content-Type: {JSON_TYPE}", f"Accept: {BOTH}"
+            "POST", "/mcp/", json.dumps(initialize()).encode(), f"Content-Type: {JSON_TYPE}", f"Accept: {BOTH_TYPES}"
         )
         assert reply.status == 200
 
@@ -438,7 +447,7 @@ async def test_authenticate_returns_a_non_empty_string_with_or_without_await(
 
     async with served_over_http(Server("s"), authenticate=later if waits else at_once) as web:
         for _ in range(2):
-            reply = await Talk(web).post(initialize())
+            reply = await RawSession(web).post(initialize())
             assert reply.status == (200 if name == "alice" else 401)
     assert caplog.text.count("authenticate returned") == (name not in ("alice", None))
 

@@ -38,13 +38,13 @@ from mcp_ref.transports.streamable_http.client import StreamableHttpClientTransp
 from tests.scripted_http_server import (
     JSON_HEADERS,
     SSE,
-    Scripted,
+    ScriptedServer,
     Step,
     after,
     error,
     events,
     frame,
-    note,
+    log_message,
     result,
     scripted,
     silence,
@@ -236,7 +236,7 @@ async def test_response_may_be_json_or_an_event(step: Step) -> None:
 
 async def test_messages_before_the_response_are_delivered_and_nothing_is_read_after_it() -> None:
     async with scripted() as site:
-        notes = [encode_event(note(str(n))) for n in range(20)]
+        notes = [encode_event(log_message(str(n))) for n in range(20)]
         site.on("ping", events(*notes, encode_event(result(1)), hold=True))
         async with talk(site.url) as client:
             client.transport.pause_reading()
@@ -403,7 +403,7 @@ async def test_notification_that_is_not_accepted_in_time_no_longer_delays_the_ne
     "2025-11-25/basic/transports#sending-messages-to-the-server-17",
     "2025-03-26/basic/transports#sending-messages-to-the-server-14",
 )
-@pytest.mark.parametrize("step", [silence, events(encode_event(note("x"), id="1"), hold=True)])
+@pytest.mark.parametrize("step", [silence, events(encode_event(log_message("x"), id="1"), hold=True)])
 async def test_cancelled_call_sends_notifications_cancelled_and_ends_its_post(step: Step) -> None:
     async with scripted() as site:
         site.on("ping", step)
@@ -532,7 +532,7 @@ async def test_call_that_is_cancelled_during_the_renewal_does_not_cancel_the_ren
 @pytest.mark.spec("2025-11-25/basic/transports#session-management-7")
 async def test_listening_stream_that_gets_404_begins_a_new_session_once(pauses: list[float]) -> None:
     async with scripted() as site:
-        first, second = (encode_event(note(n), id=n) for n in "ab")
+        first, second = (encode_event(log_message(n), id=n) for n in "ab")
         site.on("GET", events(first), status(404), events(second, hold=True))
         async with talk(site.url) as client:
             assert [isinstance(await client.next(), Notification) for _ in range(2)] == [True, True]
@@ -554,7 +554,7 @@ async def test_listening_stream_is_opened_at_once_in_the_session_that_a_request_
 
     monkeypatch.setattr(resumption, "retry_seconds", hour)
     async with scripted() as site:
-        site.on("GET", first, events(encode_event(note("1")), hold=True))
+        site.on("GET", first, events(encode_event(log_message("1")), hold=True))
         async with talk(site.url) as client:
             await eventually(lambda: "GET" in site.keys and (first is silence or paused.is_set()))
             site.on("ping", status(404))
@@ -587,7 +587,7 @@ async def test_renewal_of_a_session_at_its_time_limit_fails_the_call(monkeypatch
 async def test_messages_other_than_the_response_to_a_repeated_initialize_are_delivered_and_begin_no_session() -> None:
     async with scripted() as site, talk(site.url) as client:
         site.on("ping", status(404))
-        site.on("initialize", events(encode_event(note("a")), encode_event(result("other"))))
+        site.on("initialize", events(encode_event(log_message("a")), encode_event(result("other"))))
         assert isinstance(await client.ask(), Notification)
         assert await client.next() == Response("other", {})
         failed = await client.next()
@@ -671,8 +671,10 @@ async def test_stream_that_ends_before_its_response_is_resumed_after_its_last_ev
     async with scripted() as site, talk(site.url) as client:
         await eventually(lambda: "GET" in site.keys)
         site.asked.clear()
-        site.on("ping", events(b"id: a\ndata:\n\n", encode_event(note("1"), id="b"), b"id: c\ndata: cut"))
-        site.on("GET", events(encode_event(note("2"), id="d")), events(), events(encode_event(result(1), id="e")))
+        site.on("ping", events(b"id: a\ndata:\n\n", encode_event(log_message("1"), id="b"), b"id: c\ndata: cut"))
+        site.on(
+            "GET", events(encode_event(log_message("2"), id="d")), events(), events(encode_event(result(1), id="e"))
+        )
         found = [await client.ask(), await client.next(), await client.next()]
         assert [m.params["data"] for m in found if isinstance(m, Notification)] == ["1", "2"]
         assert found[2] == Response(1, {})
@@ -706,7 +708,7 @@ async def test_stream_with_new_event_ids_but_no_message_is_resumed_after_longer_
         pauses.clear()
         empty = [events(f"id: {number}\nretry: 0\ndata:\n\n".encode()) for number in range(10)]
         site.on("ping", empty[0])
-        site.on("GET", *empty[1:], events(encode_event(note("1"), id="n")), events(encode_event(result(1))))
+        site.on("GET", *empty[1:], events(encode_event(log_message("1"), id="n")), events(encode_event(result(1))))
         assert isinstance(await client.ask(), Notification)
         assert await client.next() == Response(1, {})
         assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0, 0.05]
@@ -751,7 +753,7 @@ async def test_stream_without_events_is_resumed_five_times_after_longer_pauses(p
 async def test_stream_that_the_server_cannot_resume_fails_its_call(code: int, pauses: list[float]) -> None:
     async with scripted() as site, talk(site.url) as client:
         await eventually(lambda: "GET" in site.keys)
-        site.on("ping", events(encode_event(note("x"), id="a")))
+        site.on("ping", events(encode_event(log_message("x"), id="a")))
         site.on("GET", status(code))
         assert isinstance(await client.ask(), Notification)
         assert isinstance(await client.next(), RequestFailure)
@@ -787,13 +789,13 @@ async def test_listening_stream_is_resumed_after_the_last_event_while_the_sessio
     async with scripted() as site:
         site.on(
             "GET",
-            events(encode_event(note("1"), id="a")),
+            events(encode_event(log_message("1"), id="a")),
             status(502),
             status(429),
-            events(encode_event(note("2"), id="b")),
+            events(encode_event(log_message("2"), id="b")),
             status(400),  # the later events were dropped: listen from now on
-            events(encode_event(note("3"), id="\x01")),
-            events(encode_event(note("4"), id="\u20ac"), hold=True),
+            events(encode_event(log_message("3"), id="\x01")),
+            events(encode_event(log_message("4"), id="\u20ac"), hold=True),
         )
         async with talk(site.url) as client:
             found = [await client.next() for _ in range(4)]
@@ -823,7 +825,7 @@ async def test_listening_stream_with_too_large_events_is_resumed_after_longer_an
 ) -> None:
     monkeypatch.setattr(resumption, "MAX_RESPONSE", 1000)
     async with scripted() as site:
-        site.on("GET", *[events(b"x" * 2000, hold=True)] * 9, events(encode_event(note("x")), hold=True))
+        site.on("GET", *[events(b"x" * 2000, hold=True)] * 9, events(encode_event(log_message("x")), hold=True))
         async with talk(site.url) as client:
             assert isinstance(await client.next(), Notification)
             assert pauses == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0, 60.0]
@@ -833,7 +835,7 @@ async def test_listening_stream_with_too_large_events_is_resumed_after_longer_an
 # ------------------------------------------------------------------------------------------------ the older transport
 
 
-def older(site: Scripted, endpoint: str = "/messages?session=1", first: int = 405) -> asyncio.Queue[bytes]:
+def older(site: ScriptedServer, endpoint: str = "/messages?session=1", first: int = 405) -> asyncio.Queue[bytes]:
     """Make a scripted server speak HTTP+SSE. It sends the frames of the queue as events; b"" ends the stream."""
     said: asyncio.Queue[bytes] = asyncio.Queue()
 
@@ -876,7 +878,7 @@ async def test_initialize_refused_with_400_404_or_405_tries_http_sse(code: int) 
             assert str(client.revision) == "2024-11-05"
             await client.ping()
             for n in range(5):
-                said.put_nowait(note(str(n)))
+                said.put_nowait(log_message(str(n)))
             await client.ping()
         posts = [(key, request.path, request.query) for key, request in site.asked]
         assert posts[:4] == [
@@ -931,7 +933,8 @@ async def test_post_refused_after_the_handshake_does_not_try_http_sse(code: int)
 
 
 @pytest.mark.parametrize(
-    "step", [status(405), status(400, error("", "x")), status(200, b"{}"), events(), events(encode_event(note("x")))]
+    "step",
+    [status(405), status(400, error("", "x")), status(200, b"{}"), events(), events(encode_event(log_message("x")))],
 )
 async def test_initialize_refused_by_a_server_without_http_sse_fails_with_the_first_refusal(step: Step) -> None:
     async with scripted() as site:
@@ -943,7 +946,7 @@ async def test_initialize_refused_by_a_server_without_http_sse_fails_with_the_fi
         assert site.keys == ["server/discover", "initialize", "GET"]
 
 
-@pytest.mark.parametrize("pieces", [(), (b": nothing\n\n",), (encode_event(note("x")),)])
+@pytest.mark.parametrize("pieces", [(), (b": nothing\n\n",), (encode_event(log_message("x")),)])
 async def test_http_sse_client_waits_for_the_endpoint_event_until_its_time_limit(
     pieces: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1036,7 +1039,7 @@ async def test_over_http_sse_messages_wait_while_reading_is_paused() -> None:
         async with talk(site.url, "2024-11-05") as client:
             client.transport.pause_reading()
             for text in ("a", "b"):
-                said.put_nowait(note(text))
+                said.put_nowait(log_message(text))
             found = [await client.next()]
             await eventually(said.empty)
             for _ in range(20):
@@ -1138,24 +1141,24 @@ async def test_closing_deletes_the_session_while_requests_use_all_connections(mo
 
 
 async def test_closing_when_the_server_is_gone_is_quick_and_no_error() -> None:
-    site = Scripted()
+    site = ScriptedServer()
     server = await start_server(site.handle)
     async with talk(f"http://127.0.0.1:{server.address[1]}/mcp") as client:
         await server.close(0.0)
         assert "cannot be reached" in await client.fails()
 
 
-async def _unstarted(site: Scripted, client: Talk) -> None:
+async def _unstarted(site: ScriptedServer, client: Talk) -> None:
     pass
 
 
-async def _greeting(site: Scripted, client: Talk) -> None:
+async def _greeting(site: ScriptedServer, client: Talk) -> None:
     site.on("initialize", silence)
     client.send(client.initialize())
     await eventually(lambda: "initialize" in site.keys)
 
 
-async def _asking(site: Scripted, client: Talk) -> None:
+async def _asking(site: ScriptedServer, client: Talk) -> None:
     await client.handshake()
     site.on("ping", silence, events(hold=True))
     client.send(Request(1, "ping"))
@@ -1163,20 +1166,20 @@ async def _asking(site: Scripted, client: Talk) -> None:
     await eventually(lambda: site.keys.count("ping") == 2)
 
 
-async def _pausing(site: Scripted, client: Talk) -> None:
+async def _pausing(site: ScriptedServer, client: Talk) -> None:
     await client.handshake()
     site.on("ping", events(b"id: 1\nretry: 60000\ndata:\n\n"))
     client.send(Request(1, "ping"))
     await eventually(lambda: "ping" in site.keys and site.under_way == 0)
 
 
-async def _listening(site: Scripted, client: Talk) -> None:
+async def _listening(site: ScriptedServer, client: Talk) -> None:
     site.on("GET", events(b": hi\n\n", hold=True))
     await client.handshake()
     await eventually(lambda: "GET" in site.keys)
 
 
-async def _noticing(site: Scripted, client: Talk) -> None:
+async def _noticing(site: ScriptedServer, client: Talk) -> None:
     await client.handshake()
     site.on("notifications/progress", silence)
     client.send(Notification("notifications/progress"))
@@ -1185,7 +1188,7 @@ async def _noticing(site: Scripted, client: Talk) -> None:
     await eventually(lambda: "notifications/progress" in site.keys)
 
 
-async def _renewing(site: Scripted, client: Talk) -> None:
+async def _renewing(site: ScriptedServer, client: Talk) -> None:
     await client.handshake()
     site.on("ping", status(404))
     site.on("initialize", silence)
@@ -1193,14 +1196,14 @@ async def _renewing(site: Scripted, client: Talk) -> None:
     await eventually(lambda: site.keys.count("initialize") == 2)
 
 
-async def _trying_older(site: Scripted, client: Talk) -> None:
+async def _trying_older(site: ScriptedServer, client: Talk) -> None:
     site.on("initialize", status(405))
     site.on("GET", events(b": hi\n\n", hold=True))
     client.send(client.initialize())
     await eventually(lambda: "GET" in site.keys)
 
 
-async def _older_open(site: Scripted, client: Talk) -> None:
+async def _older_open(site: ScriptedServer, client: Talk) -> None:
     older(site)
     await client.handshake()
     site.steps["ping"][:0] = [silence]
@@ -1214,7 +1217,7 @@ STATES = [_unstarted, _greeting, _asking, _pausing, _listening, _noticing, _rene
 @pytest.mark.parametrize("reach", STATES, ids=[state.__name__[1:] for state in STATES])
 @pytest.mark.parametrize("how", ["once", "from two tasks", "cancelled at once", "cancelled in the middle"])
 async def test_closing_in_any_state_leaves_nothing(
-    reach: Callable[[Scripted, Talk], Awaitable[None]], how: str, monkeypatch: pytest.MonkeyPatch
+    reach: Callable[[ScriptedServer, Talk], Awaitable[None]], how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for client_module in (streamable_http_client, http_sse_client):
         monkeypatch.setattr(client_module, "CLOSE_ACCEPT_SECONDS", 0.05)

@@ -18,7 +18,15 @@ from mcp_ref.server import session as server_session
 from mcp_ref.transports.streamable_http import durable_store, session_table
 from mcp_ref.transports.streamable_http.event_store import EVENT_COST, Event, MemoryEventStore, StoreFailed
 from tests.messages import initialize, request
-from tests.raw_http_client import Held, Talk, answered, call, http_session, said, served_over_http
+from tests.raw_http_client import (
+    HoldingServer,
+    RawSession,
+    call,
+    call_result,
+    http_session,
+    log_message,
+    served_over_http,
+)
 from tests.settings import TASK_FACTORIES, eventually
 
 
@@ -200,10 +208,10 @@ async def test_durable_store_flush_ends_although_save_blocks(caplog: pytest.LogC
 
 
 async def test_durable_store_keeps_the_sessions_when_the_program_closes_the_server() -> None:
-    held, store = Held(), Storage()
+    held, store = HoldingServer(), Storage()
     async with served_over_http(held.server, store=store) as web:
         for _ in range(10):
-            await Talk(web).handshake()
+            await RawSession(web).handshake()
         await held.server.close()
     assert len(store.table) == 10
 
@@ -212,17 +220,17 @@ async def test_durable_store_keeps_the_sessions_when_the_program_closes_the_serv
 async def test_sessions_work_and_the_server_ends_while_the_store_fails(
     caplog: pytest.LogCaptureFixture, obstacle: str
 ) -> None:
-    held, store, gate = Held(), Storage(), threading.Event()
+    held, store, gate = HoldingServer(), Storage(), threading.Event()
     store.obstacle = fail if obstacle == "fails" else lambda session: gate.wait(5.0)
     try:
         async with asyncio.timeout(5.0):
             async with http_session(held.server, store=store) as talk:
                 events = await (await talk.post(call("count", to=2))).events()
                 resumed = await talk.get(events[0]["id"])
-                assert await resumed.messages() == [said(0), said(1), answered("counted")]
+                assert await resumed.messages() == [log_message(0), log_message(1), call_result("counted")]
                 await talk.post(call("hold", name="x", say=True))
                 await held.has_begun()
-                other = Talk(talk.web)
+                other = RawSession(talk.web)
                 await other.handshake()
                 assert (await other.delete()).status == 204
                 assert list(talk.web.site._endpoint.sessions) == [talk.id]
@@ -251,8 +259,8 @@ async def test_session_that_the_store_cannot_load_is_503(
     store, gate = Rubbish(), threading.Event()
     store.obstacle = {"fails": fail, "blocks": lambda session: gate.wait(5.0)}.get(obstacle, lambda session: None)
     store.result = (b"{}", None)
-    async with served_over_http(Held().server, store=store) as web:
-        talk = Talk(web, "earlier")
+    async with served_over_http(HoldingServer().server, store=store) as web:
+        talk = RawSession(web, "earlier")
         try:
             for _ in range(3):
                 reply = await talk.post(request("ping"))
@@ -269,7 +277,7 @@ async def test_session_that_the_store_cannot_load_is_503(
 
 @pytest.mark.parametrize("turns", range(6))
 async def test_restored_session_serves_other_requests_if_the_first_is_cancelled(turns: int) -> None:
-    held, store = Held(), Storage()
+    held, store = HoldingServer(), Storage()
     store.table["earlier"] = StoredSession(json.dumps(initialize()).encode(), None)
     async with served_over_http(held.server, store=store) as web:
         finding = asyncio.create_task(web.site._endpoint.table.find("earlier", Access()))
@@ -278,13 +286,13 @@ async def test_restored_session_serves_other_requests_if_the_first_is_cancelled(
         for _ in range(turns):
             await asyncio.sleep(0)
         finding.cancel()
-        assert (await Talk(web, "earlier").post(request("ping"))).status == 200
+        assert (await RawSession(web, "earlier").post(request("ping"))).status == 200
         served = web.site._endpoint.sessions["earlier"].served
         assert isinstance(served, server_session.ServerSession) and served.phase is OPERATING
 
 
 async def test_session_that_is_deleted_while_another_request_loads_it_is_404() -> None:
-    held, store, loads, gate = Held(), Storage(), list[str](), threading.Event()
+    held, store, loads, gate = HoldingServer(), Storage(), list[str](), threading.Event()
     store.table["earlier"] = StoredSession(json.dumps(initialize()).encode(), None)
 
     def block(session: str) -> None:
@@ -294,11 +302,11 @@ async def test_session_that_is_deleted_while_another_request_loads_it_is_404() -
 
     store.obstacle = block
     async with served_over_http(held.server, store=store) as web:
-        sent = [await Talk(web, "earlier").send(request("ping")) for _ in range(2)]
+        sent = [await RawSession(web, "earlier").send(request("ping")) for _ in range(2)]
         replies = [asyncio.create_task(web.take(each)) for each in sent]  # either request can be the first to load
         (first,), (second,) = await asyncio.wait(replies, return_when=asyncio.FIRST_COMPLETED)
         assert first.result().status == 200
-        assert (await Talk(web, "earlier").delete()).status == 204
+        assert (await RawSession(web, "earlier").delete()).status == 204
         gate.set()
         assert (await second).status == 404
         await store.flush(5.0)
@@ -307,7 +315,7 @@ async def test_session_that_is_deleted_while_another_request_loads_it_is_404() -
 
 @pytest.mark.parametrize("step", ["load", "handshake"])
 async def test_session_that_is_restored_while_the_server_stops_is_503_and_stays_in_the_store(step: str) -> None:
-    held, store, begun, gate = Held(), Storage(), threading.Event(), threading.Event()
+    held, store, begun, gate = HoldingServer(), Storage(), threading.Event(), threading.Event()
     store.table["earlier"] = StoredSession(json.dumps(initialize()).encode(), None)
 
     def block(session: str) -> None:
@@ -323,7 +331,7 @@ async def test_session_that_is_restored_while_the_server_stops_is_503_and_stays_
     if step == "load":
         store.obstacle = block
     async with served_over_http(held.server, store=store) as web:
-        sent = await Talk(web, "earlier").send(request("ping"))
+        sent = await RawSession(web, "earlier").send(request("ping"))
         await eventually(begun.is_set)
         await web.site.end_sessions()
         gate.set()
@@ -348,7 +356,7 @@ async def test_restored_session_counts_toward_the_limits_of_bytes() -> None:
 @pytest.mark.parametrize("wrong", ["events.db", object()])
 async def test_store_of_another_type_is_a_type_error(wrong: MemoryEventStore) -> None:
     with pytest.raises(TypeError, match=r"the option store must have the type MemoryEventStore, not (str|object)"):
-        async with served_over_http(Held().server, store=wrong):
+        async with served_over_http(HoldingServer().server, store=wrong):
             pass
 
 
@@ -399,7 +407,7 @@ async def test_durable_store_deletes_a_session_that_a_failed_save_has_written(ca
 
 
 async def test_session_whose_restoration_is_refused_for_now_is_404_and_stays_in_the_store() -> None:
-    held, store, refusals = Held(), Storage(), [ProtocolError(-32603, "later")]
+    held, store, refusals = HoldingServer(), Storage(), [ProtocolError(-32603, "later")]
     store.table["earlier"] = StoredSession(json.dumps(initialize()).encode(), None)
 
     @held.server.middleware
@@ -409,18 +417,18 @@ async def test_session_whose_restoration_is_refused_for_now_is_404_and_stays_in_
         return await proceed(request)
 
     async with served_over_http(held.server, store=store) as web:
-        assert (await Talk(web, "earlier").post(request("ping"))).status == 404
+        assert (await RawSession(web, "earlier").post(request("ping"))).status == 404
         await store.flush(5.0)
         assert list(store.table) == ["earlier"] and not web.site._endpoint.sessions
-        assert (await Talk(web, "earlier").post(request("ping"))).status == 200
+        assert (await RawSession(web, "earlier").post(request("ping"))).status == 200
 
 
 @pytest.mark.parametrize("kept", [b"\xff", b"5", b'[["logging/setLevel"]]', b"[[[], {}]]", b"[" * 100_000])
 async def test_session_whose_kept_requests_are_unreadable_ends(kept: bytes, caplog: pytest.LogCaptureFixture) -> None:
     store = Storage()
     store.table["earlier"] = StoredSession(json.dumps(initialize()).encode(), None, kept=kept)
-    async with served_over_http(Held().server, store=store) as web:
+    async with served_over_http(HoldingServer().server, store=store) as web:
         for _ in range(2):
-            assert (await Talk(web, "earlier").post(request("ping"))).status == 404
+            assert (await RawSession(web, "earlier").post(request("ping"))).status == 404
         assert not web.site._endpoint.sessions and not store._sessions
     assert caplog.text.count("a stored session could not be restored, so it has ended") == 1

@@ -30,14 +30,14 @@ from mcp_ref.transports.streamable_http.session import HttpSession, StreamState
 from tests.messages import initialize, request
 from tests.raw_http_client import (
     JSON_TYPE,
-    Held,
-    SseTalk,
-    Talk,
-    Web,
+    HoldingServer,
+    RawSession,
+    RawSseSession,
+    ServedApp,
     call,
     http_session,
+    open_sse_session,
     served_over_http,
-    sse_talk,
     web_at,
 )
 from tests.server_programs import Program, serving
@@ -60,7 +60,7 @@ def holdings() -> tuple[int, int]:
 @contextlib.asynccontextmanager
 async def served(
     server: Server, http_limits: HttpLimits | None = None, **options: Unpack[HttpOptions]
-) -> AsyncIterator[Web]:
+) -> AsyncIterator[ServedApp]:
     """Serve. Check after the block that a fresh client is served, and that nothing is left after all clients."""
     async with served_over_http(server, http_limits, **options) as web:
         sessions = web.site._endpoint.sessions
@@ -71,7 +71,7 @@ async def served(
         yield web
         await is_served(web.url)
         for id in tuple(sessions):
-            assert (await Talk(web, id).delete()).status == 204
+            assert (await RawSession(web, id).delete()).status == 204
         await web.close()
         await eventually(lambda: web.http.connections == 0 and not sessions)
         await eventually(lambda: holdings()[0] <= tasks and holdings()[1] <= descriptors)
@@ -135,14 +135,14 @@ def server_file(folder: Path) -> Path:
 
 
 async def test_disconnection_in_the_middle_of_a_large_response_leaves_nothing_behind() -> None:
-    held = Held()
+    held = HoldingServer()
 
     @held.server.tool()
     async def large() -> str:
         return "x" * 20_000_000
 
     async with served(held.server) as web:
-        talk = Talk(web)
+        talk = RawSession(web)
         await talk.handshake()
         tracemalloc.start()
         sent = await talk.send(call("large"))
@@ -155,11 +155,11 @@ async def test_disconnection_in_the_middle_of_a_large_response_leaves_nothing_be
 
 
 async def test_100_streams_with_tools_running_reset_at_once_leave_nothing() -> None:
-    held = Held()
+    held = HoldingServer()
     async with served(held.server) as web:
         streams = []
         for number in range(50):
-            talk = Talk(web)
+            talk = RawSession(web)
             await talk.handshake()
             streams += [await talk.post(call("hold", name=str(number), say=True)), await talk.get()]
             await held.has_begun()
@@ -178,7 +178,7 @@ async def test_100_streams_with_tools_running_reset_at_once_leave_nothing() -> N
 
 @pytest.mark.parametrize("older", [False, True])
 async def test_client_that_never_reads_costs_a_limited_buffer_and_loses_its_connection(older: bool) -> None:
-    held, logged = Held(), 0
+    held, logged = HoldingServer(), 0
 
     @held.server.tool()
     async def flood(context: Context) -> None:
@@ -188,9 +188,9 @@ async def test_client_that_never_reads_costs_a_limited_buffer_and_loses_its_conn
             await context.log("info", "x" * 10_000)
 
     async with served(held.server, HttpLimits(write_time=0.5)) as web:
-        talk = await sse_talk(web) if older else Talk(web)
+        talk = await open_sse_session(web) if older else RawSession(web)
         await talk.handshake()
-        if isinstance(talk, SseTalk):
+        if isinstance(talk, RawSseSession):
             stuck = talk.stream
             stuck.writer.transport.pause_reading()  # type: ignore[attr-defined]
             await talk.say(call("flood"))
@@ -214,10 +214,10 @@ async def test_client_that_never_reads_costs_a_limited_buffer_and_loses_its_conn
 
 
 async def test_listening_stream_that_is_never_read_is_closed_and_its_session_goes_on() -> None:
-    held = Held()
+    held = HoldingServer()
     held.server.resource("thing://{id}")(lambda id: id)
     async with served(held.server, HttpLimits(write_time=0.3)) as web:
-        talk = Talk(web)
+        talk = RawSession(web)
         await talk.handshake()
         session = web.site._endpoint.sessions[talk.id or ""]
         uris = [f"thing://{number}{'x' * 8_000}" for number in range(40)]
@@ -239,13 +239,13 @@ async def test_listening_stream_that_is_never_read_is_closed_and_its_session_goe
 
 
 async def test_200_sessions_without_an_end_make_room_for_each_other_at_the_cap() -> None:
-    async with served(Held().server, limits=EndpointLimits(sessions=50)) as web:
-        kept, sessions = Talk(web), weakref.WeakSet[HttpSession]()
+    async with served(HoldingServer().server, limits=EndpointLimits(sessions=50)) as web:
+        kept, sessions = RawSession(web), weakref.WeakSet[HttpSession]()
         await kept.handshake()
         listening = await kept.get()  # in use all the time: never the one to go
         before = len(asyncio.all_tasks())
         for _ in range(200):
-            begun = await Talk(web).post(initialize())
+            begun = await RawSession(web).post(initialize())
             sessions.add(web.site._endpoint.sessions[begun.headers["mcp-session-id"]])
             await begun.cut()
         assert len(web.site._endpoint.sessions) == 50 and kept.id in web.site._endpoint.sessions
@@ -300,8 +300,8 @@ HOSTILE = {
 
 @pytest.mark.spec("2025-11-25/basic/transports#intro-1", "2025-11-25/basic/transports#sending-messages-to-the-server-6")
 async def test_hostile_body_is_400_with_the_json_rpc_error_and_its_session_goes_on() -> None:
-    async with http_session(Held().server) as talk:
-        for sender in (Talk(talk.web), talk):
+    async with http_session(HoldingServer().server) as talk:
+        for sender in (RawSession(talk.web), talk):
             for name, body in HOSTILE.items():
                 reply = await talk.web.ask("POST", "/mcp", body, *sender.lines())
                 assert reply.status == 400 and isinstance(reply.json, dict), name
@@ -321,7 +321,7 @@ def test_signal_ends_a_server_with_streams_open_and_a_tool_running(tool: str, tm
         async with contextlib.AsyncExitStack() as stack:
             web = web_at(program.url)
             stack.push_async_callback(web.close)
-            talk, older = Talk(web), await sse_talk(web)
+            talk, older = RawSession(web), await open_sse_session(web)
             await talk.handshake(capabilities={"roots": {}})
             await older.handshake(capabilities={"roots": {}})
             listening, asking = await talk.get(), await talk.post(call(tool))

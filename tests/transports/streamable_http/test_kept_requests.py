@@ -18,7 +18,7 @@ from mcp_ref.transports.streamable_http.kept_requests import (
     stored_requests,
 )
 from tests.messages import request, result_of
-from tests.raw_http_client import Talk, served_over_http
+from tests.raw_http_client import RawSession, served_over_http
 
 URI = "notes://1"
 
@@ -39,20 +39,20 @@ def server_of() -> Server:
 
 
 @contextlib.asynccontextmanager
-async def in_two_processes(path: str, *messages: Object) -> AsyncIterator[Talk]:
+async def in_two_processes(path: str, *messages: Object) -> AsyncIterator[RawSession]:
     """Send messages in a session of one process, and give the session in the next process."""
     with contextlib.closing(SqliteEventStore(path)) as store:
         async with served_over_http(server_of(), store=store) as web:
-            talk = Talk(web)
+            talk = RawSession(web)
             await talk.handshake("2025-11-25")
             for number, message in enumerate(messages):
                 result_of((await talk.post({**message, "id": number})).json)
     with contextlib.closing(SqliteEventStore(path)) as store:
         async with served_over_http(server_of(), store=store) as web:
-            yield Talk(web, talk.id)
+            yield RawSession(web, talk.id)
 
 
-async def said(talk: Talk, updated_first: bool = False) -> list[JSON]:
+async def said(talk: RawSession, updated_first: bool = False) -> list[JSON]:
     """Call the tool, and return the log messages and the updates that the client gets."""
     listening = await talk.get()
     found: list[JSON] = []

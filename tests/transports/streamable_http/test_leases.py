@@ -21,7 +21,7 @@ from mcp_ref.transports.streamable_http import durable_store, leases
 from mcp_ref.transports.streamable_http.durable_store import MAX_LOADS_PER_CALLER
 from mcp_ref.transports.streamable_http.event_store import StoredEvent, StoreFailed
 from tests.messages import initialize, notification, request
-from tests.raw_http_client import Talk, Web, served_over_http
+from tests.raw_http_client import RawSession, ServedApp, served_over_http
 from tests.settings import PATIENCE, eventually
 
 LEASE = 0.3
@@ -103,11 +103,11 @@ class Node:
 
     server: Server
     store: Shared
-    web: Web
+    web: ServedApp
 
-    def talk(self, id: str | None = None) -> Talk:
+    def talk(self, id: str | None = None) -> RawSession:
         """Return a client with the id of a session."""
-        return Talk(self.web, id)
+        return RawSession(self.web, id)
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ from mcp_ref.transports.streamable_http.restoration import LOST
 from mcp_ref.transports.streamable_http.resumption import resume_header
 from mcp_ref.transports.streamable_http.sqlite_store import SqliteEventStore
 from tests.messages import error_of
-from tests.raw_http_client import Held, Talk, call, served_over_http
+from tests.raw_http_client import HoldingServer, RawSession, call, served_over_http
 from tests.server_programs import serving
 from tests.settings import PATIENCE, eventually
 
@@ -380,18 +380,18 @@ async def test_server_that_is_killed_in_mid_stream_keeps_its_session_and_stored_
 async def test_last_event_id_of_a_request_that_was_lost_with_its_server_gets_an_error_once(
     revision: str, tmp_path: Path
 ) -> None:
-    held, path = Held(), str(tmp_path / "events.sqlite")
+    held, path = HoldingServer(), str(tmp_path / "events.sqlite")
     with contextlib.closing(SqliteEventStore(path)) as store, contextlib.closing(SqliteEventStore(path)) as next_store:
         async with (  # as after SIGKILL, because the first server deletes nothing
             served_over_http(held.server, store=store) as web,
             served_over_http(held.server, store=next_store) as next_web,
         ):
-            talk = Talk(web)
+            talk = RawSession(web)
             await talk.handshake(revision)
             reply = await talk.post(call("hold", name="a", say=True))
             events = [await reply.event() for _ in range(1 + (revision == LATEST))]
             await store.flush(PATIENCE)
-            next_talk = Talk(next_web, talk.id)
+            next_talk = RawSession(next_web, talk.id)
             ids = [event["id"] for event in events if event is not None]
             for number, id in enumerate(ids):
                 *missed, lost = await (await next_talk.get(id)).events()

@@ -27,20 +27,20 @@ from mcp_ref.transports.streamable_http.session import HttpSession, StreamState
 from mcp_ref.transports.streamable_http.sqlite_store import SqliteEventStore
 from tests.messages import initialize, notification, request
 from tests.raw_http_client import (
-    CHANGED,
     JSON_TYPE,
-    POLLED,
+    LATEST_LEGACY,
     SSE_TYPE,
     STREAMABLE,
-    Held,
+    TOOLS_CHANGED,
+    HoldingServer,
+    RawSession,
     Reply,
-    Talk,
-    Web,
-    answered,
+    ServedApp,
     call,
+    call_result,
     http_session,
+    log_message,
     messages,
-    said,
     served_over_http,
 )
 from tests.settings import TASK_FACTORIES, eventually
@@ -50,7 +50,7 @@ GONE = "unknown session, or it has ended: begin a new one with an initialize req
 PONG: Object = {"jsonrpc": "2.0", "id": 1, "result": {}}
 
 
-async def everything(talk: Talk) -> list[Reply]:
+async def everything(talk: RawSession) -> list[Reply]:
     """Send one request of each kind in a session."""
     silent = notification("notifications/initialized")
     return [await talk.post(request("ping")), await talk.post(silent), await talk.get(), await talk.delete()]
@@ -63,7 +63,7 @@ async def everything(talk: Talk) -> list[Reply]:
 @every_revision
 async def test_each_session_has_a_unique_id_that_nobody_can_guess(revision: str) -> None:
     async with served_over_http(Server("s")) as web:
-        replies = [await Talk(web).post(initialize(revision)) for _ in range(20)]
+        replies = [await RawSession(web).post(initialize(revision)) for _ in range(20)]
         ids = [reply.headers["mcp-session-id"] for reply in replies]
         assert len({id[:8] for id in ids}) == len({id[-8:] for id in ids}) == len(ids)
         assert all(re.fullmatch(r"[\x21-\x7e]{22,}", id) for id in ids)
@@ -86,7 +86,7 @@ async def test_each_session_has_a_unique_id_that_nobody_can_guess(revision: str)
 async def test_initialize_that_fails_leaves_no_session(body: JSON | bytes, accept: str) -> None:
     store, server = MemoryEventStore(), Server("s")
     async with served_over_http(server, store=store) as web:
-        reply = await Talk(web, accept=accept).post(body)
+        reply = await RawSession(web, accept=accept).post(body)
         assert "mcp-session-id" not in reply.headers
         if reply.status == 200:
             answer = reply.json if accept == JSON_TYPE else await reply.object()
@@ -102,23 +102,25 @@ async def test_initialize_that_is_too_large_is_413_and_begins_no_session() -> No
     store = MemoryEventStore()
     async with served_over_http(Server("s"), store=store, limits=EndpointLimits(initialize=1000)) as web:
         padding = "z" * (1000 - len(json.dumps(initialize(capabilities={"experimental": {"x": {"y": ""}}}))))
-        reply = await Talk(web).post(initialize(capabilities={"experimental": {"x": {"y": padding + "z"}}}))
+        reply = await RawSession(web).post(initialize(capabilities={"experimental": {"x": {"y": padding + "z"}}}))
         assert (reply.status, reply.why) == (413, "an initialize message must have at most 1000 bytes")
         assert not web.site._endpoint.sessions and not store._sessions
-        assert (await Talk(web).post(initialize(capabilities={"experimental": {"x": {"y": padding}}}))).status == 200
+        assert (
+            await RawSession(web).post(initialize(capabilities={"experimental": {"x": {"y": padding}}}))
+        ).status == 200
 
 
 async def test_initialize_is_answered_as_events_where_the_client_takes_nothing_else() -> None:
     async with served_over_http(Server("s")) as web:
-        talk = Talk(web, accept=SSE_TYPE)
-        assert (await talk.handshake())["protocolVersion"] == POLLED
+        talk = RawSession(web, accept=SSE_TYPE)
+        assert (await talk.handshake())["protocolVersion"] == LATEST_LEGACY
         assert (await talk.post(request("ping"))).kind == SSE_TYPE
 
 
 async def test_initialize_negotiates_by_its_body_whatever_revision_the_header_names() -> None:
     async with served_over_http(Server("s")) as web:
         for named in ("2026-07-28", "2025-11-25"):
-            reply = (await Talk(web).post(initialize("2025-06-18"), MCP_Protocol_Version=named)).json
+            reply = (await RawSession(web).post(initialize("2025-06-18"), MCP_Protocol_Version=named)).json
             assert reply["result"]["protocolVersion"] == "2025-06-18"
 
 
@@ -139,7 +141,7 @@ async def test_session_is_initialized_only_once(revision: str) -> None:
 @every_revision
 async def test_session_id_missing_is_400_even_if_there_is_only_one_session(revision: str) -> None:
     async with http_session(Server("s"), revision) as talk:
-        for reply in await everything(Talk(talk.web)):
+        for reply in await everything(RawSession(talk.web)):
             assert reply.status == 400
             assert reply.why.startswith("Mcp-Session-Id is missing: begin with an initialize request")
         assert (await talk.post(request("ping"))).json == PONG
@@ -153,7 +155,7 @@ async def test_session_id_missing_is_400_even_if_there_is_only_one_session(revis
 )
 @every_revision
 async def test_delete_ends_the_session_and_removes_its_events_and_streams(revision: str) -> None:
-    store, server = MemoryEventStore(), Held().server
+    store, server = MemoryEventStore(), HoldingServer().server
     async with http_session(server, revision, store=store) as talk:
         events = await (await talk.post(call("count", to=1))).events()
         listening = await talk.get()
@@ -175,14 +177,14 @@ async def test_session_id_unknown_is_404(id: str) -> None:
 
 
 async def test_delete_lets_requests_in_flight_finish_and_keeps_no_events(caplog: pytest.LogCaptureFixture) -> None:
-    held, store = Held(), MemoryEventStore()
+    held, store = HoldingServer(), MemoryEventStore()
     async with http_session(held.server, store=store) as talk:
         posted = await talk.post(call("hold", name="x", say=True))
         await held.has_begun()
         assert (await talk.delete()).status == 204
         held.announce()
         held.go.set()
-        assert await posted.messages() == [said("x begins"), said("x goes on"), answered("x")]
+        assert await posted.messages() == [log_message("x begins"), log_message("x goes on"), call_result("x")]
         assert not store._sessions
         await eventually(lambda: not held.server.catalog.announcers)
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
@@ -199,12 +201,15 @@ async def test_post_that_waits_when_its_session_ends_is_refused(
     async def fail(transport: object) -> ServedSession:
         raise OSError("no memory")
 
-    held, expected = Held(), (500, "the server stopped serving the request, which may have had effects already")
+    held, expected = (
+        HoldingServer(),
+        (500, "the server stopped serving the request, which may have had effects already"),
+    )
     async with http_session(held.server) as talk:
         if how == "it cannot begin":
             monkeypatch.setattr(talk.web.site._endpoint.table, "_begin_serving", fail)
             expected = 503, "no session can begin now; try again later"
-            sent = await Talk(talk.web).send(initialize(POLLED))
+            sent = await RawSession(talk.web).send(initialize(LATEST_LEGACY))
         else:
             sent = await talk.send(call("hold", name="x"))
             await held.has_begun()
@@ -219,9 +224,9 @@ async def test_post_that_waits_when_its_session_ends_is_refused(
 
 
 async def test_idle_sessions_end_and_never_one_with_work_in_flight_or_a_client_that_listens() -> None:
-    held = Held()
+    held = HoldingServer()
     async with served_over_http(held.server, limits=EndpointLimits(session_idle=0.3)) as web:
-        busy, listens = Talk(web), Talk(web)
+        busy, listens = RawSession(web), RawSession(web)
         sessions = web.site._endpoint.sessions
         await busy.handshake()
         sent = await busy.send(call("hold", name="x"))
@@ -230,7 +235,7 @@ async def test_idle_sessions_end_and_never_one_with_work_in_flight_or_a_client_t
         await listens.handshake()
         listening = await listens.get()
         for _ in range(3):
-            idle = Talk(web)
+            idle = RawSession(web)
             await idle.handshake()  # later than the others
             await eventually(lambda: idle.id not in sessions)  # noqa: B023
         assert set(sessions) == {busy.id, listens.id}
@@ -243,7 +248,7 @@ async def test_idle_sessions_end_and_never_one_with_work_in_flight_or_a_client_t
 
 @pytest.mark.parametrize("cut", [False, True], ids=["answered", "its client has left"])
 async def test_session_is_idle_from_the_end_of_its_last_request(cut: bool) -> None:
-    held = Held()
+    held = HoldingServer()
     async with http_session(held.server) as talk:
         assert talk.id is not None
         session = talk.web.site._endpoint.sessions[talk.id]
@@ -261,9 +266,9 @@ async def test_session_is_idle_from_the_end_of_its_last_request(cut: bool) -> No
 
 
 async def test_session_limit_ends_the_longest_idle_session_or_refuses_with_503() -> None:
-    held = Held()
+    held = HoldingServer()
     async with served_over_http(held.server, limits=EndpointLimits(sessions=2)) as web:
-        first, second, third, fourth = Talk(web), Talk(web), Talk(web), Talk(web)
+        first, second, third, fourth = RawSession(web), RawSession(web), RawSession(web), RawSession(web)
         await first.handshake()
         await second.handshake()
         assert (await first.post(request("ping"))).status == 200  # now the second is idle for longer
@@ -277,14 +282,14 @@ async def test_session_limit_ends_the_longest_idle_session_or_refuses_with_503()
         assert full.headers["retry-after"].isdigit()
         assert set(web.site._endpoint.sessions) == {first.id, third.id}
         held.go.set()
-        assert (await web.take(sent)).json == answered("x")
+        assert (await web.take(sent)).json == call_result("x")
         await fourth.handshake()
         assert set(web.site._endpoint.sessions) == {first.id, fourth.id}
 
 
 async def test_session_limit_ends_a_session_without_requests_first() -> None:
-    async with served_over_http(Held().server, limits=EndpointLimits(sessions=3)) as web:
-        used, *unused = [Talk(web) for _ in range(5)]
+    async with served_over_http(HoldingServer().server, limits=EndpointLimits(sessions=3)) as web:
+        used, *unused = [RawSession(web) for _ in range(5)]
         await used.handshake()
         assert (await used.post(request("ping"))).status == 200
         for talk in unused:  # later than the other, but without a request
@@ -294,11 +299,11 @@ async def test_session_limit_ends_a_session_without_requests_first() -> None:
 
 
 async def test_caller_with_all_its_sessions_ends_only_its_own_or_is_refused_with_503() -> None:
-    held, limits = Held(), EndpointLimits(sessions=4, sessions_per_caller=2)
+    held, limits = HoldingServer(), EndpointLimits(sessions=4, sessions_per_caller=2)
     async with served_over_http(held.server, authenticate=by_token, limits=limits) as web:
-        other = Talk(web, authorization="Bearer other")
+        other = RawSession(web, authorization="Bearer other")
         await other.handshake()
-        mine = [Talk(web, authorization="Bearer me") for _ in range(4)]
+        mine = [RawSession(web, authorization="Bearer me") for _ in range(4)]
         for talk in mine[:3]:
             await talk.handshake()
         assert set(web.site._endpoint.sessions) == {other.id, mine[1].id, mine[2].id}
@@ -358,9 +363,9 @@ async def by_token(request: HttpRequest) -> str | None:
 async def test_authenticate_without_a_principal_is_401() -> None:
     async with served_over_http(Server("s"), authenticate=by_token) as web:
         for authorization in (None, "Basic x", "Bearer "):
-            talk = Talk(web, id="x", authorization=authorization)
+            talk = RawSession(web, id="x", authorization=authorization)
             lines = [f"Authorization: {authorization}"] if authorization else []
-            replies = [*await everything(talk), await Talk(web, authorization=authorization).post(initialize())]
+            replies = [*await everything(talk), await RawSession(web, authorization=authorization).post(initialize())]
             replies.append(await web.ask("GET", "/sse", b"", *lines))
             replies.append(await web.ask("POST", "/messages?session=x", b"{}", *lines))
             for reply in replies:
@@ -371,11 +376,11 @@ async def test_authenticate_without_a_principal_is_401() -> None:
 
 @pytest.mark.spec("2025-11-25/client/elicitation#security-considerations-1")
 async def test_session_is_404_for_every_other_principal() -> None:
-    async with served_over_http(Held().server, authenticate=by_token) as web:
-        mine = Talk(web, authorization="Bearer me")
+    async with served_over_http(HoldingServer().server, authenticate=by_token) as web:
+        mine = RawSession(web, authorization="Bearer me")
         await mine.handshake()
         events = await (await mine.post(call("count", to=1))).events()
-        theirs = Talk(web, mine.id, authorization="Bearer other")
+        theirs = RawSession(web, mine.id, authorization="Bearer other")
         for reply in (*await everything(theirs), await theirs.get(events[0]["id"]), await theirs.post(initialize())):
             assert (reply.status, reply.why) == (404, GONE)
         assert (await mine.post(request("ping"))).json == PONG
@@ -383,7 +388,7 @@ async def test_session_is_404_for_every_other_principal() -> None:
 
 async def test_authenticate_that_raises_fails_its_request_only(caplog: pytest.LogCaptureFixture) -> None:
     async with served_over_http(Server("s"), authenticate=by_token) as web:
-        mine = Talk(web, authorization="Bearer me")
+        mine = RawSession(web, authorization="Bearer me")
         await mine.handshake()
         reply = await mine.post(request("ping"), Authorization="Bearer trouble")
         assert reply.status == 500 and b"directory" not in reply.body
@@ -400,7 +405,7 @@ def stored(text: list[dict[str, str]]) -> list[tuple[str, str]]:
 
 @every_revision
 async def test_after_every_event_of_a_stream_exactly_the_rest_can_be_had_again(revision: str) -> None:
-    async with http_session(Held().server, revision) as talk:
+    async with http_session(HoldingServer().server, revision) as talk:
         events = stored(await (await talk.post(call("count", to=4))).events())
         await (await talk.post(call("count", to=4))).events()  # of another stream
         await (await talk.get()).cut()
@@ -415,12 +420,12 @@ async def test_after_every_event_of_a_stream_exactly_the_rest_can_be_had_again(r
 @every_revision
 @pytest.mark.parametrize("when", ["before the rest is said", "after the rest is said"])
 async def test_last_event_id_replays_the_rest_each_event_once_and_in_order(revision: str, when: str) -> None:
-    held = Held()
+    held = HoldingServer()
     async with http_session(held.server, revision) as talk:
         posted = await talk.post(call("hold", name="x", say=True))
         while (event := await posted.event()) is not None and not event["data"]:
             pass
-        assert event is not None and messages([event]) == [said("x begins")]
+        assert event is not None and messages([event]) == [log_message("x begins")]
         await posted.cut()
         await held.has_begun()
         if when == "after the rest is said":
@@ -429,7 +434,7 @@ async def test_last_event_id_replays_the_rest_each_event_once_and_in_order(revis
             held.announce()  # not of this stream
         back = await talk.get(event["id"])
         held.go.set()
-        assert await back.messages() == [said("x goes on"), answered("x")]
+        assert await back.messages() == [log_message("x goes on"), call_result("x")]
 
 
 LINES = [f"{number:02} " + "x" * 500_000 for number in range(24)]
@@ -473,8 +478,8 @@ async def test_replay_of_many_large_events_waits_for_the_client_and_loses_none(w
             await eventually(lambda: not session.streams_by_request)
         received = [await back.message() for _ in LINES]
         go.set()
-        assert received == [said(line) for line in LINES]
-        assert await back.messages() == [answered("done")]
+        assert received == [log_message(line) for line in LINES]
+        assert await back.messages() == [call_result("done")]
 
 
 async def test_events_that_waited_for_a_get_are_all_sent_to_a_slow_client_and_another_get_continues() -> None:
@@ -484,15 +489,15 @@ async def test_events_that_waited_for_a_get_are_all_sent_to_a_slow_client_and_an
         assert (await talk.post(call("talk"))).status == 200
         given_up = await talk.get()  # reads nothing more
         listening = await talk.get()
-        assert [await listening.message() for _ in LINES] == [said(line) for line in LINES]
+        assert [await listening.message() for _ in LINES] == [log_message(line) for line in LINES]
         await given_up.cut()
         server.list_changed("tools")
-        assert await listening.message() == CHANGED
+        assert await listening.message() == TOOLS_CHANGED
 
 
 @every_revision
 async def test_last_event_id_on_a_new_connection_replaces_the_former_connection(revision: str) -> None:
-    held = Held()
+    held = HoldingServer()
     async with http_session(held.server, revision) as talk:
         posted = await talk.post(call("hold", name="x", say=True))
         event = await posted.event()
@@ -501,60 +506,65 @@ async def test_last_event_id_on_a_new_connection_replaces_the_former_connection(
         await posted.events()  # ends
         await former.events()
         held.go.set()
-        assert (await latter.messages())[-2:] == [said("x goes on"), answered("x")]
+        assert (await latter.messages())[-2:] == [log_message("x goes on"), call_result("x")]
 
 
 @every_revision
 async def test_listening_stream_is_resumed_after_the_last_event_id(revision: str) -> None:
-    held = Held()
+    held = HoldingServer()
     async with served_over_http(held.server, json_responses=True) as web:
-        talk = Talk(web)
+        talk = RawSession(web)
         await talk.handshake(revision)
         first = await talk.get()
         await talk.post(call("count", to=2))
         event = await first.event()
-        while event is not None and messages([event]) != [said(0)]:
+        while event is not None and messages([event]) != [log_message(0)]:
             event = await first.event()
         assert event is not None
         await first.cut()
         await talk.post(call("count", to=3))
         again = await talk.get(event["id"])
-        assert [await again.message() for _ in range(4)] == [said(1), said(0), said(1), said(2)]
+        assert [await again.message() for _ in range(4)] == [
+            log_message(1),
+            log_message(0),
+            log_message(1),
+            log_message(2),
+        ]
         held.announce()
         last = await again.event()
-        assert last is not None and messages([last]) == [CHANGED]
+        assert last is not None and messages([last]) == [TOOLS_CHANGED]
         await again.cut()
         again = await talk.get(last["id"])  # nothing was missed
         held.announce()
-        assert await again.message() == CHANGED
+        assert await again.message() == TOOLS_CHANGED
         fresh = await talk.get()  # without an id: nothing that has been said comes again
         held.announce()
-        assert await fresh.message() == CHANGED
+        assert await fresh.message() == TOOLS_CHANGED
 
 
 @pytest.mark.spec("2025-11-25/basic/transports#listening-for-messages-from-the-server-5")
 @every_revision
 async def test_listening_stream_begins_with_an_event_id_if_streams_are_polled(revision: str) -> None:
-    held = Held()
+    held = HoldingServer()
     async with http_session(held.server, revision) as talk:
         first = await talk.get()
         held.announce()
         event = await first.event()
         assert event is not None
-        if revision != POLLED:
-            assert (messages([event]), "retry" in event) == ([CHANGED], False)
+        if revision != LATEST_LEGACY:
+            assert (messages([event]), "retry" in event) == ([TOOLS_CHANGED], False)
             return
         assert (event["data"], event["retry"]) == ("", "1000")
         await first.cut()
         again = await talk.get(event["id"])
-        assert await again.message() == CHANGED
+        assert await again.message() == TOOLS_CHANGED
 
 
 @every_revision
 @pytest.mark.attack("foreign-events")
 async def test_last_event_id_that_is_unknown_or_dropped_or_of_another_session_is_refused(revision: str) -> None:
-    async with served_over_http(Held().server, store=MemoryEventStore(max_events=3)) as web:
-        talk, other = Talk(web), Talk(web)
+    async with served_over_http(HoldingServer().server, store=MemoryEventStore(max_events=3)) as web:
+        talk, other = RawSession(web), RawSession(web)
         await talk.handshake(revision)
         await other.handshake(revision)
         theirs = await (await other.post(call("count", to=1))).events()
@@ -565,7 +575,7 @@ async def test_last_event_id_that_is_unknown_or_dropped_or_of_another_session_is
             reply = await talk.get(id)
             assert (reply.status, reply.kind) == (400, JSON_TYPE)
             assert reply.why == f"event {id!r} is unknown in this session, or a later event was dropped"
-        assert messages(await (await talk.get(mine[-2]["id"])).events()) == [answered("counted")]
+        assert messages(await (await talk.get(mine[-2]["id"])).events()) == [call_result("counted")]
 
 
 # ------------------------------------------------------------------------------------------------ letting go of one
@@ -574,16 +584,16 @@ async def test_last_event_id_that_is_unknown_or_dropped_or_of_another_session_is
 @pytest.mark.spec("2025-11-25/basic/transports#sending-messages-to-the-server-9,11")
 @pytest.mark.parametrize("say", [False, True], ids=["before anything was said", "in a stream"])
 async def test_close_stream_ends_the_response_and_the_client_resumes_the_stream(say: bool) -> None:
-    held = Held()
+    held = HoldingServer()
     async with http_session(held.server, limits=EndpointLimits(retry=7)) as talk:
         posted = await talk.post(call("hold", name="x", say=say, let_go=True))
         primed, *events = await posted.events()
         assert (primed["data"], primed["retry"]) == ("", "7")
-        assert messages(events) == ([said("x begins")] if say else [])
+        assert messages(events) == ([log_message("x begins")] if say else [])
         await held.has_begun()
         back = await talk.get((events or [primed])[-1]["id"])
         held.go.set()
-        assert await back.messages() == ([said("x goes on")] if say else []) + [answered("x")]
+        assert await back.messages() == ([log_message("x goes on")] if say else []) + [call_result("x")]
 
 
 async def test_close_stream_can_be_called_repeatedly() -> None:
@@ -605,12 +615,12 @@ async def test_close_stream_can_be_called_repeatedly() -> None:
             reply = await talk.get(events[-1]["id"])
             turns.release()
         *_, last = await reply.messages()
-        assert said_by_then == [said(0), said(1), said(2)]
+        assert said_by_then == [log_message(0), log_message(1), log_message(2)]
         assert "result" in last
 
 
 @pytest.mark.parametrize(
-    ("revision", "accept"), [("2025-03-26", SSE_TYPE), ("2025-06-18", SSE_TYPE), (POLLED, JSON_TYPE)]
+    ("revision", "accept"), [("2025-03-26", SSE_TYPE), ("2025-06-18", SSE_TYPE), (LATEST_LEGACY, JSON_TYPE)]
 )
 async def test_close_stream_does_nothing_if_the_client_would_not_resume(revision: str, accept: str) -> None:
     server = Server("s")
@@ -629,7 +639,7 @@ async def test_close_stream_does_nothing_if_the_client_would_not_resume(revision
 
 
 @contextlib.asynccontextmanager
-async def process(server: Server, path: Path, limits: EndpointLimits | None = None) -> AsyncIterator[Web]:
+async def process(server: Server, path: Path, limits: EndpointLimits | None = None) -> AsyncIterator[ServedApp]:
     """Yield an endpoint as a new process would have it, on the file of the processes before it."""
     store = SqliteEventStore(str(path / "events.db"))
     try:
@@ -640,18 +650,18 @@ async def process(server: Server, path: Path, limits: EndpointLimits | None = No
         store.close()
 
 
-def me(web: Web, id: str | None = None) -> Talk:
-    return Talk(web, id, authorization="Bearer me")
+def me(web: ServedApp, id: str | None = None) -> RawSession:
+    return RawSession(web, id, authorization="Bearer me")
 
 
 @every_revision
 async def test_session_continues_in_the_next_process(revision: str, tmp_path: Path) -> None:
-    async with process(Held().server, tmp_path) as web:
+    async with process(HoldingServer().server, tmp_path) as web:
         talk = me(web)
         await talk.handshake(revision, {"roots": {}})
         events = await (await talk.post(call("count", to=2))).events()
         id = talk.id
-    held = Held()
+    held = HoldingServer()
     async with process(held.server, tmp_path) as web:
         talk = me(web, id)
         assert await (await talk.get(events[0]["id"])).messages() == messages(events[1:])
@@ -660,16 +670,16 @@ async def test_session_continues_in_the_next_process(revision: str, tmp_path: Pa
         asked = await talk.post(call("ask"))  # and so are the client's capabilities
         question = await asked.object()
         await talk.post({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}})
-        assert await asked.messages() == [answered("0")]
+        assert await asked.messages() == [call_result("0")]
         listening = await talk.get()
         held.announce()  # it counts as initialized
-        assert await listening.message() == CHANGED
+        assert await listening.message() == TOOLS_CHANGED
         more = await (await talk.post(call("count", to=1))).events()
         assert {event["id"] for event in more}.isdisjoint(event["id"] for event in events)
 
 
 async def test_response_sent_while_the_process_stops_waits_in_the_next_process(tmp_path: Path) -> None:
-    held = Held()
+    held = HoldingServer()
     async with process(held.server, tmp_path) as web:
         talk = me(web)
         await talk.handshake()
@@ -679,17 +689,17 @@ async def test_response_sent_while_the_process_stops_waits_in_the_next_process(t
         await posted.cut()
         await held.has_begun()
         held.go.set()
-    async with process(Held().server, tmp_path) as web:
+    async with process(HoldingServer().server, tmp_path) as web:
         back = await me(web, talk.id).get(first["id"])
-        assert (await back.messages())[-2:] == [said("x goes on"), answered("x")]
+        assert (await back.messages())[-2:] == [log_message("x goes on"), call_result("x")]
 
 
 @pytest.mark.parametrize("first", ["POST", "GET"])
 async def test_concurrent_requests_restore_a_session_once(tmp_path: Path, first: str) -> None:
-    async with process(Held().server, tmp_path) as web:
+    async with process(HoldingServer().server, tmp_path) as web:
         talk = me(web)
         await talk.handshake()
-    server = Held().server
+    server = HoldingServer().server
     async with process(server, tmp_path) as web:
         talk = me(web, talk.id)
         calls = [call("add", n, a=n, b=n) for n in range(5)]
@@ -699,7 +709,7 @@ async def test_concurrent_requests_restore_a_session_once(tmp_path: Path, first:
             get = asyncio.create_task(talk.get())
             sent = [await talk.send(each) for each in calls]
         for n, reply in enumerate(sent):
-            assert (await web.take(reply)).json == answered(str(2 * n), n)
+            assert (await web.take(reply)).json == call_result(str(2 * n), n)
         assert (await get).status == 200
         assert len(web.site._endpoint.sessions) == len(server.catalog.announcers) == 1
 
@@ -711,7 +721,7 @@ async def test_session_that_has_ended_or_has_another_principal_is_not_restored(t
         await mine.handshake()
         assert (await ended.delete()).status == 204
     async with process(Server("s"), tmp_path) as web:
-        theirs = Talk(web, mine.id, authorization="Bearer other")
+        theirs = RawSession(web, mine.id, authorization="Bearer other")
         for talk in (me(web, ended.id), theirs, me(web, "never there")):
             for reply in await everything(talk):
                 assert (reply.status, reply.why) == (404, GONE)

@@ -15,7 +15,7 @@ from mcp_ref.transports.streamable_http import durable_store, session_table, sql
 from mcp_ref.transports.streamable_http.durable_store import SessionChange
 from mcp_ref.transports.streamable_http.event_store import EVENT_COST, Event, StoredSession
 from mcp_ref.transports.streamable_http.sqlite_store import SqliteEventStore
-from tests.raw_http_client import Held, Talk, call, http_session
+from tests.raw_http_client import HoldingServer, RawSession, call, http_session
 from tests.settings import PATIENCE, eventually
 
 
@@ -291,12 +291,12 @@ async def test_file_gets_after_a_fault_all_that_happened_meanwhile(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str
 ) -> None:
     reason = {"locked": "database is locked", "full": "disk is full", "moved": "No such file"}[fault]
-    async with opened(tmp_path) as store, http_session(Held().server, store=store) as talk:
+    async with opened(tmp_path) as store, http_session(HoldingServer().server, store=store) as talk:
         await store.flush(5.0)
         broken = {"locked": lambda: locked(tmp_path), "full": lambda: full(store)}
         with broken.get(fault, lambda: moved(tmp_path))():
             last = [await (await talk.post(call("count", to=20))).events() for _ in range(20)][-1]
-            gone = Talk(talk.web)
+            gone = RawSession(talk.web)
             await gone.handshake()
             assert (await gone.delete()).status == 204
             await eventually(lambda: reason in caplog.text)

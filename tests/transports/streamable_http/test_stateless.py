@@ -15,7 +15,17 @@ from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METH
 from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
 from tests.messages import complete, error_of, notification, request, result_of, stateless_request
-from tests.raw_http_client import BOTH, JSON_TYPE, SSE_TYPE, Held, Reply, Talk, messages, said, served_over_http
+from tests.raw_http_client import (
+    BOTH_TYPES,
+    JSON_TYPE,
+    SSE_TYPE,
+    HoldingServer,
+    RawSession,
+    Reply,
+    log_message,
+    messages,
+    served_over_http,
+)
 from tests.settings import META, MODERN, PATIENCE, eventually
 
 SECONDS = 60.0
@@ -41,7 +51,7 @@ def _inbox_of(message: Object) -> asyncio.Queue[dict[str, object]]:
     return inbox
 
 
-class Site(Held):
+class Site(HoldingServer):
     """A held server that speaks some revisions."""
 
     def __init__(self, speaks: list[str] | None = None) -> None:
@@ -75,7 +85,7 @@ async def opened(reply: Reply) -> Reply:
 )
 async def test_response_without_a_message_before_it_is_json(speaks: list[str]) -> None:
     async with served_over_http(Site(speaks).server) as web:
-        reply = await Talk(web).post(call("add", a=1, b=2))
+        reply = await RawSession(web).post(call("add", a=1, b=2))
         assert (reply.status, reply.kind, reply.json) == (200, JSON_TYPE, answered("3"))
         assert "mcp-session-id" not in reply.headers
 
@@ -88,25 +98,27 @@ async def test_response_without_a_message_before_it_is_json(speaks: list[str]) -
 )
 async def test_response_after_other_messages_is_the_last_event_of_a_stream(speaks: list[str]) -> None:
     async with served_over_http(Site(speaks).server) as web:
-        reply = await opened(await Talk(web).post(call("count", to=3)))
+        reply = await opened(await RawSession(web).post(call("count", to=3)))
         events = await reply.events()
-        assert messages(events) == [said(0), said(1), said(2), answered("counted")]
+        assert messages(events) == [log_message(0), log_message(1), log_message(2), answered("counted")]
         assert all("id" not in event and "retry" not in event for event in events)  # nothing to come back for
 
 
-@pytest.mark.parametrize(("accept", "json_responses"), [(JSON_TYPE, False), (BOTH, True)], ids=["accept", "option"])
+@pytest.mark.parametrize(
+    ("accept", "json_responses"), [(JSON_TYPE, False), (BOTH_TYPES, True)], ids=["accept", "option"]
+)
 async def test_post_accepting_only_json_or_to_a_server_with_json_responses_gets_one_json_response(
     accept: str, json_responses: bool
 ) -> None:
     async with served_over_http(Site().server, json_responses=json_responses) as web:
-        reply = await Talk(web, accept=accept).post(call("count", to=3))
+        reply = await RawSession(web, accept=accept).post(call("count", to=3))
         assert (reply.status, reply.kind, reply.json) == (200, JSON_TYPE, answered("counted"))
 
 
 async def test_post_accepting_only_events_gets_the_response_as_event_and_refusals_as_json() -> None:
     for json_responses in (False, True):
         async with served_over_http(Site().server, json_responses=json_responses) as web:
-            talk = Talk(web, accept=SSE_TYPE)
+            talk = RawSession(web, accept=SSE_TYPE)
             reply = await opened(await talk.post(call("add", a=1, b=2)))
             assert await reply.messages() == [answered("3")]
             refused = await talk.post(stateless_request("no/such"))
@@ -117,7 +129,7 @@ async def test_post_accepting_only_events_gets_the_response_as_event_and_refusal
 async def test_subscription_of_a_client_that_accepts_no_event_stream_is_406() -> None:
     async with served_over_http(Site().server) as web:
         frame = stateless_request("subscriptions/listen", {"notifications": {}})
-        reply = await Talk(web, accept=JSON_TYPE).post(frame)
+        reply = await RawSession(web, accept=JSON_TYPE).post(frame)
         assert (reply.status, "text/event-stream" in reply.why) == (406, True)
 
 
@@ -136,7 +148,7 @@ async def test_error_response_of_a_handler_has_the_status_of_its_code(speaks: li
             (stateless_request("tools/list", {"cursor": "x"}), INVALID_PARAMS),
             (stateless_request("prompts/get", {"name": "broken"}), -32603),
         ):
-            reply = await Talk(web).post(frame)
+            reply = await RawSession(web).post(frame)
             assert (reply.status, reply.kind) == (200, JSON_TYPE)
             error_of(reply.json, code)
 
@@ -146,7 +158,7 @@ async def test_error_response_of_a_handler_has_the_status_of_its_code(speaks: li
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#protocol-version-header-5")
 async def test_unknown_method_is_404_with_the_json_rpc_error(speaks: list[str], method: str) -> None:
     async with served_over_http(Site(speaks).server) as web:
-        reply = await Talk(web).post(stateless_request(method, {}, "m"))
+        reply = await RawSession(web).post(stateless_request(method, {}, "m"))
         assert (reply.status, reply.kind) == (404, JSON_TYPE)
         error_of(reply.json, METHOD_NOT_FOUND, "m")
 
@@ -168,7 +180,7 @@ NOTIFICATIONS: list[Object] = [
 async def test_notification_is_202_without_a_body(speaks: list[str], message: Object) -> None:
     held = Site(speaks)
     async with served_over_http(held.server) as web:
-        talk = Talk(web)
+        talk = RawSession(web)
         waiting = await talk.send(call("hold", name="a"))
         await held.has_begun()
         reply = await talk.post(message, MCP_Protocol_Version=MODERN)
@@ -179,9 +191,9 @@ async def test_notification_is_202_without_a_body(speaks: list[str], message: Ob
 
 async def test_notification_to_a_modern_server_needs_no_header_but_a_wrong_one_is_400() -> None:
     async with served_over_http(Site([MODERN]).server) as web:
-        assert (await Talk(web).post(NOTIFICATIONS[1], MCP_Protocol_Version=None)).status == 202
+        assert (await RawSession(web).post(NOTIFICATIONS[1], MCP_Protocol_Version=None)).status == 202
         for version in ("2025-11-25", "x", ""):
-            reply = await Talk(web).post(NOTIFICATIONS[1], MCP_Protocol_Version=version)
+            reply = await RawSession(web).post(NOTIFICATIONS[1], MCP_Protocol_Version=version)
             assert reply.status == 400 and "must be a modern revision" in reply.why
 
 
@@ -196,17 +208,17 @@ async def test_unsupported_version_header_is_named_before_a_missing_meta(
 ) -> None:
     params: Object = {} if meta is None else {"_meta": meta}
     async with served_over_http(Site(speaks).server) as web:
-        reply = await Talk(web).post(request("tools/list", params), MCP_Protocol_Version=version)
+        reply = await RawSession(web).post(request("tools/list", params), MCP_Protocol_Version=version)
         supported: list[JSON] = [*sorted(speaks, reverse=True)]
         error = error_of(reply.json, UNSUPPORTED_PROTOCOL_VERSION)
         assert reply.status == 400 and error["data"] == {"supported": supported, "requested": version[:100]}
-        reply = await Talk(web).post(request("tools/list", params), MCP_Protocol_Version=MODERN)
+        reply = await RawSession(web).post(request("tools/list", params), MCP_Protocol_Version=MODERN)
         assert reply.status == 400 and error_of(reply.json, INVALID_PARAMS)  # this revision is supported
 
 
 async def test_legacy_version_header_at_a_modern_server_is_unsupported() -> None:
     async with served_over_http(Site([MODERN]).server) as web:
-        reply = await Talk(web).post(request("tools/list"), MCP_Protocol_Version="2025-11-25")
+        reply = await RawSession(web).post(request("tools/list"), MCP_Protocol_Version="2025-11-25")
         error = error_of(reply.json, UNSUPPORTED_PROTOCOL_VERSION)
         assert reply.status == 400 and error["data"] == {"supported": [MODERN], "requested": "2025-11-25"}
 
@@ -233,7 +245,7 @@ async def test_legacy_version_header_at_a_modern_server_is_unsupported() -> None
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#sending-messages-8")
 async def test_post_of_a_response_or_batch_is_400(speaks: list[str], body: bytes, code: int) -> None:
     async with served_over_http(Site(speaks).server) as web:
-        reply = await Talk(web).post(body, MCP_Protocol_Version=MODERN)
+        reply = await RawSession(web).post(body, MCP_Protocol_Version=MODERN)
         assert reply.status == 400
         assert reply.json["error"]["code"] == code and reply.json.get("id", 1) == 1
 
@@ -243,7 +255,7 @@ async def test_post_of_a_response_or_batch_is_400(speaks: list[str], body: bytes
 async def test_get_and_delete_are_405_on_a_modern_server(method: str) -> None:
     async with served_over_http(Site([MODERN]).server) as web:
         for lines in ((), ("Mcp-Session-Id: x",), (f"MCP-Protocol-Version: {MODERN}",), ("Last-Event-ID: 1",)):
-            reply = await web.send(method, "/mcp", b"", f"Accept: {BOTH}", *lines)
+            reply = await web.send(method, "/mcp", b"", f"Accept: {BOTH_TYPES}", *lines)
             head = await asyncio.wait_for(reply.reader.readuntil(b"\r\n\r\n"), PATIENCE)
             assert head.startswith(b"HTTP/1.1 405 ") and b"\r\nAllow: POST, OPTIONS\r\n" in head
         for path in ("/sse", "/messages"):
@@ -256,7 +268,7 @@ async def test_get_and_delete_are_405_on_a_modern_server(method: str) -> None:
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 async def test_get_and_delete_naming_a_modern_revision_are_405_beside_the_legacy_era(method: str) -> None:
     async with served_over_http(Site().server) as web:
-        talk = Talk(web)
+        talk = RawSession(web)
         await talk.handshake()
         headers = talk.lines(Content_Type=None, MCP_Protocol_Version=MODERN)
         reply = await web.ask(method, web.site.path, b"", *headers)
@@ -271,7 +283,7 @@ async def test_session_id_of_a_request_is_ignored_and_no_session_begins(speaks: 
     async with served_over_http(Site(speaks).server) as web:
         for id in (None, "x", "", "\u00e9"):
             for frame in (call("add", a=1, b=2), stateless_request("server/discover"), call("count", to=1)):
-                reply = await Talk(web, id).post(frame, Last_Event_ID="7")
+                reply = await RawSession(web, id).post(frame, Last_Event_ID="7")
                 assert reply.status == 200 and "mcp-session-id" not in reply.headers
         assert not web.site._endpoint.sessions
 
@@ -279,7 +291,7 @@ async def test_session_id_of_a_request_is_ignored_and_no_session_begins(speaks: 
 async def test_stateless_request_with_a_session_id_is_served_without_the_session() -> None:
     held = Site()
     async with served_over_http(held.server) as web:
-        talk = Talk(web)
+        talk = RawSession(web)
         await talk.handshake(capabilities={"roots": {}})
         reply = await talk.post(call("ask"))
         assert reply.status == 400 and "mcp-session-id" not in reply.headers
@@ -292,7 +304,7 @@ async def test_stateless_request_with_a_session_id_is_served_without_the_session
 
 async def test_batch_in_a_session_serves_no_stateless_request() -> None:
     async with served_over_http(Site(["2025-03-26", MODERN]).server) as web:
-        talk = Talk(web)
+        talk = RawSession(web)
         await talk.handshake("2025-03-26")
         members = [
             call("add", 1, a=1, b=2),
@@ -323,11 +335,11 @@ async def test_disconnection_cancels_a_request_of_the_modern_era(
 ) -> None:
     held = Site(speaks)
     async with served_over_http(held.server) as web:
-        talk = Talk(web)
+        talk = RawSession(web)
         one, other = await talk.send(call("hold", name="a", say=say)), await talk.send(call("hold", name="b"))
         assert {await held.has_begun(), await held.has_begun()} == {"a", "b"}
         if say:
-            assert await (await web.take(one)).message() == said("a begins")
+            assert await (await web.take(one)).message() == log_message("a begins")
         if how == "reset":
             await one.cut()
         elif how == "close":
@@ -370,10 +382,10 @@ async def test_handler_that_ignores_its_cancellation_ends_without_a_response(
         return "its result"
 
     async with served_over_http(server) as web:
-        reply = await Talk(web).send(call("insists"))
+        reply = await RawSession(web).send(call("insists"))
         assert await next_step() == "it has begun"
         if say:
-            assert await (await web.take(reply)).message() == said("it begins")
+            assert await (await web.take(reply)).message() == log_message("it begins")
         if how == "reset":
             await reply.cut()
         else:
@@ -401,7 +413,7 @@ async def test_plain_function_is_cancelled_at_its_next_request_after_the_disconn
         loop.call_soon_threadsafe(heard.set)
 
     async with served_over_http(server) as web:
-        reply = await Talk(web).send(call("work"))
+        reply = await RawSession(web).send(call("work"))
         await asyncio.to_thread(begun.wait, PATIENCE)
         await reply.cut()
         await eventually(lambda: not web.site._endpoint.requests)
@@ -420,7 +432,7 @@ async def test_handler_exception_ends_its_request_only(error: type[BaseException
 
     async with served_over_http(server) as web:
         for _ in range(2):
-            reply = await Talk(web).post(stateless_request("prompts/get", {"name": "p"}))
+            reply = await RawSession(web).post(stateless_request("prompts/get", {"name": "p"}))
             assert reply.status == 200
             assert error_of(reply.json, -32603)["message"] == "Internal error"
 
@@ -463,7 +475,7 @@ async def test_handler_that_cancels_its_own_task_gets_an_error_response(site: st
 async def test_keep_alive_comments_are_sent_on_a_silent_stream(speaks: list[str]) -> None:
     held = Site(speaks)
     async with served_over_http(held.server, limits=EndpointLimits(keep_alive=0.01)) as web:
-        talk = Talk(web)
+        talk = RawSession(web)
         streams = [await talk.post(call("hold", name="a", say=True))]
         streams.append(await talk.post(stateless_request("subscriptions/listen", {"notifications": {}}, 2)))
         for stream in streams:
@@ -489,7 +501,7 @@ async def test_client_that_does_not_read_makes_only_its_own_tool_wait() -> None:
         return TextContent(str(a + b))
 
     async with served_over_http(server) as web:
-        talk = Talk(web)
+        talk = RawSession(web)
         slow = await talk.post(call("talk_on"))
         slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
         for _ in range(100):
@@ -504,7 +516,7 @@ async def test_client_that_does_not_read_makes_only_its_own_tool_wait() -> None:
 async def test_many_are_served_at_once_and_each_hears_what_belongs_to_its_request() -> None:
     held, number = Site(), 50
     async with served_over_http(held.server) as web:
-        talk = Talk(web)
+        talk = RawSession(web)
         # all with the same id: it is unique among those of one client, and these may be many
         sent = [await talk.send(call("hold", 1, name=f"n{i}", say=True)) for i in range(number)]
         replies = [await web.take(reply) for reply in sent]
@@ -513,11 +525,11 @@ async def test_many_are_served_at_once_and_each_hears_what_belongs_to_its_reques
         )
         await listening.message()
         for i, reply in enumerate(replies):
-            assert await reply.message() == said(f"n{i} begins")
+            assert await reply.message() == log_message(f"n{i} begins")
         held.announce()
         held.go.set()
         for i, reply in enumerate(replies):
-            assert await reply.messages() == [said(f"n{i} goes on"), answered(f"n{i}")]
+            assert await reply.messages() == [log_message(f"n{i} goes on"), answered(f"n{i}")]
         assert (await listening.object())["method"] == "notifications/tools/list_changed"
 
 
@@ -536,8 +548,8 @@ async def test_elicitation_ends_the_stream_with_an_input_required_result() -> No
 
     async with served_over_http(server) as web:
         frame = stateless_request("tools/call", {"name": "ask"}, 1, {"roots": {}}, logLevel="info")
-        logged, answer = await (await Talk(web).post(frame)).messages()
-        assert logged == said("asking")
+        logged, answer = await (await RawSession(web).post(frame)).messages()
+        assert logged == log_message("asking")
         result = result_of(answer)
         assert result["resultType"] == "input_required"
         assert result["inputRequests"] == {"1": {"method": "roots/list", "params": {}}}
@@ -548,7 +560,7 @@ async def test_stateless_requests_and_subscriptions_have_limits_of_their_own() -
     # The package limits concurrent requests. A rate for each client is the policy of the server's author.
     held = Site()
     async with served_over_http(held.server, limits=EndpointLimits(requests=2, subscriptions=1)) as web:
-        talk, listen = Talk(web), stateless_request("subscriptions/listen", {"notifications": {}})
+        talk, listen = RawSession(web), stateless_request("subscriptions/listen", {"notifications": {}})
         waiting = [await talk.send(call("hold", name=name)) for name in ("a", "b")]
         assert {await held.has_begun(), await held.has_begun()} == {"a", "b"}
         listening = await talk.post(listen)
@@ -571,7 +583,7 @@ def named(request: HttpRequest) -> str | None:
 async def test_stateless_requests_and_subscriptions_of_one_caller_leave_places_to_another() -> None:
     held, limits = Site(), EndpointLimits(requests_per_caller=1, subscriptions_per_caller=1)
     async with served_over_http(held.server, limits=limits, authenticate=named) as web:
-        talk, other = (Talk(web, authorization=f"Bearer {name}") for name in ("me", "other"))
+        talk, other = (RawSession(web, authorization=f"Bearer {name}") for name in ("me", "other"))
         listen = stateless_request("subscriptions/listen", {"notifications": {}})
         waiting = await talk.send(call("hold", name="a"))
         assert await held.has_begun() == "a"
@@ -626,7 +638,7 @@ async def test_asgi_call_of_a_tool_that_is_cancelled_ends_as_cancelled() -> None
 async def test_stopping_server_ends_its_streams_and_refuses_new_requests_with_503(speaks: list[str]) -> None:
     held = Site(speaks)
     async with served_over_http(held.server) as web:
-        talk = Talk(web)
+        talk = RawSession(web)
         listening = await talk.post(stateless_request("subscriptions/listen", {"notifications": {}}, "l"))
         waiting = await talk.post(call("hold", name="a", say=True))
         await listening.message()
@@ -647,8 +659,8 @@ def _ended(id: JSON) -> Object:
 async def test_requests_in_flight_end_when_the_listener_closes() -> None:
     held = Site()
     async with served_over_http(held.server) as web:
-        waiting = await Talk(web).post(call("hold", name="a", say=True))
-        assert await waiting.message() == said("a begins")
+        waiting = await RawSession(web).post(call("hold", name="a", say=True))
+        assert await waiting.message() == log_message("a begins")
     assert held.ended == ["a was cancelled"]
 
 
@@ -657,9 +669,9 @@ async def test_trace_sees_every_frame_of_stateless_requests() -> None:
     held.server.trace = lambda direction, frame: seen.append((direction, json.loads(frame)))
     async with served_over_http(held.server) as web:
         frame = call("count", to=1)
-        await (await Talk(web).post(frame)).messages()
-        await Talk(web).post(NOTIFICATIONS[0])
-        assert seen == [("<-", frame), ("->", said(0)), ("->", answered("counted")), ("<-", NOTIFICATIONS[0])]
+        await (await RawSession(web).post(frame)).messages()
+        await RawSession(web).post(NOTIFICATIONS[0])
+        assert seen == [("<-", frame), ("->", log_message(0)), ("->", answered("counted")), ("<-", NOTIFICATIONS[0])]
 
 
 async def test_close_stream_does_nothing_for_a_stateless_request() -> None:
@@ -671,7 +683,7 @@ async def test_close_stream_does_nothing_for_a_stateless_request() -> None:
         return TextContent(str(context.close_stream()))
 
     async with served_over_http(server) as web:
-        assert (await (await Talk(web).post(call("let_go"))).messages())[-1] == answered("False")
+        assert (await (await RawSession(web).post(call("let_go"))).messages())[-1] == answered("False")
 
 
 # ------------------------------------------------------------------------------------------------ authentication
@@ -683,10 +695,10 @@ async def test_foreign_pages_and_names_are_refused_before_anything_else(speaks: 
     held = Site(speaks)
     async with served_over_http(held.server) as web:
         for message in (call("add", a=1, b=2), notification("notifications/x"), b"{"):
-            reply = await Talk(web).post(message, Origin="https://evil.example")
+            reply = await RawSession(web).post(message, Origin="https://evil.example")
             assert reply.status == 403
         body = json.dumps(call("add", a=1, b=2)).encode()
-        lines = [*Talk(web).lines(MCP_Protocol_Version=MODERN)]
+        lines = [*RawSession(web).lines(MCP_Protocol_Version=MODERN)]
         assert (await web.ask("POST", "/mcp", body, *lines, host="evil.example")).status == 403
 
 
@@ -702,12 +714,12 @@ async def test_preflight_allows_the_headers_that_a_request_needs() -> None:
                 assert name in allowed
             assert "x-evil" not in allowed and "mcp-param-" not in allowed
             assert "POST" in asked.headers["access-control-allow-methods"]
-            reply = await Talk(web).post(call("add", a=1, b=2), Origin=origin)
+            reply = await RawSession(web).post(call("add", a=1, b=2), Origin=origin)
             assert reply.json == answered("3") and reply.headers["access-control-allow-origin"] == origin
 
 
 @SPEAKS
 async def test_stateless_request_without_a_principal_is_401(speaks: list[str]) -> None:
     async with served_over_http(Site(speaks).server, authenticate=named) as web:
-        assert (await Talk(web).post(call("add", a=1, b=2))).status == 401
-        assert (await Talk(web, authorization="ada").post(call("add", a=1, b=2))).json == answered("3")
+        assert (await RawSession(web).post(call("add", a=1, b=2))).status == 401
+        assert (await RawSession(web, authorization="ada").post(call("add", a=1, b=2))).json == answered("3")

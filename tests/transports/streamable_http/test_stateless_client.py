@@ -37,13 +37,13 @@ from tests.raw_stateless_server import META, MODERN, answer, discovered, params_
 from tests.scripted_http_server import (
     JSON_HEADERS,
     SSE,
-    Scripted,
+    ScriptedServer,
     Step,
     after,
     events,
     frame,
-    note,
-    says,
+    log_message,
+    respond_with,
     scripted,
     silence,
     status,
@@ -86,9 +86,9 @@ def listed(*tools: Object) -> Object:
 
 
 @contextlib.asynccontextmanager
-async def met(site: Scripted, **options: object) -> AsyncIterator[Client]:
+async def met(site: ScriptedServer, **options: object) -> AsyncIterator[Client]:
     """Yield a client that is connected to a scripted modern server, whose log of requests is empty."""
-    site.on("server/discover", says(discovered(capabilities=OFFERS)))
+    site.on("server/discover", respond_with(discovered(capabilities=OFFERS)))
     options = {"timeout": PATIENCE, **options}
     async with Client(site.url, **options) as client:  # type: ignore[arg-type]
         assert client.revision.era == "modern"
@@ -116,16 +116,16 @@ def under_way(client: Client) -> int:
 async def test_each_request_is_a_post_whose_headers_repeat_its_body() -> None:
     async with scripted() as site:
         hints: Object = {"ttlMs": 0, "cacheScope": "private"}
-        site.on("tools/call", says(text("x")))
-        site.on("prompts/get", says({"messages": []}))
-        site.on("resources/read", says({"contents": [], **hints}))
-        site.on("tools/list", says(listed()))
+        site.on("tools/call", respond_with(text("x")))
+        site.on("prompts/get", respond_with({"messages": []}))
+        site.on("resources/read", respond_with({"contents": [], **hints}))
+        site.on("tools/list", respond_with(listed()))
         async with met(site, headers={"Authorization": "Bearer t"}) as client:
             await client.call_tool("add", {"a": 1})
             await client.get_prompt("greet")
             await client.read_resource("test://a?b=c")
             await client.list_tools()
-            site.on("server/discover", says(discovered()))
+            site.on("server/discover", respond_with(discovered()))
             await client.ping()
         names = {"tools/call": "add", "prompts/get": "greet", "resources/read": "test://a?b=c"}
         assert sorted(site.keys) == sorted([*names, "tools/list", "server/discover"])
@@ -158,8 +158,8 @@ CODED = ["ä", "日本", " a", "a ", "\ta", "a\r\nX: y", "\x00", "\x7f", "=?base
 @pytest.mark.parametrize("value", [*PLAIN, *CODED], ids=repr)
 async def test_headers_encode_a_name_or_argument_in_base64_if_it_is_not_plain(value: str) -> None:
     async with scripted() as site:
-        site.on("tools/list", says(listed(marked(value, where={"type": "string", "x-mcp-header": "Where"}))))
-        site.on("tools/call", says(text("x")))
+        site.on("tools/list", respond_with(listed(marked(value, where={"type": "string", "x-mcp-header": "Where"}))))
+        site.on("tools/call", respond_with(text("x")))
         async with met(site) as client:
             await client.list_tools()
             await client.call_tool(value, {"where": value})
@@ -200,8 +200,8 @@ async def test_marked_arguments_stand_in_headers_and_those_that_are_not_there_do
             deep={"type": "object", "properties": {"s": {"type": "string", "x-mcp-header": "Deep-S"}}},
             other={"type": "string"},
         )
-        site.on("tools/list", says(listed(tool, marked("u", n={"type": "integer"}))))
-        site.on("tools/call", *[says(text("x"))] * 3)
+        site.on("tools/list", respond_with(listed(tool, marked("u", n={"type": "integer"}))))
+        site.on("tools/call", *[respond_with(text("x"))] * 3)
         async with met(site) as client:
             await client.call_tool("t", arguments)  # not known yet what it asks for
             await client.list_tools()
@@ -243,7 +243,7 @@ async def test_our_own_server_takes_the_headers_that_we_write() -> None:
 async def test_modern_client_sends_no_session_id_and_no_response() -> None:
     async with scripted() as site:
         asking = frame({"jsonrpc": "2.0", "id": 5, "method": "ping"})
-        site.on("tools/call", streams(encode_event(asking, id="7"), result=text("x")), says(text("y")))
+        site.on("tools/call", streams(encode_event(asking, id="7"), result=text("x")), respond_with(text("y")))
         body = frame(answer({"id": 1}, discovered(capabilities=OFFERS)))
         site.on("server/discover", status(200, body, *JSON_HEADERS, ("Mcp-Session-Id", "s1")))
         async with Client(site.url, timeout=PATIENCE) as client:
@@ -262,7 +262,7 @@ async def test_modern_client_sends_no_session_id_and_no_response() -> None:
 @pytest.mark.parametrize("kind", ["application/json", "Application/JSON; charset=utf-8", "", "text/plain"])
 async def test_json_response_is_read(kind: str) -> None:
     async with scripted() as site:
-        site.on("tools/call", says(text("ä"), kind))
+        site.on("tools/call", respond_with(text("ä"), kind))
         async with met(site) as client:
             assert (await client.call_tool("t")).text == "ä"
 
@@ -280,8 +280,13 @@ async def test_notifications_before_the_answer_are_heard_and_nothing_after_it_is
         meta = params_of(message)["_meta"]
         told: Object = {"progressToken": meta["progressToken"], "progress": 1, "total": 2}
         progress: Object = {"jsonrpc": "2.0", "method": "notifications/progress", "params": told}
-        before = [b": hi\n\n", encode_event(note("1")), encode_event(frame(progress)), encode_event(note("2"))]
-        await streams(*before, result=text("x"), then=encode_event(note("late")), hold=True)(exchange, message)
+        before = [
+            b": hi\n\n",
+            encode_event(log_message("1")),
+            encode_event(frame(progress)),
+            encode_event(log_message("2")),
+        ]
+        await streams(*before, result=text("x"), then=encode_event(log_message("late")), hold=True)(exchange, message)
 
     async with scripted() as site:
         site.on("tools/call", step)
@@ -297,7 +302,7 @@ async def test_notifications_before_the_answer_are_heard_and_nothing_after_it_is
 ENDS: dict[str, tuple[Step, str]] = {
     "no events": (events(), "the event stream ended without the JSON-RPC response"),
     "notifications alone": (
-        events(encode_event(note("x"), id="1")),
+        events(encode_event(log_message("x"), id="1")),
         "the event stream ended without the JSON-RPC response",
     ),
     "half an event": (events(b'data: {"jsonrpc":"2.0","id":2'), "the event stream ended without the JSON-RPC response"),
@@ -321,7 +326,7 @@ ENDS: dict[str, tuple[Step, str]] = {
     ),
     "no json": (status(200, b"{"), "the body of type application/json is not the JSON-RPC response"),
     "a batch": (status(200, b"[]"), "the body of type application/json is not the JSON-RPC response"),
-    "a notification": (status(200, note("x")), "the body of type application/json is not the JSON-RPC response"),
+    "a notification": (status(200, log_message("x")), "the body of type application/json is not the JSON-RPC response"),
     "another's result": (status(200, b'{"jsonrpc":"2.0","id":99,"result":{}}'), "is not the JSON-RPC response"),
     "an encoding": (status(200, b"x", ("Content-Encoding", "gzip")), "encoded"),
     "404": (status(404), "the server answered HTTP 404"),
@@ -336,7 +341,7 @@ ENDS: dict[str, tuple[Step, str]] = {
 async def test_response_without_the_json_rpc_response_fails_its_request_and_the_next_one_works(how: str) -> None:
     step, why = ENDS[how]
     async with scripted() as site:
-        site.on("tools/call", step, says(text("y")))
+        site.on("tools/call", step, respond_with(text("y")))
         async with met(site) as client:
             with pytest.raises(ConnectionClosed, match=why) as found:
                 await client.call_tool("t")
@@ -390,7 +395,7 @@ async def test_response_whose_id_is_a_string_ends_its_call_before_its_stream_end
         await stream.ended
 
     async with scripted() as site:
-        site.on("server/discover", says(discovered()), step)
+        site.on("server/discover", respond_with(discovered()), step)
         site.on("ping", step)
         async with Client(site.url, revisions=[revision]) as client, asyncio.timeout(PATIENCE):
             await client.ping(timeout=None)
@@ -405,7 +410,7 @@ async def test_response_in_an_array_fails_its_call_before_its_stream_ends(revisi
         await stream.ended
 
     async with scripted() as site:
-        site.on("server/discover", says(discovered()), step)
+        site.on("server/discover", respond_with(discovered()), step)
         site.on("ping", step)
         async with Client(site.url, revisions=[revision]) as client, asyncio.timeout(PATIENCE):
             with pytest.raises(InvalidMessage, match="only revision 2025-03-26 has batches"):
@@ -484,13 +489,13 @@ async def test_response_over_the_maximum_size_fails_only_its_request(how: str, m
     monkeypatch.setattr(stateless_client, "MAX_UNREQUESTED", 2000)
     large = text("x" * 3000)
     steps = {
-        "json": says(large),
+        "json": respond_with(large),
         "one event": streams(result=large, hold=True),
         "an event without end": events(b"data: " + b"x" * 3000, hold=True),
         "a refusal": status(404, b"x" * 3000, ("Content-Type", "text/plain")),
     }
     async with scripted() as site:
-        site.on("tools/call", steps[how], says(text("y")))
+        site.on("tools/call", steps[how], respond_with(text("y")))
         async with met(site) as client:
             with pytest.raises(ConnectionClosed, match="2000"):
                 await client.call_tool("t")
@@ -506,8 +511,8 @@ async def test_response_over_the_maximum_size_fails_only_its_request(how: str, m
 @pytest.mark.parametrize("begun", [True, False], ids=["in the middle of the response", "before it"])
 async def test_cancelling_closes_the_response_and_posts_nothing(how: str, begun: bool) -> None:
     async with scripted() as site:
-        held = streams(encode_event(note("begun")), hold=True)
-        site.on("tools/call", held if begun else silence, says(text("y")))
+        held = streams(encode_event(log_message("begun")), hold=True)
+        site.on("tools/call", held if begun else silence, respond_with(text("y")))
         async with met(site) as client:
             call = asyncio.create_task(client.call_tool("t", timeout=0.05 if how == "time is up" else None))
             await eventually(lambda: site.keys == ["tools/call"])
@@ -552,7 +557,7 @@ async def test_many_requests_in_flight_get_what_is_theirs_in_whatever_order() ->
     async def echo(exchange: Exchange, message: Object) -> None:
         arguments = params_of(message)["arguments"]
         number, said = arguments["n"], text(str(arguments["n"]))
-        step = says(said) if number % 2 else streams(encode_event(note("x")), result=said)
+        step = respond_with(said) if number % 2 else streams(encode_event(log_message("x")), result=said)
         await (after(gate, step) if number % 3 else step)(exchange, message)
 
     async with scripted() as site:
@@ -602,7 +607,7 @@ async def test_cancellation_of_a_request_that_is_not_in_flight_is_not_sent(id: J
         # The fixture that holds frames to the schema is on the instance.
         type(transport).send(transport, Notification("notifications/cancelled", {"requestId": id}))
         await transport.drain()
-        site.on("tools/call", says(text("x")))
+        site.on("tools/call", respond_with(text("x")))
         assert (await client.call_tool("t")).text == "x"
         assert site.keys == ["tools/call"]
 

@@ -14,7 +14,7 @@ from mcp_ref.lib.turns import LARGE_MESSAGE, Turns, current_turns
 from mcp_ref.transports.base import Direction
 from mcp_ref.transports.streamable_http.checks import CheckedRequest, RequestChecks
 from tests.messages import request, stateless_request
-from tests.raw_http_client import Talk, call, served_over_http
+from tests.raw_http_client import RawSession, call, served_over_http
 from tests.settings import MODERN
 
 COUNT = 50
@@ -42,7 +42,7 @@ async def test_small_response_is_sent_between_large_responses(revision: str) -> 
         return TextContent("x" * 1_000_000)
 
     async with served_over_http(server) as web:
-        talks = [Talk(web) for _ in range(COUNT + 1)]
+        talks = [RawSession(web) for _ in range(COUNT + 1)]
         question: Object = stateless_request("tools/call", {"name": "large", "arguments": {}})
         small: Object = stateless_request("tools/list")
         if revision != MODERN:
