@@ -128,7 +128,8 @@ def hints_of(cls: type | Callable[..., object]) -> dict[str, object]:
     Python cannot resolve an alias that is a string, such as the recursive type JSON, so every value fits it. A class
     that is imported only for type checkers gets a stand-in, because importing it here would load its module.
     """
-    aliases = [name for name, value in vars(sys.modules[cls.__module__]).items() if isinstance(value, str)]
+    modules = [sys.modules[base.__module__] for base in getattr(cls, "__mro__", (cls,))]
+    aliases = [name for module in modules for name, value in vars(module).items() if isinstance(value, str)]
     names: dict[str, object] = {**dict.fromkeys(aliases, object), "JSON": object, "Object": dict[str, object]}
     while True:
         try:
