@@ -101,6 +101,7 @@ def talk(lines: list[Object], **options: object) -> list[Object]:
 
 HANDSHAKE: list[Object] = [initialize(), notification("notifications/initialized")]
 ERAS = ["legacy", "modern"]
+NOISY_CALL = request("tools/call", {"name": "noisy"})
 
 
 @pytest.mark.spec(
@@ -145,6 +146,47 @@ print("input afterwards:", input())
 def test_standard_input_and_output_are_the_programs_own_again_after_serving() -> None:
     done = subprocess.run(python(CLAIMS), input=b"a line\n", capture_output=True, timeout=PATIENCE)
     assert (done.stdout, done.stderr) == (b"hidden input: b'', input afterwards: a line\n", b"printed inside\n")
+
+
+CLOSES_STDOUT = """
+import sys
+from mcp_ref.transports.stdio.server import claimed_stdio
+
+with claimed_stdio():
+    print("noise")
+    sys.stdout.close()
+print("end", file=sys.stderr)
+"""
+
+
+def test_stdio_server_exits_normally_although_a_tool_has_closed_its_standard_output() -> None:
+    done = subprocess.run(python(CLOSES_STDOUT), capture_output=True, timeout=PATIENCE)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"noise\nend\n")
+
+
+def test_stdio_server_without_a_standard_error_sends_no_printed_text() -> None:
+    """Do not let a `print` write into another file that has the descriptor 2, such as a copy of stdin."""
+    program = SERVER.replace("REAL = os.dup(1)", "")
+    lines = b"".join(json.dumps(line).encode() + b"\n" for line in [*HANDSHAKE, NOISY_CALL])
+    ours, theirs = socket.socketpair()
+    command = ["sh", "-c", 'exec "$@" 2>&-', "sh", *python(program)]
+    with ours, subprocess.Popen(command, stdin=theirs.fileno(), stdout=theirs.fileno()) as process:
+        theirs.close()
+        ours.settimeout(PATIENCE)
+        ours.sendall(lines)
+        ours.shutdown(socket.SHUT_WR)
+        output = b"".join(iter(partial(ours.recv, 65536), b""))
+        assert process.wait(PATIENCE) == 0
+    answers = [json.loads(line) for line in output.splitlines()]
+    assert [answer["id"] for answer in answers] == ["init", 1] and not result_of(answers[1]).get("isError")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+def test_stdio_server_without_a_standard_input_or_output_says_what_is_missing(closed: str) -> None:
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", *python(SERVER.replace("REAL = os.dup(1)", ""))]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == b"RuntimeError: standard input and standard output must be open"
 
 
 def test_requests_right_before_the_end_of_the_input_are_answered() -> None:

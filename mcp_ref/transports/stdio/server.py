@@ -36,16 +36,19 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
 
     So neither a `print`, an `os.write(1, ...)` nor a child process of a tool can write between the messages.
     """
+    if sys.stdin is None or sys.stdout is None:
+        raise RuntimeError("standard input and standard output must be open")
     # [2025-11-25 basic/transports#stdio] the server MUST NOT write anything to stdout but valid MCP messages
     sys.stdout.flush()
+    nothing = os.open(os.devnull, os.O_RDWR)
     source, sink = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
     try:
         os.dup2(nothing, 0)
-        os.dup2(2, 1)
+        os.dup2(nothing if sys.stderr is None else 2, 1)  # without stderr, another file can have its descriptor
         yield source, sink
     finally:
-        sys.stdout.flush()
+        with contextlib.suppress(ValueError):  # a tool has closed it
+            sys.stdout.flush()
         for kept, original in ((source, 0), (sink, 1)):
             system.SYSTEM.restore_blocking(kept)
             os.dup2(kept, original)
