@@ -303,7 +303,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         HAS_LIMIT,
     ("extensions/tasks/live_task.py", "LiveTask.request_input", "response"):
         "The requestor's response, the time limit of the request, or the end of the task ends it.",
-    ("extensions/tasks/live_task.py", "LiveTask.run", "work"):
+    ("extensions/tasks/live_task.py", "LiveTask.run", "work(self)"):
         "The author's handler ends it, or `stop` cancels it.",
     ("extensions/tasks/live_task.py", "_ResultRequests.wait_latest", "self._new_request.wait()"):
         "The next `tasks/result` request ends it, or the time limit of the request in `request_input`.",

@@ -213,10 +213,10 @@ class LiveTask(Channel):
         self.begun.set_result(self._stored.create(self._poll_interval, id_prefix, self.expire))
         self._on_change(self)
 
-    async def run(self, work: Coroutine[object, object, object]) -> object:
+    async def run(self, work: Callable[[Channel], Coroutine[object, object, object]]) -> object:
         """Run the handler. Store its result in the task, or return it if the task has not begun."""
         try:
-            outcome = await work
+            outcome = await work(self)
             if self.revision.built_in_tasks:
                 self.begin_task()  # the requestor asked for a task, so it gets one even if the handler is done already
             if self.task is None:

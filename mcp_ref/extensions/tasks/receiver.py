@@ -134,7 +134,7 @@ class Tasks:
             except BaseException:  # an author's store may raise any exception
                 on_end()
                 raise
-        running = live.handler = live.loop.create_task(live.run(work(live)))
+        running = live.handler = live.loop.create_task(live.run(work))
         self._running.add(running)
         running.add_done_callback(self._running.discard)
         running.add_done_callback(lambda _: on_end())
@@ -169,15 +169,20 @@ class Tasks:
 
     def remove_all_of(self, owner: str) -> None:
         """Stop and remove the tasks of an ended session without a principal, because nobody can fetch them now."""
+        for live in [live for live in self.live.values() if live.task_owner == owner]:
+            live.stop("The session of the task has ended.")
+        try:
+            self._remove_stored(owner)
+        except Exception:  # an author's store may raise any exception
+            log.exception("the store of tasks has failed, and keeps the tasks of an ended session until they expire")
+
+    def _remove_stored(self, owner: str) -> None:
         page, cursor = self.store.page(owner, None)
         ids = [task.task_id for task in page]
         while cursor is not None:
             page, cursor = self.store.page(owner, cursor)
             ids += [task.task_id for task in page]
         for id in ids:
-            live = self.live.get(id)
-            if live is not None:
-                live.stop("The session of the task has ended.")
             self.store.remove(id)
 
     async def close(self) -> None:

@@ -782,6 +782,42 @@ async def test_tasks_of_a_session_without_a_principal_end_with_it_and_those_of_o
         await eventually(lambda: [*work.server.tasks.live] == [other])
 
 
+@pytest.mark.parametrize("method", ["page", "remove"])
+async def test_session_whose_store_of_tasks_fails_at_its_end_stops_its_tasks_and_is_forgotten(
+    method: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*args: object) -> None:
+        raise OSError("the disk is full")
+
+    store = MemoryTaskStore()
+    work = at_work(task_store=store)
+    async with legacy(work, "memory") as peer:
+        await peer.start("wait")
+        await work.has(work.begun)
+        monkeypatch.setattr(store, method, fail)
+    assert await work.has(work.ended) == "cancelled"
+    assert not work.server.catalog.service.members and not work.server.tasks.live
+    assert "the store of tasks has failed" in caplog.text
+
+
+async def test_task_that_is_stopped_before_its_handler_begins_leaves_no_coroutine_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = MemoryTaskStore()
+    work, put = at_work(task_store=store), store.put
+
+    def stop_at_once(task: Task, owner: str, expires_at: float) -> None:
+        put(task, owner, expires_at)
+        if not task.is_over:
+            asyncio.get_running_loop().call_soon(lambda: work.server.tasks.live[task.task_id].stop("at once"))
+
+    monkeypatch.setattr(store, "put", stop_at_once)
+    async with legacy(work, "memory") as peer:
+        id = (await peer.start("wait"))["taskId"]
+        assert (await peer.get(id))["status"] == "cancelled"
+    assert work.begun.empty()
+
+
 @KINDS
 async def test_task_that_cleans_up_is_waited_for_with_the_last_session(kind: str) -> None:
     work, tidied = at_work(), asyncio.Event()
