@@ -13,7 +13,6 @@ Used by: server/catalog.py, client/handlers.py. Uses: types.py, store.py, shared
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import logging
 from collections.abc import Callable, Collection, Coroutine
@@ -74,7 +73,7 @@ class Tasks:
     ) -> None:  # fmt: skip
         self.shared: SharedTasks | None = None
         """The tasks of all processes that share an `AsyncTaskStore`; None with a `TaskStore`."""
-        if store is not None and clients is not None and inspect.iscoroutinefunction(store.put):
+        if clients is not None and hasattr(store, "renew"):
             from .shared_tasks import SharedTasks  # lazy: few servers have several processes
 
             self.shared = SharedTasks(cast("AsyncTaskStore", store), clients)

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import _thread
 import asyncio
+import inspect
 import logging
 import time
 from abc import abstractmethod
@@ -124,6 +125,9 @@ class DurableEventStore(MemoryEventStore):
     process uses the storage."""
 
     def __init__(self, process_number: int, **limits: Unpack[StoreLimits]) -> None:
+        for method in (self.save, self.load, self.renew, self.release):
+            if inspect.iscoroutinefunction(method):
+                raise TypeError(f"{method.__name__} must be a plain `def`, because a thread calls it")
         super().__init__(time.time, **limits)
         self._number = process_number * NUMBERS_PER_PROCESS
         self._save_states: dict[str, _SaveState] = {}

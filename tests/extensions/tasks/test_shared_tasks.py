@@ -7,12 +7,12 @@ import contextlib
 import dataclasses
 import logging
 import time
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
 from typing import Any
 
 import pytest
 
-from mcp_ref import AsyncTaskStore, OwnedTask, ProtocolError
+from mcp_ref import AsyncTaskStore, OwnedTask, ProtocolError, Server
 from mcp_ref.extensions.tasks import shared_tasks
 from mcp_ref.extensions.tasks.shared_tasks import LOST, SharedTasks
 from mcp_ref.extensions.tasks.types import Task, new_task
@@ -390,6 +390,14 @@ async def test_change_that_the_database_cannot_store_delays_no_other_change(monk
         shared.put(a_task("bad", status="completed"), "ada", time.time() + 60)  # replaces the change that has failed
         await eventually(lambda: "bad" in database.tasks and database.status("bad") == "completed")
         assert [*shared._failed] == ["worse"]
+
+
+def test_store_whose_put_is_wrapped_in_a_plain_function_is_shared_too() -> None:
+    class WrappedStore(Store):
+        def put(self, stored: OwnedTask) -> Coroutine[object, object, bool]:
+            return super().put(stored)
+
+    assert Server("s", task_store=WrappedStore(Database())).tasks.shared is not None
 
 
 async def test_change_that_failed_is_stored_again_later(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -432,3 +432,14 @@ async def test_session_whose_kept_requests_are_unreadable_ends(kept: bytes, capl
             assert (await RawSession(web, "earlier").post(request("ping"))).status == 404
         assert not web.site._endpoint.sessions and not store._sessions
     assert caplog.text.count("a stored session could not be restored, so it has ended") == 1
+
+
+@pytest.mark.parametrize("method", ["save", "load", "renew", "release"])
+def test_durable_store_with_an_async_method_is_refused(method: str) -> None:
+    async def call(*args: object) -> None: ...
+
+    call.__name__ = method
+    methods = {"save": lambda self, changes: None, "load": lambda self, session, principal: None, method: call}
+    store: type[DurableEventStore] = type("Store", (DurableEventStore,), methods)
+    with pytest.raises(TypeError, match=f"^{method} must be a plain `def`, because a thread calls it$"):
+        store(process_number=1)
