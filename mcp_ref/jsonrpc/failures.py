@@ -22,11 +22,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Final
 
 from .errors import McpError, ProtocolError, RemoteError, RequestTimeout
 from .messages import INTERNAL_ERROR, Error, ErrorResponse, Malformed, Message, Request, Response, encode
 
 log = logging.getLogger(__name__)
+
+
+INTERRUPTED: Final = "the server stopped serving the request, which may have had effects already"
+"""The error message for a request that the server did not serve to its end."""
 
 
 def text_for_peer(error: BaseException) -> str | None:
@@ -56,6 +61,11 @@ def error_response(request: Request, error: BaseException, is_cancelled: bool) -
     if fault.message not in str(error):  # the peer gets another text, so this one goes to the log
         log.exception("the handler of %s failed", request.method)
     return ErrorResponse(request.id, fault)
+
+
+def interrupted_response(request: Request) -> ErrorResponse:
+    """Return the response for a request whose handler was cancelled, although the client waits for the response."""
+    return ErrorResponse(request.id, Error(INTERNAL_ERROR, INTERRUPTED))
 
 
 def writable_response(response: Message | Malformed) -> Message:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final, NoReturn
 
+from ...jsonrpc.failures import INTERRUPTED
 from .checks import HttpRefusal
 from .event_store import MemoryEventStore, StoredSession
 from .posted_session import RETRY_LATER
@@ -83,4 +84,4 @@ def shutting_down() -> HttpRefusal:
 def interrupted() -> HttpRefusal:
     """Return the refusal of a request that was in flight when its session ended here, and may have had effects."""
     # not 503, after which a load balancer sends the request to another process, so that a tool could run twice
-    return HttpRefusal(500, "the server stopped serving the request, which may have had effects already")
+    return HttpRefusal(500, INTERRUPTED)

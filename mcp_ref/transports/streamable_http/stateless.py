@@ -17,7 +17,7 @@ from ...basic.access import Access
 from ...basic.headers import ArgumentPath, check_headers, check_parameters, mirrored_fields
 from ...basic.versioning import MODERN_ERROR_CODES, MalformedRequest, is_stateless, unsupported_revision
 from ...jsonrpc.errors import ProtocolError
-from ...jsonrpc.failures import error_response, writable_response
+from ...jsonrpc.failures import error_response, interrupted_response, writable_response
 from ...jsonrpc.messages import METHOD_NOT_FOUND, ErrorResponse, Notification, Object, Request, Response, encode
 from ...lib.http.message import Exchange, Headers, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
@@ -139,8 +139,9 @@ class StatelessExchange:
                 await turn  # large results take turns with other work (lib/turns.py)
             response = Response(self._request.id, result)
         except BaseException as error:  # SystemExit too: a handler must not end the server
-            # Unless the client has left, a cancellation comes from the stopping server or from the handler itself.
-            response = error_response(self._request, error, self._client_left)
+            response = error_response(self._request, error, task.cancelling() > 0)
+            if response is None:  # the client has left, the server stops, or the handler has cancelled its own task
+                response = interrupted_response(self._request)
         finally:
             self.task = None
             if self._client_left:
