@@ -185,6 +185,9 @@ class Protection:
         except JoseError as error:
             fault = peer_text(str(error))
         self._remembered.pop(digest, None)
+        if not isinstance(principal, Principal | None):
+            returned = type(principal).__name__
+            raise TypeError(f"the verifier returned an object of {returned}; it must return a Principal, or None")
         if principal is not None:
             fault = self._fault(principal, scheme)
         if principal is None or fault is not None:
@@ -227,7 +230,8 @@ class Protection:
                 log.warning("the verifier returns a Principal without audience: set it, or audience_checked=True")
             if self.resource not in audience:
                 return "the `audience` of its Principal does not contain the resource"
-        if principal.expires_at is not None and time.time() >= principal.expires_at + self.skew:
+        # The comparison with a NaN is False too.
+        if principal.expires_at is not None and not time.time() < principal.expires_at + self.skew:
             return "it has expired"
         # [RFC 9449 7.2] refused as a bearer token if it is bound to a key, or a thief would not need the key
         if scheme == "bearer" and ("cnf" in principal.claims or "Bearer" not in self._schemes):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -122,6 +123,7 @@ BAD: dict[str, dict[str, object]] = {
     "foreign issuer": {"issuer": "https://other.example"},
     "issuer with a slash": {"issuer": ISSUER + "/"},
     "expired": {"expires_at": 1.0},
+    "expires at no time": {"expires_at": float("nan")},
     "bound to a key": {"claims": {"cnf": {"jkt": "x"}}},
 }
 
@@ -173,6 +175,19 @@ async def test_verifier_without_its_keys_is_503_with_retry_after() -> None:
         assert (reply.status, reply.headers["retry-after"]) == (503, "7")
         assert "www-authenticate" not in reply.headers and "marker" not in reply.why
     assert VerificationUnavailable("by default").retry_after == 30
+
+
+async def test_verifier_that_returns_another_object_gives_no_access_and_the_log_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def verify(token: str) -> Any:
+        return {"sub": "the secret"}
+
+    server, calls = notes()
+    async with served_over_http(server, authorization=Protection(RESOURCE, [ISSUER], verify)) as web:
+        assert (await bearer(web, "good").post(modern_call("whoami"))).status == 500
+    assert "the verifier returned an object of dict; it must return a Principal, or None" in caplog.text
+    assert "the secret" not in caplog.text and not calls
 
 
 async def test_verifier_that_has_checked_the_audience_itself_says_so() -> None:
