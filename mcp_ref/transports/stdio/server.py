@@ -40,8 +40,7 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
         raise RuntimeError("standard input and standard output must be open")
     # [2025-11-25 basic/transports#stdio] the server MUST NOT write anything to stdout but valid MCP messages
     sys.stdout.flush()
-    nothing = os.open(os.devnull, os.O_RDWR)
-    source, sink = os.dup(0), os.dup(1)
+    nothing, source, sink = os.open(os.devnull, os.O_RDWR), os.dup(0), os.dup(1)
     try:
         os.dup2(nothing, 0)
         os.dup2(nothing if sys.stderr is None else 2, 1)  # without stderr, another file can have its descriptor
