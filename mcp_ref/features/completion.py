@@ -21,14 +21,15 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "completion/complete", "params": {"
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeAlias
 
 from ..basic.channel import RequestContext
 from ..jsonrpc.errors import ProtocolError
-from ..jsonrpc.messages import INVALID_PARAMS, Object
-from ..lib.typed import Signature
+from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
+from ..lib.typed import Signature, to_json
 from ..lib.uritemplate import canonical_template
 from ..revisions import R2025_06_18, Availability
 from .invoke import call, handler_signature
@@ -172,4 +173,10 @@ class Completions:
 def _values_of(value: object, name: str) -> list[str]:
     if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
         raise TypeError(f"the completer {name} must return a list of str or a Completion, not {type(value).__name__}")
-    return [str(each) for each in value]
+    return [_text_of(to_json(each), name) for each in value]
+
+
+def _text_of(value: JSON, name: str) -> str:
+    if value is None or isinstance(value, (list, dict)):
+        raise TypeError(f"the completer {name} returned a list with {value!r:.80}, which cannot be the text of a value")
+    return value if isinstance(value, str) else json.dumps(value)

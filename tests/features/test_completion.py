@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import enum
 import json
 from collections.abc import Callable
 
@@ -215,6 +217,29 @@ async def test_completion_complete_failing_completer_is_internal_error_without_d
         assert error["code"] == INTERNAL_ERROR
         assert "secret" not in json.dumps(error) and "Lookup" not in json.dumps(error)
         assert await suggestions(wire, completing(PROMPT)) == {"values": ["python", "pytorch", "pyside"]}
+
+
+class Color(enum.Enum):
+    RED = "r"
+
+
+async def test_completion_complete_sends_each_value_as_the_text_that_the_argument_has() -> None:
+    server = completing_server()
+    values = [Color.RED, 5, True, datetime.date(2026, 1, 2)]
+    server.completions.add("review", "style", lambda value: values)
+    async with connected_client(server) as wire:
+        assert await suggestions(wire, completing(PROMPT, "style")) == {"values": ["r", "5", "true", "2026-01-02"]}
+
+
+@pytest.mark.parametrize("value", [None, ["a"], {"a": 1}, object()], ids=["None", "list", "dict", "object"])
+async def test_completion_complete_with_a_value_that_is_no_text_is_an_internal_error(
+    value: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = completing_server()
+    server.completions.add("review", "style", lambda text: ["a", value])
+    async with connected_client(server) as wire:
+        assert (await error_of(wire, completing(PROMPT, "style")))["code"] == INTERNAL_ERROR
+    assert "Error: " in caplog.text
 
 
 @pytest.mark.parametrize(("value", "kind"), [("python", "str"), ({"python": 1}, "dict"), (None, "NoneType")])
