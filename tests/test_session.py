@@ -291,6 +291,19 @@ async def test_server_that_leaves_during_a_request_fails_it_with_the_reason(endi
             await asyncio.wait_for(client.ping(), PATIENCE)
 
 
+async def test_request_to_a_server_that_no_longer_reads_its_input_fails_at_once() -> None:
+    closed = asyncio.Event()
+    line = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
+    server = quick_python(f"{GREETED}import time; os.close(0); print({line!r}, flush=True); time.sleep(60)")
+    async with Client(server, timeout=None, on_tools_changed=closed.set) as client:
+        calling = asyncio.create_task(client.call_tool("t"))
+        await asyncio.wait_for(closed.wait(), PATIENCE)
+        with pytest.raises(ConnectionClosed, match="closed its input"):
+            await asyncio.wait_for(client.ping(), PATIENCE)
+        with pytest.raises(ConnectionClosed, match="closed its input"):
+            await asyncio.wait_for(calling, PATIENCE)
+
+
 async def test_stdio_missing_working_directory_is_named_in_the_error() -> None:
     with pytest.raises(ConnectionClosed, match="no-such-directory"):
         async with Client(quick_python("pass"), cwd="/no-such-directory"):

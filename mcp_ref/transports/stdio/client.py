@@ -127,6 +127,8 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
     def _write(self, line: bytes) -> None:
         if self._stdin is not None and not self._stdin.is_closing():
             self._stdin.write(line)
+        else:
+            self._report_end_soon()  # the server lives, but gets no further request
 
     def _input(self) -> asyncio.ReadTransport | None:
         pipe = self._process.get_pipe_transport(1) if self._process is not None else None
@@ -168,7 +170,8 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
 
     def _describe_end(self) -> str:
         code = self._process.get_returncode() if self._process is not None else None
-        how = "closed its output" if code is None else f"exited with code {code}"
+        closed = "input" if self._stdin is not None and self._stdin.is_closing() else "output"
+        how = f"closed its {closed}" if code is None else f"exited with code {code}"
         if code is not None and code < 0:
             names = {member.value: member.name for member in signal.Signals}  # real-time signals have no names
             how = f"was killed by signal {names.get(-code, -code)}"
