@@ -64,7 +64,11 @@ class Synchronous(Generic[C]):
             raise RuntimeError(f"a {type(self).__name__} can be opened only once: create a new one")
         self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
         self._thread = threading.Thread(target=self._run_loop, args=(self._loop,), name="mcp-client", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except KeyboardInterrupt:  # it ends the wait for the thread, which starts nevertheless
+            self.__exit__()
+            raise
         try:
             self.run(self._open())
         except BaseException:

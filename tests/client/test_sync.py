@@ -336,6 +336,22 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="it forks")
+def test_sync_client_that_is_interrupted_while_its_thread_starts_leaves_no_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start, threads = threading.Thread.start, threading.active_count()
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            SyncClient(chatty_server()).__enter__()
+    assert threading.active_count() == threads
+
+
 def test_sync_client_in_a_forked_process_raises_runtime_error_and_leaves_the_connection_to_its_parent() -> None:
     program = """
 import os, signal
