@@ -305,7 +305,7 @@ async def test_request_to_a_server_that_no_longer_reads_its_input_fails_at_once(
 
 
 async def test_stdio_missing_working_directory_is_named_in_the_error() -> None:
-    with pytest.raises(ConnectionClosed, match="no-such-directory"):
+    with pytest.raises(ConnectionClosed, match="'/no-such-directory'; its working directory must exist"):
         async with Client(quick_python("pass"), cwd="/no-such-directory"):
             pass
 

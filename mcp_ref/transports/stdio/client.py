@@ -108,7 +108,8 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
             elif correction:
                 hint = f"; write {correction}"
             elif isinstance(error, FileNotFoundError):
-                hint = "; is it installed, and on the PATH?"
+                is_folder = self._cwd is not None and error.filename == self._cwd
+                hint = "; its working directory must exist" if is_folder else "; is it installed, and on the PATH?"
             raise ConnectionClosed(f"cannot start the server {self.command[0]!r}: {error}{hint}") from error
         self._process = process
         self._stdin = cast(asyncio.WriteTransport, process.get_pipe_transport(0))
