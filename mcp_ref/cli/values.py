@@ -189,6 +189,8 @@ def parse_environment(words: list[str]) -> dict[str, str]:
     found = {}
     for word in words:
         name, equals, value = word.partition("=")
+        if not name:
+            raise UsageError("--env takes NAME=VALUE or NAME")  # do not print the value, which can be a secret
         if not equals and name not in os.environ:
             raise UsageError(f"--env {name}: this environment variable is not set; write {name}=VALUE")
         found[name] = value if equals else os.environ[name]

@@ -310,7 +310,8 @@ def _servers_of(document: Object, file: str, folder: str) -> tuple[ServerConfig,
     listed = document[present[0]] if len(present) == 1 else None
     if not isinstance(listed, dict):
         found = ", ".join(present) or "none of them"
-        raise ValueError(f"the file must have one of these keys, with an object: {', '.join(TOP_KEYS)}; it has {found}")
+        keys = ", ".join(TOP_KEYS)
+        raise ValueError(f"the file must have exactly one of these keys, with an object: {keys}; it has {found}")
     if len(listed) > MAX_SERVERS:
         raise ValueError(f"the file lists {len(listed)} servers; the limit is {MAX_SERVERS}")
     inputs: dict[str, tuple[str, bool]] = {}

@@ -239,6 +239,7 @@ def test_stderr_option_shows_the_standard_error_of_the_server(capsys: Captured) 
         ("call add a", DEMO, 2, "call: "),
         ("call add =1", DEMO, 2, "call: "),
         ("call add a:=x", DEMO, 2, "call: "),
+        ("list --env =secret", DEMO, 2, "list: --env takes NAME=VALUE or NAME\n"),
         ("list --root no-such-folder", DEMO, 2, "list: --root no-such-folder is not a directory\n"),
         ("call count to=1 --log inf", DEMO, 2, "unknown log level 'inf'; did you mean 'info'?"),
     ],
