@@ -31,7 +31,6 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
 import stat
 import sys
 import time
@@ -193,11 +192,15 @@ class FileStore(MemoryStore):
         return AuthorizationError(f"{self.path} is not used: {why}. Remove the file, and sign in again")
 
     def _write(self, values: Object) -> None:
-        """Replace the file. The new one is private from the first byte on, and complete before it gets its name."""
+        """Replace the file. The new one is private from the first byte on, and complete before it gets its name.
+
+        The caller holds the lock, so no other program writes a new file.
+        """
         data = json.dumps({"version": _VERSION, "values": values}).encode()
         if len(data) > MAX_FILE:
             raise AuthorizationError(f"{self.path} would have more than {MAX_FILE} bytes: sign out of some servers")
-        new = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}.new")
+        new = self.path.with_name(f"{self.path.name}.new")
+        new.unlink(missing_ok=True)  # of a program that was killed before it gave its file the name
         handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with open(handle, "wb") as file:

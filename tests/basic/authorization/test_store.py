@@ -190,6 +190,20 @@ asyncio.run(main())
 """
 
 
+async def test_program_that_is_killed_while_it_writes_leaves_no_tokens_after_the_next_write(tmp_path: Path) -> None:
+    program = """
+import asyncio, os, sys
+from mcp_ref import FileStore
+os.replace = lambda old, new: os._exit(9)
+asyncio.run(FileStore(sys.argv[1]).put("a", {"secret": "marker"}))
+"""
+    path = tmp_path / "credentials.json"
+    for _ in range(2):
+        assert subprocess.run([sys.executable, "-c", program, path], cwd=ROOT, timeout=60).returncode == 9
+    await FileStore(path).put("b", {})
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["credentials.json", "credentials.json.file.lock"]
+
+
 @pytest.mark.attack("A9")
 async def test_lock_holds_between_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = FileStore(tmp_path / "credentials.json")
