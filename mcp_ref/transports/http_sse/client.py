@@ -99,24 +99,19 @@ class SseClientTransport:
             parser = EventParser(MAX_EVENT)
             async for piece in response:
                 for event in parser.feed(piece):
-                    self._take_event(event)
+                    self._take_event(event, response.url)
                     await self._readable.wait()
 
-    def _take_event(self, event: Event) -> None:
+    def _take_event(self, event: Event, url: str) -> None:
+        """Take an event of the stream at `url`, which differs from `self.url` after a redirect."""
         if event.event == "endpoint":
             if not self._endpoint.done():
-                self._endpoint.set_result(self._check_origin(urljoin(self.url, event.data.decode("utf-8", "replace"))))
+                self._endpoint.set_result(_endpoint_at(url, event.data.decode("utf-8", "replace")))
         elif event.event == "message" and self._receive is not None:
             frame = event.data
             if self._trace is not None:
                 self._trace("<-", frame)
             self._receive(decode_from_server(frame, self._waits_for))
-
-    def _check_origin(self, endpoint: str) -> str:
-        """Return the endpoint. Raises ConnectionClosed if the endpoint and the stream have different origins."""
-        if _origin(endpoint) != _origin(self.url):
-            raise ConnectionClosed(f"the server's endpoint {endpoint[:200]!r} has another origin than the stream")
-        return endpoint
 
     def send(self, message: Outgoing) -> None:
         """POST a message, after the server has accepted the earlier messages."""
@@ -160,6 +155,14 @@ class SseClientTransport:
         if self._endpoint.done() and not self._endpoint.cancelled():
             self._endpoint.exception()  # otherwise asyncio warns that nobody retrieved the exception
         self._end_report.send(ConnectionClosed("the connection was closed"))
+
+
+def _endpoint_at(url: str, reference: str) -> str:
+    """Return the URL for POSTs. Raise ConnectionClosed if its origin is not that of the stream, whose URL is `url`."""
+    endpoint = urljoin(url, reference)
+    if _origin(endpoint) != _origin(url):
+        raise ConnectionClosed(f"the server's endpoint {endpoint[:200]!r} has another origin than the stream")
+    return endpoint
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:

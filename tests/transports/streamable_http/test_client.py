@@ -24,14 +24,12 @@ from mcp_ref.jsonrpc.messages import (
     RequestFailure,
     Response,
 )
-from mcp_ref.lib.http.client import HttpClient
 from mcp_ref.lib.http.message import Exchange
 from mcp_ref.lib.http.response import ClientLimits
 from mcp_ref.lib.http.server import start_server
 from mcp_ref.lib.http.sse import encode_event
 from mcp_ref.server.http import HttpApp
 from mcp_ref.transports.http_sse import client as http_sse_client
-from mcp_ref.transports.http_sse.client import SseClientTransport
 from mcp_ref.transports.streamable_http import client as streamable_http_client
 from mcp_ref.transports.streamable_http import resumption
 from mcp_ref.transports.streamable_http.client import StreamableHttpClientTransport
@@ -984,6 +982,16 @@ async def test_http_sse_endpoint_may_be_any_form_of_a_url_of_the_same_origin(end
             await client.ping()
 
 
+async def test_http_sse_endpoint_is_relative_to_the_url_to_which_the_stream_was_redirected() -> None:
+    async with scripted() as site:
+        site.on("GET", status(307, b"", ("Location", "/v2/sse")))
+        older(site, "messages?a=b")
+        async with Client(site.url) as client:
+            await client.ping()
+        [pinged] = [request for key, request in site.asked if key == "ping"]
+        assert (pinged.path, pinged.query) == ("/v2/messages", "a=b")
+
+
 @pytest.mark.parametrize(
     ("url", "endpoint"),
     [
@@ -992,9 +1000,8 @@ async def test_http_sse_endpoint_may_be_any_form_of_a_url_of_the_same_origin(end
         ("http://[::1]/sse", "http://[::1]:80/messages"),
     ],
 )
-async def test_http_sse_endpoint_has_the_same_origin_with_and_without_the_default_port(url: str, endpoint: str) -> None:
-    async with HttpClient() as http:
-        assert SseClientTransport(url, http=http, readable=asyncio.Event())._check_origin(endpoint) == endpoint
+def test_http_sse_endpoint_has_the_same_origin_with_and_without_the_default_port(url: str, endpoint: str) -> None:
+    assert http_sse_client._endpoint_at(url, endpoint) == endpoint
 
 
 @pytest.mark.parametrize("endpoint", ["/a b", "/ä"])
