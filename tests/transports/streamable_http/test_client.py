@@ -257,7 +257,10 @@ async def test_messages_before_the_response_are_delivered_and_nothing_is_read_af
         (status(200, result(99)), "without the JSON-RPC response"),
         (events(), "without the JSON-RPC response"),
         (events(encode_event(result(1)).rstrip(b"\n")), "without the JSON-RPC response"),
-        (status(302, b"", ("Location", "/login")), "HTTP 302"),
+        (
+            status(302, b"", ("Location", "/login?state=secret")),
+            "HTTP 302; if you trust the URL to which it redirects, use that one: '/login'",
+        ),
         (status(401), "HTTP 401"),
         (status(404, b"gone"), "HTTP 404|no new session could begin"),
         (status(500, b"oops"), "HTTP 500"),
