@@ -26,6 +26,7 @@ from mcp_ref.recorder import drive, wrong_headers
 from mcp_ref.recorder.as_test import to_test
 from mcp_ref.recorder.drive import DriveOptions, Report, Visit, advice_on
 from mcp_ref.recorder.exchanges import Cassette
+from mcp_ref.recorder.wrong_headers import Trial
 from mcp_ref.revisions import R2024_11_05, R2025_03_26, REVISIONS
 from tests.check.conversations import Messages, cacheable, frames, from_client, from_server, handshake, stateless
 from tests.forked_python import forked, quick_python
@@ -111,7 +112,7 @@ def test_check_of_a_correct_server_over_http_sends_wrong_headers_too() -> None:
 )  # fmt: skip
 def test_drive_takes_a_status_of_4xx_for_a_refusal_and_one_of_2xx_for_a_fault(status: int, place: str) -> None:
     visit = Visit(MODERN)
-    drive._note_status(visit, "x", status, visit.accepted)
+    drive._note_trial(visit, Trial("x", status, must_be_refused=True))
     shown = {"notes": "x: status {}", "accepted": "x: status {}, so the server did not refuse it", "refused": "x ({})"}
     assert [visit.notes, visit.accepted, visit.refused] == [
         [text.format(status)] if name == place else [] for name, text in shown.items()

@@ -46,7 +46,7 @@ from mcp_ref.transports.streamable_http.handover import shutting_down
 from mcp_ref.transports.streamable_http.server import StreamableHttpEndpoint
 from tests.messages import request
 from tests.raw_http_client import served_over_http
-from tests.raw_peers import Wire, answer, handshake, raw_server, raw_session, served
+from tests.raw_peers import Wire, answer, handshake, raw_server, raw_session, serve_call
 from tests.settings import PATIENCE, eventually
 
 ERAS = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])

@@ -455,7 +455,7 @@ async def test_handler_that_cancels_its_own_task_gets_an_error_response(site: st
     message = call("cancel_itself")
     if site == "http":
         async with served_over_http(server) as web, asyncio.timeout(PATIENCE):
-            reply = await Talk(web).post(message)
+            reply = await RawSession(web).post(message)
             last = (await reply.messages())[-1] if say else reply.json
     else:
         inbox, pieces = _inbox_of(message), list[bytes]()
@@ -618,7 +618,7 @@ async def test_asgi_call_of_subscriptions_listen_that_is_cancelled_gives_its_pla
 
 
 async def test_asgi_call_of_a_tool_that_is_cancelled_ends_as_cancelled() -> None:
-    held, message = Held(["2025-11-25", MODERN]), call("hold", name="a")
+    held, message = HoldingServer(["2025-11-25", MODERN]), call("hold", name="a")
     inbox = _inbox_of(message)
 
     async def send(event: Mapping[str, object]) -> None:
