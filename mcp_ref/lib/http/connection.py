@@ -85,16 +85,18 @@ class HttpConnection(asyncio.BufferedProtocol):
     def __init__(self, connections: Connections) -> None:
         self._connections, self.head_writer = connections, connections.head_writer
         self._transport: asyncio.Transport
-        self._client: tuple[str, int] | None = None
+        self._client: tuple[str, int] | None = None  # address and port
         self._reading_paused = self.client_disconnected = False
         self._buffer_is_counted = False  # True if `Connections.bodies` counts the parser's buffer
         self._phase, self._deadline = IDLE, math.inf
         self.parser = RequestParser(connections.limits, connections.parse_head)
         self.keep_alive = True
         self._stopping = False  # True while the server stops
-        self._exchange: HttpExchange | None = None
-        self._body: asyncio.Future[bytes] | None = None  # not None after a handler has asked for its body
-        self._task: asyncio.Task[None] | None = None  # runs the handler
+        self._exchange: HttpExchange | None = (
+            None  # of the current request, until it is over or its handler can forget it
+        )
+        self._body: asyncio.Future[bytes] | None = None  # of the body that a handler has asked for, or that was refused
+        self._task: asyncio.Task[None] | None = None  # runs the rest of a handler that has to wait for something
         self.response: HttpStreamingResponse | None = None
         self._handler_returned = False  # True while the response lasts longer than its handler
         self._response_size = LARGE_MESSAGE + 1  # of the last response, in bytes; before the first, assumed to be large
@@ -122,7 +124,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         return self._connections.received
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self._phase is CLOSING:
+        """Take the bytes that have arrived, and do what the phase needs."""
+        if self._phase is CLOSING:  # the client's further requests are dropped
             return
         self.parser.buffer += self._connections.received[:nbytes]
         if self._phase is BODY:
@@ -144,12 +147,12 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _refuse_buffer(self, error: BodyError) -> None:
         """Refuse a body that its handler has not asked for yet, or end the connection if the buffer is not a body."""
         if self._exchange is None or self._exchange.has_body or self._body is not None:
-            return self._transport.abort()
+            return self._transport.abort()  # the buffer has a head, or requests that follow the current one
         self.parser.clear()
         self._transport.pause_reading()
         self._reading_paused = True
         self._body = self._connections.loop.create_future()
-        self._body.set_exception(error)
+        self._body.set_exception(error)  # `read_body` raises it
         self._body.exception()  # or asyncio would log it as never retrieved if the handler asks for no body
 
     def _forget_buffer(self) -> None:
@@ -161,7 +164,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Start the handler of the next request, or wait for the rest of its head."""
         try:
             head = self.parser.next_head()
-            # A small body usually arrives together with its head.
+            # A small body usually arrives together with its head. A larger one waits until the handler asks for it.
             body = self.parser.next_body() if head is not None and head.length <= SMALL_BODY else None
         except BadMessage as bad:
             return self._refuse(bad.status, str(bad))
@@ -175,7 +178,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             raise BodyError(CLIENT_DISCONNECTED, "the client has disconnected")
         if self._body is not None:
             return await self._body  # `_refuse_buffer` has refused it
-        self._forget_buffer()
+        self._forget_buffer()  # `_read_body` counts its bytes from now on, as a body
         body: asyncio.Future[bytes] = self._connections.loop.create_future()
         self._body = body
         self._enter_phase(BODY, self._connections.limits.body_time)
@@ -196,7 +199,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             return self._refuse_body(BodyError(bad.status, str(bad)))
         size = self.parser.body_bytes if body is None else len(body)
         self._connections.bodies.update(self, size, self._refuse_body)  # may refuse this body, even if it is complete
-        if body is not None and self._body is not None and not self._body.done():
+        if body is not None and self._body is not None and not self._body.done():  # complete, and not refused
             self._connections.bodies.update(self, size, None)
             self._phase, self._deadline = RESPONSE, math.inf
             self._body.set_result(body)
@@ -211,6 +214,10 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._body.set_exception(error)
 
     def _start_handler(self, head: RequestHead, body: bytes | None) -> None:
+        """Call the handler of a request, and run the rest of its work, if any, in a task.
+
+        The `body` is missing if it has not arrived, or is large.
+        """
         self._forget_buffer()
         request = HttpRequest(head.method, head.path, head.query, head.headers, b"", self._client)
         exchange = self._exchange = HttpExchange(request, self, head, body)
@@ -221,7 +228,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         was_large = self._response_size > LARGE_MESSAGE  # then the next response probably is large too
         self._response_size = 0
         if was_large and connections.turns.is_crowded and (body is None or not connections.is_urgent(body)):
-            rest: Rest = self._wait_and_handle(exchange)
+            rest: Rest = self._wait_and_handle(exchange)  # the memory is full of large responses, see turns.py
         else:
             try:
                 rest = context.run(connections.handler, exchange)
@@ -287,6 +294,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._connections.remove(self)
 
     async def _serve(self, exchange: HttpExchange, rest: Coroutine[object, object, None]) -> None:
+        """Run the rest of a handler to its end. This is the coroutine of `_task`."""
         try:
             try:
                 await rest
@@ -303,23 +311,24 @@ class HttpConnection(asyncio.BufferedProtocol):
             raise
 
     def _end_handler(self, exchange: HttpExchange) -> None:
+        """Note that the handler has returned, and continue if its response has ended, too."""
         self._task = None  # or the task would keep the handler's context variables in memory
         responds_later = exchange.on_cancel is not None
         if not exchange.responded and not responds_later:
             self._respond_to_silence(exchange)
         self._handler_returned = True
         if responds_later:
-            return
+            return  # the response calls `continue_after_response`
         if self.response is None or self.response.has_ended:
             self.continue_after_response()
         elif self.response.is_kept_open:
             self.forget_request()
         else:
-            self.response.close()
+            self.response.close()  # which calls `continue_after_response`
 
     def continue_after_response(self) -> None:
         if not self._handler_returned:
-            return
+            return  # `_end_handler` calls this again
         self._handler_returned, self._exchange, self.response = False, None, None
         self.forget_body()  # before the next request, whose handler may ask for its own body at once
         if self._phase is CLOSED:
@@ -343,6 +352,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._connections.bodies.remove(self)
 
     def _respond_to_failure(self, exchange: HttpExchange, error: Exception | SystemExit) -> None:
+        """Log the error of a handler, and send it as the response, unless the response has begun."""
         if isinstance(error, BodyError):
             log.debug("refused the body of a request of %s with status %d: %s", self._client, error.status, error)
             status, why = error.status, str(error)
@@ -357,6 +367,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             exchange.respond(status, _PLAIN_TEXT, f"{why}\n".encode())
 
     def _respond_to_silence(self, exchange: HttpExchange) -> None:
+        """Send status 500 for a handler that has returned without a response, which is right only without a client."""
         if self.client_disconnected:
             self.keep_alive = False
         else:
@@ -365,6 +376,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             exchange.respond(500, _PLAIN_TEXT, b"the server did not send a response\n")
 
     def _next_request(self, drained: object = None) -> None:
+        """Begin with the next request, or close the connection. `drained` is the future whose callback this may be."""
         if self._phase is not RESPONSE or self._transport.is_closing():
             return
         if not self.keep_alive:

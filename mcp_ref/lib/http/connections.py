@@ -1,5 +1,8 @@
 """The open connections of one server, and the memory and the limits that they share.
 
+Each connection has a reference to the one `Connections` object of its server. It adds itself there, and finds there the
+handler, the limits, and the buffers and caches that are too large for every connection to have its own.
+
 Threats:
     connections-of-one-address: the server's connections; a client; opens all that the server allows, and keeps them
         open; one public address can have only a part of them. The addresses of private networks have no such limit,
@@ -65,7 +68,8 @@ class SlowReader:
         self.drained: asyncio.Future[None] = connections.loop.create_future()
         """Done when the client has read most of the data, or has disconnected."""
         self._written = 0  # bytes that were written since this object was made
-        self._read_bytes, self._progress_at = -math.inf, 0.0  # number of bytes read so far, and when that last grew
+        # number of bytes read at the client's last progress, and its time; the first `check` counts as progress
+        self._read_at_progress, self._progress_at = -math.inf, 0.0
 
     def note_written(self, size: int) -> None:
         self._written += size
@@ -73,16 +77,18 @@ class SlowReader:
 
     def check(self, now: float) -> None:
         """Disconnect the client if it has read too little for too long."""
-        limits, unread = self._connections.limits, self._transport.get_write_buffer_size()
-        seconds, least = limits.write_time, 1.0  # it must read at least one byte in that time
+        limits = self._connections.limits
+        unread = self._transport.get_write_buffer_size()
+        # the client must read this many bytes in this time: usually one, but a share when the server runs out of memory
+        least_bytes, seconds = 1.0, limits.write_time
         if self._connections.unread_bytes >= limits.unread_size:
-            seconds, least = min(seconds, CROWDED_READ_SECONDS), unread * CROWDED_READ_SHARE
+            least_bytes, seconds = unread * CROWDED_READ_SHARE, min(seconds, CROWDED_READ_SECONDS)
         self._connections.count_unread(self, unread)
-        read_bytes = self._written - unread
-        if read_bytes - self._read_bytes >= least:
-            self._read_bytes, self._progress_at = read_bytes, now
+        read = self._written - unread  # negative at first, because `unread` includes what was written before
+        if read - self._read_at_progress >= least_bytes:
+            self._read_at_progress, self._progress_at = read, now
         elif now >= self._progress_at + seconds:
-            log.info("disconnected %s, which read less than %d bytes in %s s", self._client, least, seconds)
+            log.info("disconnected %s, which read less than %d bytes in %s s", self._client, least_bytes, seconds)
             self._transport.abort()
 
     def end(self) -> None:
@@ -102,7 +108,8 @@ class Connections:
         """Number of unread bytes of all `slow` readers."""
         self.slow: dict[SlowReader, int] = {}
         """The number of unread bytes of each slow reader."""
-        self.context = contextvars.copy_context()  # the variables at the server's start, of which a handler gets a copy
+        self.context = contextvars.copy_context()
+        """The context variables at the server's start, of which each handler gets a copy."""
         self.context.run(current_turns.set, self.turns)
         self.received = memoryview(bytearray(MAX_RECEIVED_BYTES))
         """The buffer of each `recv`, because asyncio would allocate 256 KiB for it, which takes 15 microseconds."""
@@ -117,7 +124,7 @@ class Connections:
         self._all_closed = asyncio.Event()
 
     def has_room(self) -> bool:
-        """Return True if clients have less than `unread_size` unread, after disconnecting slow readers if necessary."""
+        """Return True if clients have less than `unread_size` unread. Above it, disconnect slow readers first."""
         if self.unread_bytes >= self.limits.unread_size:
             for reader in tuple(self.slow):
                 reader.check(time.monotonic())

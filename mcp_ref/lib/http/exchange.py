@@ -1,5 +1,8 @@
 """Responses of the server: the exchange of one request on a connection, and a response that is sent in pieces.
 
+`HttpConnection` gives an `HttpExchange` to the handler. The handler calls `respond` or `stream`, which write to the
+connection, and tell it when the response has ended, so that it can continue with the next request.
+
 Spec:  RFC 9112, section 7.1 (chunks); RFC 9110, section 8.6 (Content-Length)
 """
 
@@ -90,7 +93,7 @@ class HttpExchange:
             asyncio.get_running_loop().call_soon(self.notify_disconnect)
 
     def notify_disconnect(self) -> None:
-        """Call the function that the handler gave to `on_disconnect`, if any."""
+        """Call the function that the handler gave to `on_disconnect`, if any, and never again."""
         function, self._on_disconnect = self._on_disconnect, None
         if function is not None:
             function()
@@ -129,10 +132,10 @@ class HttpExchange:
         if self.responded:
             raise RuntimeError("the handler has already sent a response: call `respond` or `stream` only once")
         connection = self._connection
-        # Close the connection if the body was not read, because its rest would be taken for the next request.
+        # If the body was not read, close the connection, because the unread bytes would be taken for the next request.
         keep_alive = connection.keep_alive and self._head.keep_alive and self._body is not None
         head = connection.head_writer.write(status, headers, not keep_alive)
-        connection.keep_alive = keep_alive
+        connection.keep_alive = keep_alive  # only now, because `write` raises for an invalid header
         self.responded = True
         self._on_disconnect = self.on_cancel = None
         return head
@@ -146,7 +149,9 @@ class HttpStreamingResponse:
     def __init__(self, connection: Connection, chunked: bool, has_body: bool) -> None:
         self._connection, self._chunked, self._has_body = connection, chunked, has_body
         self.has_ended = False
-        self._ended: asyncio.Future[None] | None = None  # made at the first use, because many streams need none
+        self._ended: asyncio.Future[None] | None = (
+            None  # made when `ended` is first used, because many streams need none
+        )
         self._on_end: Callable[[HttpStreamingResponse], object] | None = None
 
     @property

@@ -160,25 +160,28 @@ class ChunkDecoder:
             found = _CHUNK_LINE.fullmatch(line + b"\r\n")
             if found is None:
                 raise BadMessage(400, f"invalid chunk size: {line[:100]!r}")
-            left = int(found[1], 16)
-            self._count_overhead(len(line) + 4 - 2 * left)  # 4 for the two CRLF, less twice the size of the data
-            if left == 0:
+            bytes_left = int(found[1], 16)
+            # The CRLF after the line and the one after the data count, too. Data makes up for twice its size.
+            self._count_overhead(len(line) + 2 * len(b"\r\n") - 2 * bytes_left)
+            if bytes_left == 0:  # the last chunk
                 break
-            while left:
-                piece = bytes(self._buffer[:left])  # b"" if the buffer is empty
+            while bytes_left:
+                piece = bytes(self._buffer[:bytes_left])  # b"" if the buffer is empty
                 del self._buffer[: len(piece)]
-                left -= len(piece)
+                bytes_left -= len(piece)
                 yield piece
             if (yield from self._read_line(must_be_empty=True)):
                 raise BadMessage(400, "a chunk has more data than its size says")
-        while line := (yield from self._read_line()):
+        while line := (yield from self._read_line()):  # trailers, which are headers after the body
             self._count_overhead(len(line))
             parse_headers([line.decode("latin-1")], 1)  # [RFC 9112 7.1.2] a recipient MAY discard trailers
         self.done = True
 
     def _take_whole_chunks(self) -> bytes:
         """Remove the complete chunks before the last one, and return their data, 3 times as fast as line by line."""
-        received, position, overhead = bytes(self._buffer), 0, self._overhead
+        received = bytes(self._buffer)
+        position = 0  # where the line of the next chunk begins
+        overhead = self._overhead
         pieces = list[bytes]()
         # [RFC 9112 7.1.1] unknown extensions MUST be ignored
         while (found := _CHUNK_LINE.match(received, position)) is not None:
@@ -188,7 +191,7 @@ class ChunkDecoder:
             if start == end or received[end : end + 2] != b"\r\n" or overhead + line_size > MAX_CHUNK_OVERHEAD:
                 break  # `_decode` handles the last chunk, an incomplete one, and errors
             pieces.append(received[start:end])
-            overhead += line_size + 2 - 2 * (end - start)  # 2 for the CRLF after the data
+            overhead += line_size + 2 - 2 * (end - start)  # as `_decode` counts it, with 2 for the CRLF after the data
             if overhead < 0:
                 overhead = 0
             position = end + 2
@@ -197,6 +200,10 @@ class ChunkDecoder:
         return b"".join(pieces)
 
     def _read_line(self, must_be_empty: bool = False) -> Generator[bytes, None, bytes]:
+        """Remove a line from the buffer, and return it without its CRLF. Yield b"" until it is complete.
+
+        With `must_be_empty`, raise BadMessage as soon as the line has data, which could be long without a line end.
+        """
         buffer = self._buffer
         while (end := buffer.find(b"\n", 0, MAX_CHUNK_OVERHEAD)) < 0:
             has_data = must_be_empty and bytes(buffer[:2]) not in (b"", b"\r")
@@ -210,6 +217,7 @@ class ChunkDecoder:
         return line[:-1]
 
     def _count_overhead(self, size: int) -> None:
+        """Add to the overhead, in bytes. A chunk with much data has a negative size, but saves nothing for later."""
         self._overhead = max(0, self._overhead + size)
         if self._overhead > MAX_CHUNK_OVERHEAD:
             raise BadMessage(400, "the chunks are too small, or their extensions or the trailers are too large")
@@ -218,7 +226,8 @@ class ChunkDecoder:
 def encode_head(lines: list[str], headers: Iterable[tuple[str, str]], reserved: frozenset[str]) -> bytes:
     """Return the bytes of the given lines, followed by a line for each header. Each line ends in CRLF.
 
-    Raise ValueError if a header is malformed or `reserved`. The error omits its value, which may be a secret.
+    Raise ValueError if a header is malformed, or if `reserved` contains its name. The error omits its value, which may
+    be a secret.
     """
     for name, value in headers:
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):

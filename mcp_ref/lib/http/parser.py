@@ -115,7 +115,7 @@ class RequestParser:
                 del self.buffer[: len(raw)]
                 head = self.cached_heads[raw]
                 break
-        else:
+        else:  # it is not cached
             head = self._parse_head()
         if head is not None:
             self._search_from = 0
@@ -125,6 +125,7 @@ class RequestParser:
         return head
 
     def _parse_head(self) -> RequestHead | None:
+        """Take a head from the buffer, parse it and, if it is small, cache it. Return None if it is incomplete."""
         buffer = self.buffer
         while buffer.startswith(b"\r\n"):
             del buffer[:2]  # [RFC 9112 2.2] a server SHOULD ignore empty lines before the request line
@@ -137,7 +138,7 @@ class RequestParser:
         if size > self._limits.head_size:
             raise BadMessage(431, f"the head is larger than {self._limits.head_size} bytes")
         if end < 0:
-            self._search_from = max(0, size - 3)
+            self._search_from = max(0, size - 3)  # the last three bytes may begin the empty line
             return None
         raw = bytes(buffer[:size])
         del buffer[:size]
@@ -195,9 +196,9 @@ def _parse_request_line(request_line: str) -> tuple[str, str]:
     parsed = _RequestLineParser(request_line)
     try:
         parsed.parse_request()
-        raise BadMessage(400, "the request line is invalid")
     except _HeadersReached:
         return parsed.command, parsed.request_version
+    raise BadMessage(400, "the request line is invalid")  # the parser has ended before the headers
 
 
 def _split_target(method: str, target: str, hosts: tuple[str, ...]) -> tuple[str, str]:
@@ -232,9 +233,9 @@ class _RequestLineParser(BaseHTTPRequestHandler):
     """
 
     def __init__(self, request_line: str) -> None:
-        # Without the base class's constructor, which needs a socket.
+        # Do not call the constructor of the base class, which needs a socket.
         self.raw_requestline = request_line.encode("latin-1")
-        self.rfile = self  # type: ignore[assignment]
+        self.rfile = self  # type: ignore[assignment]  # so that the base class reads the headers with `readline` below
 
     def readline(self, size: int) -> bytes:
         raise _HeadersReached

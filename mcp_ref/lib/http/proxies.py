@@ -36,9 +36,11 @@ from .message import Headers, HttpRequest
 UNKNOWN_PORT: Final = 0
 """The port of a client whose address comes from a header, because a header rarely names it and nothing needs it."""
 
-# a possessive quantifier keeps no positions to go back to, which would need memory for each character
+# A possessive quantifier (`++`, `*+`) keeps no positions to go back to, which would need memory for each character.
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[^",;]+|[,;]')
+"""A part of the header `Forwarded`: a quoted text, a text without quotes and separators, or a separator."""
 _WITH_PORT: Final = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::\d{1,5})?|([0-9.]+):\d{1,5}")
+"""An address in brackets, perhaps with a port, or an IPv4 address with a port."""
 
 
 class TrustedProxies:
@@ -73,13 +75,16 @@ class TrustedProxies:
             request.client = (str(client), UNKNOWN_PORT)
 
     def _first_untrusted(self, entries: Iterator[str]) -> IPv4Address | IPv6Address | None:
-        """Return the client that a list names, read from its end, or None if an entry on the way is not an address."""
+        """Return the first address outside of the trusted networks, or None if an entry before it is not an address.
+
+        `entries` begin with the last entry of the header.
+        """
         address = None
         for entry in entries:
             address = _address_in(entry)
             if not self._trusts(address):
                 break
-        return address  # if all are trusted, the first proxy itself has sent the request
+        return address  # if all are trusted, it is the first entry of the header: that proxy itself sent the request
 
     def _trusts(self, address: IPv4Address | IPv6Address | None) -> bool:
         return address is not None and any(address in network for network in self._networks)
@@ -92,31 +97,38 @@ def _forwarded(headers: Headers) -> Iterator[str] | None:
 
 
 def _values_of_for(text: str) -> list[str]:
-    """Return the value of `for` in each element of a `Forwarded` header, and "" for a malformed end of the text."""
-    found, pair, position = [""], "", 0
+    """Return the value of `for` in each element of a `Forwarded` header, and "" for an element without it.
+
+    A comma ends an element, and a semicolon a pair `name=value` in an element. A malformed end of the text becomes "".
+    """
+    values = [""]  # the last one is that of the current element
+    pair = ""  # the current pair, as far as it is read
+    position = 0
     while position < len(text):
         token = _TOKEN.match(text, position)
         if token is None:  # a quotation mark without an end
-            return [*found, ""]
+            return [*values, ""]
         position = token.end()
         is_separator = token[0] in ",;"
         if not is_separator:
             pair += token[0]
-        if is_separator or position == len(text):
+        if is_separator or position == len(text):  # the end of a pair
             name, _, value = pair.partition("=")
             if name.strip().lower() == "for":
-                found[-1] = value.strip().strip('"')
+                values[-1] = value.strip().strip('"')
             pair = ""
-        if token[0] == ",":
-            found.append("")
-    return found
+        if token[0] == ",":  # the end of an element
+            values.append("")
+    return values
 
 
 def _x_forwarded_for(headers: Headers) -> Iterator[str] | None:
     """Return the addresses in `X-Forwarded-For`, the last one first."""
     values = headers.get_all("x-forwarded-for")
+    if not values:
+        return None
     entries = ",".join(values).split(",")
-    return (entry.strip() for entry in reversed(entries)) if values else None
+    return (entry.strip() for entry in reversed(entries))
 
 
 def _address_in(text: str) -> IPv4Address | IPv6Address | None:

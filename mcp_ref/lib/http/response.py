@@ -1,5 +1,8 @@
 """A response to an HTTP client, and the connection on which it arrives.
 
+`HttpClient` (client.py) sends a request on a `ClientConnection`, and makes an `HttpResponse` from the head that comes
+back. The caller then reads the body from the connection through the response.
+
 Because a server can be hostile, a response must match the grammar exactly (framing.py), and its size and time have
 limits (`ClientLimits`). Compression is not supported, because a small compressed body could fill the memory.
 
@@ -103,7 +106,8 @@ class ClientConnection(asyncio.Protocol):
         self._last_head: ResponseHead | None = None
         self._arrival: asyncio.Future[None] | None = None  # done when more bytes have arrived, or the connection ends
         self._closed: asyncio.Future[None] = self._loop.create_future()
-        self._has_ended = self._is_paused = False
+        self._has_ended = False  # True if the server has closed the connection, or it broke
+        self._is_paused = False  # True while nothing is received, because `received` is full
         self._error: Exception | None = None  # the error that ended the connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -185,8 +189,9 @@ class ClientConnection(asyncio.Protocol):
         except EOFError:
             if self.received:
                 raise HttpError("the connection ended in the middle of the response's head") from None
-            is_tls = self.used_before or self.origin.scheme == "https"
-            hint = "" if is_tls else "; if the server uses TLS, write https://"
+            hint = ""
+            if self.origin.scheme == "http" and not self.used_before:  # a server with TLS would close it like this
+                hint = "; if the server uses TLS, write https://"
             raise StaleConnection(f"the connection ended without a response{hint}") from None
         except OSError as error:
             raise StaleConnection(f"the connection broke before the response: {error}") from error
@@ -243,7 +248,8 @@ class HttpResponse:
         self.body = b""
         length = self._length = 0 if method == "HEAD" else head.length  # None: the body ends with the connection
         self.is_complete = length == 0
-        self._left = MAX_RECEIVED_BYTES if length is None else length  # maximum size of the next piece, in bytes
+        # bytes of the body that have not arrived; if the length is unknown, the maximum size of a piece
+        self._left = MAX_RECEIVED_BYTES if length is None else length
         self._chunk_decoder = ChunkDecoder(connection.received) if length == CHUNKED else None
 
     @property
@@ -269,9 +275,9 @@ class HttpResponse:
             raise HttpError(f"the response has {self._length} bytes, more than the limit of {limit}")
         body: bytes | bytearray = b"" if self.is_complete else self._take_piece()
         if not self.is_complete:  # rare, because most bodies arrive whole, with their head
-            body = bytearray(body)
-        while not self.is_complete and len(body) <= limit:
-            body += await self._read_piece()
+            body = bytearray(body)  # to which pieces can be added without a copy of the rest
+            while not self.is_complete and len(body) <= limit:
+                body += await self._read_piece()
         if len(body) > limit:
             raise HttpError(f"the response has more than {limit} bytes, which is the limit")
         self.body = bytes(body)

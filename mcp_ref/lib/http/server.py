@@ -113,6 +113,7 @@ class HttpServer:
         await self.close()
 
     async def _accept(self, listening: socket) -> None:
+        """Accept connections until this is cancelled, and set up each of them in a task."""
         loop, connections = self._connections.loop, self._connections
         while True:
             descriptors = len(connections.open) + len(self._starting)
@@ -163,6 +164,7 @@ class HttpServer:
                 self._starting.add(asyncio.Task(self._start(accepted), loop=self._connections.loop))
 
     async def _start(self, accepted: socket) -> None:
+        """Set up an accepted connection, with TLS if the server uses it."""
         try:
             await self._connections.loop.connect_accepted_socket(
                 lambda: HttpConnection(self._connections), accepted, ssl=self._tls,
@@ -234,7 +236,7 @@ def allowed_connections(wanted: int) -> int:
     import resource  # lazy: Windows has no such module
 
     files, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)  # a negative number means no limit
-    # Connections may use three quarters of the files, so 4/3 of their number is needed, rounded up.
+    # Connections may use three quarters of the files, so 4/3 of their number are needed, rounded up.
     needed_files = (wanted + MAX_REFUSED + MAX_STARTING) * 4 // 3 + 1
     if 0 <= files < needed_files:
         raised = min(needed_files, hard_limit) if hard_limit >= 0 else needed_files

@@ -74,7 +74,8 @@ class EventParser:
         if not data:
             return []
         self._after_cr = data.endswith(b"\r")
-        *lines, rest = _LINE_END.split(data) if _CR in data else data.split(b"\n")  # the latter is faster
+        # `split` is faster, but knows only LF. `rest` is a line whose end has not arrived, or b"".
+        *lines, rest = _LINE_END.split(data) if _CR in data else data.split(b"\n")
         events: list[Event] = []
         for line in lines:
             if self._line:
@@ -96,13 +97,13 @@ class EventParser:
         if not line:
             return self._dispatch(events)
         self._check_size(len(line))
-        if line.startswith(b"data:"):
-            return self._add_data(line, 6 if line.startswith(b"data: ") else 5)
+        if line.startswith(b"data:"):  # the most frequent field, so its line is not copied here
+            return self._add_data(line, len(b"data: ") if line.startswith(b"data: ") else len(b"data:"))
         name, _, value = line.partition(b":")
         # Decoding line by line is safe, because the bytes of a line end are never part of a UTF-8 character.
         text = value.removeprefix(b" ").decode("utf-8", "replace")
-        if name == b"data":  # a line without a colon
-            self._add_data(line, 4)
+        if name == b"data":  # a line without a colon, which is an empty line of data
+            self._add_data(line, len(b"data"))
         elif name == b"event":
             self._event = text
         elif name == b"id" and "\0" not in text:
@@ -111,6 +112,7 @@ class EventParser:
             self.retry = int(text)
 
     def _add_data(self, line: bytes | bytearray, start: int) -> None:
+        """Add a line to the data of the event. Its text begins at the index `start`."""
         self._size += len(line)
         if self._data is None:
             self._data = line[start:]
@@ -121,6 +123,7 @@ class EventParser:
         self._data += line[start:]
 
     def _dispatch(self, events: list[Event]) -> None:
+        """Add the event that an empty line has ended to `events`, unless it has no data."""
         self.last_event_id = self._id  # an event without data still sets the id
         if self._data is not None:
             events.append(Event(bytes(self._data), self._event or "message", self._id))
