@@ -27,16 +27,23 @@ Add = Callable[[Point, Point], Point]  # the addition of two points, which may b
 
 
 def sum_of_products(add: Add, neutral: Point, a: tuple[int, Point], b: tuple[int, Point]) -> Point:
-    """Return m·P + n·Q for `a` = (m, P) and `b` = (n, Q), with shared doublings (Shamir's trick)."""
-    (m, p), (n, q), total = a, b, neutral
+    """Return m·P + n·Q for `a` = (m, P) and `b` = (n, Q), with shared doublings (Shamir's trick).
+
+    Read m and n bit by bit, the highest first. For each bit, double the total, and add P, Q or both if the bit is set
+    in m, n or both.
+    """
+    (m, p), (n, q) = a, b
     p_and_q = add(p, q)
+    total = neutral
     for bit in range(max(m, n).bit_length() - 1, -1, -1):
         total = add(total, total)
         in_m, in_n = m >> bit & 1, n >> bit & 1
         if in_m and in_n:
             total = add(total, p_and_q)
-        elif in_m or in_n:
-            total = add(total, p if in_m else q)
+        elif in_m:
+            total = add(total, p)
+        elif in_n:
+            total = add(total, q)
     return total
 
 
@@ -55,25 +62,32 @@ class Curve:
         return max(x, y) < self.prime and (y * y - x * x * x + 3 * x - self.b) % self.prime == 0
 
     def add(self, a: Point, b: Point) -> Point:
+        """Return the third point of the line through two points, mirrored at the x axis."""
         if a is b:
             return self.double(a)
-        p, (x1, y1, z1), (x2, y2, z2) = self.prime, a, b
-        if not z1 or not z2:
-            return a if z1 else b
+        p = self.prime
+        (x1, y1, z1), (x2, y2, z2) = a, b
+        if not z1:
+            return b
+        if not z2:
+            return a
+        # both points with the same denominators, so that the line has the slope rise / run
         zz1, zz2 = z1 * z1 % p, z2 * z2 % p
-        u1, s1 = x1 * zz2 % p, y1 * z2 * zz2 % p
-        run, rise = (x2 * zz1 - u1) % p, (y2 * z1 * zz1 - s1) % p
-        if not run:
+        common_x1, common_y1 = x1 * zz2 % p, y1 * z2 * zz2 % p
+        run, rise = (x2 * zz1 - common_x1) % p, (y2 * z1 * zz1 - common_y1) % p
+        if not run:  # the points are equal or opposite
             return NEUTRAL if rise else self.double(a)
         square = run * run % p
-        cube, v = run * square % p, u1 * square % p
+        cube, v = run * square % p, common_x1 * square % p
         x3 = (rise * rise - cube - 2 * v) % p
-        return x3, (rise * (v - x3) - s1 * cube) % p, z1 * z2 * run % p
+        return x3, (rise * (v - x3) - common_y1 * cube) % p, z1 * z2 * run % p
 
     def double(self, a: Point) -> Point:
+        """Return the second point of the tangent at a point, mirrored at the x axis."""
         p, (x, y, z) = self.prime, a
         zz, yy = z * z % p, y * y % p
-        xyy, slope = x * yy % p, 3 * (x - zz) * (x + zz) % p
+        xyy = x * yy % p
+        slope = 3 * (x - zz) * (x + zz) % p  # 3x² - 3, the derivative of the curve, with the denominator z⁴
         x3 = (slope * slope - 8 * xyy) % p
         return x3, (slope * (4 * xyy - x3) - 8 * yy * yy) % p, 2 * y * z % p
 
@@ -100,26 +114,32 @@ def verify(curve: Curve, key: tuple[int, int], message: bytes, signature: bytes)
     r, s = int.from_bytes(signature[:size]), int.from_bytes(signature[size:])
     if len(signature) != 2 * size or not (0 < r < n and 0 < s < n):
         return False
-    hashed, inverse = int.from_bytes(hashlib.new(f"sha{8 * size}", message).digest()), pow(s, -1, n)
+    hashed = int.from_bytes(hashlib.new(f"sha{8 * size}", message).digest())
+    inverse = pow(s, -1, n)
     base, public = (curve.x, curve.y, 1), (*key, 1)
     x, _, z = sum_of_products(curve.add, NEUTRAL, (hashed * inverse % n, base), (r * inverse % n, public))
-    return z != 0 and x * pow(z, -2, p) % p % n == r
+    return z != 0 and x * pow(z, -2, p) % p % n == r  # r is the x coordinate of this sum
 
 
 def public_key(secret: int) -> tuple[int, int]:
     """Return the public key of a private key on P-256, by the same 512 steps for every private key."""
-    scalar, p, blind = secret + P256.order, P256.prime, secrets.randbelow(P256.prime - 1) + 1
-    scalar += P256.order * (scalar < 2**256)  # a number of 257 bits with the same product
+    # Adding the order of the base point once or twice changes no product, and always makes a number of 257 bits.
+    scalar = secret + P256.order
+    scalar += P256.order * (scalar < 2**256)
+    p = P256.prime
+    blind = secrets.randbelow(p - 1) + 1  # the random factor that hides the coordinates
     total = base = Point((P256.x * blind**2 % p, P256.y * blind**3 % p, blind))
-    for bit in bin(scalar)[3:]:  # without "0b" and the highest bit
+    for bit in bin(scalar)[3:]:  # without "0b" and the highest bit, with which `total` begins
         doubled = P256.double(total)
         total = (doubled, P256.add(doubled, base))[bit == "1"]  # both are computed, so the time does not tell the bit
-    return total[0] * pow(total[2], -2, p) % p, total[1] * pow(total[2], -3, p) % p
+    x, y, z = total
+    return x * pow(z, -2, p) % p, y * pow(z, -3, p) % p
 
 
 def sign(secret: int, message: bytes) -> bytes:
     """Return the ES256 signature of a message, 64 bytes."""
-    n, hashed = P256.order, hashlib.sha256(message).digest()
+    n = P256.order
+    hashed = hashlib.sha256(message).digest()
     nonce = _nonce(secret, hashed, secrets.token_bytes(32))
     r = public_key(nonce)[0] % n
     blind = secrets.randbelow(n - 1) + 1  # hides the nonce and the private key from the division
@@ -128,7 +148,10 @@ def sign(secret: int, message: bytes) -> bytes:
 
 
 def _nonce(secret: int, hashed: bytes, extra: bytes) -> int:
-    """Return a nonce, which depends on the message, because a repeated one leaks the key (RFC 6979 3.2)."""
+    """Return a nonce, which depends on the message, because a repeated one leaks the key (RFC 6979 3.2).
+
+    It comes from HMAC_DRBG, a random generator whose state is `key` and `value`. `extra` are further random bytes.
+    """
     seed = secret.to_bytes(32) + (int.from_bytes(hashed) % P256.order).to_bytes(32) + extra
     key, value = bytes(32), b"\x01" * 32
     for end in (b"\x00" + seed, b"\x01" + seed):

@@ -40,21 +40,23 @@ def _extended(x: int, y: int) -> Point:
 def decode_point(encoded: bytes) -> tuple[int, int] | None:
     """Return x and y of a public key, or None if the bytes are not a canonical point, or its order is small."""
     number = int.from_bytes(encoded, "little")
-    sign, y = number >> 255, number % 2**255
+    lowest_bit_of_x, y = number >> 255, number % 2**255
     if len(encoded) != 32 or y >= PRIME:
         return None
-    # RFC 8032 5.1.3: x² = u/v. The power is the square root of u/v or of -u/v.
+    # RFC 8032 5.1.3: x² = u/v. The power is the square root of u/v or of -u/v, if one of them has a root.
     u, v = (y * y - 1) % PRIME, (_D * y * y + 1) % PRIME
     x = u * v**3 * pow(u * v**7, (PRIME - 5) // 8, PRIME) % PRIME
-    if (v * x * x + u) % PRIME == 0:
+    if (v * x * x + u) % PRIME == 0:  # the root of -u/v, so multiply it by the root of -1
         x = x * pow(2, (PRIME - 1) // 4, PRIME) % PRIME
-    x = x if x % 2 == sign else PRIME - x
+    if (v * x * x - u) % PRIME != 0:
+        return None  # no point of the curve has this y
+    if x % 2 != lowest_bit_of_x:  # it is the other root
+        x = PRIME - x
     eightfold = _extended(x, y)
     for _ in range(3):
         eightfold = add(eightfold, eightfold)
-    is_on_curve = (v * x * x - u) % PRIME == 0
-    has_small_order = eightfold[0] == 0
-    return (x, y) if is_on_curve and not has_small_order else None
+    has_small_order = eightfold[0] == 0  # eight times such a point is the neutral point
+    return None if has_small_order else (x, y)
 
 
 def verify(key: tuple[int, int], message: bytes, signature: bytes) -> bool:

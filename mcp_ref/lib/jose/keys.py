@@ -19,7 +19,7 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
@@ -75,12 +75,15 @@ class PublicKey:
     @property
     def thumbprint(self) -> str:
         """The name of the key: the SHA-256 of the members, in the spelling of RFC 7638 3."""
-        return encode_base64url(hashlib.sha256(json.dumps(self.members, separators=(",", ":")).encode()).digest())
+        text = json.dumps(self.members, separators=(",", ":"))  # `parse_jwk` has sorted them
+        return encode_base64url(hashlib.sha256(text.encode()).digest())
 
     def fits(self, algorithm: str) -> bool:
         """Return True if the key may verify signatures of an algorithm."""
-        found = ALGORITHMS.get(algorithm)
-        return found is not None and found.kind == self.kind and found == ALGORITHMS.get(self.algorithm or algorithm)
+        wanted = ALGORITHMS.get(algorithm)
+        if wanted is None or wanted.kind != self.kind:
+            return False
+        return self.algorithm is None or ALGORITHMS.get(self.algorithm) == wanted
 
     def verify(self, algorithm: str, message: bytes, signature: bytes) -> bool:
         """Return True if a signature of a message is valid under this key and an algorithm that it fits."""
@@ -100,7 +103,7 @@ class PrivateKey:
 
 
 def parse_key_set(text: bytes) -> tuple[PublicKey, ...]:
-    """Return the usable keys of a JWK Set, and skip others (RFC 7517 5). Raise JoseError if all are unusable."""
+    """Return the usable keys of a JWK Set, and skip the others (RFC 7517 5). Raise JoseError if all are unusable."""
     keys = parse_object(text).get("keys") if len(text) <= MAX_KEY_SET else None
     if not isinstance(keys, list) or len(keys) > MAX_KEYS:
         raise JoseError(f"a key set must have at most {MAX_KEY_SET} bytes, and at most {MAX_KEYS} `keys` in an array")
@@ -141,23 +144,34 @@ def parse_jwk(jwk: JSON) -> PublicKey:
 
 def _numbers(members: dict[str, str]) -> tuple[str, tuple[int, int]]:
     """Return the kind of a key, and its numbers: modulus and exponent, or x and y."""
-    octets = [decode_base64url(members[name]) for name in ("n", "e", "x", "y") if name in members]
-    first, last = int.from_bytes(octets[0]), int.from_bytes(octets[-1])
     kty, kind = members["kty"], members.get("crv", "RSA")
-    curve, numbers = _CURVES.get(kind), None
+    curve = _CURVES.get(kind)
+    numbers = None
     if kty == "RSA":
-        is_minimal = all(number[:1] > b"\x00" for number in octets)  # RFC 7518 2: the fewest octets
-        is_strong = MIN_RSA_BITS <= first.bit_length() <= MAX_RSA_BITS and 3 <= last <= MAX_RSA_EXPONENT
-        are_odd = first % 2 == last % 2 == 1
-        numbers = (first, last) if is_minimal and is_strong and are_odd else None
+        numbers = _rsa_numbers(decode_base64url(members["n"]), decode_base64url(members["e"]))
     elif kty == "EC" and curve is not None:
-        is_full = all(8 * len(one) == curve.prime.bit_length() for one in octets)  # RFC 7518 6.2.1.2: all octets
-        numbers = (first, last) if is_full and curve.contains(first, last) else None
+        numbers = _curve_numbers(curve, decode_base64url(members["x"]), decode_base64url(members["y"]))
     elif kty == "OKP" and kind == "Ed25519":
-        numbers = ed25519.decode_point(octets[0])
+        numbers = ed25519.decode_point(decode_base64url(members["x"]))
     if numbers is None:
         raise JoseError(f"not a canonical key of RSA ({MIN_RSA_BITS} to {MAX_RSA_BITS} bits), P-256, P-384 or Ed25519")
     return kind, numbers
+
+
+def _rsa_numbers(modulus_octets: bytes, exponent_octets: bytes) -> tuple[int, int] | None:
+    """Return modulus and exponent, or None if they are weak or have zeros before them (RFC 7518 2)."""
+    modulus, exponent = int.from_bytes(modulus_octets), int.from_bytes(exponent_octets)
+    is_minimal = modulus_octets[:1] > b"\x00" and exponent_octets[:1] > b"\x00"
+    is_strong = MIN_RSA_BITS <= modulus.bit_length() <= MAX_RSA_BITS and 3 <= exponent <= MAX_RSA_EXPONENT
+    are_odd = modulus % 2 == exponent % 2 == 1
+    return (modulus, exponent) if is_minimal and is_strong and are_odd else None
+
+
+def _curve_numbers(curve: curves.Curve, x_octets: bytes, y_octets: bytes) -> tuple[int, int] | None:
+    """Return x and y, or None if they are not a point of the curve or lack octets (RFC 7518 6.2.1.2)."""
+    x, y = int.from_bytes(x_octets), int.from_bytes(y_octets)
+    is_full = 8 * len(x_octets) == 8 * len(y_octets) == curve.prime.bit_length()
+    return (x, y) if is_full and curve.contains(x, y) else None
 
 
 def make_private_key(secret: int | None = None) -> PrivateKey:
@@ -177,29 +191,37 @@ def parse_private_key(pem: str) -> PrivateKey:
     Apart from two optional parts, a key has only one encoding in DER. So instead of parsing DER, build each possible
     encoding, and compare it, which also checks the public key. Raise JoseError unless the text has one such key.
     """
-    found = _PEM.findall(pem)
-    label, text = found[0] if len(found) == 1 else ("", "")
+    blocks = _PEM.findall(pem)
+    label, text = blocks[0] if len(blocks) == 1 else ("", "")
     text = "".join(text.split())
     der = base64.b64decode(text[: len(text) // 4 * 4])  # without an incomplete group, which would be an error
     octets = der.partition(b"\x02\x01\x01\x04\x20")[2][:32]  # the secret follows a version and the head of 32 octets
     if len(octets) == 32 and 0 < int.from_bytes(octets) < curves.P256.order:
         key = make_private_key(int.from_bytes(octets))
-        point = b"\x00\x04" + b"".join(number.to_bytes(32) for number in key.public.numbers)
-        for public in (b"", _tlv(0xA1, _tlv(0x03, point))):
-            for curve in (b"", _tlv(0xA0, _P256)):
-                sec1 = _tlv(0x30, b"\x02\x01\x01", _tlv(0x04, octets), curve, public)
-                pkcs8 = _tlv(0x30, b"\x02\x01\x00", _tlv(0x30, _EC, _P256), _tlv(0x04, sec1))
-                if label != "PRIVATE KEY" and not curve:
-                    continue  # SEC1 alone must name its curve
-                if text == base64.b64encode(pkcs8 if label == "PRIVATE KEY" else sec1).decode():
-                    return key
+        if any(text == base64.b64encode(encoding).decode() for encoding in _der_encodings(key, label)):
+            return key
     raise JoseError("expected one unencrypted P-256 private key in PEM, PKCS#8 or SEC1, as openssl writes it")
 
 
+def _der_encodings(key: PrivateKey, label: str) -> Iterator[bytes]:
+    """Yield the encodings of a key in the format of a PEM label, with and without the two optional parts."""
+    octets = key.secret.to_bytes(32)
+    point = b"\x00\x04" + b"".join(number.to_bytes(32) for number in key.public.numbers)
+    for public in (b"", _tlv(0xA1, _tlv(0x03, point))):
+        for curve in (b"", _tlv(0xA0, _P256)):
+            sec1 = _tlv(0x30, b"\x02\x01\x01", _tlv(0x04, octets), curve, public)
+            if label == "PRIVATE KEY":
+                yield _tlv(0x30, b"\x02\x01\x00", _tlv(0x30, _EC, _P256), _tlv(0x04, sec1))
+            elif curve:  # SEC1 alone must name its curve
+                yield sec1
+
+
 def _tlv(tag: int, *contents: bytes) -> bytes:
-    """Return an element of DER, whose content has at most 255 bytes."""
-    content = b"".join(contents)
-    return bytes([tag, len(content)] if len(content) < 128 else [tag, 0x81, len(content)]) + content
+    """Return an element of DER (tag, length, value), whose value has at most 255 bytes."""
+    value = b"".join(contents)
+    size = len(value)
+    head = bytes([tag, size]) if size < 128 else bytes([tag, 0x81, size])  # 0x81: one byte with the length follows
+    return head + value
 
 
 def encode_base64url(data: bytes) -> str:

@@ -32,21 +32,30 @@ def verify_pss(hash_name: str, key: tuple[int, int], message: bytes, signature: 
     """Return True if a PSS signature is valid. The key is the modulus and the exponent."""
     block = _block(key, signature)
     used_bits = key[0].bit_length() - 1  # the block leaves the highest bit of the modulus unused
-    size, length = hashlib.new(hash_name).digest_size, (used_bits + 7) // 8  # of the digest and the block, in bytes
-    if block is None or any(block[:-length]) or block[-1] != 0xBC:
+    block_size = (used_bits + 7) // 8
+    digest_size = hashlib.new(hash_name).digest_size
+    if block is None or any(block[:-block_size]) or block[-1] != 0xBC:
         return False
     # The block is the masked padding and salt, then a digest, from which the mask is made, then 0xBC (RFC 8017 9.1.2).
-    masked, digest = int.from_bytes(block[-length : -size - 1]), block[-size - 1 : -1]
-    masks = [hashlib.new(hash_name, digest + number.to_bytes(4)).digest() for number in range(length // size)]
-    mask = int.from_bytes(b"".join(masks)[: length - size - 1])  # MGF1, RFC 8017 B.2.1
-    bits = used_bits - 8 * (size + 1)  # of the masked part; the bits above them must be 0
-    padding, salt = divmod((masked ^ mask) & (1 << bits) - 1, 1 << 8 * size)
-    hashed = bytes(8) + hashlib.new(hash_name, message).digest() + salt.to_bytes(size)
-    return masked >> bits == 0 and padding == 1 and hashlib.new(hash_name, hashed).digest() == digest
+    masked, digest = int.from_bytes(block[-block_size : -digest_size - 1]), block[-digest_size - 1 : -1]
+    masked_bits = used_bits - 8 * (digest_size + 1)
+    if masked >> masked_bits:  # the bits above them must be 0
+        return False
+    # MGF1 (RFC 8017 B.2.1) makes the mask from numbered digests
+    numbers = range(block_size // digest_size)
+    digests = [hashlib.new(hash_name, digest + number.to_bytes(4)).digest() for number in numbers]
+    mask = int.from_bytes(b"".join(digests)[: block_size - digest_size - 1])
+    unmasked = (masked ^ mask) & (1 << masked_bits) - 1
+    padding, salt = divmod(unmasked, 1 << 8 * digest_size)
+    hashed = bytes(8) + hashlib.new(hash_name, message).digest() + salt.to_bytes(digest_size)
+    return padding == 1 and hashlib.new(hash_name, hashed).digest() == digest
 
 
 def _block(key: tuple[int, int], signature: bytes) -> bytes | None:
     """Return the block of a signature, or None unless the signature is as long as the modulus, and below it (5.2.2)."""
     modulus, exponent = key
-    size, number = (modulus.bit_length() + 7) // 8, int.from_bytes(signature)
-    return pow(number, exponent, modulus).to_bytes(size) if len(signature) == size and number < modulus else None
+    size = (modulus.bit_length() + 7) // 8
+    number = int.from_bytes(signature)
+    if len(signature) != size or number >= modulus:
+        return None
+    return pow(number, exponent, modulus).to_bytes(size)
