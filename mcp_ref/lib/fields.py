@@ -134,12 +134,12 @@ def hints_of(cls: type | Callable[..., object]) -> dict[str, object]:
     while True:
         try:
             return get_type_hints(cls, localns=names, include_extras=True)
-        except NameError as unknown:
+        except NameError as unknown:  # it names one class that is not imported, so add its stand-in and try again
             names[str(unknown.name)] = _NamedClass(str(unknown.name), (), {})
 
 
 def fits(hint: object, value: object) -> bool:
-    """Return True if a value and its items have the types of an annotation. Every value fits a type of unknown kind."""
+    """Return True if a value and its items have the types of an annotation. Every value fits a type of another kind."""
     if type(value) is hint or hint in (object, Any):
         return True
     origin, args = get_origin(hint), get_args(hint)
@@ -175,25 +175,25 @@ def _members_of(protocol: type) -> list[str]:
 
 
 def _items_fit(kind: object, args: tuple[object, ...], value: object) -> bool:
+    """Return True if the items of a container fit the arguments of its annotation, such as `str` in `list[str]`."""
     if isinstance(value, Mapping):
-        return len(args) != 2 or all(fits(args[0], name) and fits(args[1], member) for name, member in value.items())
+        if len(args) != 2:  # a plain `dict`
+            return True
+        return all(fits(args[0], name) and fits(args[1], member) for name, member in value.items())
     if not args or not isinstance(value, Collection):
         return True
     if isinstance(value, _TEXT_TYPES):
         return False
-    if isinstance(value, tuple) and kind is tuple and args[-1] is not ...:  # for example tuple[str, int]
+    if isinstance(value, tuple) and kind is tuple and args[-1] is not ...:  # tuple[str, int], not tuple[str, ...]
         return len(args) == len(value) and all(map(fits, args, value))
     return all(fits(args[0], item) for item in value)
 
 
 def usual_types(hint: object) -> tuple[object, ...]:
-    """Return the types of nearly all values that fit an annotation, so that the caller need not call the slow `fits`.
-
-    For a list of dataclasses it is `list`, because the function that writes the items checks them.
-    """
+    """Return the types of nearly all values that fit an annotation, for which nobody need call the slow `fits`."""
     inner = without_none(hint)
     if get_origin(inner) is list and dataclasses_of(get_args(inner)[0]):
-        return (list,)
+        return (list,)  # the items are checked when they are written
     if inner == dict[str, object]:
         return (dict,)
     if inner is object:
@@ -222,18 +222,23 @@ def wrong_type(owner: type, name: str, given: object) -> TypeError:
     hints = hints_of(owner)
     if not owner.__dataclass_fields__[name].repr:  # type: ignore[attr-defined]  # it is a dataclass
         return TypeError(f"{owner.__name__}.{name} must be {describe(hints[name])}, not an object of {_type_of(given)}")
-    shown, advice = f"{given!r:.{QUOTED}}", _advice(hints[name], given)
-    fitting = [other for other, hint in hints.items() if fits(hint, given) and not fits(hint, _UNTYPED)]
-    if not advice and len(fitting) == 1:
-        advice = f"; did you mean {fitting[0]}={shown}?"
+    shown = f"{given!r:.{QUOTED}}"
+    advice = _advice(hints[name], given)
+    if not advice:
+        # perhaps the author has mixed up two fields, so look for one whose type is precise and fits
+        fitting = [other for other, hint in hints.items() if fits(hint, given) and not fits(hint, _UNTYPED)]
+        if len(fitting) == 1:
+            advice = f"; did you mean {fitting[0]}={shown}?"
     return TypeError(f"{owner.__name__}.{name} must be {describe(hints[name])}, not {shown}{advice}")
 
 
 def _advice(hint: object, given: object) -> str:
-    first = given[0] if isinstance(given, list) and given else given
+    """Return advice about a missing pair of brackets, or about a dict instead of a dataclass, else ""."""
     if isinstance(given, _TEXT_TYPES) and fits(hint, [given]):
         return f"; write [{given!r:.{QUOTED}}]"
-    if isinstance(first, dict) and (wanted := _dataclass_in(hint)) is not None:
+    wanted = _dataclass_in(hint)
+    first = given[0] if isinstance(given, list) and given else given
+    if isinstance(first, dict) and wanted is not None:
         return f"; write {wanted.__name__}(...) instead of a dict"
     return ""
 
@@ -258,6 +263,8 @@ def describe(hint: object) -> str:
         return "None"
     if origin is None:
         return str(getattr(hint, "__name__", hint))
+    if getattr(origin, "__name__", "") == "Callable":
+        return "a function"
     if not isinstance(origin, type) or not issubclass(origin, Collection):
-        return "a function" if getattr(origin, "__name__", "") == "Callable" else str(hint)
+        return str(hint)
     return f"{origin.__name__}[{', '.join('...' if each is ... else describe(each) for each in args)}]"

@@ -23,9 +23,9 @@ from __future__ import annotations
 from typing import Final
 
 SMALL_FRAME: Final = 4 * 1024
-"""Maximum size of a frame whose memory is estimated by its size alone, in bytes."""
+"""Maximum size of a frame (the JSON text of a message) whose memory is estimated by its size alone, in bytes."""
 MAX_OBJECT_COST: Final = 50
-"""The memory that each byte of such a frame is expected to need, in bytes."""
+"""Maximum memory that each byte of such a frame needs as Python objects, in bytes."""
 MAX_QUEUED_BYTES_PER_CALLER: Final = 8 * 1024 * 1024
 """Maximum memory of the changes in the queues of one caller, in bytes (8 MiB). Above it, a queue drops its oldest."""
 MAX_QUEUED_BYTES: Final = 64 * 1024 * 1024
@@ -39,7 +39,7 @@ ITEM_BYTES, LIST_BYTES, OBJECT_BYTES, STRING_BYTES = 40, 96, 200, 56
 
 
 def memory_of(text: bytes | bytearray | memoryview) -> int:
-    """Estimate the memory of a JSON text as Python objects, in bytes. The objects need at most this, usually half."""
+    """Estimate the memory of a JSON text as Python objects, in bytes. They never need more, and usually half of it."""
     text = bytes(text)
     # one character above U+FFFF makes each character of its string need four bytes
     character_bytes = 1 if text.isascii() and b"\\u" not in text else 4
@@ -50,8 +50,10 @@ def memory_of(text: bytes | bytearray | memoryview) -> int:
 
 
 def request_memory(frame: bytes | bytearray | memoryview) -> int:
-    """Estimate the memory that a request needs while it is served, in bytes. For a small one, the size is enough."""
-    return REQUEST_COST + (MAX_OBJECT_COST * len(frame) if len(frame) <= SMALL_FRAME else memory_of(frame))
+    """Estimate the memory that a request needs while it is served, in bytes."""
+    if len(frame) <= SMALL_FRAME:
+        return REQUEST_COST + MAX_OBJECT_COST * len(frame)  # quicker than `memory_of`, and never too low
+    return REQUEST_COST + memory_of(frame)
 
 
 class ShareExceeded(Exception):
@@ -95,7 +97,9 @@ class Shares:
 
 
 class CountedQueue(dict[tuple[str, "str | None"], None]):
-    """A queue of different changes, the oldest first. The memory of their texts counts towards a caller's share.
+    """A queue of changes for one client, the oldest first and each only once, which counts for the caller's share.
+
+    A change is the method of a notification, and a text such as the URI of a resource, or None.
 
     Args:
         shares: The shares of all queues.
@@ -108,13 +112,16 @@ class CountedQueue(dict[tuple[str, "str | None"], None]):
         self._shares, self._caller, self._max_length = shares, caller, max_length
 
     def add(self, change: tuple[str, str | None]) -> None:
-        """Queue a change: a method, and a text or None. Drop it if other queues use up the caller's share."""
+        """Queue a change, for which older ones are dropped if necessary.
+
+        Drop this change too if even then other queues leave no share for it.
+        """
         if change in self:
             return
         if len(self) >= self._max_length:
             self.take()
         _, text = change
-        while text is not None and not self._has_share(text):
+        while text is not None and not self._take_share(text):
             if not self:
                 return
             self.take()
@@ -129,7 +136,7 @@ class CountedQueue(dict[tuple[str, "str | None"], None]):
             self._shares.give_back(self._caller, QUEUED_COST + len(text))
         return oldest
 
-    def _has_share(self, text: str) -> bool:
+    def _take_share(self, text: str) -> bool:
         """Count the memory of a change with this text. Return False, and count nothing, if a limit is exceeded."""
         try:
             self._shares.take(self._caller, QUEUED_COST + len(text))

@@ -1,6 +1,7 @@
 """Slots: a limit on the number of things that are in use at the same time, such as connections.
 
-    has_slot = slots.take_now() or await slots.take()
+    if not slots.take_now():        # usual: a slot is free, so no coroutine is needed
+        await slots.take()
     ...
     slots.give_back()
 
@@ -36,10 +37,10 @@ class Slots:
         try:
             await slot
         except asyncio.CancelledError:
-            if slot.cancelled():
+            if slot.cancelled():  # this task has no slot, so nobody must give it one later
                 with contextlib.suppress(ValueError):  # `give_back` has removed it
                     self._waiting.remove(slot)
-            else:  # cancelled after it got the slot
+            else:  # `give_back` gave it the slot just before, so pass the slot on
                 self.give_back()
             raise
         return True

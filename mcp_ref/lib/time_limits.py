@@ -1,13 +1,14 @@
 """Time limits that share one timer, and that can be stopped, for example while a user signs in.
 
+    limits = TimeLimits()
     with limits.timeout(60.0):           raises TimeoutError after 60 s
         ...
     with limits.stopped():               inside this block, no limit ends
         ...                              a user types a password
                                          after the block, each limit continues with the time that it had left
 
-Without the stop, every request would time out before its user has found the password, and a protected server would look
-like one that does not respond.
+If the limits went on, every request would time out before its user has found the password, and a protected server would
+look like one that does not respond.
 
 Most requests end long before their limit, so a timer for each of them, as `asyncio.timeout` makes it, would waste a
 tenth of a client's time.
@@ -31,7 +32,8 @@ class TimeLimit:
 
     def __init__(self, limits: TimeLimits, seconds: float | None, max_seconds: float | None) -> None:
         self._loop = asyncio.get_running_loop()
-        self._limits, self.seconds, self.has_ended = limits, seconds, False
+        self._limits, self.seconds = limits, seconds
+        self.has_ended = False
         now = self._loop.time()
         self.deadline = math.inf if max_seconds is None else now + max_seconds
         """The latest end that `restart` can set, on the event loop's clock."""
@@ -55,8 +57,10 @@ class TimeLimit:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self._limits.running.discard(self)
-        # if somebody else has cancelled the task too, the cancellation goes on
-        if self.has_ended and self._task.uncancel() <= self._earlier_cancels and kind is asyncio.CancelledError:
+        if not self.has_ended:
+            return
+        is_cancelled_by_others = self._task.uncancel() > self._earlier_cancels  # then the cancellation goes on
+        if kind is asyncio.CancelledError and not is_cancelled_by_others:
             raise TimeoutError from error
 
     def restart(self) -> None:
@@ -71,7 +75,7 @@ class TimeLimit:
         self.deadline += seconds
 
     def interrupt(self) -> None:
-        """End the limit now, unless it has ended, or its own block calls this."""
+        """End the limit now, as if its time were over. Do nothing if it has ended, or if its own block calls this."""
         if not self.has_ended and asyncio.current_task(self._loop) is not self._task:
             self.finish()
 
@@ -113,15 +117,16 @@ class TimeLimits:
         self._stop_timer()
         if self.stops:
             return
-        now, following = asyncio.get_running_loop().time(), math.inf
+        now = asyncio.get_running_loop().time()
+        next_end = math.inf
         for limit in tuple(self.running):
             if limit.has_ended:
                 continue
             if limit.end <= now:
                 limit.finish()
             else:
-                following = min(following, limit.end)
-        self.watch(following)
+                next_end = min(next_end, limit.end)
+        self.watch(next_end)
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
@@ -147,10 +152,10 @@ class TimeLimits:
         self.watch(now)
 
     def close(self) -> None:
-        """Stop the timer, unless limits still run after the next iteration, in which failed requests leave theirs."""
+        """Stop the timer as soon as no limit runs. Failed requests leave their limits in the next iteration."""
         self._stop_timer()
         if self.running:
-            self.watch(asyncio.get_running_loop().time())
+            self.watch(asyncio.get_running_loop().time())  # `_check` then sets a timer only for limits that still run
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -4,12 +4,14 @@ The event loop needs some milliseconds to encode and send a message of 1 MB, so 
 once, all other clients would wait for seconds. Therefore one large message is encoded in every `ITERATIONS_PER_TURN`
 iterations of the loop, and other work goes on in between. Small messages never wait.
 
-When a few results wait already, requests wait too, before their handlers run, because their results together would fill
-the memory. At each turn the newest request starts, so that the queue of one client does not delay the others. While
-clients have too much unread data, results wait, but requests keep starting until `MAX_WAITING_FULL` results wait.
+When `MAX_WAITING` results wait already, further requests wait too, before their handlers run, because the results of
+all of them together would fill the memory. At each turn the newest request starts, so that the queue of one client does
+not delay the others. While clients have too much unread data, all large results wait, but requests keep starting until
+`MAX_WAITING_FULL` results wait.
 
     async def respond(result):
-        if (turn := turn_for(result)) is not None:
+        turn = turn_for(result)
+        if turn is not None:
             await turn
         data = encode(result)
         note_size(len(data))
@@ -23,7 +25,6 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from functools import partial
 from typing import Final
 
 LARGE_MESSAGE: Final = 64 * 1024
@@ -52,10 +53,10 @@ class Turns:
 
     def __init__(self, has_room: Callable[[], bool] = lambda: True) -> None:
         self.is_taken = False
-        """True while a large message must wait."""
+        """True while a large message must wait, because another one was encoded just now."""
         self._has_room = has_room
-        self._waiting: deque[asyncio.Future[None]] = deque()  # messages
-        self._starting: deque[asyncio.Future[None]] = deque()  # requests
+        self._waiting: deque[asyncio.Future[None]] = deque()  # the turns of large messages, the oldest first
+        self._starting: deque[asyncio.Future[None]] = deque()  # the turns of requests that have not started
 
     @property
     def is_crowded(self) -> bool:
@@ -63,7 +64,7 @@ class Turns:
         return bool(self._starting) or len(self._waiting) >= MAX_WAITING
 
     def take(self) -> None:
-        """Note that a large message was encoded in this iteration of the event loop."""
+        """Note that a large message was encoded in this iteration of the event loop, so that the next one waits."""
         if not self.is_taken:
             self.is_taken = True
             self._pass_later(ITERATIONS_PER_TURN)
@@ -79,7 +80,7 @@ class Turns:
     async def _wait_in(self, queue: deque[asyncio.Future[None]]) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(turn)
-        self.take()  # the caller may have found a taken turn that has ended since, so nobody else would end this wait
+        self.take()  # if the turn that the caller saw has ended since then, nothing else would end this wait
         try:
             await turn
         except asyncio.CancelledError:
@@ -88,27 +89,36 @@ class Turns:
             raise
 
     def _pass_later(self, iterations: int) -> None:
-        step = partial(self._pass_later, iterations - 1) if iterations > 1 else self._pass_on
-        asyncio.get_running_loop().call_soon(step)
+        """Call `_pass_on` after this number of iterations of the event loop."""
+        loop = asyncio.get_running_loop()
+        if iterations > 1:
+            loop.call_soon(self._pass_later, iterations - 1)
+        else:
+            loop.call_soon(self._pass_on)
 
     def _pass_on(self) -> None:
-        """Give the turn to the next message, and start the next request."""
+        """Let the next message go, start the next requests, and call this again as long as others wait."""
         has_room = self._has_room()
         if has_room:
             _end_one(self._waiting)
-        else:  # cancelled messages must not pile up
-            pending = [turn for turn in self._waiting if not turn.done()]
-            self._waiting.clear()
-            self._waiting.extend(pending)
+        else:
+            self._forget_cancelled_messages()
         if len(self._waiting) < MAX_WAITING:
             _end_one(self._starting)  # the oldest request
         _end_one(self._starting, newest=True)  # even now, so that a queue of one client does not delay the others
-        if not has_room and (not self._starting or len(self._waiting) >= MAX_WAITING_FULL):
+        can_only_wait = not self._starting or len(self._waiting) >= MAX_WAITING_FULL
+        if not has_room and can_only_wait:
             asyncio.get_running_loop().call_later(FULL_SECONDS, self._pass_on)
         elif self._waiting or self._starting:
             self._pass_later(ITERATIONS_PER_TURN)
         else:
             self.is_taken = False
+
+    def _forget_cancelled_messages(self) -> None:
+        """Remove the turns of cancelled messages, which would pile up while no message goes."""
+        pending = [turn for turn in self._waiting if not turn.done()]
+        self._waiting.clear()
+        self._waiting.extend(pending)
 
 
 def _end_one(turns: deque[asyncio.Future[None]], newest: bool = False) -> None:
@@ -124,17 +134,21 @@ current_turns: ContextVar[Turns | None] = ContextVar("current_turns", default=No
 
 
 def turn_for(value: object) -> Awaitable[None] | None:
-    """Return the turn to wait for, if a message with this value will be large, and another was encoded just now."""
+    """Return the turn to wait for, or None if a message with this value is small, or no other was encoded just now."""
     turns = current_turns.get()
-    return turns.wait() if turns is not None and turns.is_taken and is_large(value) else None
+    if turns is None or not turns.is_taken or not is_large(value):
+        return None
+    return turns.wait()
 
 
 async def take_turn_to_start() -> None:
     """Wait for a turn to start a request with a large body, because decoding the body takes time too."""
-    if (turns := current_turns.get()) is not None:
-        if turns.is_taken:
-            await turns.wait_to_start()
-        turns.take()
+    turns = current_turns.get()
+    if turns is None:
+        return
+    if turns.is_taken:
+        await turns.wait_to_start()
+    turns.take()
 
 
 def note_size(size: int) -> None:
@@ -144,14 +158,15 @@ def note_size(size: int) -> None:
 
 
 def is_large(value: object) -> bool:
-    """Estimate if the JSON of a value needs more than `LARGE_MESSAGE` bytes, without looking at more of the value."""
-    left, values = LARGE_MESSAGE, [value]
-    while values and left > 0:
-        part = values.pop()
+    """Estimate if the JSON of a value needs more than `LARGE_MESSAGE` bytes. Stop as soon as that is certain."""
+    bytes_left = LARGE_MESSAGE
+    parts = [value]  # whose size is not subtracted yet
+    while parts and bytes_left > 0:
+        part = parts.pop()
         if isinstance(part, str):
-            left -= len(part)
+            bytes_left -= len(part)
         elif isinstance(part, (dict, list)):
-            left -= 4 * len(part)  # a small item, such as `1, `
-            if left >= 0:
-                values.extend(part.values() if isinstance(part, dict) else part)
-    return left <= 0
+            bytes_left -= 4 * len(part)  # a small item, such as `1, `, needs about four bytes
+            if bytes_left >= 0:
+                parts.extend(part.values() if isinstance(part, dict) else part)
+    return bytes_left <= 0

@@ -73,17 +73,17 @@ def canonical_uri(uri: str) -> str | None:
         return None
     if not _URI.fullmatch(encoded):
         return None
-    found = _PARTS.fullmatch(_NOT_CANONICAL.sub(_unreserved_or_upper, encoded))
-    assert found is not None  # every text with a colon matches
-    scheme, authority, path, rest = found["scheme"].lower(), found["authority"], found["path"], found["rest"]
-    if scheme == "file" and path.startswith("/") and (authority is None or authority.lower() == "localhost"):
+    parts = _PARTS.fullmatch(_NOT_CANONICAL.sub(_unreserved_or_upper, encoded))
+    assert parts is not None  # every text with a colon matches
+    scheme, authority = parts["scheme"].lower(), parts["authority"]
+    path = _without_dot_segments(parts["path"])
+    if scheme == "file" and parts["path"].startswith("/") and (authority is None or authority.lower() == "localhost"):
         authority = ""
-    path = _without_dot_segments(path)
     if authority is not None:
-        return f"{scheme}://{_canonical_authority(scheme, authority)}{path}{rest}"
+        return f"{scheme}://{_canonical_authority(scheme, authority)}{path}{parts['rest']}"
     if path.startswith("//"):
         path = f"/.{path}"  # "//" would begin an authority
-    return f"{scheme}:{path}{rest}"
+    return f"{scheme}:{path}{parts['rest']}"
 
 
 class Reading(NamedTuple):
@@ -105,17 +105,19 @@ def readings(uri: str) -> tuple[Reading, Reading, Reading]:
     """
     with_plain_marks = _ESCAPED_MARK.sub(_decoded, uri)
     with_escaped_marks = with_plain_marks.replace("?", "%3F").replace("#", "%23")
-    as_sent = _reading(uri)
-    decoded = as_sent if with_plain_marks == uri else _reading(with_plain_marks)  # nearly always equal, and costly
+    as_sent = decoded = _reading(uri)
+    if with_plain_marks != uri:  # rare, so nearly always spare the cost of another reading
+        decoded = _reading(with_plain_marks)
     return as_sent, decoded, _reading(with_escaped_marks)
 
 
 def _reading(uri: str) -> Reading:
-    end = re.search(r"[?#]|\Z", uri)
-    assert end is not None  # \Z always matches
-    scheme, _, hierarchy = _with_plain_characters(uri[: end.start()]).partition(":")
-    hierarchy = _without_dot_segments(re.sub("/+", "/", hierarchy)).rstrip("/")
-    return Reading(f"{scheme}:{hierarchy}", parts_of_query(uri[end.start() :]))
+    mark = re.search(r"[?#]|\Z", uri)
+    assert mark is not None  # \Z always matches
+    before, query_and_fragment = uri[: mark.start()], uri[mark.start() :]
+    scheme, _, host_and_path = _with_plain_characters(before).partition(":")
+    host_and_path = _without_dot_segments(re.sub("/+", "/", host_and_path)).rstrip("/")
+    return Reading(f"{scheme}:{host_and_path}", parts_of_query(query_and_fragment))
 
 
 def parts_of_query(text: str) -> frozenset[str]:
@@ -129,10 +131,11 @@ def bare_path(path: str) -> str:
 
     Windows ignores such dots and spaces, as the domain name system ignores a dot that ends a host.
     """
-    scheme, _, hierarchy = path.partition(":")
-    first, *others = [segment.rstrip(". ") for segment in hierarchy.replace("%20", " ").split("/")]
+    scheme, _, host_and_path = path.partition(":")
+    # a reading has one slash before the host, so the first segment is empty, and the host is the next one
+    first, *others = [segment.rstrip(". ") for segment in host_and_path.replace("%20", " ").split("/")]
     if others:
-        others[0] = others[0].rpartition("@")[2]  # the host
+        others[0] = others[0].rpartition("@")[2]
     bare = "/".join([first, *filter(None, others)])
     return f"{scheme}:{bare}".replace(" ", "%20")
 
@@ -158,7 +161,7 @@ def includes_uri(parent: str, uri: str) -> bool:
 
 
 def respelled(uri: str, parent: str, spelling: str) -> str:
-    """Return a canonical URI in the spelling of a client that writes `spelling` for `parent`.
+    """Return a canonical URI as a client would write it, if the client writes `spelling` for `parent`.
 
     `parent` is the canonical form of this URI, or of one above it.
     """
@@ -180,24 +183,27 @@ def _canonical_authority(scheme: str, authority: str) -> str:
     user, at, host = authority.rpartition("@")
     host = _ESCAPE.sub(lambda escape: escape[0].upper(), host.lower())
     found = _HOST_AND_PORT.fullmatch(host)
-    if found is not None:
-        port = re.sub("^0+(?=[0-9])", "", found[2] or "")  # a port without the zeros before it
-        host = found[1] if port in ("", _DEFAULT_PORTS.get(scheme)) else f"{found[1]}:{port}"
-    return user + at + host
+    if found is None:  # a host of another form stays as it is
+        return user + at + host
+    name, port = found[1], found[2] or ""
+    port = re.sub("^0+(?=[0-9])", "", port)  # without the zeros before it
+    if port in ("", _DEFAULT_PORTS.get(scheme)):
+        return user + at + name
+    return f"{user}{at}{name}:{port}"
 
 
 def _without_dot_segments(path: str) -> str:
     """Return a path without the segments "." and "..", as in section 5.2.4. A relative path stays relative."""
     if "." not in path:
         return path
-    segments = path.split("/")
+    root = "/" if path.startswith("/") else ""
+    segments = path.removeprefix("/").split("/")
     kept: list[str] = []
-    start = 1 if path.startswith("/") else 0
-    for segment in segments[start:]:
+    for segment in segments:
         if segment == "..":
             del kept[-1:]
         elif segment != ".":
             kept.append(segment)
     if segments[-1] in (".", ".."):
         kept.append("")  # "/a/." is "/a/"
-    return "/" * start + "/".join(kept)
+    return root + "/".join(kept)

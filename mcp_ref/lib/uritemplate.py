@@ -152,6 +152,7 @@ class UriTemplate:
         return re.compile("".join(patterns))
 
     def _read_values(self, found: re.Match[str]) -> dict[str, MatchedValue] | None:
+        """Return the values in the texts of all expressions, or None if they break a rule or contradict each other."""
         values: dict[str, MatchedValue] = {}
         prefixes: list[tuple[Variable, str]] = []
         for index, expression in enumerate(self.parts):
@@ -159,7 +160,7 @@ class UriTemplate:
                 continue
             text = found[f"text{index}"]
             if text is None or (text == "" and not expression.operator.first):
-                continue
+                continue  # the URI lacks this optional expression, or has an empty value of `{x}` or `{+x}`
             pairs = _read_named(expression, text) if expression.operator.named else _read_unnamed(expression, text)
             if pairs is None:
                 return None
@@ -171,7 +172,10 @@ class UriTemplate:
                 elif values.setdefault(variable.name, value) != value:
                     return None  # the variable occurs twice, with two values
         # Check these last, when `values` has the complete values, if the URI has them.
-        return values if all(_prefix_agrees(*prefix, values) for prefix in prefixes) else None
+        for variable, text in prefixes:
+            if not _prefix_agrees(variable, text, values):
+                return None
+        return values
 
 
 def _prefix_agrees(variable: Variable, text: str, values: dict[str, MatchedValue]) -> bool:
@@ -271,7 +275,7 @@ def _expand_variable(variable: Variable, value: Value, operator: Operator) -> li
         raise TemplateError(f"{variable.name}:{variable.prefix} needs a string, not a {type(value).__name__}")
     if isinstance(value, Mapping):
         pairs = [(_encode(name, keeps), _encode(str(member), keeps)) for name, member in value.items()]
-        if variable.explode:
+        if variable.explode:  # each pair is `name=text`, even for an operator that does not name its variables
             if_empty = operator.if_empty if operator.named else "="
             return [f"{name}={text}" if text else name + if_empty for name, text in pairs]
         return [_with_name(variable.name, ",".join(f"{name},{text}" for name, text in pairs), operator)]
@@ -311,10 +315,11 @@ def _pattern_of(part: str | Expression, following: list[str | Expression], index
         characters += "/"
     elif operator.separator == "&":
         characters += "/?"  # RFC 3986, section 3.4: a query can contain both
-    text = f"(?P<text{index}>(?:{_stop_lookahead(following)}(?:[{characters}]|{_ENCODED_CHAR}))*)"
+    character = f"{_stop_lookahead(following)}(?:[{characters}]|{_ENCODED_CHAR})"
+    text = f"(?P<text{index}>(?:{character})*)"
     if operator.first:
         text = f"(?:{re.escape(operator.first)}{text})?"
-    return f"(?=(?P<atomic{index}>{text}))(?P=atomic{index})"
+    return f"(?=(?P<atomic{index}>{text}))(?P=atomic{index})"  # a lookahead and a back reference, see `_pattern`
 
 
 def _stop_lookahead(following: list[str | Expression]) -> str:
@@ -345,26 +350,29 @@ def _read_unnamed(expression: Expression, text: str) -> list[tuple[Variable, Mat
 def _read_named(expression: Expression, text: str) -> list[tuple[Variable, MatchedValue]] | None:
     """Return the values of `name=value` pairs in any order. A variable with `*` gets the pairs with unknown names."""
     variables = {variable.name: variable for variable in expression.variables}
-    exploded = [variable for variable in expression.variables if variable.explode]
+    exploded = next((variable for variable in expression.variables if variable.explode), None)
     values: dict[str, MatchedValue] = {}
     for pair in text.split(expression.operator.separator):
-        encoded, _, value = pair.partition("=")
-        known = variables.get(encoded)
-        if known and known.explode:
-            members = values.setdefault(known.name, [])
+        encoded_name, _, encoded_value = pair.partition("=")
+        value = _decode(encoded_value)
+        variable = variables.get(encoded_name)
+        if variable is not None and variable.explode:  # the name of a list, which is repeated for each of its members
+            members = values.setdefault(variable.name, [])
             if not isinstance(members, list):
-                return None
-            members.append(_decode(value))
-        elif known:
-            if known.name in values:
-                return None
-            values[known.name] = _decode(value)
+                return None  # an unknown name before it has made the variable a mapping
+            members.append(value)
+        elif variable is not None:
+            if variable.name in values:
+                return None  # the name occurs twice
+            values[variable.name] = value
+        elif exploded is not None:  # an unknown name, which belongs to a mapping
+            mapping = values.setdefault(exploded.name, {})
+            name = _decode(encoded_name)
+            if not isinstance(mapping, dict) or name in mapping:
+                return None  # the variable is already a list, or the name occurs twice
+            mapping[name] = value
         else:
-            named = values.setdefault(exploded[0].name, {}) if exploded else None
-            name = _decode(encoded)
-            if not isinstance(named, dict) or name in named:
-                return None  # nothing gets this pair, or the pairs before it have no names or the same name
-            named[name] = _decode(value)
+            return None  # no variable gets this pair
     return [(variables[name], value) for name, value in values.items()]
 
 
