@@ -3,6 +3,9 @@
 An *in-place* applicator, such as `allOf` or `$ref`, applies subschemas to the whole instance. Other applicators, such
 as `items`, apply subschemas to the items, properties or property names of the instance.
 
+Each function here builds a `Keyword` (model.py): it compiles the subschemas once, and defines the functions `check`,
+`applied` and `message`, which each validation calls.
+
 Spec:  Core 8.2.3 and 10. "Draft-07 6.4.1" means section 6.4.1 of draft-07's Validation document
 """
 
@@ -28,7 +31,7 @@ def _reference(name: str, *, dynamic: bool) -> VocabularyRow:
                 raise BudgetExceeded(TOO_DEEP_MESSAGE)
             budget.spend(target.cost)
             budget.depth -= 1
-            valid = target.check(instance, budget)  # `build` must not read `target.check`, which can be set later
+            valid = target.check(instance, budget)  # read here and not in `build`, because it can be set later
             budget.depth += 1
             return valid
 
@@ -38,7 +41,10 @@ def _reference(name: str, *, dynamic: bool) -> VocabularyRow:
 
 
 def _all_or_any(name: str, *, deciding: bool) -> VocabularyRow:
-    """Return the row of `allOf` (Core 10.2.1.1) or `anyOf` (10.2.1.2). A result equal to `deciding` ends the check."""
+    """Return the row of `allOf` (Core 10.2.1.1) or `anyOf` (10.2.1.2).
+
+    `deciding` is the result of one subschema that decides the result: False for `allOf`, True for `anyOf`.
+    """
 
     def build(reader: SchemaReader) -> Keyword:
         schemas = reader.apply_in_place(reader.subschemas(name))
@@ -51,7 +57,7 @@ def _all_or_any(name: str, *, deciding: bool) -> VocabularyRow:
                     return deciding
             return not deciding
 
-        if deciding:
+        if deciding:  # `anyOf`
             return Keyword(name, check, lambda *args: _no_match_message(schemas, *args), _applied_if_valid(schemas))
         applied = [(None, schema) for schema in schemas]
         return Keyword(name, check, applied=lambda instance, budget: applied)
@@ -90,6 +96,7 @@ def _checks_and_cost(schemas: list[CompiledSchema]) -> tuple[list[Check], int]:
 
 
 def _applied_if_valid(schemas: list[CompiledSchema]) -> Callable[[JSON, Budget], Applied]:
+    """Return the function `applied` of a keyword that applies only the subschemas under which the instance is valid."""
     _, cost = _checks_and_cost(schemas)
 
     def applied(instance: JSON, budget: Budget) -> Applied:
@@ -101,22 +108,23 @@ def _applied_if_valid(schemas: list[CompiledSchema]) -> Callable[[JSON, Budget],
 
 def _no_match_message(schemas: list[CompiledSchema], instance: JSON, budget: Budget) -> str:
     """Return an error text about the alternatives that the author of the instance probably wanted to match."""
-    failures = [list(islice(find_errors(schema, instance, budget), 8)) for schema in schemas[:20]]
-    right_type = [errors for errors in failures if errors[0].keyword != "type" or errors[0].path]
-    if not right_type:
+    errors_by_schema = [list(islice(find_errors(schema, instance, budget), 8)) for schema in schemas[:20]]
+    right_type = [errors for errors in errors_by_schema if errors[0].keyword != "type" or errors[0].path]
+    if not right_type:  # the whole instance is of a wrong type, so only list the types
         got = f", got {quoted(instance)}"
-        types = [errors[0].message.removeprefix("expected ").removesuffix(got) for errors in failures]
+        types = [errors[0].message.removeprefix("expected ").removesuffix(got) for errors in errors_by_schema]
         return f"expected {join_alternatives(list(dict.fromkeys(types)))}{got}"
     # Alternatives often differ in a property with a fixed value, such as "kind". Show the errors of those whose fixed
     # value is right or, if all are wrong, these values.
-    of_matching_kind, wrong_kinds = list[str](), list[str]()
+    errors_of_right_kind, wrong_kinds = list[str](), list[str]()
     for errors in right_type:
-        mismatches = [error for error in errors if error.keyword in ("const", "enum")]
-        if mismatches:
-            wrong_kinds.append(str(mismatches[0]))
+        wrong_values = [error for error in errors if error.keyword in ("const", "enum")]
+        if wrong_values:
+            wrong_kinds.append(str(wrong_values[0]))
         else:
-            of_matching_kind.append(str(errors[0]))
-    return join_alternatives(list(dict.fromkeys(of_matching_kind or wrong_kinds))[:4], " -- or ")
+            errors_of_right_kind.append(str(errors[0]))
+    shown = list(dict.fromkeys(errors_of_right_kind or wrong_kinds))  # without duplicates
+    return join_alternatives(shown[:4], " -- or ")
 
 
 def not_(reader: SchemaReader) -> Keyword:
@@ -163,8 +171,9 @@ def dependent_schemas(keyword: str) -> VocabularyRow:
     """Return the row of `dependentSchemas` (Core 10.2.2.4), or of the schemas in `dependencies` (Draft-07 6.5.7)."""
 
     def build(reader: SchemaReader) -> Keyword:
-        given = reader.mapping(keyword).items()
-        values = {name: value for name, value in given if keyword != "dependencies" or not isinstance(value, list)}
+        values = reader.mapping(keyword)
+        if keyword == "dependencies":  # its arrays are those of `dependent_names`
+            values = {name: value for name, value in values.items() if not isinstance(value, list)}
         schemas = {name: reader.compile(value, keyword, name) for name, value in values.items()}
         _, cost = _checks_and_cost(reader.apply_in_place(list(schemas.values())))
 
@@ -202,9 +211,10 @@ def items_of_draft_07(reader: SchemaReader) -> Keyword | None:
 
 
 def _items(first: list[CompiledSchema], rest: CompiledSchema | None) -> Keyword:
-    if rest is not None and rest.false_error:
-        rest.set_false("items", f"unexpected item, expected at most {format_count(len(first), 'items')}")
+    """Build a keyword with a schema for each of the first items, and a schema for all items after them, if any."""
     count = len(first)
+    if rest is not None and rest.false_error:
+        rest.set_false("items", f"unexpected item, expected at most {format_count(count, 'items')}")
     checks, cost = _checks_and_cost(first)
     check_rest, cost_of_rest = (rest.check, rest.cost) if rest is not None else (None, 1)
 
@@ -275,12 +285,15 @@ def properties(reader: SchemaReader) -> Keyword:
         rest.set_false("additionalProperties", f"unexpected property{names}")
 
     def schemas_for(name: str, budget: Budget) -> list[CompiledSchema]:
+        """Return the schemas that apply to the property of this name."""
         found = [named[name]] if name in named else []
         budget.spend(4 * len(patterns))
         for pattern, schema in patterns:
             if pattern.search(name, budget):
                 found.append(schema)
-        return found or ([rest] if rest is not None else [])
+        if not found and rest is not None:
+            found.append(rest)
+        return found
 
     def applied(instance: JSON, budget: Budget) -> Applied:
         if isinstance(instance, dict):
@@ -293,7 +306,7 @@ def properties(reader: SchemaReader) -> Keyword:
     check_rest, cost_of_rest = (rest.check, rest.cost) if rest is not None else (accept_any, 1)
     highest_cost = max([cost_of_rest, *(schema.cost for schema in named.values())])
 
-    def check_named(instance: JSON, budget: Budget) -> bool:
+    def check_named(instance: JSON, budget: Budget) -> bool:  # for schemas without `patternProperties`, which are usual
         if isinstance(instance, dict):
             budget.spend(len(instance) * highest_cost)
             for name, value in instance.items():

@@ -54,17 +54,20 @@ def const(reader: SchemaReader) -> Keyword:
 
 def _allowed_values(name: str, values: list[JSON]) -> Keyword:
     strings = {value for value in values if isinstance(value, str)}
-    others = {canonical_text(value) for value in values if not isinstance(value, str)}
+    texts_of_others = {canonical_text(value) for value in values if not isinstance(value, str)}
     lengths = {len(value) for value in values if isinstance(value, (list, dict))}
-    shown = [quoted(value) for value in values[:20]] + (["…"] if len(values) > 20 else [])
+    shown = [quoted(value) for value in values[:20]]
+    if len(values) > 20:
+        shown.append("…")
     text = f"expected one of {', '.join(shown)}" if len(values) != 1 else f"expected {shown[0]}"
 
     def check(instance: JSON, budget: Budget) -> bool:
         if isinstance(instance, str):
             return instance in strings
-        if not others or (isinstance(instance, (list, dict)) and len(instance) not in lengths):
-            return False  # computing the text of the instance would cost much more
-        return canonical_text(instance, budget) in others
+        has_other_length = isinstance(instance, (list, dict)) and len(instance) not in lengths
+        if has_other_length or not texts_of_others:  # spare the costly text of the instance
+            return False
+        return canonical_text(instance, budget) in texts_of_others
 
     return Keyword(name, check, text)
 
@@ -84,7 +87,10 @@ def multiple_of(reader: SchemaReader) -> Keyword:
 
 
 def _bound(name: str, holds: Callable[[int | float, int | float], bool], text: str) -> VocabularyRow:
-    """Return the vocabulary row of a limit such as `maximum` (Validation 6.2.2 to 6.2.5)."""
+    """Return the vocabulary row of a limit such as `maximum` (Validation 6.2.2 to 6.2.5).
+
+    `holds` is the operator between the instance and the limit, such as `le` for <=.
+    """
 
     def build(reader: SchemaReader) -> Keyword:
         bound = reader.number(name)

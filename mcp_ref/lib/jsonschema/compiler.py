@@ -1,5 +1,7 @@
 """The compiler of schemas. It finds the target of every reference before the first validation.
 
+`Compiler.compile_document` reads a schema, builds the functions of its keywords (model.py), and follows its references.
+
 The value of `$ref` is a URI with a fragment. The URI names a schema resource (resources.py), and the fragment, a JSON
 Pointer or an anchor, names a schema in this resource. If `$dynamicRef` names a *dynamic anchor*, the target also
 depends on the *dynamic scope*: the resources that a validation enters before it comes to the reference (Core 7.1).
@@ -80,7 +82,7 @@ class Compiler:
         """Compile a document, with all schemas that it refers to, and return the document's root schema."""
         resource = self._resources.read("", schema)
         root = self.compile(resource.schema, resource, (), "#", 0)
-        while self._unbuilt:
+        while self._unbuilt:  # a target can have references of its own, which add further targets
             self._build(self._unbuilt.pop())
         self._refuse_loops()
         return root
@@ -114,7 +116,10 @@ class Compiler:
         return target.compiled
 
     def _scoped(self, schema: JSON, resource: SchemaResource, scope: Scope, location: str, depth: int) -> ScopedSchema:
-        """Return the ScopedSchema of a schema. Add the dynamic anchors of the schema's resource to the scope."""
+        """Return the ScopedSchema of a schema, which is made only once for each scope.
+
+        Its scope is `scope` with the dynamic anchors of the schema's resource.
+        """
         if isinstance(schema, bool):
             scoped = ScopedSchema(self, {}, resource, scope, location, depth)
             scoped.is_built = True
@@ -126,8 +131,8 @@ class Compiler:
         if depth > self.limits.depth:
             raise SchemaError(f"{location[:200]}…: schemas are nested deeper than {self.limits.depth} levels")
         resource = self._resources.owner_of(schema, resource)
-        bound = [name for name, _ in scope]
-        scope += tuple((name, resource) for name in sorted(resource.dynamic_anchors) if name not in bound)
+        defined_before = [name for name, _ in scope]  # the first definition of an anchor counts
+        scope += tuple((name, resource) for name in sorted(resource.dynamic_anchors) if name not in defined_before)
         key = id(schema), resource.uri, scope
         if key not in self._schemas:
             if len(self._schemas) >= self.limits.subschemas:
@@ -136,6 +141,7 @@ class Compiler:
         return self._schemas[key]
 
     def _build(self, scoped: ScopedSchema) -> None:
+        """Build the keywords of a schema, unless that is done or has begun: a schema can refer to itself."""
         if scoped.is_built:
             return
         scoped.is_built = True
@@ -155,16 +161,17 @@ class Compiler:
         """Raise SchemaError if a schema applies itself to the same instance, which would never end (Core 9.4.1)."""
         finished: set[CompiledSchema] = set()
         for scoped in self._schemas.values():
-            # the stack of a depth-first search: each schema on the path, with its successors not yet visited
+            # A depth-first search without recursion, because paths can be long. `path` is its stack: the schemas from
+            # `scoped` to the current one, each with the schemas that it applies and that the search has not visited.
             path: dict[CompiledSchema, Iterator[CompiledSchema]] = {scoped.compiled: iter(scoped.compiled.in_place)}
             while path:
-                schema, following = next(reversed(path.items()))
-                for applied in following:
+                current, unvisited = next(reversed(path.items()))
+                for applied in unvisited:
                     if applied in path:
                         raise SchemaError(f"{applied.location}: the schema refers to itself without end")
-                    if applied not in finished:
+                    if applied not in finished:  # search it next, and return to `current` later
                         path[applied] = iter(applied.in_place)
                         break
                 else:  # all schemas that this one applies are finished
-                    finished.add(schema)
-                    del path[schema]
+                    finished.add(current)
+                    del path[current]

@@ -1,6 +1,7 @@
 """A parser of regular expressions in the syntax of ECMA-262 (JavaScript), which JSON Schema recommends.
 
-The grammar is that of patterns with the flag `u` (Unicode). The parser accepts a little more, such as a plain `]`.
+`Parser(source).parse()` returns the tree of the expression, whose nodes are in expressions.py. The grammar is that of
+patterns with the flag `u` (Unicode). The parser accepts a little more, such as a plain `]`.
 
 Spec:  ECMA-262 22.2.1; Core 6.4
 """
@@ -34,7 +35,10 @@ _CATEGORIES = dict(pair.split("=") for pair in _NAMES_OF_CATEGORIES.split())
 
 
 class Parser:
-    """A recursive-descent parser. Many methods have the name of the grammar rule that they parse."""
+    """A recursive-descent parser. Many methods have the name of the grammar rule that they parse.
+
+    Each method begins at `position`, and moves it behind the text that it has parsed.
+    """
 
     def __init__(self, source: str) -> None:
         self.source, self.position = source, 0
@@ -56,6 +60,7 @@ class Parser:
         return self.source.startswith(text, self.position)
 
     def _take(self, text: str) -> bool:
+        """Move behind the text and return True, if it comes next."""
         if not self._peek(text):
             return False
         self.position += len(text)
@@ -68,8 +73,10 @@ class Parser:
         return self.source[self.position - 1]
 
     def _take_match(self, expression: str) -> re.Match[str] | None:
+        """Move behind a match of the expression, if one comes next, and return it."""
         found = re.compile(expression, re.ASCII).match(self.source, self.position)
-        self.position = found.end() if found else self.position
+        if found is not None:
+            self.position = found.end()
         return found
 
     def _disjunction(self) -> Node:
@@ -99,16 +106,19 @@ class Parser:
         return self._quantified(self._atom())
 
     def _quantified(self, atom: Node) -> Node:
+        """Parse the quantifier after an atom, if there is one, such as `*` or `{2,3}`."""
         if self.position >= len(self.source) or self.source[self.position] not in "*+?{":
             return atom
         found = self._take_match(r"([*+?]|\{(\d+)(,(\d*))?\})\??")  # `*?` matches the same texts as `*`
         if found is None:
             return atom
-        if found[2] is None:
-            least, most = {"*": (0, None), "+": (1, None), "?": (0, 1)}[found[1]]
+        sign, lower, comma_and_upper, upper = found.groups()
+        if lower is None:
+            least, most = {"*": (0, None), "+": (1, None), "?": (0, 1)}[sign]
+        elif comma_and_upper is None:  # `{2}`
+            least = most = int(lower)
         else:
-            least = int(found[2])
-            upper = found[2] if found[3] is None else found[4]  # `{2}` means `{2,2}`
+            least = int(lower)
             most = int(upper) if upper else None  # `{2,}` has no upper bound
         if most is not None and most < least:
             raise self._error("the bounds of {} are in the wrong order")
@@ -119,6 +129,7 @@ class Parser:
         return Repeat(atom, least, most)
 
     def _closed(self, body: Node) -> Node:
+        """Parse the parenthesis that closes a group, and return the body of the group."""
         if not self._take(")"):
             raise self._error("missing )")
         return body
@@ -196,23 +207,28 @@ class Parser:
         return CharacterSet([], [(negated, ("Lu", "Ll", "Lt") if short == "LC" else (short,))])
 
     def _class(self) -> CharacterSet:
+        """Parse the rest of a class such as `[^a-z_]`, after the bracket that opens it."""
         negated = self._take("^")
         parts: list[CharacterSet] = []
         while not self._take("]"):
             part = self._class_atom()
             if self._peek("-") and not self._peek("-]"):
                 self.position += 1
-                end = self._class_atom()
-                if part.is_single and end.is_single:
-                    [(low, _)], [(high, _)] = part.ranges, end.ranges
-                    if low > high:
-                        raise self._error("the range is in the wrong order")
-                    part = CharacterSet([(low, high)], [])
-                else:
-                    parts += [_character(ord("-")), end]  # the hyphen in `[\w-.]` is a plain character
-            parts.append(part)
+                parts += self._range(part, self._class_atom())
+            else:
+                parts.append(part)
         ranges = sorted(each for part in parts for each in part.ranges)
-        return CharacterSet(ranges, [each for part in parts for each in part.categories], negated)
+        categories = [each for part in parts for each in part.categories]
+        return CharacterSet(ranges, categories, negated)
+
+    def _range(self, start: CharacterSet, end: CharacterSet) -> list[CharacterSet]:
+        """Return the sets for two atoms with a hyphen between them: one range, if each atom is one character."""
+        if not (start.is_single and end.is_single):
+            return [_character(ord("-")), end, start]  # the hyphen in `[\w-.]` is a plain character
+        [(low, _)], [(high, _)] = start.ranges, end.ranges
+        if low > high:
+            raise self._error("the range is in the wrong order")
+        return [CharacterSet([(low, high)], [])]
 
     def _class_atom(self) -> CharacterSet:
         char = self._next()

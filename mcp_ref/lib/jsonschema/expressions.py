@@ -85,14 +85,15 @@ class Sequence:
         return f"({inside})" if self.captures else inside
 
     def cost(self, length: int) -> tuple[float, float]:
-        ways, steps = 1.0, 0.0
+        ways, steps = 1.0, 0.0  # of the items so far
         for index, item in enumerate(self.items):
             item_ways, item_steps = item.cost(length)
-            steps += ways * item_steps
+            steps += ways * item_steps  # a backtracking matcher tries the item after each way of the items before it
             if isinstance(item, Repeat) and isinstance(item.body, CharacterSet):
-                first = _first_characters(Sequence(self.items[index + 1 :]))
-                if first is not None and item.body.excludes(first):
-                    steps += ways * item_ways  # a matcher tries all lengths, but can go on only after the longest
+                # In `[a-z]*1`, the matcher tries all lengths of `[a-z]*`, but can go on only after the longest.
+                following = _first_characters(Sequence(self.items[index + 1 :]))
+                if following is not None and item.body.excludes(following):
+                    steps += ways * item_ways
                     item_ways = 1
             ways *= item_ways
         return ways, steps
@@ -134,14 +135,14 @@ class Repeat:
         ways, steps = self.body.cost(length)
         times = length + 1 if self.most is None else self.most
         if isinstance(self.body, CharacterSet):
-            times = min(times, length + 1)
-        if ways <= 1:
+            times = min(times, length + 1)  # each repetition takes one character of the text
+        if ways <= 1:  # one way for each number of repetitions
             return max(times - self.least, 0) + 1, times * steps + 1
         # Each repetition multiplies the ways. More than 2**40 ways would take too long, so the cost is infinite.
         if self.most is None or self.most * log2(ways) > 40:
             return inf, inf
-        ways_of = [ways**times for times in range(self.most + 1)]
-        return sum(ways_of[self.least :]), steps * sum(ways_of)
+        ways_by_times = [ways**times for times in range(self.most + 1)]
+        return sum(ways_by_times[self.least :]), steps * sum(ways_by_times)
 
     def add_to(self, automaton: Automaton, following: int) -> int:
         if self.most is None:
@@ -216,13 +217,15 @@ def _first_characters(item: Node) -> CharacterSet | None:
 
 
 class _StateSet:
-    """The states that an automaton is in at one position of a text."""
+    """The states that an automaton is in at one position of a text, with the transitions that were computed so far."""
 
     __slots__ = ("before", "members", "transitions")
 
     def __init__(self, members: frozenset[int], before: str) -> None:
         self.members = members
-        self.before = before  # "a" after a character of a word, " " after another character, "" at the beginning
+        # A character of the same kind as the one before the position, for boundaries: "a" for a character of a word,
+        # " " for another one, "" at the beginning.
+        self.before = before
         self.transitions: dict[str, _StateSet | None] = {}  # by the next character; None: the pattern has matched
 
 
@@ -238,7 +241,7 @@ class Automaton:
         self.targets: list[list[int]] = [[]]
         self._start_state = root.add_to(self, 0)
         self._initial_states = _StateSet(frozenset([self._start_state]), "")
-        self._sets: dict[tuple[frozenset[int], str], _StateSet] = {}
+        self._sets: dict[tuple[frozenset[int], str], _StateSet] = {}  # by `members` and `before`, so that none is twice
         self._transition_count = 0
 
     def add(self, condition: CharacterSet | Boundary | None, *following: int) -> int:
@@ -266,45 +269,51 @@ class Automaton:
     def _next(self, states: _StateSet, char: str, budget: Budget) -> _StateSet | None:
         """Compute and store the states after a character, or None if the pattern has matched before it."""
         reachable = self._reachable(states, char, budget)
-        following = None
-        if 0 not in reachable:
-            members = {self._start_state}  # a match can also begin after this character
-            for state in reachable:
-                condition = self.conditions[state]
-                if isinstance(condition, CharacterSet) and condition.has(char):
-                    members.update(self.targets[state])
-            before = "a" if is_word(char) else " "
-            if self._transition_count > MAX_TRANSITIONS:
-                self._sets.clear()
-                self._initial_states, self._transition_count = _StateSet(frozenset([self._start_state]), ""), 0
-            new = _StateSet(frozenset(members), before)
-            following = self._sets.setdefault((new.members, before), new)
+        following = None if 0 in reachable else self._after(reachable, char)
         states.transitions[char] = following
         self._transition_count += 1
         return following
 
+    def _after(self, reachable: set[int], char: str) -> _StateSet:
+        """Return the states after the automaton has consumed a character in one of the reachable states."""
+        members = {self._start_state}  # a match can also begin after this character
+        for state in reachable:
+            condition = self.conditions[state]
+            if isinstance(condition, CharacterSet) and condition.has(char):
+                members.update(self.targets[state])
+        if self._transition_count > MAX_TRANSITIONS:  # forget all transitions, to free their memory
+            self._sets.clear()
+            self._initial_states = _StateSet(frozenset([self._start_state]), "")
+            self._transition_count = 0
+        new = _StateSet(frozenset(members), "a" if is_word(char) else " ")
+        return self._sets.setdefault((new.members, new.before), new)
+
     def _reachable(self, states: _StateSet, after: str, budget: Budget) -> set[int]:
         """Return the states, and all states that the automaton can reach before it consumes the character `after`."""
-        reached, ahead = set(states.members), list(states.members)
-        while ahead:
-            state = ahead.pop()
+        reached = set(states.members)
+        unvisited = list(states.members)
+        while unvisited:
+            state = unvisited.pop()
             condition = self.conditions[state]
             if condition is None or (isinstance(condition, Boundary) and condition.holds(states.before, after)):
                 new = [following for following in self.targets[state] if following not in reached]
                 reached.update(new)
-                ahead += new
+                unvisited += new
         budget.spend(30 + len(reached) * 4)
         return reached
 
 
 def invert(ranges: Ranges) -> Ranges:
     """Return the ranges of all code points that are not in these ranges."""
-    found, next_low = [], 0
+    gaps: Ranges = []
+    next_low = 0  # the first code point that is not known to be in a range or a gap
     for low, high in sorted(ranges):
         if low > next_low:
-            found.append((next_low, low - 1))
+            gaps.append((next_low, low - 1))
         next_low = max(next_low, high + 1)
-    return [*found, (next_low, maxunicode)] if next_low <= maxunicode else found
+    if next_low <= maxunicode:
+        gaps.append((next_low, maxunicode))
+    return gaps
 
 
 def is_word(char: str) -> bool:

@@ -42,7 +42,9 @@ def is_time(text: str) -> bool:
     offset_hour, offset_minute = int(found[5] or 0), int(found[6] or 0)
     if hour > 23 or minute > 59 or second > 60 or offset_hour > 23 or offset_minute > 59:
         return False
-    offset_minutes = (offset_hour * 60 + offset_minute) * (-1 if found[4] == "-" else 1)
+    offset_minutes = offset_hour * 60 + offset_minute
+    if found[4] == "-":
+        offset_minutes = -offset_minutes
     minutes_of_day = 24 * 60
     utc_minute = (hour * 60 + minute - offset_minutes) % minutes_of_day
     return second < 60 or utc_minute == minutes_of_day - 1
@@ -91,14 +93,16 @@ def is_ipv4(text: str) -> bool:
 
 def is_ipv6(text: str) -> bool:
     """Return True for an IPv6 address (RFC 4291 2.2) without a zone."""
-    head, gap, tail = text.partition("::")
-    groups = [group for part in (head, tail) if part for group in part.split(":")]
+    before, gap, after = text.partition("::")
+    groups = [group for part in (before, after) if part for group in part.split(":")]
     count = len(groups)
-    if groups and "." in groups[-1] and (tail or not gap):
+    is_last_at_end = bool(after or not gap)  # not as in `1.2.3.4::`
+    if groups and "." in groups[-1] and is_last_at_end:
         if not is_ipv4(groups.pop()):
             return False
         count += 1  # an IPv4 address counts as two groups
-    return all(re.fullmatch(r"[0-9a-fA-F]{1,4}", group) for group in groups) and (count < 8 if gap else count == 8)
+    has_right_count = count < 8 if gap else count == 8  # `::` stands for one group of zeros or more
+    return has_right_count and all(re.fullmatch(r"[0-9a-fA-F]{1,4}", group) for group in groups)
 
 
 _EMAIL_ATOM = r"[^@\x00-\x20\"(),:;<>\[\\\].\x7f]+"

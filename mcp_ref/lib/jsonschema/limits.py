@@ -36,14 +36,14 @@ class BudgetExceeded(Exception):
 
 
 _SLICE = 10_000
-"""Number of steps after which a validation reads the clock."""
+"""Number of steps that a validation takes from its budget at once. Only then does it read the clock, which is slow."""
 _clock = getattr(time, "thread_time", time.process_time)  # WebAssembly has no clock for a thread
 
 
 class Budget:
     """The levels, steps and processor time that one validation still has left.
 
-    `end` is the time at which an earlier part of the same validation ends, if its clock has started.
+    `end` is the end of the processor time, if an earlier part of the same validation has started the clock.
     """
 
     __slots__ = ("_limits", "_reserve", "depth", "end", "steps")
@@ -51,8 +51,8 @@ class Budget:
     def __init__(self, limits: ValidationLimits, end: float | None = None) -> None:
         self._limits, self.depth = limits, limits.depth
         self.end = end  # None at first: the clock starts with the second slice, because few validations need one
-        self.steps = _SLICE if limits.steps > _SLICE else limits.steps
-        self._reserve = limits.steps - self.steps
+        self.steps = _SLICE if limits.steps > _SLICE else limits.steps  # left of the current slice
+        self._reserve = limits.steps - self.steps  # steps for further slices
 
     def spend(self, steps: int) -> None:
         """Subtract steps from the budget. Raise BudgetExceeded if too few steps are left, or no time."""

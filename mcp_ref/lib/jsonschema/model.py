@@ -107,7 +107,7 @@ def find_errors(schema: CompiledSchema, instance: JSON, budget: Budget, path: Pa
     for keyword in schema.keywords:
         if keyword.applied is not None and not keyword.message:  # then the subschemas report the errors
             for step, subschema in keyword.applied(instance, budget):
-                if step is None:
+                if step is None:  # it applies to the whole instance
                     yield from find_errors(subschema, instance, budget, path)
                 else:
                     yield from find_errors(subschema, instance[step], budget, (*path, step))  # type: ignore[index]

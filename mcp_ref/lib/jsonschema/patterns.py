@@ -1,4 +1,4 @@
-"""Regular expressions of JSON Schema. The time to match a text has an upper bound.
+"""Regular expressions of JSON Schema, whose matching takes a limited time.
 
 A matcher that backtracks, such as Python's `re`, can need years to match `^(a+)+$` with a text of fifty characters.
 Since an attacker can send such a pattern or text (regular-expression denial of service, ReDoS; Validation 10),
@@ -47,7 +47,7 @@ class Pattern:
         self._suits_re = not parser.uses_categories
         self._suits_automaton = parser.is_regular  # until `_make_automaton` finds that it would be too large
         self._costs: dict[int, float] = {}  # the results of `_cost`, by `bits`
-        self._re: re.Pattern[str] | None = None
+        self._re: re.Pattern[str] | None = None  # the two matchers, made when they are needed first
         self._automaton: Automaton | None = None
         if not self._suits_re or self._cost(4) > MAX_CHEAP_COST:  # for a text of 15 characters
             self._make_automaton()
@@ -60,7 +60,7 @@ class Pattern:
 
     def search(self, text: str, budget: Budget) -> bool:
         """Return True if the pattern matches a part of a text. Raise BudgetExceeded if the search costs too much."""
-        bits = len(text).bit_length()
+        bits = len(text).bit_length()  # so the cost is computed once for all texts of a similar length
         cost = self._costs.get(bits) or self._cost(bits)
         if cost > MAX_CHEAP_COST or not self._suits_re:
             automaton = self._automaton or self._make_automaton()
@@ -76,10 +76,12 @@ class Pattern:
         """Return the maximum number of backtracking steps for a text with fewer than 2**bits characters."""
         length = (1 << bits) - 1
         _, steps = self._root.cost(length)
-        self._costs[bits] = max(steps, 1.0) * (1 if self._is_anchored else length + 1)
+        starts = 1 if self._is_anchored else length + 1  # positions at which a match can begin
+        self._costs[bits] = max(steps, 1.0) * starts
         return self._costs[bits]
 
     def _make_automaton(self) -> Automaton | None:
+        """Make the automaton, or return None if the pattern has none."""
         if self._suits_automaton:
             try:
                 self._automaton = Automaton(self._root)

@@ -134,6 +134,7 @@ class SchemaResources:
         return value, resource
 
     def _scan(self, schema: JSON, resource: SchemaResource, location: str, depth: int) -> None:
+        """Find the resources and anchors in a schema and its subschemas. `resource` contains the schema."""
         if not isinstance(schema, dict):
             return
         self._scanned += 1
@@ -219,19 +220,19 @@ _URI = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*:)?(//[^/?]*)?([^?]*)(\?.*)?", re.D
 
 def resolve_uri(base: str, reference: str) -> str:
     """Resolve a reference without a fragment against a base URI, and return the resulting URI (RFC 3986 5.2.2)."""
-    if not base:
-        return reference
-    scheme, authority, path, query = _URI.findall(reference)[0]
-    if scheme:
+    own_scheme, authority, path, query = _URI.findall(reference)[0]
+    if not base or own_scheme:
         return reference
     scheme, base_authority, base_path, base_query = _URI.findall(base)[0]
-    if not authority:
+    if not authority:  # the reference takes from the base all parts before its own first one
         authority = base_authority
         if not path:
             path, query = base_path, query or base_query
         elif not path.startswith("/"):
             folder = base_path[: base_path.rfind("/") + 1]
-            path = f"{folder}{path}" if base_path or not authority else f"/{path}"
+            if authority and not base_path:
+                folder = "/"
+            path = f"{folder}{path}"
     return f"{scheme}{authority}{_without_dot_segments(path)}{query}"
 
 
@@ -240,7 +241,7 @@ def _without_dot_segments(path: str) -> str:
     kept: list[str] = []
     for segment in path.split("/"):
         if segment == "..":
-            del kept[max(len(kept) - 1, 1) :]
+            del kept[max(len(kept) - 1, 1) :]  # the last one, but not the empty one before the first slash
         elif segment != ".":
             kept.append(segment)
     return "/".join(kept) + ("/" if path.endswith(("/.", "/..")) else "")
@@ -248,9 +249,11 @@ def _without_dot_segments(path: str) -> str:
 
 def decode_percent(text: str) -> str:
     """Return a text with its percent-encoded bytes decoded as UTF-8."""
-    return re.sub(
-        "(?:%[0-9a-fA-F]{2})+", lambda found: bytes.fromhex(found[0].replace("%", "")).decode(errors="replace"), text
-    )
+
+    def decoded(escapes: re.Match[str]) -> str:
+        return bytes.fromhex(escapes[0].replace("%", "")).decode(errors="replace")
+
+    return re.sub("(?:%[0-9a-fA-F]{2})+", decoded, text)
 
 
 def escape_step(step: str | int) -> str:

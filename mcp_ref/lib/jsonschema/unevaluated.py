@@ -20,6 +20,8 @@ _EVALUATED_COST = 8
 
 
 def _unevaluated(name: str, container_type: type, false_message: str) -> VocabularyRow:
+    """Return the row of a keyword for the instances of one container type, which is list or dict."""
+
     def build(reader: SchemaReader) -> Keyword:
         schema = reader.subschema(name)
         if schema.false_error:
@@ -27,10 +29,11 @@ def _unevaluated(name: str, container_type: type, false_message: str) -> Vocabul
         siblings = list(reader.compiled.keywords)  # complete, because this vocabulary is built last
 
         def applied(instance: JSON, budget: Budget) -> Iterator[tuple[Step, CompiledSchema]]:
-            if isinstance(instance, container_type) and isinstance(instance, (list, dict)):
+            if isinstance(instance, container_type) and isinstance(instance, (list, dict)):  # the latter is for mypy
                 evaluated = _evaluated(siblings, instance, budget)
                 budget.spend(len(instance) * schema.cost)
-                for step in instance if isinstance(instance, dict) else range(len(instance)):
+                steps = instance if isinstance(instance, dict) else range(len(instance))
+                for step in steps:
                     if step not in evaluated:
                         yield step, schema
 

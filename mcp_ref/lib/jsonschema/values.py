@@ -28,8 +28,10 @@ def is_number(value: JSON, budget: Budget | None = None) -> bool:
 def is_integer(value: JSON, budget: Budget | None = None) -> bool:
     """Return True for a number without a fractional part, such as 1 or 1.0 (Core 4.2.3)."""
     if type(value) is int:
-        return True  # most values; a subclass of int such as IntEnum takes the next line
-    return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())
+        return True  # most values; the rest is for floats, and for a subclass of int such as IntEnum
+    if isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 TYPES: dict[str, Check] = {
@@ -81,8 +83,9 @@ def is_multiple(value: int | float, factor: int | float, budget: Budget) -> bool
     budget.spend(20)
     digits, exponent = _decimal(value)
     factor_digits, factor_exponent = _decimal(factor)
-    least = min(exponent, factor_exponent)
-    dividend, divisor = digits * int(10 ** (exponent - least)), factor_digits * int(10 ** (factor_exponent - least))
+    least = min(exponent, factor_exponent)  # with this exponent, both numbers are integers
+    dividend = digits * int(10 ** (exponent - least))
+    divisor = factor_digits * int(10 ** (factor_exponent - least))
     budget.spend((dividend.bit_length() + divisor.bit_length()) >> 7)
     return dividend % divisor == 0
 
