@@ -1,8 +1,11 @@
 """The JSON Schema of a Python annotation, and its reader: a function that converts JSON to the annotated type.
 
+    schema_of(list[date])      {"type": "array", "items": {"type": "string", "format": "date"}}
+    reader_of(list[date])      a function that turns ["2025-01-31"] into [date(2025, 1, 31)]
+
 Language models read the schemas, so they are simple: no `$ref` or `title`, and where possible a list of types, such as
-`{"type": ["integer", "null"]}`, instead of an `anyOf`. The schema of an object allows further
-properties, which a later version of a program may add. `Annotated[X, {"additionalProperties": False}]` forbids them.
+`{"type": ["integer", "null"]}`, instead of an `anyOf`. The schema of an object allows further properties, which a later
+version of a program may add. `Annotated[X, {"additionalProperties": False}]` forbids them.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import types
 import typing
 from collections import abc
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import MISSING, InitVar, fields, is_dataclass
+from dataclasses import MISSING, Field, InitVar, fields, is_dataclass
 from enum import Enum
 from itertools import repeat
 from math import inf, isfinite
@@ -146,6 +149,7 @@ def conversion_of(annotation: Any, scope: AnnotationScope) -> Conversion:
 
 
 def _class(annotation: Any, cls: Any, arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
+    """Return the conversion of a class, such as `list` with the arguments (int,) for the annotation `list[int]`."""
     if not isinstance(cls, type):
         raise scope.error(annotation)
     if cls in _ARRAY_CLASSES:
@@ -194,6 +198,7 @@ _TYPE_ALIAS: Final[Any] = getattr(typing, "TypeAliasType", ())  # from Python 3.
 
 
 def _string_reader(string_type: StringType, cls: type) -> Reader:
+    """Return the reader of a type that is a string in JSON. `cls` is the class of the type, or a subclass."""
     pattern = re.compile(str(string_type.keywords.get("pattern", "")))
 
     def read(value: str) -> object:
@@ -247,17 +252,16 @@ _MAPPING_CLASSES: Final = (dict, abc.Mapping, abc.MutableMapping)
 
 
 def _array(build: Callable[[list[Any]], object], argument: Any, scope: AnnotationScope) -> Conversion:
+    """Return the conversion of an array whose items have one type. `build` makes a list or a set of the items."""
     item = conversion_of(argument, scope.part("[]"))
     schema: Schema = {"type": "array", "items": item.schema} if item.schema else {"type": "array"}
     read_item = item.read
-    if build is list and read_item is None:
-        return Conversion(schema, None, item.is_generated)
 
     def read_list(values: list[Any]) -> list[object]:
         return values if read_item is None else _read_items(repeat(read_item), values)
 
     if build is list:
-        return Conversion(schema, read_list, item.is_generated)
+        return Conversion(schema, None if read_item is None else read_list, item.is_generated)
 
     def read_set(values: list[Any]) -> object:
         items = read_list(values)
@@ -336,16 +340,19 @@ class _Field(NamedTuple):
 
 def _fields(cls: Any, hints: dict[str, Any]) -> list[_Field]:
     if is_dataclass(cls):
-        return [
-            _Field(
-                each.name, required=each.init and each.default is MISSING and each.default_factory is MISSING,
-                default=None if each.default is MISSING else each.default, read_only=not each.init)
-            for each in fields(cls)
-        ]  # fmt: skip
-    if hasattr(cls, "_fields"):
+        return [_dataclass_field(each) for each in fields(cls)]
+    if hasattr(cls, "_fields"):  # a NamedTuple
         defaults = cls._field_defaults
         return [_Field(name, name not in defaults, defaults.get(name)) for name in cls._fields]
     return [_Field(name, _is_required(hint, name in cls.__required_keys__)) for name, hint in hints.items()]
+
+
+def _dataclass_field(each: Field[Any]) -> _Field:
+    has_default = each.default is not MISSING or each.default_factory is not MISSING
+    return _Field(
+        each.name, required=each.init and not has_default, default=None if each.default is MISSING else each.default,
+        read_only=not each.init,
+    )  # fmt: skip
 
 
 def _is_required(hint: Any, default: bool) -> bool:
@@ -356,10 +363,11 @@ def _is_required(hint: Any, default: bool) -> bool:
             return origin is Required
         if origin is not Annotated and origin not in _QUALIFIERS:
             return default
-        hint = get_args(hint)[0]
+        hint = get_args(hint)[0]  # `Required` can be inside, as in Annotated[Required[int], ...]
 
 
 def _record(cls: Any, scope: AnnotationScope) -> Conversion:
+    """Return the conversion of a dataclass, TypedDict or NamedTuple, which is an object in JSON."""
     scope = scope.enter(cls)
     hints = scope.type_hints(cls)
     if any(isinstance(hint, InitVar) for hint in hints.values()):

@@ -55,7 +55,7 @@ def add_keywords(schema: Schema, extras: Iterable[object]) -> Schema:
                 schema.setdefault(_NOTES[name], value)
             elif name in _KEYWORDS:
                 for keyword, checked in _constraint(name, value, schema).items():
-                    if schema.setdefault(keyword, checked) != checked:
+                    if schema.setdefault(keyword, checked) != checked:  # another object has set the keyword
                         raise ValueError(f"has {keyword} {schema[keyword]!r} and {checked!r}: remove one of them")
             elif name not in _NEEDLESS:
                 shown = f"{name}={value!r:.100}" if name else f"the object {value!r:.100}"
@@ -66,16 +66,19 @@ def add_keywords(schema: Schema, extras: Iterable[object]) -> Schema:
 
 def _attributes(extra: Any) -> Iterator[tuple[str, Any]]:
     """Yield the name and value of each attribute that is set. An object without attributes has the name ""."""
-    if isinstance(extra, str | dict):
-        yield ("description" if isinstance(extra, str) else "json_schema_extra"), extra
+    if isinstance(extra, str):
+        yield "description", extra
         return
-    if hasattr(extra, "metadata"):  # pydantic's Field
-        items, names = extra.metadata, _FIELD
+    if isinstance(extra, dict):
+        yield "json_schema_extra", extra
+        return
+    if hasattr(extra, "metadata"):  # pydantic's Field, which keeps its constraints as further objects in `metadata`
+        parts, names = extra.metadata, _FIELD
     else:
-        items = extra if isinstance(extra, Iterable) else ()  # of a group, such as Interval
+        parts = extra if isinstance(extra, Iterable) else ()  # of a group, such as Interval
         names = _public_names(extra)
-    for item in items:
-        yield from _attributes(item)
+    for part in parts:
+        yield from _attributes(part)
     for name in names:
         value = getattr(extra, name, None)
         is_unset = value is None or value is False or value is ... or type(value).__name__ == "PydanticUndefinedType"
@@ -86,6 +89,7 @@ def _attributes(extra: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _public_names(extra: object) -> tuple[str, ...]:
+    """Return the names of an object's public attributes, which are in its `__dict__` or in slots."""
     slots = [name for cls in type(extra).__mro__ for name in getattr(cls, "__slots__", ())]
     names = dict.fromkeys((*getattr(extra, "__dict__", ()), *slots))  # each name once
     return tuple(name for name in names if not name.startswith("_"))
@@ -104,9 +108,9 @@ def _constraint(name: str, value: Any, schema: Schema) -> Schema:
         if not isinstance(value, str):
             raise ValueError(f"has {value!r:.100}, which JSON Schema cannot express: write the pattern without flags")
         return dict.fromkeys(keywords, value)
-    is_integer = type(value) is int
-    is_number = is_integer or (type(value) is float and isfinite(value))
-    is_valid = is_integer if name.endswith("_length") else is_number
+    is_valid = type(value) is int
+    if not name.endswith("_length"):
+        is_valid = is_valid or (type(value) is float and isfinite(value))
     if not is_valid:
         raise ValueError(f"has {name}={value!r:.100}, but {name} must be a number that JSON can hold, such as an int")
     return dict.fromkeys(keywords, value)

@@ -26,10 +26,10 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
     if ":" not in text and "---" not in text:  # it follows no convention
         return text.strip(), {}
     lines = text.splitlines()
-    kept: list[str] = []
+    kept: list[str] = []  # the lines about the function itself
     found: dict[str, str] = {}
     at = 0
-    while at < len(lines):
+    while at < len(lines):  # each round takes a block about parameters, or one line
         if re.match(_GOOGLE, lines[at]):
             end = _end_of_block(lines, at + 1)
             # an empty line first, because `cleandoc` ignores the first line's indentation

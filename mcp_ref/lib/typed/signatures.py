@@ -116,7 +116,9 @@ def _default_fault(schema: Schema, default: object, is_generated: bool) -> str |
     """Return the reason why a default does not match the schema of its parameter, or None if it does."""
     is_not_finite = type(default) is float and not isfinite(default)  # a number in Python, but not in JSON
     is_model = hasattr(type(default), "model_dump")  # it checks itself, and may write other fields than it reads
-    if is_not_finite or is_model or (is_generated and _fits_type(schema, default)):
+    if is_not_finite or is_model:
+        return None
+    if is_generated and _fits_type(schema, default):  # usual, and much faster than a validator
         return None
     try:
         errors = compile_schema(schema).errors(to_json(default))
@@ -130,9 +132,10 @@ def _fits_type(schema: Schema, default: object) -> bool:
     has_json_form = default is None or "default" in schema
     if not has_json_form or not schema.keys() <= {"type", "format", "enum", "description", "default"}:
         return False
-    name, types, choices = TYPE_NAMES.get(type(default)), json_types(schema), schema.get("enum")
+    choices = schema.get("enum")
     if isinstance(choices, list):
         return any(type(choice) is type(default) and choice == default for choice in choices)
+    name, types = TYPE_NAMES.get(type(default)), json_types(schema)
     return name in types or (name == "integer" and "number" in types)
 
 
@@ -153,16 +156,17 @@ def signature_of(
         TypeError: The function is a method without its object.
     """
     plain, name, doc = _plain_function(function)
-    defined = _parameters(function, plain)
+    python_parameters = _parameters(function, plain)
     scope = AnnotationScope(f"{name}()", _closure_names(plain))
     hints = _classes(plain, scope.names) or scope.type_hints(plain)
-    description, docs = read_docstring(doc)
+    description, descriptions = read_docstring(doc)
     fixed = frozenset(function.keywords) if isinstance(function, functools.partial) else _NO_NAMES
-    contexts: list[str] = []
+    contexts: list[str] = []  # names of parameters for the context object
     parameters: list[Parameter] = []
     readers: dict[str, Reader] = {}
-    rest, is_generated = None, True
-    for each in defined:
+    extra: Conversion | None = None  # of **kwargs
+    is_generated = True
+    for each in python_parameters:
         if each.name in fixed:
             continue
         conversion = _conversion(each, hints, scope, context_type)
@@ -171,39 +175,41 @@ def signature_of(
             continue
         is_generated = is_generated and conversion.is_generated
         if each.kind is each.VAR_KEYWORD:
-            rest = conversion
+            extra = conversion
             continue
-        parameters.append(_parameter(each, conversion, docs.get(each.name, "")))
+        parameters.append(_parameter(each, conversion, descriptions.get(each.name, "")))
         if conversion.read:
             readers[each.name] = conversion.read
     if len(contexts) > 1:
         raise scope.error(" and ".join(contexts), "cannot both be the context")
-    result, output = hints.get("return"), None
-    if _has_output_schema(result, schemaless_types):
-        at = AnnotationScope(f"{name}() result", scope.names, is_result=True)
-        conversion = conversion_of(result, at)
-        is_generated = is_generated and conversion.is_generated
-        output = conversion.schema
-    schema, is_async = _input_schema(parameters, rest), _is_async(function)
-    reserved = fixed.union(contexts) if contexts else fixed
-    context = next(iter(contexts), None)
-    read_extra = rest.read if rest else None
+    output_schema = None
+    if _has_output_schema(hints.get("return"), schemaless_types):
+        result_scope = AnnotationScope(f"{name}() result", scope.names, is_result=True)
+        result = conversion_of(hints["return"], result_scope)
+        is_generated = is_generated and result.is_generated
+        output_schema = result.schema
     return Signature(
-        name, description, parameters, schema, output, context, is_async, reserved, readers, read_extra, is_generated
-    )
+        name, description, parameters, _input_schema(parameters, extra), output_schema,
+        context_parameter=contexts[0] if contexts else None, is_async=_is_async(function),
+        reserved_names=fixed.union(contexts) if contexts else fixed,  # `_NO_NAMES` is shared, to save memory
+        readers=readers, read_extra=extra.read if extra else None, is_generated=is_generated,
+    )  # fmt: skip
 
 
 def _conversion(
     each: inspect.Parameter, hints: dict[str, Any], function: AnnotationScope, context_type: type | None
 ) -> Conversion | None:
-    """Return the conversion of a parameter, or None for the context object."""
+    """Return the conversion of a parameter, or None for the context object.
+
+    Raise UnsupportedType for a parameter that a caller cannot send, or for an unsupported annotation.
+    """
     annotation, kind = hints.get(each.name, each.annotation), each.kind  # a `__signature__` is not in `hints`
     if annotation is each.empty or isinstance(annotation, str):
         annotation = Any
     simple = SIMPLE_CONVERSIONS.get(annotation) if isinstance(annotation, type) else None
-    if simple is not None and kind in _NAMED:
+    if simple is not None and kind in _NAMED:  # most parameters
         return simple
-    at = function._replace(path=f"{function.path[:-1]}{each.name})")
+    at = function._replace(path=f"{function.path[:-1]}{each.name})")  # "forecast()" becomes "forecast(city)"
     if context_type and each.name == "context" and annotation is Any and "context" not in hints:
         advice = f"write `context: {context_type.__name__}`, or the type of an argument"
         raise at.error("a parameter `context` without a type", f"is ambiguous: {advice}")
@@ -223,18 +229,21 @@ def _has_output_schema(result: object, schemaless_types: tuple[type, ...] | None
 
 
 def _plain_function(function: Any) -> tuple[Any, str, str | None]:
-    """Return the `def` behind a callable, its name and its docstring. A callable object gets its class's name."""
+    """Return the `def` behind a callable, its name and its docstring. A callable object gets its class's name.
+
+    Several layers can be around the `def`, such as a partial of a method, so take them off one by one.
+    """
     name, doc = "", None
     while not inspect.isfunction(function) or hasattr(function, "__wrapped__"):
         if isinstance(function, functools.partial):
             function = function.func
         elif inspect.ismethod(function):
             function = function.__func__
-        elif hasattr(function, "__wrapped__"):
+        elif hasattr(function, "__wrapped__"):  # by a decorator with @functools.wraps
             function = function.__wrapped__
-        elif inspect.isfunction(call := type(function).__call__):
+        elif inspect.isfunction(type(function).__call__):  # a callable object
             name, doc = type(function).__name__, type(function).__doc__
-            function = call
+            function = type(function).__call__
         else:
             raise AnnotationScope("function", {}).error(function, "is not a Python function; wrap it in a def")
     return function, name or function.__name__, function.__doc__ or doc
@@ -242,13 +251,17 @@ def _plain_function(function: Any) -> tuple[Any, str, str | None]:
 
 def _parameters(function: Any, plain: Any) -> list[inspect.Parameter]:
     """Return the parameters. Raise TypeError for a method without its object, as a decorator inside a class sees it."""
-    if callable(function):
+    is_method = not callable(function)  # a classmethod or staticmethod object
+    if not is_method:
         is_simple = function is plain and not hasattr(plain, "__signature__") and _has_only_simple_parameters(plain)
         found = _simple_parameters(plain) if is_simple else list(inspect.signature(function).parameters.values())
-        if not found or found[0].name not in ("self", "cls") or found[0].annotation is not inspect.Parameter.empty:
-            return found
-    advice = "a decorator inside the class cannot know the object; create the object, and add its method: add(obj.{})"
-    raise TypeError(f"{plain.__qualname__}() is a method: {advice.format(plain.__name__)}")
+        is_method = bool(found) and found[0].name in ("self", "cls") and found[0].annotation is inspect.Parameter.empty
+    if is_method:
+        raise TypeError(
+            f"{plain.__qualname__}() is a method: a decorator inside the class cannot know the object; create the "
+            f"object, and add its method: add(obj.{plain.__name__})"
+        )
+    return found
 
 
 def _has_only_simple_parameters(plain: Any) -> bool:
@@ -323,29 +336,33 @@ def _is_async(function: Any) -> bool:
 
 
 def _contains_type(annotation: Any, classes: tuple[type, ...], enclosing: tuple[object, ...] = ()) -> bool:
+    """Return True if an annotation, or a part of it, is one of the classes or a subclass."""
     if isinstance(annotation, type):
         return issubclass(annotation, classes)
     if annotation in enclosing:  # a type alias that contains itself
         return False
-    parts = (get_origin(annotation), *get_args(annotation), getattr(annotation, "__value__", None))
+    value_of_alias = getattr(annotation, "__value__", None)  # of `type X = ...`
+    parts = (get_origin(annotation), *get_args(annotation), value_of_alias)
     return any(_contains_type(part, classes, (*enclosing, annotation)) for part in parts if part)
 
 
 def _parameter(each: inspect.Parameter, conversion: Conversion, doc: str) -> Parameter:
-    default = each.default
-    required = default is each.empty
+    """Return a parameter with its schema. `doc` is the text about it in the function's docstring, or ""."""
     schema = dict(conversion.schema)
     if doc:
         schema.setdefault("description", doc)
     description = str(schema.get("description", ""))
-    if required:
-        return Parameter(each.name, description, required, None, schema)
-    return Parameter(each.name, description, required, default, with_default(schema, default))
+    if each.default is each.empty:
+        return Parameter(each.name, description, True, None, schema)
+    return Parameter(each.name, description, False, each.default, with_default(schema, each.default))
 
 
-def _input_schema(parameters: list[Parameter], rest: Conversion | None) -> Schema:
+def _input_schema(parameters: list[Parameter], extra: Conversion | None) -> Schema:
+    """Return the schema of all arguments together. `extra` is the conversion of **kwargs, if the function has them."""
     required = [parameter.name for parameter in parameters if parameter.required]
     schema = object_schema({parameter.name: parameter.schema for parameter in parameters}, required)
-    if rest is None or rest.schema:
-        schema["additionalProperties"] = rest.schema if rest else False
+    if extra is None:
+        schema["additionalProperties"] = False
+    elif extra.schema:
+        schema["additionalProperties"] = extra.schema
     return schema

@@ -55,20 +55,24 @@ def _merge_enums(schemas: list[Schema]) -> Schema | None:
 
 def _merge_types(schemas: list[Schema]) -> Schema | None:
     """Return one schema with a list of types, or None if two have further keywords or the meaning would change."""
-    types = _types(schemas)
-    detailed = [schema for schema in schemas if len(schema) > 1]
-    if len(detailed) > 1 or not all("type" in schema and schema.keys() <= _SINGLE_TYPE_KEYWORDS for schema in schemas):
+    can_merge = all("type" in schema and schema.keys() <= _SINGLE_TYPE_KEYWORDS for schema in schemas)
+    detailed = [schema for schema in schemas if len(schema) > 1]  # those with keywords besides `type`
+    if not can_merge or len(detailed) > 1:
         return None
+    types = _types(schemas)
     if "number" in types and "integer" in types:
         if detailed:
             return None
         types.remove("integer")  # every integer is a number
-    if detailed and len(types) < sum(len(_types([schema])) for schema in schemas):
+    if not detailed:
+        return {"type": type_keyword(types)}
+    if len(types) < sum(len(_types([schema])) for schema in schemas):
         return None  # a type occurs twice, so the keywords of one schema would also limit the values of the other
-    return {**(detailed[0] if detailed else {}), "type": type_keyword(types)}
+    return {**detailed[0], "type": type_keyword(types)}
 
 
 def _types(schemas: list[Schema]) -> list[JSON]:
+    """Return the JSON types that the schemas name, without duplicates."""
     return list(dict.fromkeys(name for schema in schemas for name in _as_list(schema.get("type", []))))
 
 
@@ -91,8 +95,9 @@ def union_reader(schemas: list[Schema], readers: list[Reader | None]) -> Reader 
     """Return the reader of a union, or None if no member needs a conversion."""
     if not any(readers):
         return None
-    others = [read for schema, read in zip(schemas, readers, strict=True) if schema != _NULL]
-    if len(others) == 1 and (only := others[0]):
+    readers_of_values = [read for schema, read in zip(schemas, readers, strict=True) if schema != _NULL]
+    only = readers_of_values[0] if len(readers_of_values) == 1 else None
+    if only is not None:  # `X | None`
         return lambda value: None if value is None else only(value)
 
     @functools.cache

@@ -74,8 +74,10 @@ def _read_datetime(cls: Any, text: str) -> object:
 
 
 def _write_datetime(moment: Any) -> str:
-    """Return a datetime as text with its UTC offset. Without an offset, it is a local time."""
-    return str((moment if moment.tzinfo else moment.astimezone()).isoformat())
+    """Return a datetime as text with its UTC offset. A datetime without an offset is a local time."""
+    if moment.tzinfo is None:
+        moment = moment.astimezone()
+    return str(moment.isoformat())
 
 
 def _read_base64(cls: Any, text: str) -> object:
