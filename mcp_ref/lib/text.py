@@ -1,7 +1,7 @@
 r"""Hidden characters: the characters of a text that a person does not see, and a form of the text that shows them.
 
-A text from somebody else can move the cursor of a terminal, reverse the direction of a line, or carry instructions that
-only a model reads. `escape_hidden` writes such characters as `\u{202e}`, so that they are seen and have no effect.
+A text from somebody else can move the cursor of a terminal, reverse the direction of a line, or contain instructions
+that only a model reads. `escape_hidden` writes such characters as `\u{202e}`, so that they are seen and have no effect.
 
 Three kinds of characters are hidden: the general categories of controls, formats (such as direction marks), surrogates,
 private-use characters, and line and paragraph separators; the Default_Ignorable_Code_Point characters; and letters and
@@ -21,6 +21,7 @@ import logging
 import re
 import sys
 import unicodedata
+from collections.abc import Iterator
 from typing import Final, TextIO
 
 _CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
@@ -34,7 +35,9 @@ _IGNORABLE: Final = re.compile(
 ink."""
 
 _PRESENTATION_SELECTORS: Final = "\ufe0e\ufe0f"
+"""The variation selectors 15 and 16, which choose the form of the symbol before them."""
 _CONTINUED: Final = "    | "
+"""The beginning of a row that continues a folded line."""
 
 
 def is_hidden(character: str) -> bool:
@@ -46,8 +49,7 @@ def hidden_characters(text: str, keep: str = "\n\t") -> set[str]:
     """Return the hidden characters in a text, except those in `keep`."""
     if _PRESENTATION_SELECTORS[0] not in text and _PRESENTATION_SELECTORS[1] not in text:
         return {character for character in set(text) if is_hidden(character) and character not in keep}
-    # each character with the one before it; "x" stands before the first, and is not a symbol
-    return {each for previous, each in zip("x" + text, text, strict=False) if _hides(previous, each, keep)}
+    return {character for previous, character in _with_previous(text) if _hides(previous, character, keep)}
 
 
 def escape_hidden(text: str, keep: str = "\n\t") -> str:
@@ -56,8 +58,13 @@ def escape_hidden(text: str, keep: str = "\n\t") -> str:
         return text
     return "".join(
         "\\u{" + format(ord(character), "x") + "}" if _hides(previous, character, keep) else character
-        for previous, character in zip("x" + text, text, strict=False)
+        for previous, character in _with_previous(text)
     )
+
+
+def _with_previous(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each character with the one before it. "x" stands before the first, because it is not a symbol."""
+    return zip("x" + text, text, strict=False)
 
 
 def fold(line: str, columns: int | None) -> str:
@@ -71,7 +78,8 @@ def fold(line: str, columns: int | None) -> str:
     shown = escape_hidden(line, keep="")
     if columns is None:
         return shown
-    pieces, width = list[str](), 0
+    pieces = list[str]()
+    width = 0  # of the current row
     for character in shown:
         character_width = 1 if character.isascii() else 2
         if width + character_width > columns:
@@ -102,6 +110,7 @@ def escape_log_records() -> None:
 
 
 def _hides(previous: str, character: str, keep: str) -> bool:
-    if character in _PRESENTATION_SELECTORS and unicodedata.category(previous) == "So":
-        return is_hidden(previous)  # the blank Braille pattern is a symbol, too
+    """Return True if a character is hidden behind the previous one, and not in `keep`."""
+    if character in _PRESENTATION_SELECTORS and unicodedata.category(previous) == "So":  # behind a symbol
+        return is_hidden(previous)  # the blank Braille pattern is a symbol without ink, so nothing shows its form
     return is_hidden(character) and character not in keep

@@ -53,21 +53,28 @@ def browser_host(url: str) -> str:
 def look_alike_warnings(host: str) -> tuple[str, ...]:
     """Return the reasons why a person could mistake a host, as `browser_host` returns it, for another host."""
     labels = [_decoded(label) for label in host.split(".")]
-    shown, found = ".".join(labels), list[str]()
+    shown = ".".join(labels)
+    warnings = list[str]()
     if shown != host:
-        found.append(f"the host has letters that can look like other letters (Punycode): browsers can show {shown!a}")
-    if any(len(_scripts(label)) > 1 for label in labels):
-        found.append(f"the host mixes letters of several alphabets: {', '.join(sorted(_scripts(''.join(labels))))}")
-    return tuple(found)
+        warnings.append(
+            f"the host has letters that can look like other letters (Punycode): browsers can show {shown!a}"
+        )
+    if any(len(_alphabets(label)) > 1 for label in labels):
+        alphabets = sorted(_alphabets("".join(labels)))
+        warnings.append(f"the host mixes letters of several alphabets: {', '.join(alphabets)}")
+    return tuple(warnings)
 
 
 def _decoded(label: str) -> str:
+    """Return a part of a host between its dots, decoded from Punycode. Invalid Punycode stays as it is."""
+    if not label.startswith("xn--"):
+        return label
     try:
-        return label.removeprefix("xn--").encode().decode("punycode") if label.startswith("xn--") else label
+        return label.removeprefix("xn--").encode().decode("punycode")
     except UnicodeError:
         return label
 
 
-def _scripts(text: str) -> set[str]:
+def _alphabets(text: str) -> set[str]:
     """Return the alphabets of the letters, by the first words of their Unicode names, such as CYRILLIC."""
     return {unicodedata.name(letter, "UNKNOWN").split()[0] for letter in text if letter.isalpha()}

@@ -76,7 +76,7 @@ class HttpClient:
         self._all: set[ClientConnection] = set()
         self._slots = Slots(self._limits.connections)
         self._closed = False
-        self._head = lru_cache(MAX_CACHED_HEADS)(self._write_head)
+        self._cached_head = lru_cache(MAX_CACHED_HEADS)(self._write_head)
 
     async def __aenter__(self) -> Self:
         return self
@@ -116,7 +116,7 @@ class HttpClient:
         may_connect: MayConnect | None,
     ) -> HttpResponse:  # fmt: skip
         """Send a request, and return its response, after whose body the caller calls `_release`."""
-        origin, head = self._head(method, url, tuple(headers.items()))
+        origin, head = self._cached_head(method, url, tuple(headers.items()))
         size = len(body)
         length = b"Content-Length: %d\r\n" % size if size or method in ("POST", "PUT", "PATCH") else b""
         request = b"%b%b\r\n%b" % (head, length, body)
@@ -370,7 +370,7 @@ class _RequestContext:
             location = response.headers.get("location") if response.status in (307, 308) else None
             if location is None or self._redirects == 0:
                 return response
-            await self.__aexit__()
+            await self.__aexit__()  # release the connection before the next request
             try:
                 self._url = redirect_target(response.url, location)
             except ValueError as error:
