@@ -245,8 +245,8 @@ def add_recording_commands(command: AddCommand) -> None:
     made.add_argument("--revision", metavar="R", help="speak this revision, whatever the recorded server spoke")
 
     made = command("check", "(FILE | -- COMMAND ... | URL | --as-test FILE | --rules)",
-                   "judge a recording by the specification, or a live server, of which it calls only tools that change "
-                   "nothing")  # fmt: skip
+                   "check a recording or a live server against the specification, calling only read-only "
+                   "tools")  # fmt: skip
     made.set_defaults(takes_command=True)
     made.epilog = ("An error breaks a MUST of the specification, a warning a SHOULD. Event 1 is line 2 of the file.\n\n"
                    "exit codes: 0 no error; 1 an error; 2 the command line is wrong; 3 no server was "

@@ -195,23 +195,26 @@ class SchemaResources:
         if not isinstance(uri, str):
             raise IllegalSchemaError(f"$schema: expected a URI, got {quoted(uri)}")
         uri = uri.removesuffix("#")
-        if uri in self._dialects:
-            return self._dialects[uri]
+        if uri not in self._dialects:
+            self._dialects[uri] = self._dialect_of_metaschema(uri)
+        return self._dialects[uri]
+
+    def _dialect_of_metaschema(self, uri: str) -> Dialect:
+        """Return the dialect of a metaschema in `documents`, which lists vocabularies of 2020-12 (Core 8.1.2)."""
         metaschema = self._documents.get(uri)
-        chosen = metaschema.get("$vocabulary") if isinstance(metaschema, dict) else None
-        if not isinstance(chosen, dict):
+        vocabularies = metaschema.get("$vocabulary") if isinstance(metaschema, dict) else None
+        if not isinstance(vocabularies, dict):
             raise SchemaError(f"unknown $schema {quoted(uri)}: use {_URI_2020_12}schema or {_URI_DRAFT_07}#")
-        names = []
-        for vocabulary, is_required in chosen.items():
+        names = ["core"]  # which every dialect has
+        for vocabulary, is_required in vocabularies.items():
             name = vocabulary.removeprefix(_URI_2020_12 + "vocab/")
             if name in _VOCABULARIES:
                 names.append(name)
             elif is_required:  # Core 8.1.2: refuse a schema that requires an unknown vocabulary
                 raise SchemaError(f"$schema {quoted(uri)} requires the unknown vocabulary {quoted(vocabulary)}")
-        rows = {row for name in ["core", *names] for row in _VOCABULARIES[name]}
-        ordered = tuple(row for row in _ROWS_2020_12 if row in rows)
-        dialect = Dialect(ordered, asserts_formats="format-assertion" in names)
-        return self._dialects.setdefault(uri, dialect)
+        rows = {row for name in names for row in _VOCABULARIES[name]}
+        in_build_order = tuple(row for row in _ROWS_2020_12 if row in rows)
+        return Dialect(in_build_order, asserts_formats="format-assertion" in names)
 
 
 _URI = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*:)?(//[^/?]*)?([^?]*)(\?.*)?", re.DOTALL)

@@ -182,14 +182,12 @@ def signature_of(
             readers[each.name] = conversion.read
     if len(contexts) > 1:
         raise scope.error(" and ".join(contexts), "cannot both be the context")
-    output_schema = None
+    result: Conversion | None = None
     if _has_output_schema(hints.get("return"), schemaless_types):
-        result_scope = AnnotationScope(f"{name}() result", scope.names, is_result=True)
-        result = conversion_of(hints["return"], result_scope)
+        result = conversion_of(hints["return"], AnnotationScope(f"{name}() result", scope.names, is_result=True))
         is_generated = is_generated and result.is_generated
-        output_schema = result.schema
     return Signature(
-        name, description, parameters, _input_schema(parameters, extra), output_schema,
+        name, description, parameters, _input_schema(parameters, extra), result.schema if result else None,
         context_parameter=contexts[0] if contexts else None, is_async=_is_async(function),
         reserved_names=fixed.union(contexts) if contexts else fixed,  # `_NO_NAMES` is shared, to save memory
         readers=readers, read_extra=extra.read if extra else None, is_generated=is_generated,

@@ -241,9 +241,7 @@ NO_BODY = answer(status="204 No Content")
 
 
 async def test_connection_that_the_server_resets_at_once_is_an_http_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A socket whose peer has left has no address of the peer."""
-
-    class LostTransport(asyncio.Transport):
+    class LostTransport(asyncio.Transport):  # the socket of a peer that has left knows no address of the peer
         aborted = False
 
         def abort(self) -> None:
