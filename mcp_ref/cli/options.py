@@ -233,7 +233,7 @@ def add_recording_commands(command: AddCommand) -> None:
     made.add_argument("--yes", action="store_true", help="write the configuration file without asking you")
 
     made = command("replay", "FILE [--revision R] [--http] | --client FILE (URL | -- COMMAND ...)",
-                   "play the server of a recording, or send its requests to a server and print what "
+                   "play back the server of a recording, or send its requests to a server and print what "
                    "differs")  # fmt: skip
     made.set_defaults(takes_command=True)
     made.add_argument("file", metavar="FILE", help="a recording")
@@ -253,7 +253,7 @@ def add_recording_commands(command: AddCommand) -> None:
                    "reached")  # fmt: skip
     made.add_argument("file", metavar="FILE|URL", nargs="?", help="a recording, or the URL of a server")
     made.add_argument(
-        "--rules", action="store_true", help="list the rules, and the sentences that no observer can check"
+        "--rules", action="store_true", help="list the rules, and the sentences that nobody can observe from outside"
     )
     made.add_argument("--as-test", action="store_true", help="print a recording as a pytest module")
     made.add_argument("--call", metavar="NAME=JSON", action="append", default=[],

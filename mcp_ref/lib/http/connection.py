@@ -92,9 +92,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.parser = RequestParser(connections.limits, connections.parse_head)
         self.keep_alive = True
         self._stopping = False  # True while the server stops
-        self._exchange: HttpExchange | None = (
-            None  # of the current request, until it is over or its handler can forget it
-        )
+        self._exchange: HttpExchange | None = None  # of the current request, until `forget_request` or its end
         self._body: asyncio.Future[bytes] | None = None  # of the body that a handler has asked for, or that was refused
         self._task: asyncio.Task[None] | None = None  # runs the rest of a handler that has to wait for something
         self.response: HttpStreamingResponse | None = None

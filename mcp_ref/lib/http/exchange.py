@@ -149,9 +149,7 @@ class HttpStreamingResponse:
     def __init__(self, connection: Connection, chunked: bool, has_body: bool) -> None:
         self._connection, self._chunked, self._has_body = connection, chunked, has_body
         self.has_ended = False
-        self._ended: asyncio.Future[None] | None = (
-            None  # made when `ended` is first used, because many streams need none
-        )
+        self._ended: asyncio.Future[None] | None = None  # made at the first use, because many streams need none
         self._on_end: Callable[[HttpStreamingResponse], object] | None = None
 
     @property
