@@ -287,7 +287,7 @@ async def find_tool(client: Client, options: argparse.Namespace) -> Tool | None:
 
 
 def show_result(result: CallToolResult, paths: Sequence[str | None], json: bool) -> None:
-    """Print the result of a tool. `paths` has the file of each content block, or None for a block without one."""
+    """Print the result of a tool. `paths` has the file of each block, or None for one that was not saved."""
     if json:
         show.as_json(encode(result))
         note_paths(paths)
