@@ -1,0 +1,467 @@
+"""Tests of lib/http/connection.py without a socket and without a clock: each call of the transport is seen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import NoReturn
+
+import pytest
+
+from mcp_ref.lib.http import connection as connection_module
+from mcp_ref.lib.http.connection import LINGER_SECONDS, MAX_PIPELINED_BYTES, MAX_REFUSED, HttpConnection
+from mcp_ref.lib.http.connections import CROWDED_READ_SECONDS, MAX_UNCOUNTED, Connections, SlowReader
+from mcp_ref.lib.http.message import (
+    CLIENT_DISCONNECTED,
+    MIN_COUNTED_SIZE,
+    SMALL_BODY,
+    BodyError,
+    BodyMemory,
+    Exchange,
+    Handler,
+    HttpLimits,
+    StreamingResponse,
+    network_of,
+)
+
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+LIMITS = HttpLimits(
+    head_time=10, body_time=20, idle_time=30, write_time=40, write_buffer=100_000, unread_size=1_000_000
+)
+NOW = 1000.0
+
+
+class FakeTransport(asyncio.Transport):
+    """A transport that notes its calls."""
+
+    def __init__(self, peer: object, is_tls: bool) -> None:
+        super().__init__({"peername": peer, "sslcontext": object() if is_tls else None})
+        self.calls: list[object] = []
+        self.written = bytearray()
+        self.unread = 0
+        self.is_closed = False
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self.calls.append(high)
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def pause_reading(self) -> None:
+        self.calls.append("pause")
+
+    def resume_reading(self) -> None:
+        self.calls.append("resume")
+
+    def write_eof(self) -> None:
+        self.calls.append("eof")
+
+    def close(self) -> None:
+        self.calls.append("close")
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.calls.append("abort")
+        self.is_closed = True
+
+
+class Wire:
+    """A connection, and the client's side of it."""
+
+    def __init__(
+        self, handler: Handler, limits: HttpLimits = LIMITS, peer: object = ("192.0.2.1", 5), is_tls: bool = False,
+        connections: Connections | None = None,
+    ) -> None:  # fmt: skip
+        self.connections = connections or Connections(handler, limits, 1, lambda body: False)
+        self.connection = HttpConnection(self.connections)
+        self.transport = FakeTransport(peer, is_tls)
+        self.connection.connection_made(self.transport)
+
+    def send(self, data: bytes) -> None:
+        """Let data arrive."""
+        for start in range(0, len(data), len(self.connections.received)):
+            piece = data[start : start + len(self.connections.received)]
+            self.connection.get_buffer(-1)[: len(piece)] = piece
+            self.connection.buffer_updated(len(piece))
+
+    def take(self) -> tuple[list[object], str]:
+        """Return the calls and the first written line since the last time."""
+        calls, line = self.transport.calls[:], self.transport.written.partition(b"\r\n")[0].decode()
+        self.transport.calls.clear()
+        self.transport.written.clear()
+        return calls, line
+
+
+def respond(exchange: Exchange) -> None:
+    exchange.respond(200, [], b"")
+
+
+def hold(exchange: Exchange) -> None:
+    """Respond later."""
+    held.append(exchange)
+    exchange.respond_later(lambda: given_up.append(exchange))
+
+
+def stream(exchange: Exchange) -> None:
+    """Open a stream, and keep it open."""
+    streams.append(exchange.stream(200, []))
+    streams[-1].keep_open(ended.append)
+
+
+async def read(exchange: Exchange) -> None:
+    """Respond with the size of the body."""
+    await exchange.read_body()
+    exchange.respond(200, [], b"%d" % len(exchange.request.body))
+
+
+held: list[Exchange] = []
+given_up: list[Exchange] = []
+streams: list[StreamingResponse] = []
+ended: list[StreamingResponse] = []
+
+
+@pytest.fixture(autouse=True)
+def fixed_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop the clock of connections, and begin with empty lists."""
+    monkeypatch.setattr(connection_module, "time", SimpleNamespace(monotonic=lambda: NOW))
+    for each in (held, given_up, streams, ended):
+        each.clear()
+
+
+def post(size: int) -> bytes:
+    return b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size
+
+
+@pytest.mark.parametrize(
+    ("handler", "data", "seconds", "calls", "line"),
+    [
+        (respond, b"", LIMITS.head_time, ["close"], ""),
+        (respond, b"GET", LIMITS.head_time, ["eof"], "HTTP/1.1 408 Request Timeout"),
+        (read, post(1 << 20), LIMITS.body_time, ["eof"], "HTTP/1.1 408 Request Timeout"),
+        (respond, GET, LIMITS.idle_time, ["close"], ""),
+        (respond, GET + b"GET", LIMITS.head_time, ["eof"], "HTTP/1.1 408 Request Timeout"),
+        (respond, b"\0\r\n\r\n", LINGER_SECONDS, ["abort"], ""),
+    ],
+    ids=["new", "head", "body", "idle", "next head", "closing"],
+)
+async def test_connection_ends_exactly_at_the_time_limit_of_its_phase(
+    handler: Handler, data: bytes, seconds: float, calls: list[str], line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = Wire(handler)
+    wire.send(data)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    wire.take()
+    monkeypatch.setattr(connection_module, "time", SimpleNamespace(monotonic=lambda: NOW + 1))
+    if data and not data.endswith(b"\n"):
+        wire.send(b"x")  # this does not extend the time
+    wire.connection.check_time_limits(NOW + seconds - 0.001)
+    assert wire.take() == ([], "")
+    wire.connection.check_time_limits(NOW + seconds)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert wire.take() == (calls, line)
+
+
+async def test_handler_has_no_time_limit() -> None:
+    wire = Wire(hold)
+    wire.send(GET)
+    wire.take()
+    wire.connection.check_time_limits(NOW + 1e9)
+    assert wire.take() == ([], "") and not given_up
+    held[0].respond(200, [], b"")
+    assert wire.take() == ([], "HTTP/1.1 200 OK")
+
+
+async def test_requests_that_wait_for_a_handler_pause_reading_above_max_pipelined_bytes() -> None:
+    wire = Wire(hold)
+    wire.send(GET + post(MAX_PIPELINED_BYTES - len(post(99999))) + b"x" * (MAX_PIPELINED_BYTES - len(post(99999))))
+    assert wire.take() == ([MAX_UNCOUNTED], "")
+    wire.send(b"G")
+    assert wire.take() == (["pause"], "")
+    for exchange, calls in ((0, ["resume"]), (1, [])):
+        held[exchange].respond(200, [], b"")
+        await asyncio.sleep(0)
+        assert wire.take() == (calls, "HTTP/1.1 200 OK")
+    assert len(held) == 2 and wire.connection.parser.buffer == b"G"
+
+
+@pytest.mark.parametrize(("write_buffer", "limit"), [(100, 100), (MAX_UNCOUNTED + 1, MAX_UNCOUNTED)])
+async def test_transport_pauses_the_writer_early(write_buffer: int, limit: int) -> None:
+    assert Wire(respond, HttpLimits(write_buffer=write_buffer)).take() == ([limit], "")
+
+
+@pytest.mark.parametrize(("peer", "client"), [(("192.0.2.1", 5), ("192.0.2.1", 5)), ("", None), (None, None)])
+async def test_request_has_the_address_of_the_client_if_there_is_one(peer: object, client: object) -> None:
+    wire = Wire(hold, peer=peer)
+    wire.send(GET)
+    assert held[0].request.client == client
+
+
+async def test_connections_over_the_limit_get_503_and_the_oldest_of_many_is_aborted() -> None:
+    first = Wire(respond)
+    others = [Wire(respond, connections=first.connections) for _ in range(MAX_REFUSED)]
+    assert [each.take() for each in others] == [
+        ([MAX_UNCOUNTED, "eof"], "HTTP/1.1 503 Service Unavailable")
+    ] * MAX_REFUSED
+    Wire(respond, connections=first.connections)
+    assert [each.take()[0] for each in others] == [["abort"]] + [[]] * (MAX_REFUSED - 1)
+    others[1].send(GET)  # it is ignored
+    assert others[1].take() == ([], "")
+
+
+@pytest.mark.parametrize(("size", "is_read"), [(SMALL_BODY, True), (SMALL_BODY + 1, False)])
+async def test_small_body_is_read_together_with_its_head(size: int, is_read: bool) -> None:
+    wire = Wire(hold)
+    wire.send(GET + post(size) + b"x" * size)
+    held[0].respond(200, [], b"")
+    await asyncio.sleep(0)
+    assert held[1].take_body() is is_read
+    wire.take()
+    held[1].respond(200, [], b"")
+    await asyncio.sleep(0)
+    assert wire.take()[0] == ([] if is_read else ["eof"])  # an unread body would be taken for a request
+
+
+@pytest.mark.parametrize(("arrived", "line"), [(b"", "HTTP/1.1 100 Continue"), (b"x", "")])
+async def test_100_continue_is_sent_when_the_handler_asks_for_the_body(arrived: bytes, line: str) -> None:
+    wire = Wire(read)
+    body = b"x" * (SMALL_BODY + 1)
+    wire.send(post(len(body)).replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n") + arrived)
+    await asyncio.sleep(0)
+    assert wire.take()[1] == line
+    wire.send(body[len(arrived) :])
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert wire.take()[1] == "HTTP/1.1 200 OK"
+
+
+@pytest.mark.parametrize(
+    ("handler", "data", "is_tls", "stays"),
+    [
+        (hold, b"", False, False),
+        (hold, b"GET", False, False),
+        (hold, GET, False, True),
+        (hold, GET, True, False),
+        (stream, GET, False, False),
+    ],
+    ids=["idle", "head", "response", "tls", "stream"],
+)
+async def test_half_closed_connection_stays_open_only_for_a_short_response(
+    handler: Handler, data: bytes, is_tls: bool, stays: bool
+) -> None:
+    wire = Wire(handler, is_tls=is_tls)
+    wire.send(data)
+    left: list[bool] = []
+    for exchange in held:
+        exchange.on_disconnect(lambda: left.append(True))
+    assert wire.connection.eof_received() is stays
+    assert left == [True] * len(held)
+    wire.take()
+    for exchange in held:
+        exchange.respond(200, [], b"")
+        assert wire.take() == (["close"], "HTTP/1.1 200 OK")
+
+
+async def test_lost_connection_fails_the_body_and_leaves_nothing() -> None:
+    errors: list[BodyError] = []
+
+    async def handler(exchange: Exchange) -> None:
+        for _ in range(2):
+            with pytest.raises(BodyError) as caught:
+                await exchange.read_body()
+            errors.append(caught.value)
+
+    wire = Wire(handler)
+    wire.send(post(SMALL_BODY + 1) + b"x" * MIN_COUNTED_SIZE)
+    await asyncio.sleep(0)
+    assert wire.connections.bodies._used == MIN_COUNTED_SIZE
+    wire.connection.connection_lost(None)
+    assert wire.connections.open
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert [(each.status, str(each)) for each in errors] == [(CLIENT_DISCONNECTED, "the client has disconnected")] * 2
+    assert not wire.connections.open and wire.connections.bodies._used == 0
+    assert not wire.connections._networks and wire.take()[1] == ""
+
+
+async def test_lost_connection_ends_its_stream_once() -> None:
+    wire = Wire(stream)
+    wire.send(GET)
+    wire.connection.connection_lost(None)
+    assert ended == streams and streams[0].ended.done() and not wire.connections.open
+    streams[0].write(b"x")
+    streams[0].close()
+    assert len(ended) == 1
+
+
+def fail(exchange: Exchange) -> NoReturn:
+    raise ValueError("broken")
+
+
+def refuse(exchange: Exchange) -> NoReturn:
+    raise BodyError(413, "too large")
+
+
+@pytest.mark.parametrize(
+    ("handler", "response", "logged"),
+    [
+        (fail, b"500 Internal Server Error", ["the handler of GET / failed"]),
+        (refuse, b"413 ", []),
+        (lambda exchange: None, b"500 Internal Server Error", ["the handler of GET / returned without a response"]),
+    ],
+)
+async def test_handler_that_fails_or_is_silent_gets_a_response_and_the_connection_goes_on(
+    handler: Handler, response: bytes, logged: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    wire = Wire(handler)
+    for _ in range(2):
+        wire.send(GET)
+        assert wire.transport.written.startswith(b"HTTP/1.1 " + response)
+        assert b"\r\nContent-Type: text/plain; charset=utf-8\r\n" in wire.transport.written
+        assert b"Connection: close" not in wire.transport.written
+        wire.take()
+    assert caplog.messages == logged * 2
+    caplog.clear()
+
+
+@pytest.mark.parametrize(
+    ("handler", "data", "calls", "line"),
+    [
+        (hold, b"", ["close"], ""),
+        (hold, b"GET", ["eof"], ""),
+        (read, post(1 << 20), ["close"], "HTTP/1.1 503 Service Unavailable"),
+        (hold, GET, ["close"], "HTTP/1.1 200 OK"),
+        (hold, GET + b"GET", ["eof"], "HTTP/1.1 200 OK"),
+    ],
+    ids=["idle", "head", "body", "response", "response and next head"],
+)
+async def test_server_that_stops_closes_each_connection_after_its_response(
+    handler: Handler, data: bytes, calls: list[str], line: str
+) -> None:
+    wire = Wire(handler)
+    wire.send(data)
+    await asyncio.sleep(0)
+    wire.take()
+    wire.connection.close_after_response()
+    for exchange in held:
+        assert wire.take() == ([], "")
+        exchange.respond(200, [], b"")
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert wire.take() == (calls, line)
+
+
+async def test_abort_gives_up_a_late_response_and_cancels_a_handler() -> None:
+    wire = Wire(hold)
+    wire.send(GET)
+    assert wire.connection.abort() is None and given_up == held
+    assert wire.take()[0] == [MAX_UNCOUNTED, "abort"]
+    wire = Wire(read)
+    wire.send(post(1 << 20))
+    await asyncio.sleep(0)
+    task = wire.connection.abort()
+    assert task is not None
+    await asyncio.wait([task])
+    assert task.cancelled()
+    wire.connection.connection_lost(None)
+    assert not wire.connections.open
+
+
+@pytest.mark.parametrize(("unread", "calls"), [(LIMITS.write_buffer, []), (LIMITS.write_buffer + 1, ["abort"])])
+async def test_stream_of_a_client_that_leaves_more_than_write_buffer_unread_is_aborted(
+    unread: int, calls: list[str]
+) -> None:
+    wire = Wire(stream)
+    wire.send(GET)
+    assert streams[0].has_room
+    wire.transport.unread = unread
+    streams[0].write(b"x")  # the transport has not said that it is full
+    wire.connection.pause_writing()
+    wire.take()
+    assert not streams[0].has_room
+    streams[0].write(b"x")
+    assert wire.take() == (calls, "" if calls else "1")
+
+
+async def test_next_request_waits_until_the_client_has_read_the_response() -> None:
+    wire = Wire(hold)
+    wire.send(GET + GET)
+    wire.connection.pause_writing()
+    held[0].respond(200, [], b"")
+    draining = asyncio.create_task(wire.connection.drain())
+    await asyncio.sleep(0)
+    assert len(held) == 1 and not draining.done()
+    wire.connection.resume_writing()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(held) == 2 and draining.done() and wire.connections.unread_bytes == 0
+
+
+async def test_slow_reader_must_read_a_byte_in_write_time_and_a_sixteenth_if_all_clients_have_much_unread() -> None:
+    wire = Wire(respond)
+
+    def reader(unread: int, written: int) -> SlowReader:
+        wire.transport.unread = unread
+        found = SlowReader(wire.connections, wire.transport, None)
+        found.note_written(written)
+        found.check(NOW)
+        wire.take()
+        return found
+
+    slow = reader(1000, 1600)
+    slow.check(NOW + LIMITS.write_time - 0.001)
+    wire.transport.unread -= 1
+    slow.check(NOW + LIMITS.write_time)  # it has read a byte
+    slow.check(NOW + 2 * LIMITS.write_time - 0.001)
+    assert wire.take() == ([], "") and wire.connections.unread_bytes == 999
+    slow.check(NOW + 2 * LIMITS.write_time)
+    assert wire.take() == (["abort"], "")
+    slow.end()
+    assert wire.connections.unread_bytes == 0 and not wire.connections.slow
+    for unread, read_bytes, calls in ((999_999, 1, []), (1_000_000, 62_437, ["abort"]), (1_000_000, 62_500, [])):
+        slow = reader(unread + read_bytes, unread + read_bytes)
+        wire.transport.unread = unread
+        wire.connections.count_unread(slow, unread)
+        slow.check(NOW + CROWDED_READ_SECONDS)
+        assert wire.take() == (calls, ""), unread
+        slow.end()
+
+
+@pytest.mark.parametrize(("sizes", "refused"), [((50_000, 50_000), []), ((50_001, 50_000), [0]), ((5000, 99_999), [1])])
+def test_body_memory_refuses_the_largest_body_above_its_limit(sizes: tuple[int, ...], refused: list[int]) -> None:
+    memory, found = BodyMemory(100_000), list[int]()
+
+    def refuse(number: int) -> Callable[[BodyError], None]:
+        return lambda error: found.append(number) if error.status == 503 else None
+
+    for number, size in enumerate((*sizes, MIN_COUNTED_SIZE - 1)):
+        memory.update(number, size, refuse(number))
+    assert found == refused and memory._used == sum(sizes) - sum(sizes[each] for each in refused)
+    memory.update(9, MIN_COUNTED_SIZE, None)
+    assert 9 in memory._sizes and 9 not in found
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("2001:db8:1:2:3:4:5:6", "20010db800010002"),
+        ("fe80::1%eth0", "fe80000000000000"),
+        ("::ffff:192.0.2.1", "::ffff:192.0.2.1"),
+        ("a:b", "a:b"),
+        ("", ""),
+    ],
+)
+def test_network_of_an_ipv6_address_has_64_bits(address: str, network: str) -> None:
+    assert network_of(address) == network
