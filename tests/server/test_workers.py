@@ -12,7 +12,7 @@ import pytest
 
 from mcp_ref import Client, Server
 from mcp_ref.basic.access import Access, current_access
-from mcp_ref.lib.http.message import HttpRequest, network_of
+from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.server.workers import MAX_WORKERS, Workers
 from tests.settings import MODERN, PATIENCE
 
@@ -159,19 +159,3 @@ async def test_session_id_that_a_client_invents_gives_it_no_share(revision: str)
         async with Client(url, revisions=[revision], headers=headers) as client:
             await client.call_tool("look")
     assert [id is None for id in found] == [revision == MODERN]
-
-
-@pytest.mark.parametrize(
-    ("address", "network"),
-    [
-        ("192.0.2.1", "192.0.2.1"),
-        ("2001:db8:1:2:3::4", "20010db800010002"),
-        ("2001:db8:1:2::5%eth0", "20010db800010002"),
-        ("::ffff:192.0.2.1", "::ffff:192.0.2.1"),
-        ("::1", "0000000000000000"),
-        ("not:an:address", "not:an:address"),
-        ("", ""),
-    ],
-)
-def test_network_of_an_ipv6_client_has_64_bits(address: str, network: str) -> None:
-    assert network_of(address) == network

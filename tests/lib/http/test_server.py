@@ -1293,7 +1293,10 @@ async def test_refused_connections_leave_after_max_refused_others() -> None:
         (-1, -1, -1, 10_000),
         (64, 64, 64, 32),
         (64, 1024, 1024, 752),
+        (13_355, 20_000, 13_355, 10_000),
+        (13_354, 13_354, 13_354, 9_999),
         (8, 8, 8, 1),
+        (0, 0, 0, 1),
     ],
 )
 def test_connection_limit_follows_the_limit_on_file_descriptors(
