@@ -923,6 +923,13 @@ async def test_dispatcher_batch_beyond_max_batch_is_refused_before_anything_is_s
     assert (bench.transport.sent, bench.dispatcher.pending) == ([], {})
 
 
+async def test_dispatcher_batch_of_max_batch_calls_is_sent() -> None:
+    async def call() -> str:
+        return "done"
+
+    assert await batching().dispatcher.batch(*(call() for _ in range(MAX_BATCH))) == ["done"] * MAX_BATCH
+
+
 async def test_dispatcher_batch_call_that_is_unwritable_does_not_spoil_the_others() -> None:
     bench = batching()
     bad = bench.dispatcher.request("x", {"a": float("nan")}, timeout=5)

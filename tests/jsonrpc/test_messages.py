@@ -217,6 +217,7 @@ def test_decode_batch_is_read_member_by_member() -> None:
 def test_decode_empty_or_oversize_batch_is_invalid_request() -> None:
     assert refused(b"[]").error.code == INVALID_REQUEST
     assert "at most" in refused(b"[" + b",".join([b"1"] * (MAX_BATCH + 1)) + b"]").error.message
+    assert isinstance(decode(b"[" + b",".join([b"1"] * MAX_BATCH) + b"]"), Batch)
 
 
 @pytest.fixture(params=["C", "Python"])

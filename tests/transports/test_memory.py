@@ -8,6 +8,7 @@ import json
 import pytest
 
 from mcp_ref import Client, ConnectionClosed, Context, Server
+from mcp_ref.basic.access import Access, current_access
 from mcp_ref.jsonrpc.messages import JSON, Notification, Outgoing, Request, RequestId, Response, decode, encode
 from mcp_ref.revisions import LEGACY
 from mcp_ref.transports.base import EndReport, OnEnd, Receive, Transport, finish
@@ -41,6 +42,17 @@ async def test_messages_arrive_in_order_also_those_sent_before_the_peer_started(
     await asyncio.sleep(0)
     assert sink.received == [Request(1, "a", {"text": "caf\u00e9"}), Notification("b"), Response(2, {})]
     await ours.close()
+
+
+async def test_message_from_the_handler_of_an_http_request_does_not_have_its_rights() -> None:
+    ours, theirs = memory_pair()
+    accesses: list[Access | None] = []
+    await theirs.start(lambda message: accesses.append(current_access.get()), lambda error: None)
+    token = current_access.set(Access())
+    ours.send(Notification("a"))
+    await asyncio.sleep(0)
+    assert accesses == [None]
+    current_access.reset(token)
 
 
 async def test_messages_sent_before_close_still_arrive_and_then_the_end() -> None:
