@@ -249,6 +249,8 @@ async def test_dispatcher_finds_the_request_of_a_response_whose_id_is_a_string_o
 ) -> None:
     bench = Bench()
     call = await bench.begin()
+    assert bench.dispatcher.waits_for("1".zfill(15)) and not bench.dispatcher.waits_for("1".zfill(16))
+    caplog.clear()
     if kind == "result":
         bench.receive(Response("1", {"value": 1}))
         assert await call == {"value": 1}

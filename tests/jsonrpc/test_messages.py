@@ -28,6 +28,7 @@ from mcp_ref.jsonrpc.messages import (
     json_writer,
     oversize,
 )
+from mcp_ref.jsonrpc.outline import nesting_depth
 
 
 def refused(frame: bytes) -> Malformed:
@@ -107,6 +108,7 @@ def test_decode_params_by_position_are_invalid_params() -> None:
         (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":' + b"9" * 100_000 + b"}}", "digits"),
         (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}", "deeper"),
         (b'{"params":' + b'{"a":' * 40_000 + b"1" + b"}" * 40_000 + b',"id":7,"jsonrpc":"2.0","method":"x"}', "deeper"),
+        (b'{"jsonrpc":"2.0","method":x,"id":7}', "value"),
         (b'{"jsonrpc":"2.0","id":7,"method":"ping"', "delimiter"),
         (b'{"jsonrpc":"2.0","id":7,"method":"ping",}', "character"),  # Python 3.13 words it differently
         (b"{'jsonrpc':'2.0'}", "property name"),
@@ -125,6 +127,18 @@ def test_decode_invalid_json_is_parse_error_with_the_id_if_readable(frame: bytes
 def test_decode_surrogate_pair_is_one_character() -> None:
     found = decode(b'{"jsonrpc":"2.0","method":"x","params":{"a":"\\ud83d\\ude00"}}')
     assert found == Notification("x", {"a": "\U0001f600"})
+
+
+def test_decode_invalid_json_whose_id_cannot_be_sent_back_has_no_id() -> None:
+    assert refused(b'{"jsonrpc":"2.0","id":"\\ud800","method":x}').id is None
+
+
+@pytest.mark.parametrize("depth", [0, 1, 7, 8, 9, 20])
+def test_nesting_depth_counts_arrays_and_objects_outside_of_strings(depth: int) -> None:
+    assert (
+        nesting_depth("[{" * (depth // 2) + "[" * (depth % 2) + ',"[{"' + "]" * (depth % 2) + "}]" * (depth // 2))
+        == depth
+    )
 
 
 def test_decode_depth_limit_is_exact() -> None:

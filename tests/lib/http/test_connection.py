@@ -359,7 +359,7 @@ async def test_server_that_stops_closes_each_connection_after_its_response(
         exchange.respond(200, [], b"")
     for _ in range(3):
         await asyncio.sleep(0)
-    assert wire.take() == (calls, line)
+    assert wire.take() == (calls, line) and not wire.connection.parser.buffer
 
 
 async def test_abort_gives_up_a_late_response_and_cancels_a_handler() -> None:
