@@ -19,7 +19,7 @@ import pytest
 from mcp_ref import Client, Context, Server
 from mcp_ref.basic.meta import RequestParams
 from mcp_ref.features.roots import ListRootsResult
-from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
+from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import R2024_11_05, R2025_03_26
 from mcp_ref.server import announcements
 from mcp_ref.server.session import ServerSession
@@ -51,6 +51,12 @@ async def text_from(wire: Wire, name: str, arguments: Object | None = None) -> s
 async def test_server_without_a_version_has_version_0_0_0() -> None:
     async with Client(Server("s")) as client:
         assert (client.server_info.name, client.server_info.version) == ("s", "0.0.0")
+
+
+async def test_server_of_legacy_revisions_knows_no_stateless_request() -> None:
+    async with raw_client(Server("s", revisions=[R2025_03_26])) as wire:
+        error = (await wire.ask_stateless("server/discover"))["error"]
+        assert isinstance(error, dict) and error["code"] == INVALID_REQUEST
 
 
 def test_decorators_return_the_function_unchanged() -> None:
