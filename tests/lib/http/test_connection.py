@@ -305,6 +305,18 @@ async def test_lost_connection_ends_its_stream_once() -> None:
     assert len(ended) == 1
 
 
+async def test_stream_that_begins_after_the_client_has_left_has_ended_and_the_next_request_is_not_served() -> None:
+    wire = Wire(hold)
+    wire.send(GET + GET)
+    assert wire.connection.eof_received()
+    late = held[0].stream(200, [])
+    assert late.ended.done()
+    late.keep_open(ended.append)
+    assert ended == [late]
+    await asyncio.sleep(0)
+    assert len(held) == 1 and wire.take()[0] == [MAX_UNCOUNTED, "close"]
+
+
 def fail(exchange: Exchange) -> NoReturn:
     raise ValueError("broken")
 
