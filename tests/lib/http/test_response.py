@@ -1,0 +1,240 @@
+"""Tests of lib/http/response.py without a socket: heads and bodies at their limits, and what the connection does."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mcp_ref.lib.http.framing import CHUNKED, MAX_RECEIVED_BYTES
+from mcp_ref.lib.http.origin import Origin
+from mcp_ref.lib.http.response import (
+    ClientConnection,
+    ClientLimits,
+    HttpError,
+    HttpResponse,
+    HttpTimeout,
+    ResponseHead,
+    StaleConnection,
+)
+
+
+class FakeTransport(asyncio.Transport):
+    """A transport that notes its calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+        self.unsent = self.max_size = 0
+        self.is_closed = False
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.calls.append(bytes(data).decode())
+
+    def pause_reading(self) -> None:
+        self.calls.append("pause")
+
+    def resume_reading(self) -> None:
+        self.calls.append("resume")
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+    def abort(self) -> None:
+        self.calls.append("abort")
+
+
+def connect(scheme: str = "http", limits: ClientLimits | None = None) -> tuple[ClientConnection, FakeTransport]:
+    connection, transport = ClientConnection(Origin(scheme, "a.example", 1), limits or ClientLimits()), FakeTransport()
+    connection.connection_made(transport)
+    return connection, transport
+
+
+@pytest.mark.parametrize(
+    ("head", "found"),
+    [
+        (b"HTTP/1.1 100 x\r\n\r\n", (True, "identity", True, None)),
+        (b"HTTP/1.1 199 x\r\n\r\n", (True, "identity", True, None)),
+        (b"HTTP/1.1 101 x\r\n\r\n", (False, "identity", True, None)),
+        (b"HTTP/1.1 200 x\r\nContent-Encoding: GZip\r\nContent-Length: 5\r\n\r\n", (False, "gzip", True, 5)),
+        (b"HTTP/1.1 204 x\r\nContent-Length: 5\r\n\r\n", (False, "identity", True, 0)),
+        (b"HTTP/1.1 304 x\r\nTransfer-Encoding: chunked\r\n\r\n", (False, "identity", True, 0)),
+        (b"HTTP/1.1 205 x\r\nTransfer-Encoding: chunked\r\n\r\n", (False, "identity", True, CHUNKED)),
+        (b"HTTP/1.0 200 x\r\n\r\n", (False, "identity", False, None)),
+    ],
+)
+def test_response_head_has_the_length_the_coding_and_the_end_of_the_connection(
+    head: bytes, found: tuple[object, ...]
+) -> None:
+    parsed = ResponseHead(head, 100)
+    assert (parsed.is_interim, parsed.coding, parsed.keep_alive, parsed.length) == found
+
+
+async def test_client_connection_pauses_reading_at_max_received_bytes_until_they_are_needed() -> None:
+    connection, transport = connect()
+    assert transport.max_size == MAX_RECEIVED_BYTES
+    connection.data_received(b"x" * (MAX_RECEIVED_BYTES - 1))
+    assert transport.calls == []
+    connection.data_received(b"x")
+    assert transport.calls == ["pause"]
+    arrival = connection.arrival()
+    assert transport.calls == ["pause", "resume"] and not arrival.done()
+    connection.data_received(b"x")
+    connection.data_received(b"x")
+    assert arrival.done() and transport.calls == ["pause", "resume", "pause", "pause"]
+    connection.keep()
+    connection.keep()
+    assert transport.calls[4:] == ["resume"] and connection.used_before
+
+
+async def test_client_connection_is_open_until_the_server_sends_or_ends_something() -> None:
+    for change in ("eof", "data", "closing", "none"):
+        connection, transport = connect()
+        if change == "eof":
+            connection.eof_received()
+        elif change == "data":
+            connection.data_received(b"x")
+        transport.is_closed = change == "closing"
+        assert connection.is_open() is (change == "none")
+
+
+@pytest.mark.parametrize(("unsent", "calls"), [(0, ["close"]), (1, ["abort", "close"])])
+async def test_client_connection_close_aborts_only_if_data_is_unsent(unsent: int, calls: list[str]) -> None:
+    connection, transport = connect()
+    transport.unsent = unsent
+    assert connection.has_more_to_send() is bool(unsent)
+    closing = asyncio.create_task(connection.close())
+    await asyncio.sleep(0)
+    connection.connection_lost(None)
+    await closing
+    assert transport.calls == calls
+
+
+OK = b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n"
+
+
+async def test_final_head_is_returned_however_it_arrives_and_is_parsed_once() -> None:
+    connection, transport = connect()
+    heads = []
+    for pieces in ([b"HTTP/1.1 102 x\r\n\r\n" + OK + b"r"], [OK[:-1], b"\nr"], [OK + b"r"]):
+        reading = asyncio.create_task(connection.send_request(b"GET"))
+        for piece in pieces:
+            await asyncio.sleep(0)
+            connection.data_received(piece)
+        heads.append(await reading)
+        assert connection.take(9) == b"r" and connection.take(9) == b""
+    assert [head.status for head in heads] == [200, 200, 200] and heads[1] is heads[2]
+    assert transport.calls == ["GET"] * 3
+
+
+@pytest.mark.parametrize(
+    ("scheme", "is_used", "data", "end", "error"),
+    [
+        ("http", False, b"", None, StaleConnection("the connection ended without a response; if the server uses TLS, "
+                                                   "write https://")),
+        ("http", True, b"", None, StaleConnection("the connection ended without a response")),
+        ("https", False, b"", None, StaleConnection("the connection ended without a response")),
+        ("http", False, b"HTTP", None, HttpError("the connection ended in the middle of the response's head")),
+        ("http", False, b"", OSError("reset"), StaleConnection("the connection broke before the response: reset")),
+        ("http", False, b"HTTP/1.1 101 x\r\n\r\n", None,
+         HttpError("the server sent status 101 (Switching Protocols), which the request did not ask for")),
+    ],
+)  # fmt: skip
+async def test_connection_without_a_final_head_is_an_error(
+    scheme: str, is_used: bool, data: bytes, end: OSError | None, error: HttpError
+) -> None:
+    connection, _ = connect(scheme)
+    connection.used_before = is_used
+    connection.data_received(data)
+    connection.connection_lost(end)
+    with pytest.raises(HttpError) as caught:
+        await connection.read_head()
+    assert (type(caught.value), str(caught.value)) == (type(error), str(error))
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+async def test_head_has_at_most_head_size_bytes_without_its_empty_line(is_whole: bool) -> None:
+    for size in (len(OK) - 4, len(OK) - 5):
+        connection, _ = connect(limits=ClientLimits(head_size=size, head_time=0.001 if not is_whole else None))
+        connection.data_received(OK if is_whole else OK[: size + 3])
+        if is_whole and size == len(OK) - 4:
+            assert (await connection.read_head()).status == 200
+        elif is_whole:
+            with pytest.raises(HttpError, match=f"the head of the response is larger than {size} bytes"):
+                await connection.read_head()
+        else:
+            with pytest.raises(HttpTimeout, match=r"the server sent no response within 0\.001 s"):
+                await connection.send_request(b"")
+
+
+def respond(head: bytes, body: bytes = b"", method: str = "GET", idle: float | None = None) -> HttpResponse:
+    connection, _ = connect(limits=ClientLimits(idle=idle))
+    connection.received += body
+    return HttpResponse("http://a.example", method, ResponseHead(head + b"\r\n\r\n", 100), connection)
+
+
+@pytest.mark.parametrize(
+    ("fields", "framed"),
+    [
+        (b"\r\nContent-Length: 5", b"hello"),
+        (b"\r\nTransfer-Encoding: chunked", b"5\r\nhello\r\n0\r\n\r\n"),
+        (b"", b"hello"),
+    ],
+    ids=["length", "chunked", "until the end"],
+)
+async def test_body_may_have_the_size_of_the_limit(fields: bytes, framed: bytes) -> None:
+    for limit, arrives_later in ((5, False), (5, True), (4, False), (4, True)):
+        response = respond(b"HTTP/1.1 200 x" + fields, b"" if arrives_later else framed)
+        reading = asyncio.create_task(response.read(limit))
+        await asyncio.sleep(0)
+        if arrives_later:
+            response.connection.data_received(framed)
+        await asyncio.sleep(0)
+        response.connection.eof_received()
+        if limit == 5:
+            assert await reading == response.body == b"hello" and response.is_complete
+            assert response.keep_alive is (fields != b"")
+        else:
+            why = "has 5 bytes, more than the limit of 4" if b"Length" in fields else "has more than 4 bytes, which is"
+            with pytest.raises(HttpError, match=f"the response {why}"):
+                await reading
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "is_empty"), [("HEAD", 200, True), ("GET", 204, True), ("GET", 200, False)]
+)
+async def test_response_to_head_and_status_204_have_no_body(method: str, status: int, is_empty: bool) -> None:
+    response = respond(b"HTTP/1.1 %d x\r\nContent-Length: 5" % status, b"hello", method)
+    assert response.is_complete is is_empty and response.address is None
+    assert [piece async for piece in response] == ([] if is_empty else [b"hello"])
+    assert response.keep_alive and response.is_complete
+
+
+@pytest.mark.parametrize(
+    ("fields", "body", "end", "error"),
+    [
+        ("Content-Encoding: gzip", b"", None, HttpError("the response is encoded with gzip, which")),
+        ("Content-Length: 5", b"hell", None, HttpError("the connection ended in the middle of the response")),
+        ("Content-Length: 5", b"hell", OSError("reset"),
+         HttpError("the connection broke in the middle of the response: reset")),
+        ("Transfer-Encoding: chunked", b"x\r\n", None,
+         HttpError("the response is not HTTP/1: invalid chunk size: b'x'")),
+        ("Content-Length: 5", b"hell", "wait", HttpTimeout("no further byte of the response came within 0.001 s")),
+    ],
+)  # fmt: skip
+async def test_body_that_cannot_be_read_to_its_end_is_an_error(
+    fields: str, body: bytes, end: OSError | str | None, error: HttpError
+) -> None:
+    response = respond(f"HTTP/1.1 200 x\r\n{fields}".encode(), body, idle=0.001)
+    if not isinstance(end, str):
+        response.connection.connection_lost(end)
+    with pytest.raises(HttpError) as caught:
+        await response.read(100)
+    assert type(caught.value) is type(error) and str(caught.value).startswith(str(error))
+    assert not response.is_complete
