@@ -24,6 +24,7 @@ from mcp_ref.lib.http.message import (
     StreamingResponse,
     network_of,
 )
+from mcp_ref.lib.turns import Turns, current_turns
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 LIMITS = HttpLimits(
@@ -448,6 +449,31 @@ async def test_slow_reader_must_read_a_byte_in_write_time_and_a_sixteenth_if_all
         slow.check(NOW + CROWDED_READ_SECONDS)
         assert wire.take() == (calls, ""), unread
         slow.end()
+
+
+@pytest.mark.parametrize(("unread", "has_room"), [(LIMITS.unread_size - 1, True), (LIMITS.unread_size, False)])
+async def test_slow_readers_are_checked_when_all_clients_have_unread_size_unread(unread: int, has_room: bool) -> None:
+    checked: list[float] = []
+
+    class Slow(SlowReader):
+        def check(self, now: float) -> None:
+            checked.append(now)
+
+    wire = Wire(respond)
+    wire.connections.count_unread(Slow(wire.connections, wire.transport, None), unread)
+    assert wire.connections.has_room() is has_room and len(checked) == (not has_room)
+
+
+async def test_handlers_of_one_server_share_its_turns() -> None:
+    found: list[Turns | None] = []
+
+    def handler(exchange: Exchange) -> None:
+        found.append(current_turns.get())
+        respond(exchange)
+
+    wire = Wire(handler)
+    wire.send(GET)
+    assert found == [wire.connections.turns]
 
 
 @pytest.mark.parametrize(("sizes", "refused"), [((50_000, 50_000), []), ((50_001, 50_000), [0]), ((5000, 99_999), [1])])
