@@ -455,7 +455,7 @@ async def test_change_during_the_publication_of_an_equal_one_is_published_too() 
 
 
 async def test_task_ids_of_a_node_begin_with_its_name() -> None:
-    server = Server("s", node="eu-1")
+    server = Server("s", node="eu-1", broadcast=Hub().channel())
     server.tool("job", task="required")(lambda: "done")
     async with server.serve_http() as url, Client(url) as client:
         started = await client.start_tool("job", {})

@@ -18,6 +18,7 @@ import pytest
 
 from mcp_ref import Client, Context, Server
 from mcp_ref.basic.meta import RequestParams
+from mcp_ref.features.completion import PromptReference, ResourceTemplateReference
 from mcp_ref.features.roots import ListRootsResult
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import R2024_11_05, R2025_03_26
@@ -512,6 +513,26 @@ async def test_server_serves_many_clients_at_a_time_with_separate_responses() ->
 def test_server_option_with_an_impossible_value_raises_value_error(options: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         Server("s", **options)
+    Server("s", page_size=1)
+
+
+async def test_completions_are_for_the_arguments_of_prompts_and_templates_alone() -> None:
+    server = Server("s")
+    server.resource("notes://{id}")(lambda id: id)
+    server.completion("notes://{id}", "id")(lambda value: [value + "1"])
+    async with Client(server) as client:
+        reference = ResourceTemplateReference("notes://{id}")
+        assert (await client.complete(reference, "id", "a")).values == ["a1"]
+    server.prompt("greet")(lambda name: name)
+    server.completion("greet", "name")(lambda value: [value + "2"])
+    async with Client(server) as client:
+        assert (await client.complete(PromptReference("greet"), "name", "a")).values == ["a2"]
+    server.completion("greet", "other")(lambda value: [])
+    for wrong in (Server("empty"), server):
+        wrong.completion("greet", "other")(lambda value: [])
+        with pytest.raises(ValueError, match="a completion is for 'other' of 'greet'"):
+            async with wrong.serve_http():
+                pass
 
 
 def test_server_revisions_may_be_given_by_name() -> None:
