@@ -11,7 +11,7 @@ import pytest
 
 from mcp_ref.lib.http import connection as connection_module
 from mcp_ref.lib.http.connection import LINGER_SECONDS, MAX_PIPELINED_BYTES, MAX_REFUSED, HttpConnection
-from mcp_ref.lib.http.connections import CROWDED_READ_SECONDS, MAX_UNCOUNTED, Connections, SlowReader
+from mcp_ref.lib.http.connections import CROWDED_READ_SECONDS, MAX_UNCOUNTED, Connections, SlowReader, is_public
 from mcp_ref.lib.http.message import (
     CLIENT_DISCONNECTED,
     MIN_COUNTED_SIZE,
@@ -503,3 +503,10 @@ def test_body_memory_refuses_the_largest_body_above_its_limit(sizes: tuple[int, 
 )
 def test_network_of_an_ipv6_address_has_64_bits(address: str, network: str) -> None:
     assert network_of(address) == network
+
+
+def test_public_addresses_are_those_of_the_internet_also_in_ipv6() -> None:
+    for address in ("8.8.8.8", "::ffff:8.8.8.8", "2001:4860::1"):
+        assert is_public(address), address
+    for address in ("127.0.0.1", "10.0.0.1", "::ffff:10.0.0.1", "::1", "fe80::1", "", "x"):
+        assert not is_public(address), address

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcp_ref.transports.streamable_http.event_store import EVENT_COST, Event, MemoryEventStore, stream_of
+from mcp_ref.transports.streamable_http.event_store import EVENT_COST, Event, MemoryEventStore, number_of, stream_of
 from mcp_ref.transports.streamable_http.sqlite_store import SqliteEventStore
 
 
@@ -216,3 +216,18 @@ def test_memory_store_does_not_grow_with_the_number_of_streams() -> None:
 def test_store_with_an_unknown_limit_is_a_type_error(kind: Callable[..., object]) -> None:
     with pytest.raises(TypeError, match=r"has the limits max_events, .*, not max_event$"):
         kind(max_event=3)
+
+
+@pytest.mark.parametrize(
+    ("event_id", "number"),
+    [
+        ("a.b.7", 7),
+        ("9" * 18, int("9" * 18)),
+        ("a." + "9" * 19, None),
+        ("a.", None),
+        ("a.-1", None),
+        ("a.\u0663", None),
+    ],
+)
+def test_number_of_an_event_id_has_at_most_18_digits(event_id: str, number: int | None) -> None:
+    assert number_of(event_id) == number

@@ -51,10 +51,14 @@ async def test_file_has_sessions_and_events_for_the_next_process(tmp_path: Path)
         first.add_session("t", b"{}", None)
         ids = [first.append("s", "a", b"1"), first.append("s", "b", b"2"), first.append("s", "a", b"\xc3\xa9\n")]
         await first.flush(5.0)
+        first.keep_requests("s", b"[1]")
+        first.keep_requests("t", b"")
+        await first.flush(5.0)
         async with opened(tmp_path) as second:  # beside the first, which has not closed: like after SIGKILL
             assert await continued(second, "s", "another") is None
             found = await continued(second, "s", "me")
             assert found is not None and (found.initialize, found.principal) == (b'{"a":1}', "me")
+            assert found.kept == b"[1]"
             found = await continued(second, "t")
             assert found == StoredSession(b"{}", None, [])
             assert await second.find_session("u", None) is None
