@@ -759,3 +759,17 @@ async def test_session_that_cannot_be_revived_is_404_and_leaves_nothing(tmp_path
             assert (reply.status, reply.why) == (404, GONE)
         assert not web.site._endpoint.sessions
         await eventually(lambda: not server.catalog.announcers)
+
+
+async def test_session_traces_both_directions_and_forgets_the_stream_of_each_response() -> None:
+    frames: list[tuple[str, bytes]] = []
+    server = Server("s", trace=lambda way, frame: frames.append((way, frame)))
+    server.tool("echo")(lambda text: text)
+    async with http_session(server) as talk:
+        (session,) = talk.web.site._endpoint.sessions.values()
+        frames.clear()
+        for id in (0, 2**63, "a"):
+            assert (await talk.post(request("ping", id=id))).status == 200
+            assert [*session.streams] == ["get"] and not session.streams_by_request
+        assert [way for way, _ in frames] == ["<-", "->"] * 3
+        assert json.loads(frames[1][1]) == {"jsonrpc": "2.0", "id": 0, "result": {}}
