@@ -20,7 +20,7 @@ from mcp_ref import Client, Context, Server
 from mcp_ref.basic.meta import RequestParams
 from mcp_ref.features.completion import PromptReference, ResourceTemplateReference
 from mcp_ref.features.roots import ListRootsResult
-from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METHOD_NOT_FOUND, Object
+from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METHOD_NOT_FOUND, Object, Request
 from mcp_ref.revisions import R2024_11_05, R2025_03_26
 from mcp_ref.server import announcements
 from mcp_ref.server.session import ServerSession
@@ -694,3 +694,34 @@ async def test_session_without_a_principal_ends_its_tasks_when_initialize_begins
         await wire.ask("initialize", initialize()["params"])
         assert not server.tasks.live
         await asyncio.wait_for(ended.wait(), PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "scopes"),
+    [
+        ("tools/call", {"name": "x"}, {"tool"}),
+        ("tools/call", {"name": "y"}, set()),
+        ("tools/call", {"name": 1}, set()),
+        ("tools/list", {"name": "x"}, set()),
+        ("prompts/get", {"name": "x"}, {"prompt"}),
+        ("prompts/get", {"name": 1}, set()),
+        ("prompts/list", {"name": "x"}, set()),
+        ("completion/complete", {"ref": {"type": "ref/prompt", "name": "x"}}, {"prompt"}),
+        ("completion/complete", {"ref": {"type": "ref/resource", "uri": "x://{id}"}}, {"resource"}),
+        ("completion/complete", {"ref": 1}, set()),
+        ("resources/read", {"uri": "x://1"}, {"resource"}),
+        ("resources/subscribe", {"uri": "x://1"}, {"resource"}),
+        ("resources/unsubscribe", {"uri": "x://1"}, set()),
+        ("resources/read", {"uri": 1}, set()),
+        ("ping", {"ref": {"name": "x"}, "name": "x", "uri": "x://1"}, set()),
+    ],
+)
+def test_scopes_of_a_request_are_those_of_its_tool_prompt_or_resource(
+    method: str, params: Object, scopes: set[str]
+) -> None:
+    server = Server("s")
+    server.tool("x", scopes={"tool"})(lambda: None)
+    server.prompt("x", scopes={"prompt"})(lambda: "")
+    server.resource("x://{id}", scopes={"resource"})(lambda id: id)
+    assert {*server.catalog.scopes_of(Request(1, method, params))} == scopes
+    assert not Server("empty").catalog.scopes_of(Request(1, method, params))

@@ -9,6 +9,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,15 +25,22 @@ from mcp_ref import (
     TextContent,
 )
 from mcp_ref.basic.headers import encode_value
+from mcp_ref.basic.versioning import UNSUPPORTED_PROTOCOL_VERSION
 from mcp_ref.features.logging import LoggingMessageNotificationParams
 from mcp_ref.features.prompts import GetPromptRequestParams
-from mcp_ref.jsonrpc.messages import JSON, Notification, Object, RequestId
+from mcp_ref.jsonrpc.messages import JSON, Error, ErrorResponse, Notification, Object, Request, RequestId
 from mcp_ref.lib.http.client import HttpClient
-from mcp_ref.lib.http.message import Exchange
+from mcp_ref.lib.http.message import Exchange, Headers
 from mcp_ref.lib.http.response import ClientLimits
 from mcp_ref.lib.http.sse import encode_event
 from mcp_ref.transports.streamable_http import stateless_client
 from mcp_ref.transports.streamable_http.client import StreamableHttpClientTransport
+from mcp_ref.transports.streamable_http.stateless_client import (
+    MAX_DETAIL,
+    NOT_AN_ENDPOINT,
+    http_error_text,
+    suggests_legacy_era,
+)
 from tests.raw_stateless_server import META, MODERN, answer, discovered, params_of
 from tests.scripted_http_server import (
     JSON_HEADERS,
@@ -622,3 +630,51 @@ async def test_errors_and_log_contain_no_secret_of_a_url(
         await Client(url, revision=revision, timeout=PATIENCE).connect()
     assert "hunter2" not in str(found.value)
     assert "hunter2" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("status", "suggests"),
+    [(200, True), (299, True), (300, False), (399, False), (400, True), (401, False), (404, True), (499, True),
+     (500, False), (503, False)],
+)  # fmt: skip
+def test_status_without_json_rpc_suggests_a_legacy_server_unless_a_proxy_or_a_fault_explains_it(
+    status: int, suggests: bool
+) -> None:
+    assert suggests_legacy_era(status) is suggests
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "code", "id", "is_error"),
+    [
+        ("ping", 500, -32603, 7, True),
+        ("ping", 500, -32603, None, True),
+        ("ping", 200, -32603, 8, False),
+        ("server/discover", 500, -32603, 7, False),
+        ("server/discover", 500, UNSUPPORTED_PROTOCOL_VERSION, 7, True),
+        ("server/discover", 404, -32603, 7, True),
+    ],
+)
+def test_error_for_server_discover_must_be_conclusive_and_may_lack_its_id(
+    method: str, status: int, code: int, id: int | None, is_error: bool
+) -> None:
+    error = Error(code, "why")
+    found = stateless_client._error_for(Request(7, method), status, ErrorResponse(id, error))
+    assert found == (ErrorResponse(7, error) if is_error else None)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "body", "text"),
+    [
+        (500, "application/json", b'{"jsonrpc":"2.0","error":{"code":1,"message":"no  way"}}', ": no way"),
+        (404, "application/json", b'{"jsonrpc":"2.0","error":{"code":1,"message":"no"}}', ": no"),
+        (500, "text/plain", b"a\n b\xff", ": a b\ufffd"),
+        (500, "", b"x" * (MAX_DETAIL + 1), f": {'x' * MAX_DETAIL}"),
+        (500, "text/html", b"<p>", ""),
+        (404, "text/html", b"<p>", f"; {NOT_AN_ENDPOINT}"),
+        (405, "text/plain", b"", f"; {NOT_AN_ENDPOINT}"),
+        (501, "text/plain", b"", f"; {NOT_AN_ENDPOINT}"),
+    ],
+)
+def test_http_error_text_quotes_an_error_or_a_short_plain_text(status: int, kind: str, body: bytes, text: str) -> None:
+    response = SimpleNamespace(status=status, headers=Headers([("Content-Type", kind)]))
+    assert http_error_text(response, body) == f"the server answered HTTP {status}{text}"  # type: ignore[arg-type]
