@@ -62,6 +62,9 @@ async def test_request_queue_gives_slots_in_order_and_pauses_reading_while_it_is
     bench.end(1)
     assert [each and each.done() for each in waiting] == [True, False]
     assert bench.transport.calls == ["pause", "resume"]
+    bench.begin(5)
+    assert bench.transport.calls == ["pause", "resume", "pause"]
+    bench.queue.remove(5)
     bench.queue.remove(4)
     bench.queue.remove(4)
     bench.end(2)
@@ -100,13 +103,15 @@ async def test_request_queue_measures_its_patience_from_the_first_request_that_w
     for id in (1, 2):
         bench.begin(id, waits=False)
     bench.begin(3)
+    assert timers == [PATIENCE]
     bench.begin(4)
     assert timers == [PATIENCE]
+    first = bench.queue._timer
     bench.end(1)  # request 3 gets its slot, and the patience begins again
-    assert timers == [PATIENCE, PATIENCE]
-    timer = bench.queue._timer
+    assert timers == [PATIENCE, PATIENCE] and first is not None and first.cancelled()
+    second = bench.queue._timer
     bench.queue.close()
-    assert timer is not None and timer.cancelled()
+    assert second is not None and second.cancelled()
     bench.end(2)
     assert timers == [PATIENCE, PATIENCE] and bench.transport.calls == ["pause", "resume"]
 

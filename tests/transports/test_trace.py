@@ -100,10 +100,19 @@ def test_secrets_in_other_pairs_and_texts_are_redacted() -> None:
         (' {"Zürich": {"password": "hunter2"}}', '{"Zürich": {"password": "***"}}'),
         ('[["token", "hunter2"], 1]', '[["token", "***"], 1]'),
         ("https://a.example/?code=hunter2&c=d", "https://a.example/?code=***&c=d"),
+        ("https://a.example/?%63ode=hunter2", "https://a.example/?%63ode=***"),
     ],
 )
 def test_text_is_redacted_as_json_or_as_a_query(text: str, shown: str) -> None:
     assert redact(text) == shown
+
+
+def test_schema_describes_a_secret_without_its_default() -> None:
+    password: JSON = {"type": "string", "default": "hunter2"}
+    shown: JSON = {"type": "string", "default": "***"}
+    assert redact({"inputSchema": {"properties": {"password": password, "city": password}}}) == {
+        "inputSchema": {"properties": {"password": shown, "city": password}}
+    }
 
 
 @pytest.mark.parametrize(

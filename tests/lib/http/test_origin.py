@@ -81,7 +81,7 @@ def test_redirect_must_stay_within_its_origin_except_to_https(url: str, location
     ("url", "exceptions", "is_direct"),
     [
         ("http://mcp.example.test", "", False),
-        ("https://mcp.example.test", "", True),  # there is no proxy for https
+        ("https://mcp.example.test", "", True),  # only http has a proxy
         ("http://mcp.example.test", "*", True),
         ("http://mcp.example.test", "mcp.example.test", True),
         ("http://mcp.EXAMPLE.test", "MCP.Example.test", True),

@@ -361,22 +361,22 @@ def test_100_continue_is_sent_only_if_the_client_waits_for_it(
 
 
 SMALL = b"1\r\nx\r\n"  # its lines are 3 bytes larger than twice its data
-MOST_SMALL = (MAX_CHUNK_OVERHEAD - 5) // 3  # the last chunk counts 5
+SMALL_COUNT = (MAX_CHUNK_OVERHEAD - 5) // 3  # the last chunk counts 5
 LONGEST = b"a;" + b"x" * (MAX_CHUNK_OVERHEAD - 4) + b"\r\n" + b"y" * 10 + b"\r\n0\r\n\r\n"
-MOST_TRAILERS = (MAX_CHUNK_OVERHEAD - 5) // 4
+TRAILER_COUNT = (MAX_CHUNK_OVERHEAD - 5) // 4
 
 
 @pytest.mark.parametrize(
     ("data", "fault"),
     [
-        (SMALL * MOST_SMALL + b"0\r\n\r\n", None),
-        (SMALL * (MOST_SMALL + 1) + b"0\r\n\r\n", SMALL_CHUNKS),
-        (b"2000\r\n" + b"x" * 8192 + b"\r\n" + SMALL * MOST_SMALL + b"0\r\n\r\n", None),
-        (b"2000\r\n" + b"x" * 8192 + b"\r\n" + SMALL * (MOST_SMALL + 1) + b"0\r\n\r\n", SMALL_CHUNKS),
+        (SMALL * SMALL_COUNT + b"0\r\n\r\n", None),
+        (SMALL * (SMALL_COUNT + 1) + b"0\r\n\r\n", SMALL_CHUNKS),
+        (b"2000\r\n" + b"x" * 8192 + b"\r\n" + SMALL * SMALL_COUNT + b"0\r\n\r\n", None),
+        (b"2000\r\n" + b"x" * 8192 + b"\r\n" + SMALL * (SMALL_COUNT + 1) + b"0\r\n\r\n", SMALL_CHUNKS),
         (LONGEST, None),
         (LONGEST.replace(b";", b";x"), LONG_LINE),
-        (b"0\r\n" + b"A: b\r\n" * MOST_TRAILERS + b"\r\n", None),
-        (b"0\r\n" + b"A: b\r\n" * (MOST_TRAILERS + 1) + b"\r\n", SMALL_CHUNKS),
+        (b"0\r\n" + b"A: b\r\n" * TRAILER_COUNT + b"\r\n", None),
+        (b"0\r\n" + b"A: b\r\n" * (TRAILER_COUNT + 1) + b"\r\n", SMALL_CHUNKS),
     ],
     ids=["small", "too small", "small after a large one", "too small after a large one", "line", "too long a line",
          "trailers", "too many trailers"],

@@ -1,4 +1,4 @@
-"""Tests of lib/http/response.py without a socket: heads and bodies at their limits, and what the connection does."""
+"""Tests of lib/http/response.py without a socket: heads and bodies at their limits, and the calls of the transport."""
 
 from __future__ import annotations
 

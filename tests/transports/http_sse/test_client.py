@@ -69,7 +69,7 @@ class FakeResponse:
 
 
 class Session:
-    """A transport and what it reports."""
+    """A transport, with the messages and the end that it reports."""
 
     def __init__(self, http: FakeHttp, trace: Any = None) -> None:
         self.readable = asyncio.Event()
