@@ -87,6 +87,7 @@ SECRET_CHOICE = {"type": "object", "properties": {"token": {"type": "string", "e
 TASK: dict[str, Any] = {"taskId": "T", "status": "working", "createdAt": "2025-11-25T10:30:00Z",
                         "lastUpdatedAt": "2025-11-25T10:30:00Z", "ttl": 1000}  # fmt: skip
 TASKS = {**TOOL, "execution": {"taskSupport": "optional"}}
+TASKS_ONLY, NO_TASKS = ({**TOOL, "execution": {"taskSupport": support}} for support in ("required", "forbidden"))
 TASK_BEGUN: Messages = [
     *tools_listed(TASKS),
     from_client(2, "tools/call", {"name": "t", "task": {}}),
@@ -802,6 +803,14 @@ FURTHER: list[tuple[str, tuple[Sequence[Event], Head | None]]] = [
     ("resource_parameter", _http(_token("grant_type=refresh_token&resource=https://a/%23b"))),
     ("", _http(_token("grant_type=refresh_token&resource=***"))),
     ("poll_interval", _http(_polled(1, 1.3, 1.8995))),
+    ("poll_interval", _http(_polled(0.1, 0.2, 0.3))),
+    ("", _session(*LISTEN, *ACKNOWLEDGED)),
+    ("tools_are_declared", _modern(stateless(1, "tools/call", {"name": "t"}, capabilities={"sampling": {}}), input_required({"r": {"method": "sampling/createMessage", "params": {**HELLO, "tools": []}}}))),
+    ("task_is_returned", _session(*tools_listed(TASKS_ONLY), from_client(2, "tools/call", {"name": "t", "task": {}}), from_server(2, result={"content": []}))),
+    ("tool_allows_task", _session(*tools_listed(TASKS_ONLY), from_client(2, "tools/call", {"name": "t"}), from_server(2, **error(-32601)))),
+    ("tool_allows_task", _session(*tools_listed(NO_TASKS), from_client(2, "tools/call", {"name": "t", "task": {}}), from_server(2, **error(-32601)))),
+    ("", _session(*tools_listed(TASKS_ONLY), from_client(2, "tools/call", {"name": "t", "task": {}}), from_server(2, result={"task": TASK}))),
+    ("", _session(*tools_listed(NO_TASKS), from_client(2, "tools/call", {"name": "t"}), from_server(2, result={"content": []}))),
     ("", _http(_polled(0, 0, 0))),  # a recording without times
     ("", _modern(CALL, input_required(ROOTS), stateless(2, "tools/call", {"name": "t"}), CALLED)),
     ("media", _session(*tool_called({"content": [{"type": "resource", "resource": {"uri": "a:b", "blob": "%"}}]}))),

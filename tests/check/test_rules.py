@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,10 @@ from mcp_ref.check.rules import RULES
 from tests.check.cases import (
     CASES,
     FURTHER,
+    NO_TASKS,
     PAIRS,
     PING,
+    TASKS_ONLY,
     TOOL,
     WEB_CASES,
     WEB_PAIRS,
@@ -20,6 +23,7 @@ from tests.check.cases import (
     _modern,
     _post,
     _session,
+    tools_listed,
 )
 from tests.check.conversations import (
     MODERN,
@@ -37,6 +41,11 @@ from tests.check.conversations import (
 ALONE = {**CASES, **WEB_CASES}
 BESIDE = {**PAIRS, **WEB_PAIRS}
 LEVELS = {rule.name: rule.level for rule in RULES}
+
+
+def _task_call(tool: Any, **params: Any) -> Sequence[Event]:
+    call = from_client(2, "tools/call", {"name": "t", **params})
+    return frames([*handshake(), *tools_listed(tool), call, from_server(2, **error(-32601))])
 
 
 @pytest.mark.parametrize("name", ALONE)
@@ -77,9 +86,16 @@ def test_level_of_a_rule_is_the_one_of_the_revision(revision: str, level: str) -
     assert [finding.level for finding in findings(frames(session))] == [level]
 
 
-def test_finding_about_the_response_to_a_wrong_message_names_the_outcome() -> None:
-    found = findings(PAIRS["invalid_cursor_is_refused"][1][0])
-    assert "tools/list with the cursor 'X', which no page had, gets a result" in [finding.text for finding in found]
+@pytest.mark.parametrize(
+    ("events", "text"),
+    [
+        (PAIRS["invalid_cursor_is_refused"][1][0], "tools/list with the cursor 'X', which no page had, gets a result"),
+        (_task_call(TASKS_ONLY), "the tool is called not as a task, but its taskSupport is required"),
+        (_task_call(NO_TASKS, task={}), "the tool is called as a task, but its taskSupport is forbidden"),
+    ],
+)
+def test_finding_says_what_was_asked_and_what_came_of_it(events: Sequence[Event], text: str) -> None:
+    assert text in [finding.text for finding in findings(events)]
 
 
 @pytest.mark.parametrize(
