@@ -21,7 +21,7 @@ from mcp_ref.check.recording import Head, read_events
 from mcp_ref.cli.drive import show_report
 from mcp_ref.features.tools import Tool
 from mcp_ref.jsonrpc.errors import ConnectionClosed, RequestTimeout
-from mcp_ref.jsonrpc.messages import Object
+from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.recorder import drive, wrong_headers
 from mcp_ref.recorder.as_test import to_test
 from mcp_ref.recorder.drive import DriveOptions, Report, Visit, advice_on
@@ -280,17 +280,100 @@ def test_as_test_of_a_hostile_recording_contains_its_texts_only_as_literals() ->
         assert names["SERVER"] == [bomb] and [name for name in names if name.startswith("test_")]
 
 
-def test_as_test_asserts_the_names_of_all_pages_once_also_if_their_cursors_lead_back() -> None:
+def written(*exchanges: tuple[str, Object, Object], name: str = "a.jsonl", head: Head = Head("stdio")) -> str:  # noqa: B008
+    """Return the module for requests with these methods and params, and their results or errors."""
     frames: list[Object] = []
-    for cursor in (None, "c"):
-        params: Object = {"cursor": cursor} if cursor else {}
-        result: Object = {"tools": [{"name": f"on {cursor}"}], f"more on {cursor}": [], "nextCursor": "c"}
-        asked: Object = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": params}
-        answered: Object = {"jsonrpc": "2.0", "id": 1, "result": result}
-        frames += [{"from": "client", "frame": json.dumps(asked)}, {"from": "server", "frame": json.dumps(answered)}]
+    for method, params, outcome in exchanges:
+        asked: Object = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        frames += [{"from": "client", "frame": json.dumps(asked)}]
+        frames += [{"from": "server", "frame": json.dumps({"jsonrpc": "2.0", "id": 1, **outcome})}] if outcome else []
     cassette = Cassette(read_events(json.dumps(frame).encode() for frame in frames))
-    source = to_test("a", Head("stdio"), MODERN, cassette.requests)
+    return to_test(name, head, MODERN, cassette.requests)
+
+
+def test_as_test_asserts_the_names_of_all_pages_once_also_if_their_cursors_lead_back() -> None:
+    pages: list[Object] = [{"result": {"tools": [{"name": f"on {cursor}"}], f"more on {cursor}": [], "nextCursor": "c"}}
+                           for cursor in (None, "c")]  # fmt: skip
+    source = written(("tools/list", {}, pages[0]), ("tools/list", {"cursor": "c"}, pages[1]))
     assert "assert [each.name for each in found] == ['on None', 'on c']" in source
+    lost: Object = {"result": {"tools": [{"name": "a"}], "nextCursor": "lost"}}
+    assert "assert [each.name for each in found] == ['a']" in written(("tools/list", {}, lost))
+
+
+def test_as_test_writes_a_statement_for_each_request_and_a_check_of_its_result() -> None:
+    text: list[JSON] = [{"type": "text", "text": "3"}]
+    two: JSON = [{"uri": "a:b", "text": "x"}, {"uri": "a:c", "blob": "eA=="}]
+    source = written(
+        ("tools/call", {"name": "add", "arguments": {"a": 1, "token": "***"}}, {"result": {"content": text}}),
+        ("tools/call", {"name": "b"}, {"result": {"content": [*text, *text], "isError": True, "structuredContent": 5}}),
+        ("tools/call", {"name": "asks"}, {"result": {"resultType": "input_required"}}),
+        ("tools/call", {"name": "done"}, {"result": {"resultType": "complete", "content": []}}),
+        ("tools/call", {"name": "none"}, {"error": {"code": -32602, "message": "no"}}),
+        ("tools/call", {"name": "lost"}, {}),
+        ("resources/read", {"uri": "a:b"}, {"result": {"contents": two}}),
+        ("resources/templates/list", {}, {"result": {"resourceTemplates": [{"uriTemplate": "a:{b}"}]}}),
+        ("prompts/get", {"name": "p", "arguments": {"a": "b"}}, {"result": {"messages": [{"role": "user"}]}}),
+        ("ping", {}, {"result": {}}),
+        ("x/y", {}, {"result": {}}),
+        name="_My talk.jsonl", head=Head("http", "2026", url="http://a/"),
+    )  # fmt: skip
+    assert (
+        source
+        == f'''"""The conversation in _My talk.jsonl, recorded at 2026, as a test of the server."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mcp_ref import Client, RemoteError
+
+SERVER = 'http://a/'
+
+
+def test_my_talk() -> None:
+    async def conversation() -> None:
+        async with Client(SERVER, revision='{MODERN}') as client:
+            # put the secret in place of ***
+            result = await client.call_tool('add', {{'a': 1, 'token': '***'}})
+            assert result.text == '3'
+
+            result = await client.call_tool('b')
+            assert result.is_error
+            assert [block.type for block in result.content] == ['text', 'text']
+            assert result.structured_content == 5
+
+            result = await client.call_tool('done')
+            assert [block.type for block in result.content] == []
+
+            with pytest.raises(RemoteError) as refused:  # no
+                await client.call_tool('none')
+            assert refused.value.code == -32602
+
+            found = (await client.read_resource('a:b')).contents
+            assert [each.uri for each in found] == ['a:b', 'a:c']
+            assert [getattr(each, "text", None) for each in found] == ['x', None]
+
+            found = await client.list_resource_templates()
+            assert [each.uri_template for each in found] == ['a:{{b}}']
+
+            prompt = await client.get_prompt('p', {{'a': 'b'}})
+            assert [message.role for message in prompt.messages] == ['user']
+
+            await client.ping()
+
+    asyncio.run(conversation())
+'''
+    )
+
+
+def test_as_test_of_a_recording_without_requests_is_a_ping_of_an_unknown_server() -> None:
+    source = written(name="-.jsonl")
+    assert source.startswith('"""The conversation in -.jsonl, recorded at an unknown time, as a test of the server."""')
+    assert "\n\nfrom mcp_ref import Client\n\n" in source and "import pytest" not in source
+    assert '\nSERVER = ["python3", "server.py"]  # the recording does not name it\n' in source
+    assert "\ndef test_conversation() -> None:\n" in source and "            await client.ping()\n" in source
 
 
 @pytest.mark.parametrize(

@@ -52,9 +52,10 @@ def test_record_install_changes_one_server_and_uninstall_brings_every_byte_back(
     path.write_bytes(text.encode())
     path.chmod(0o640)
     before = {each.key: each for each in read_config(path).servers}
-    plan_installation(str(path), server, "/r/a b.jsonl").write()
+    plan_installation(str(path), server, "/r/ü b.jsonl").write()
+    assert "/r/ü b.jsonl" in path.read_text("utf-8")
     after = {each.key: each for each in read_config(path).servers}
-    assert after[server].command[-len(before[server].command) - 2 :] == ["/r/a b.jsonl", "--", *before[server].command]
+    assert after[server].command[-len(before[server].command) - 2 :] == ["/r/ü b.jsonl", "--", *before[server].command]
     assert after[server].entry.get("env") == before[server].entry.get("env")
     assert {key: each.entry for key, each in after.items() if key != server} == {
         key: each.entry for key, each in before.items() if key != server

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mcp_ref import Client, RemoteError
-from mcp_ref.basic.versioning import SUBSCRIPTION_ID
+from mcp_ref.basic.versioning import PROTOCOL_VERSION, SUBSCRIPTION_ID
 from mcp_ref.check.recording import (
     Event,
     Frame,
@@ -29,10 +29,11 @@ from mcp_ref.check.recording import Head as RecordingHead
 from mcp_ref.features.elicitation import ElicitResult
 from mcp_ref.features.tools import CallToolResult
 from mcp_ref.jsonrpc.messages import Object
-from mcp_ref.recorder.exchanges import differences, messages_of, requests_of
+from mcp_ref.lib.http.client import HttpClient
+from mcp_ref.recorder.exchanges import Cassette, differences, messages_of, requests_of
 from mcp_ref.recorder.proxy import record_http
 from mcp_ref.recorder.regression import rerun as rerun_messages
-from mcp_ref.recorder.replay import MAX_LINES, MAX_OPEN
+from mcp_ref.recorder.replay import MAX_LINES, MAX_OPEN, Player, replay_http
 from mcp_ref.recorder.tape import TapeOptions
 from tests.forked_python import forked
 from tests.recorder.recordings import events_of, quick_record_command
@@ -222,12 +223,49 @@ def test_replay_finds_the_answer_to_a_request_with_a_secret(tmp_path: Path) -> N
     assert replayed(path, call(2, "login", password="hunter2"))[0] == [result(2, n=4)]
 
 
-async def test_replay_of_another_revision_is_refused_so_that_clients_can_choose(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    await converse(quick_record_command(path, *EVERYTHING), MODERN)
-    events_of(path)
-    with pytest.raises(Exception, match="recording"):
-        await Client([*REPLAY, str(path)], revision="2025-11-25", cwd=HOME).connect()
+@pytest.mark.parametrize("recorded", [MODERN, "2025-11-25"])
+def test_replay_of_another_revision_is_refused_so_that_clients_can_choose(tmp_path: Path, recorded: str) -> None:
+    path, opening = tmp_path / "a.jsonl", {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
+    asked = call(1, "roll")
+    asked["params"] = {"name": "roll", "_meta": {PROTOCOL_VERSION: recorded}}
+    if recorded != MODERN:
+        asked = {**opening, "params": {"protocolVersion": recorded}}
+    write_recording(path, ("client", asked), ("server", result(1, protocolVersion=recorded)))
+    wrong = {
+        "jsonrpc": "2.0",
+        "id": 7,
+        "method": "server/discover",
+        "params": {"_meta": {PROTOCOL_VERSION: "2030-01-01"}},
+    }
+    found, status, _ = replayed(path, wrong)
+    hint = f"the recording is of revision {recorded}; `replay --revision` converts it to another one"
+    error: object = {"code": -32601, "message": f"server/discover is not in the recording; {hint}"}
+    if recorded == MODERN:
+        error = {"code": -32022, "message": hint, "data": {"supported": [MODERN], "requested": "2030-01-01"}}
+    assert (found, status) == ([{"jsonrpc": "2.0", "id": 7, "error": error}], 0)
+
+
+@pytest.mark.parametrize(
+    ("method", "origin", "status", "allow"),
+    [
+        ("GET", None, 405, "POST, DELETE"),
+        ("DELETE", None, 200, None),
+        ("POST", None, 202, None),
+        ("POST", "http://localhost:1", 202, None),
+        ("POST", "https://a.example", 403, None),
+        ("POST", "x", 403, None),
+    ],
+)
+async def test_replay_over_http_has_no_streams_and_refuses_web_pages(
+    method: str, origin: str | None, status: int, allow: str | None
+) -> None:
+    notification, headers = b'{"jsonrpc": "2.0", "method": "notifications/x"}', {"Origin": origin} if origin else {}
+    async with (
+        replay_http(Player(Cassette([])), "127.0.0.1", 0) as url,
+        HttpClient() as http,
+        http.request(method, url, headers, notification) as response,
+    ):
+        assert (response.status, response.headers.get("allow")) == (status, allow)
 
 
 @pytest.mark.parametrize(("recorded", "other"), [("2025-06-18", MODERN), (MODERN, "2025-06-18")])
