@@ -40,7 +40,7 @@ FORMATS = {
     "mcp_config.json": '{"mcpServers": {"docs": {"serverUrl": "https://docs.example/mcp", "headers": {"X-A": "1"}}}}',
     "gemini.json": """{"theme": "dark", "mcp": {"excluded": ["off"]}, "mcpServers": {
         "fs": {"command": "npx", "args": ["-y", "fs"], "cwd": "/", "timeout": 600000, "trust": true},
-        "docs": {"httpUrl": "https://docs.example/mcp", "includeTools": ["a"], "excludeTools": ["b"]},
+        "docs": {"httpUrl": "https://docs.example/mcp", "includeTools": ["a", "b"], "excludeTools": ["b"]},
         "off": {"url": "https://off.example/sse"}}}""",
     "gemini-allowed.json": """{"mcp": {"allowed": ["fs"]}, "mcpServers": {
         "fs": {"command": "npx", "args": ["-y", "fs"]}, "off": {"url": "https://off.example/sse"}}}""",
@@ -110,7 +110,8 @@ def test_read_config_reads_the_file_of_each_known_host(name: str, tmp_path: Path
             assert servers["off"].is_disabled and not servers["fs"].is_disabled
         case "gemini.json":
             assert servers["off"].is_disabled and not servers["fs"].is_disabled
-            assert servers["docs"].allows_tool("a") and not servers["docs"].allows_tool("b")
+            assert [servers["docs"].allows_tool(name) for name in "abc"] == [True, False, False]
+            assert servers["fs"].allows_tool("c") and servers["fs"].call_seconds(60) == 600
         case "config.toml":
             assert launches["fs"].env == {"A": "1", "B": "beta"}
             assert launches["docs"].headers == {"X-B": "beta", "Authorization": "Bearer t0ken"}

@@ -14,7 +14,7 @@ import pytest
 
 from mcp_ref import Allow, Approval, Deny, Host
 from mcp_ref.client.client import Client
-from mcp_ref.host.approval import Approve
+from mcp_ref.host.approval import Approve, Setting
 from mcp_ref.host.configuration import read_config
 from mcp_ref.host.dangers import command_warnings, is_own_file, variable_danger
 from mcp_ref.host.hosted import HostedServer
@@ -121,7 +121,18 @@ def test_variable_danger_knows_variables_that_run_other_code(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["MODE", "API_KEY", "NPM_TOKEN", "PYTHONUNBUFFERED", "NODE_ENV", "LOG_LEVEL", "ENVIRONMENT"]
+    "name",
+    [
+        "MODE",
+        "API_KEY",
+        "NPM_TOKEN",
+        "PYTHONUNBUFFERED",
+        "NODE_ENV",
+        "LOG_LEVEL",
+        "ENVIRONMENT",
+        "LD_KEY",
+        "PIP_PASSWORD",
+    ],
 )
 def test_variable_danger_allows_harmless_variables(name: str) -> None:
     assert variable_danger(name) is None
@@ -343,3 +354,35 @@ def test_mask_hides_a_secret_in_each_form_in_which_a_text_quotes_it(secret: str)
     for form in [each for each in forms if len(each.strip("'\"")) > 3]:
         masked = launch.mask(f"a {form} b, xy")
         assert "***" in masked and masked.endswith(" b, xy") and form.strip("'\"") not in masked
+
+
+def test_text_of_an_approval_has_a_line_for_each_fact_and_its_source() -> None:
+    settings = (
+        Setting("variable", "A", "file", value="x"), Setting("variable", "B", "removed"),
+        Setting("variable", "C", "envFile", value="y"), Setting("header", "D", "environment", of="HOME"),
+        Setting("url", "", "input", of="id", value="z"), Setting("argument", "${E}", "input", of="id"),
+    )  # fmt: skip
+    request = Approval(
+        "start", "s", "program", "n", "/f", None, ("a", "b"), ("/p",), "/c", settings, "https://a.example/x",
+        reason="new", after=frozenset({"t"}), warnings=("w",),
+    )  # fmt: skip
+    assert request.text().splitlines() == [
+        "start: server s, asked by the program",
+        "WARNING: w",
+        'program: "not found"',
+        'name: "n"',
+        'reason: "new"',
+        'url_host: "a.example"',
+        'url: "https://a.example/x"',
+        'argv: ["a", "b"]',
+        'path: "/p"',
+        'cwd: "/c"',
+        'after: ["t"]',
+        'variable: "A" set by the file to "x"',
+        'variable: "B" removed',
+        'variable: "C" set by the envFile to "y"',
+        'header: "D" gets your variable "HOME", sent to "a.example"',
+        'url: gets what you type for "id", or "z", sent to "a.example"',
+        'argument: "${E}" gets what you type for "id"',
+        'file: "/f"',
+    ]
