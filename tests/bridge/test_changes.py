@@ -60,6 +60,17 @@ async def test_subscription_that_stays_lost_is_in_the_log(
     assert "note://2" not in caplog.text
 
 
+async def test_bridge_follows_only_accepted_resources_and_only_while_a_modern_client_listens() -> None:
+    async with linked(make_back("2025-11-25"), LATEST) as (client, bridge), asyncio.timeout(10):
+        watches = bridge.relay.changes._watches
+        async with client.subscribe("note://1"), client.subscribe("note://2"):
+            assert sorted(uri for _, uri in watches) == ["note://1", "note://2"]
+        await eventually(lambda: not watches)
+        with pytest.raises(McpError):
+            await client.subscribe("none://1").__aenter__()
+        assert not watches
+
+
 async def test_concurrent_subscriptions_to_one_resource_share_one_subscription() -> None:
     server = make_back("2025-11-25")
     async with linked(server, "2025-11-25") as (client, bridge):

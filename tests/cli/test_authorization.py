@@ -13,6 +13,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
@@ -28,8 +29,9 @@ from mcp_ref import Server
 from mcp_ref.__main__ import main
 from mcp_ref.basic.authorization.metadata import MAX_TOKEN
 from mcp_ref.basic.authorization.store import MemoryStore, default_path
+from mcp_ref.basic.authorization.token_endpoint import Grant
 from mcp_ref.cli import authorization
-from mcp_ref.cli.accounts import NewSignIn
+from mcp_ref.cli.accounts import NewSignIn, show_grant
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.lib.http.message import Exchange, HttpRequest
 from mcp_ref.lib.http.server import start_server
@@ -189,6 +191,25 @@ def test_whoami_shows_issuer_scopes_and_end_without_a_token(world: World, capsys
     assert re.search(r"^expires  20\d\d-.*, then refreshed$", out, re.MULTILINE)
     secrets = re.findall(r'"(?:access|refresh)_token": "([^"]+)"', default_path().read_text())
     assert len(secrets) == 2 and not any(secret in out for secret in secrets)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "refresh_token", "expires"),
+    [
+        (None, "", "unknown"),
+        (None, "x", "unknown, then refreshed"),
+        (-1, "", "already: sign in again"),
+        (-1, "x", "already, refreshed at the next use"),
+    ],
+)
+def test_grant_is_shown_with_its_end(seconds: float | None, refresh_token: str, expires: str, capsys: Captured) -> None:
+    ends = None if seconds is None else time.monotonic() + seconds
+    grant = Grant(
+        "secret", "https://i/", scopes=("a", "b"), expires_at=ends, refresh_token=refresh_token, client_id="c"
+    )
+    show_grant("https://s/", grant)
+    facts = f"server   https://s/\nissuer   https://i/\nclient   c\nscopes   a b\nexpires  {expires}\n"
+    assert capsys.readouterr() == (facts, "")
 
 
 def test_login_signs_in_again(world: World) -> None:
