@@ -15,8 +15,11 @@ from ..basic.mrtr import INPUT_REQUESTS
 from ..basic.versioning import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO
 from ..codec import members_of
 from ..jsonrpc.messages import Object
-from ..revisions import METHODS, PYTHON_ONLY, REVISIONS, Availability, Method, Revision, load_type, revision_named
+from ..revisions import METHODS, PYTHON_ONLY, REVISIONS, Availability, Revision, load_type, revision_named
 from . import show, usage_errors
+
+FEATURES = [field.name for field in dataclasses.fields(Revision) if field.name not in ("index", "name")]
+"""The fields of `Revision` that say what is different in a revision."""
 
 
 def show_revisions(name: str | None, json: bool) -> None:
@@ -31,8 +34,7 @@ def show_revisions(name: str | None, json: bool) -> None:
 
 def features(revision: Revision) -> Object:
     """Return the features of a revision, by name."""
-    names = [field.name for field in dataclasses.fields(revision) if field.name not in ("index", "name")]
-    return {name: getattr(revision, name) for name in names}
+    return {name: getattr(revision, name) for name in FEATURES}
 
 
 def changes(revision: Revision) -> Object:
@@ -107,8 +109,7 @@ def wire_types() -> Iterator[type]:
 
 
 def show_table() -> None:
-    names = features(REVISIONS[0])
-    rows: dict[str, list[object]] = {name: [features(revision)[name] for revision in REVISIONS] for name in names}
+    rows: dict[str, list[object]] = {name: [getattr(revision, name) for revision in REVISIONS] for name in FEATURES}
     rows["methods"] = [len(_methods(revision)) for revision in REVISIONS]
     show.out(" " * 31 + "  ".join(revision.name for revision in REVISIONS))
     for name, values in rows.items():

@@ -129,7 +129,7 @@ def test_half_a_line_of_a_process_that_died_is_not_a_message() -> None:
 @pytest.mark.parametrize(
     ("head", "rule"), [(STARTED, "output_is_messages"), (Head("messages"), "json_rpc"), (None, "json_rpc")]
 )
-def test_order_is_judged_on_every_pipe_and_a_line_that_is_no_message_by_the_rule_of_its_kind(
+def test_conversation_without_http_is_judged_by_its_order_and_each_line_by_the_rule_of_its_kind(
     head: Head | None, rule: str
 ) -> None:
     events = [*CASES["no_response_after_cancellation"][0], Frame("server", content(b"hello"), connection=1)]

@@ -12,7 +12,7 @@ from mcp_ref.basic.content import ContentBlock, EmbeddedResource, ImageContent, 
 from mcp_ref.features.prompts import GetPromptResult, PromptMessage
 from mcp_ref.features.resources import ReadResourceResult
 from mcp_ref.features.tools import CallToolResult
-from mcp_ref.host.results import cut_prompt, cut_resource, cut_result
+from mcp_ref.host.results import cut_error, cut_prompt, cut_resource, cut_result, cut_text
 from tests.host.peers import opened
 
 
@@ -92,3 +92,10 @@ async def test_errors_resources_prompts_and_instructions_for_a_model_are_cut() -
 
 async def allowed() -> bool:
     return True
+
+
+def test_text_and_data_of_exactly_the_limit_are_not_cut() -> None:
+    for text, data in (("abcd", "ab"), ("abcde", "abc")):  # as JSON, the data have two quotes more
+        cut = cut_error(RemoteError(-32603, text, data), 4)
+        assert (cut.code, str(cut).startswith("abcd"), cut.data) == (-32603, True, data if text == "abcd" else None)
+        assert (cut_text(text, 4) == text) == (text == "abcd")

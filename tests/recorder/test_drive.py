@@ -18,7 +18,7 @@ import pytest
 from mcp_ref import Client, Server, ToolAnnotations
 from mcp_ref.__main__ import main
 from mcp_ref.check.recording import Head, read_events
-from mcp_ref.cli.drive import show_report
+from mcp_ref.cli.drive import judge, show_report
 from mcp_ref.features.tools import Tool
 from mcp_ref.jsonrpc.errors import ConnectionClosed, RequestTimeout
 from mcp_ref.jsonrpc.messages import JSON, Object
@@ -254,6 +254,7 @@ async def test_as_test_writes_a_module_that_passes_with_the_recorded_server(tmp_
     events_of(path)
     done = check("--as-test", str(path))
     assert done.returncode == 0 and "assert result.text == '3'" in done.stdout
+    assert done.stderr == "the module needs pytest, and the server that its line SERVER names\n"
     source = tmp_path / "test_talk.py"
     source.write_text(done.stdout)
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", str(source)]
@@ -453,19 +454,24 @@ def test_check_report_has_a_paragraph_for_each_revision_and_one_line_for_an_erro
     used.accepted = ["z: the server did not refuse it"]
     visits = [used, replace(used, revision="2025-11-25"), *[Visit("2025-06-18", "no\x1b[2J\nfake")] * 2,
               Visit("2024-11-05", server="a 1")]  # fmt: skip
-    show_report(Report(Head("stdio"), visits, advice=["t: odd", "u: odd"]), [], [])
-    assert capsys.readouterr().out.splitlines() == [
+    events = frames([*handshake(), c(1, "ping"), s(1, result={"a": 1})])
+    report = Report(Head("stdio", command=("a",)), visits, events, advice=["t: odd", "u: odd"])
+    show_report(report, *judge(report))
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[:14] == [
         "2026-07-28  2 tools (1 called), 1 prompt",
-        "            refuses x (-32602), y (403)",
-        "            ERROR: accepts z: the server did not refuse it",
-        r"            note: ping: no\u{a}\u{a}a 1: 0",
+        "refuses x (-32602), y (403)",
+        "ERROR: accepts z: the server did not refuse it",
+        r"note: ping: no\u{a}\u{a}a 1: 0",
         "2025-11-25  the same",
         *[r"2025-06-18  not spoken: no\u{1b}[2J\u{a}fake"] * 2,
         "2024-11-05  connects, and offers nothing",
         "",
         "definitions that models or hosts misread:",
-        "  t: odd",
-        "  u: odd",
+        "t: odd",
+        "u: odd",
         "",
-        "a 1: 0 errors, 0 warnings in 0 events",
+        "a 1: 1 error, 0 warnings in 5 events",
     ]
+    assert lines[15] == "error: server: the result of ping has the member a"
+    assert '{"jsonrpc": "2.0", "id": 1, "result": {"a": 1}}' in lines[16:]
