@@ -117,7 +117,9 @@ def test_list_json_has_full_names(two: list[str], capsys: Captured) -> None:
     assert listed["resources"][0]["uri"] == "weather.docs://intro" and listed["prompts"][0]["name"] == "weather.summary"
 
 
-def test_list_shows_why_servers_are_away_and_exits_with_3(tmp_path: Path, capsys: Captured) -> None:
+def test_list_shows_why_servers_are_away_and_exits_with_3(
+    tmp_path: Path, capsys: Captured, caplog: pytest.LogCaptureFixture
+) -> None:
     words = config(
         tmp_path,
         weather=entry(WEATHER),
@@ -130,8 +132,8 @@ def test_list_shows_why_servers_are_away_and_exits_with_3(tmp_path: Path, capsys
     out, err = capsys.readouterr()
     assert "weather  ready" in out and "\nabsent  failed: cannot start the server 'no-such-command-anywhere'" in out
     assert re.search(r"\nwrong  misconfigured: .*mcp.json: server 'wrong': write a command or a url\n", out)
-    assert "\noff  disabled\n" in out and "exited with code 5" in out and "no key" in out
-    assert err == ""
+    assert "\noff  disabled\n" in out and "exited with code 5" in out and "\n      no key\n" in out
+    assert (err, caplog.messages) == ("", [])  # the states are not in the log, too
     assert logging.getLogger("mcp_ref.host").level == logging.NOTSET
 
 

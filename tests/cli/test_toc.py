@@ -97,17 +97,24 @@ def test_toc_finds_every_citation_of_the_package() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "words"),
+    ("source", "words", "line"),
     [
-        ('"""Title.\n\nA rule that\nspans lines. [2025-11-25 server/tools]\n\nOther.\n"""', "A rule that spans lines."),
-        ("# [2025-11-25 server/tools#call] a name\n# MUST be short\ny = 2", "a name MUST be short"),
-        ("x = 'a'  # [2025-11-25 server/tools] one reason\n", "one reason"),
-        ("# A reason. [2025-11-25 server/tools#a, #b]\nx = 1", "A reason."),
-        ("# [2025-11-25 server/tools]\nx = 1", "x = 1"),
+        (
+            '"""Title.\n\nA rule that\nspans lines. [2025-11-25 server/tools]\n\nOther.\n"""',
+            "A rule that spans lines.",
+            4,
+        ),
+        ('"""Title.\n\nText.\n\nSpec:  server/tools (2025-11-25); schema: Tool\n"""', "Title.", 5),
+        ("# [2025-11-25 server/tools#call] a name\n# MUST be short\ny = 2", "a name MUST be short", 1),
+        ("x = 'a'  # [2025-11-25 server/tools] one reason\n", "one reason", 1),
+        ("# A reason. [2025-11-25 server/tools#a, #b]\nx = 1", "A reason.", 1),
+        ("# A reason that\n# goes on. [2025-11-25 server/tools]\nx = 1", "A reason that goes on.", 2),
+        ("# other\nx = 1  # a reason [2025-11-25 server/tools]", "a reason", 2),
+        ("\n\n# [2025-11-25 server/tools]\nx = 1", "x = 1", 3),
     ],
 )
-def test_citation_has_the_sentence_that_it_supports(source: str, words: str) -> None:
-    assert {one.words for one in citations_in("x.py", source)} == {words}
+def test_citation_has_its_line_and_the_sentence_that_it_supports(source: str, words: str, line: int) -> None:
+    assert {(one.words, one.line) for one in citations_in("x.py", source)} == {(words, line)}
 
 
 @pytest.mark.parametrize("place", ["zip", "app/_vendor/copied"])
