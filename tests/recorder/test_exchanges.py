@@ -27,6 +27,23 @@ def test_requests_of_looks_at_each_request_until_its_response_only() -> None:
     assert max(reads.values()) == 1
 
 
+def test_requests_of_gives_a_notification_to_the_request_of_its_token_or_else_of_its_stream() -> None:
+    def call(id: int, number: int) -> Sent:
+        params: Object = {"_meta": {"progressToken": f"token {id}"}}
+        return Sent(0.0, "client", {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}, number)
+
+    def progress(id: int, number: int) -> Sent:
+        params: Object = {"progressToken": f"token {id}", "progress": 1}
+        return Sent(0.0, "server", {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}, number)
+
+    log: Object = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}
+    sent = [call(1, 1), call(2, 2), progress(1, 2), progress(2, 1), progress(3, 1)]
+    sent += [Sent(0.0, "server", log, number) for number in (1, 2, 3)]
+    one, two = requests_of(sent)
+    assert one.messages == [sent[2], sent[5]]
+    assert two.messages == [sent[3], sent[4], sent[6], sent[7]]  # the last request has those of an unknown owner
+
+
 def test_requests_of_forgets_the_oldest_of_too_many_requests_in_flight() -> None:
     ids = range(MAX_IN_FLIGHT + 1)
     sent = [Sent(0.0, "client", {"jsonrpc": "2.0", "id": id, "method": "ping"}) for id in ids]
