@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -133,6 +134,17 @@ def test_save_refuses_invalid_base64_and_a_folder_that_is_gone(tmp_path: Path) -
         save_block(str(tmp_path), "x", AudioContent("a", "audio/wav"))
     with pytest.raises(UsageError, match="gone"):
         save_block(str(tmp_path / "gone"), "x", ImageContent.of(b"x", "image/png"))
+
+
+def test_save_that_fails_in_the_middle_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.FileIO):
+        def write(self, data: object) -> int:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("mcp_ref.cli.save.open", Full, raising=False)
+    with pytest.raises(UsageError, match=r"--save .*x\.png: No space left on device"):
+        save_block(str(tmp_path), "x", ImageContent.of(b"x", "image/png"))
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("words", [["read", "test://a"], ["read", "test://a", "--json"], ["prompt", "p", "--json"]])

@@ -9,6 +9,7 @@ import pytest
 
 from mcp_ref.host.configuration import read_config
 from mcp_ref.recorder.installation import InstallationError, plan_installation, plan_removal
+from tests.settings import HOME
 
 CLAUDE = """{
   // my servers
@@ -17,6 +18,7 @@ CLAUDE = """{
     "plain": { "command" : "uvx"  },
     "odd, name": {"args": [  ], "command": "C:\\\\tools\\\\x.exe", /* a } comment */ "disabled": false,},
     "web": {"url": "https://mcp.example/mcp"},
+    "another": {"command": "python3", "args": ["-P", "-m", "another", "record", "--", "x"]},
   },
   "other": {"args": ["-m"]}
 }
@@ -56,6 +58,7 @@ def test_record_install_changes_one_server_and_uninstall_brings_every_byte_back(
     assert "/r/ü b.jsonl" in path.read_text("utf-8")
     after = {each.key: each for each in read_config(path).servers}
     assert after[server].command[-len(before[server].command) - 2 :] == ["/r/ü b.jsonl", "--", *before[server].command]
+    assert repr(str(HOME)) in after[server].command[3]  # from which the recorder is imported
     assert after[server].entry.get("env") == before[server].entry.get("env")
     assert {key: each.entry for key, each in after.items() if key != server} == {
         key: each.entry for key, each in before.items() if key != server
@@ -68,7 +71,8 @@ def test_record_install_changes_one_server_and_uninstall_brings_every_byte_back(
 
 
 @pytest.mark.parametrize(
-    ("server", "advice"), [("web", "record FILE --http"), ("none", "it has files"), ("files", "not recorded")]
+    ("server", "advice"),
+    [("web", "record FILE --http"), ("none", "it has files"), ("files", "not recorded"), ("another", "not recorded")],
 )
 def test_record_install_and_uninstall_say_why_a_server_is_not_suitable(
     tmp_path: Path, server: str, advice: str
