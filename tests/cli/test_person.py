@@ -120,6 +120,8 @@ URL = ElicitRequestURLParams("?", "https://a.example/", "1")
         (_form(), ["y"], ["Do you accept? [y/n] "], ElicitResult("accept", {})),
         (_form(), ["n"], ["Do you accept? [y/n] "], ElicitResult("decline")),
         (_form(b={"type": "boolean"}), ["Yes\n"], ["b (y/n): "], ElicitResult("accept", {"b": True})),
+        (_form(b={"type": "boolean"}), ["true"], ["b (y/n): "], ElicitResult("accept", {"b": True})),
+        (_form(b={"type": "boolean"}), ["No"], ["b (y/n): "], ElicitResult("accept", {"b": False})),
         (_form(b={"type": "boolean", "default": False}), [""], ["b (y/n, default n): "],
          ElicitResult("accept", {"b": False})),
         (_form(b={"type": "boolean", "default": True}), ["n"], ["b (y/n, default y): "],
@@ -173,23 +175,6 @@ def test_form_asks_again_only_for_the_field_with_the_invalid_value() -> None:
     assert [terminal.count(f"{name} (") for name in ("guests", "time", "window")] == [2, 2, 2]
 
 
-@pytest.mark.parametrize(("typed", "value"), [("y", True), ("No", False), ("YES", True), ("n", False), ("true", True)])
-def test_form_takes_y_and_n_for_a_boolean(typed: str, value: bool) -> None:
-    server = curious("""
-    form = {"type": "object", "properties": {"sure": {"type": "boolean"}}, "required": ["sure"]}
-    return str((await context.elicit("Sure?", form)).content)""")
-    out, terminal = at_a_terminal(f"\n{typed}\n".encode(), "call", "ask", server=server)
-    assert out == f"{{'sure': {value}}}\n" and terminal.count("sure (y/n): ") == 2
-
-
-@pytest.mark.parametrize(("typed", "action"), [(b"y\n", "accept"), (b"n\n", "decline"), (b"\x04", "decline")])
-def test_form_without_fields_asks_for_consent(typed: bytes, action: str) -> None:
-    server = curious("""
-    return (await context.elicit("Delete all?", {"type": "object", "properties": {}})).action""")
-    out, terminal = at_a_terminal(typed, "call", "ask", server=server)
-    assert out == f"{action}\n" and "Delete all?" in terminal
-
-
 def test_form_on_the_terminal_contains_no_control_characters_of_the_server() -> None:
     server = curious("""
     field = {"type": "string", "title": "\\x1b[2Jtitle", "default": "\\x9b2J"}
@@ -197,11 +182,6 @@ def test_form_on_the_terminal_contains_no_control_characters_of_the_server() -> 
     out, terminal = at_a_terminal(b"a\n", "call", "ask", server=server)
     assert out == "accept\n" and "title" in terminal
     assert "\x1b" not in terminal and "\x9b" not in terminal
-
-
-def test_end_of_input_declines_the_form() -> None:
-    out, _ = at_a_terminal(b"\x04", "call", "book_table")
-    assert out == "no table then\n"
 
 
 def test_forms_of_concurrent_requests_are_shown_one_after_the_other() -> None:
