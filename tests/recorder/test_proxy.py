@@ -358,6 +358,26 @@ async def test_proxy_ends_a_connection_on_which_it_cannot_replace_the_host(tmp_p
     assert len(gaps) == 1 and gaps[0].startswith("the recorder ended connection 1: ")
 
 
+async def test_proxy_records_the_end_of_a_response_that_ends_with_its_connection(tmp_path: Path) -> None:
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nhi")
+        writer.close()
+
+    path = tmp_path / "a.jsonl"
+    async with await asyncio.start_server(respond, "127.0.0.1", 0) as server:
+        target = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+        async with record_http(TapeOptions(str(path)), target, "127.0.0.1", 0) as url:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
+            writer.write(b"GET /a HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert (await reader.read()).endswith(b"\r\n\r\nhi")
+            writer.close()
+            await writer.wait_closed()
+    shown = [(event.content.data, "") if isinstance(event, HttpBody) else (b"", event.how)
+             for event in events_of(path) if isinstance(event, HttpBody | HttpEnd)]  # fmt: skip
+    assert shown == [(b"hi", ""), (b"", "complete")]
+
+
 def test_host_replacer_sends_a_body_before_its_end() -> None:
     replacer, sent = HostReplacer(b"mcp.example"), PIPELINED.index(b"bc\r\n0")
     assert replacer.feed(PIPELINED[:sent]).endswith(b"\r\n\r\n3\r\na")
