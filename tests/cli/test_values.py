@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from mcp_ref.cli import UsageError
@@ -85,3 +87,22 @@ def test_read_arguments_refuses_a_name_that_is_given_twice() -> None:
 
 def test_read_string_arguments_leaves_values_as_text() -> None:
     assert read_string_arguments(["a=1", "b=[x"]) == {"a": "1", "b": "[x"}
+
+
+ADD: Object = {"properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (["a", "=", "1"], "write an argument without spaces, such as a=1"),
+        (['{"a": 1, "b": [2]}'], "write a:=1 'b:=[2]'"),
+        (["1", "2"], "cannot read the argument '1': write a=1 b=2"),
+        (["b=2", "1", "3"], "cannot read the argument '1': write b=2 a=1 NAME=3"),
+        (["a:=NaN"], "the value of a is not JSON: "),
+        (["a:=[1e999]"], "the value of a is not JSON: "),
+    ],
+)
+def test_read_arguments_says_what_to_write(words: list[str], advice: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(advice)):
+        read_arguments(words, ADD)
