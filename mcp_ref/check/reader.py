@@ -112,33 +112,17 @@ class Reader:
             self._malformed("it is not a JSON object", value, source)
             return None
         found = read_message(value)
-        if type(found) is Malformed:
-            if _is_unusual(value):
-                _remember_unread(json.dumps(value).encode(), source)
-            else:
-                self._malformed(found.error.message, value, source, found.id)
-            return None
-        message = source.message(value, batch_size)
-        match found:
-            case Request():
-                message.kind, message.id, message.method, message.body = "request", found.id, found.method, found.params
-            case Notification():
-                message.kind, message.method, message.body = "notification", found.method, found.params
-            case Response():
-                message.kind, message.id, message.body = "result", found.id, found.result
-            case ErrorResponse():
-                message.kind, message.id, message.body = "error", found.id, an_object(value["error"])
-                message.code = found.error.code
-        message.meta = an_object(message.body.get("_meta"))
-        if message.kind in ("request", "notification"):
-            message.revision = _revision_of_sent(message, source.revision)
-            message.call = new_call(message) if message.kind == "request" else None
+        if not isinstance(found, Malformed):
+            message = source.message(value, batch_size)
+            _copy_parts(found, value, message)
+            _find_call_and_revision(message, source)
+            self._judge(message)
+            return message
+        if _is_unusual(value):
+            _remember_unread(json.dumps(value).encode(), source)
         else:
-            message.call = find_call(source.dialogue, source.side, message.id, source.exchange)
-            message.method = message.call.method if message.call is not None else ""
-            message.revision = _revision_of_response(message, source.revision)
-        self._judge(message)
-        return message
+            self._malformed(found.error.message, value, source, found.id)
+        return None
 
     def _judge(self, message: Message) -> None:
         revision = message.revision
@@ -147,6 +131,32 @@ class Reader:
             message.method_facts = find_method(message.method, revision, sender)
         is_broken = self._findings.judge(message.kind, message, message.method, revision, message.side, message.event)
         remember(message, is_broken)
+
+
+def _copy_parts(parsed: Request | Notification | Response | ErrorResponse, raw: Object, message: Message) -> None:
+    """Set the kind of a message, its id, its method, its error code, and the object that the rules read."""
+    match parsed:
+        case Request():
+            message.kind, message.id, message.method, message.body = "request", parsed.id, parsed.method, parsed.params
+        case Notification():
+            message.kind, message.method, message.body = "notification", parsed.method, parsed.params
+        case Response():
+            message.kind, message.id, message.body = "result", parsed.id, parsed.result
+        case ErrorResponse():
+            message.kind, message.id, message.body = "error", parsed.id, an_object(raw["error"])
+            message.code = parsed.error.code
+    message.meta = an_object(message.body.get("_meta"))
+
+
+def _find_call_and_revision(message: Message, source: Source) -> None:
+    """Set the call to which a message belongs, and the revision whose rules the message must keep."""
+    if message.kind in ("request", "notification"):
+        message.revision = _revision_of_sent(message, source.revision)
+        message.call = new_call(message) if message.kind == "request" else None
+    else:
+        message.call = find_call(source.dialogue, source.side, message.id, source.exchange)
+        message.method = message.call.method if message.call is not None else ""
+        message.revision = _revision_of_response(message, source.revision)
 
 
 def _revision_of_sent(message: Message, known: Revision | None) -> Revision | None:

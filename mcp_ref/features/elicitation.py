@@ -181,18 +181,25 @@ def schema_fault(schema: Object, revision: Revision) -> str | None:
     if schema.get("type") != "object" or not isinstance(properties, dict):
         return 'requestedSchema must have the form {"type": "object", "properties": {...}}'
     for name, field in properties.items():
-        kind = field.get("type") if isinstance(field, dict) else None
-        if not isinstance(field, dict) or type(kind) is not str or kind not in _KEYWORDS_BY_TYPE:
-            return f"{name}: the type of a form's field must be one of {', '.join(_KEYWORDS_BY_TYPE)}"
-        if kind == "array" and not revision.elicitation_modes:
-            return f"{name}: a form's field can be an array only since 2025-11-25, not in revision {revision}"
-        if kind == "array" and not _is_choice(field.get("items")):
-            return f"{name}: an array in a form must list its choices in items.enum or items.anyOf"
-        unknown = field.keys() - _KEYWORDS_BY_TYPE[kind]
-        if unknown:
-            return f"{name}: a form's {kind} field must not have {', '.join(sorted(unknown))}"
-        if field.get("format") is not None and field["format"] not in FORMATS:
-            return f"{name}: the format must be one of {', '.join(FORMATS)}"
+        fault = _field_fault(field, revision)
+        if fault is not None:
+            return f"{name}: {fault}"
+    return None
+
+
+def _field_fault(field: JSON, revision: Revision) -> str | None:
+    kind = field.get("type") if isinstance(field, dict) else None
+    if not isinstance(field, dict) or type(kind) is not str or kind not in _KEYWORDS_BY_TYPE:
+        return f"the type of a form's field must be one of {', '.join(_KEYWORDS_BY_TYPE)}"
+    if kind == "array" and not revision.elicitation_modes:
+        return f"a form's field can be an array only since 2025-11-25, not in revision {revision}"
+    if kind == "array" and not _is_choice(field.get("items")):
+        return "an array in a form must list its choices in items.enum or items.anyOf"
+    unknown = field.keys() - _KEYWORDS_BY_TYPE[kind]
+    if unknown:
+        return f"a form's {kind} field must not have {', '.join(sorted(unknown))}"
+    if field.get("format") is not None and field["format"] not in FORMATS:
+        return f"the format must be one of {', '.join(FORMATS)}"
     return None
 
 

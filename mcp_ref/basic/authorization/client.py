@@ -319,6 +319,18 @@ class ServerGrant:
             self.scopes = tuple(dict.fromkeys((*self.scopes, *self.grant.scopes)))
 
 
+@dataclass
+class _Attempts:
+    """The state of one request that may be sent several times."""
+
+    replaced: bool = False
+    """True after a 401 for which this request got another grant."""
+    operation: tuple[str, str] | None = None
+    """The operation that needed more scopes."""
+    retried: Grant | None = None
+    """The grant of the attempt that was repeated with a new nonce."""
+
+
 class AuthorizedRequests:
     """The HTTP client that `Authorizer.wrap` returns, which sends a token with each request to one MCP server."""
 
@@ -344,42 +356,54 @@ class AuthorizedRequests:
         """
         if origin_of(url) != self._origin:  # or this server would get the token of another one
             raise AuthorizationError(f"a request to {peer_url(url)} gets no token of {self._origin}")
-        server, dpop = self._server, self._authorizer.dpop
-        was_replaced = False  # True after a 401 for which this request got another grant
-        operation: tuple[str, str] | None = None  # the operation that needed more scopes
-        retried: Grant | None = None  # the grant of a request that was repeated with a new nonce
+        attempts = _Attempts()
         for _ in range(MAX_ATTEMPTS):
-            if not server.is_ready and not was_replaced:  # a new token is tried, even if its lifetime is 0
+            if not self._server.is_ready and not attempts.replaced:  # a new token is tried, even if its lifetime is 0
                 with self._while_signing_in():
-                    await server.prepare(self._peers)
-            grant = server.grant
+                    await self._server.prepare(self._peers)
+            grant = self._server.grant
             token = {} if grant is None else self._authorizer.headers(grant, method, url)
             sending = self._peers.http.request(method, url, {**(headers or {}), **token}, body, **options)
             async with sending as response:
-                if grant is not None and dpop is not None and dpop.learn(url, response.headers):
-                    if retried is grant:
-                        raise AuthorizationError(f"{peer_url(url)} refuses every proof; ask its operator")
-                    retried = grant  # [RFC 9449 9] one more attempt, with the new nonce but the same token
-                    continue
+                if grant is not None and self._asks_for_nonce(response, url, grant, attempts):
+                    continue  # [RFC 9449 9] one more attempt, with the new nonce but the same token
                 need = self._need(response, grant)
                 if need is None or method == "DELETE":  # nobody signs in to end a session
-                    if was_replaced:
-                        server.unaccepted = 0
-                    if operation is not None and response.status < 400:
-                        server.served(operation)
+                    self._note_accepted(response, attempts)
                     yield response
                     return
                 self._peers.address = response.address or ""  # it limits where the server may point
             with self._while_signing_in():
-                if need.wants_scopes:
-                    operation = _operation(body)
-                    await server.step_up(need, operation)
-                elif server.grant is grant:  # otherwise, another request has replaced it meanwhile
-                    if was_replaced:
-                        await server.give_up(need)
-                    was_replaced = True
-                    await server.replace(need)
+                await self._get_better_grant(need, body, attempts)
         raise AuthorizationError(f"{peer_url(url)} refuses every token; ask the operator of the server")
+
+    def _asks_for_nonce(self, response: HttpResponse, url: str, grant: Grant, attempts: _Attempts) -> bool:
+        """Return True if the server wants the proof of a token again with the nonce of this response."""
+        dpop = self._authorizer.dpop
+        if dpop is None or not dpop.learn(url, response.headers):
+            return False
+        if attempts.retried is grant:
+            raise AuthorizationError(f"{peer_url(url)} refuses every proof; ask its operator")
+        attempts.retried = grant
+        return True
+
+    def _note_accepted(self, response: HttpResponse, attempts: _Attempts) -> None:
+        """End the count of new tokens, and that of step-ups, which limit what a server can ask for in vain."""
+        if attempts.replaced:
+            self._server.unaccepted = 0
+        if attempts.operation is not None and response.status < 400:
+            self._server.served(attempts.operation)
+
+    async def _get_better_grant(self, need: Need, body: bytes, attempts: _Attempts) -> None:
+        """Get a grant with more scopes after a 403, and another grant after a 401, which a request does once."""
+        if need.wants_scopes:
+            attempts.operation = _operation(body)
+            await self._server.step_up(need, attempts.operation)
+        elif self._server.grant is need.grant:  # otherwise, another request has replaced it meanwhile
+            if attempts.replaced:
+                await self._server.give_up(need)
+            attempts.replaced = True
+            await self._server.replace(need)
 
     def _need(self, response: HttpResponse, grant: Grant | None) -> Need | None:
         """Return the reason for a better token than that of `grant`, or None if the server has not refused it."""
