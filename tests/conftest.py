@@ -167,7 +167,7 @@ def rules_of_every_test(request: pytest.FixtureRequest, caplog: pytest.LogCaptur
             every_conversation_is_clean(request, patch),
             no_loop_errors(patch),
         ):
-            next(rule)  # each rule is a generator: what follows its `yield` runs after the test
+            next(rule)  # each rule is a generator, which `ends` continues after its `yield` at the end of the test
             ends.callback(next, rule, None)
         yield
 

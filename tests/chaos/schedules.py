@@ -80,16 +80,14 @@ class _Unordered:
     def call_soon(
         self, callback: Callable[..., object], *args: object, context: ContextVariables | None = None
     ) -> asyncio.Handle:
-        soon: Callable[..., asyncio.Handle] = super().call_soon  # type: ignore[misc]  # the event loop's
-        iterations = self.rng.choice((0, 0, *range(1, MAX_DELAY + 1))) if is_step(callback) else 0
+        call_soon: Callable[..., asyncio.Handle] = super().call_soon  # type: ignore[misc]  # the event loop's
 
-        def run_later(left: int) -> None:
-            if left > 1:
-                soon(run_later, left - 1)
-            else:
-                soon(callback, *args, context=context)
+        def call_after(iterations: int) -> asyncio.Handle:
+            if iterations == 0:
+                return call_soon(callback, *args, context=context)
+            return call_soon(call_after, iterations - 1)
 
-        return soon(run_later, iterations) if iterations else soon(callback, *args, context=context)
+        return call_after(self.rng.choice((0, 0, *range(1, MAX_DELAY + 1))) if is_step(callback) else 0)
 
 
 class UnorderedLoop(_Unordered, asyncio.SelectorEventLoop):
@@ -292,12 +290,13 @@ CALLS = [echo, echo, echo, count, ask, leave, subscribe]
 
 
 async def by_client(world: World, rng: random.Random) -> str:
-    """Make some calls with our client, one after the other or at the same time."""
+    """Make up to three groups of calls with our client. The calls of a group run at the same time."""
     kind, revision = rng.choice(KINDS), rng.choice(REVISIONS)
     await some_iterations(rng)
     async with world.client(kind, revision) as client:
         for _ in range(rng.randint(1, 3)):
-            await asyncio.gather(*(world.count(rng.choice(CALLS)(client, rng)) for _ in range(rng.randint(1, 4))))
+            calls = [rng.choice(CALLS) for _ in range(rng.randint(1, 4))]
+            await asyncio.gather(*(world.count(call(client, rng)) for call in calls))
     return f"{kind} {client.revision.name}"
 
 
@@ -339,29 +338,32 @@ class Post:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def __call__(self, message: Object) -> bytes:
-        """POST a message. Return the body of the response."""
-        data = json.dumps(message).encode()
-        head = {
-            "Host": f"127.0.0.1:{self._port}", "Accept": "application/json, text/event-stream",
-            "Content-Type": "application/json", "Content-Length": str(len(data)), **mirrored_headers(data),
-        }  # fmt: skip
-        if self._session:
-            head |= {"Mcp-Session-Id": self._session, "MCP-Protocol-Version": "2025-11-25"}
-        if not self._keeps:
-            head["Connection"] = "close"
-        lines = ["POST /mcp HTTP/1.1", *(f"{name}: {value}" for name, value in head.items()), "", ""]
+        """POST a message in two pieces. Return the body of the response."""
+        body = json.dumps(message).encode()
+        whole = self._head(body) + body
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port, limit=1 << 24)
         reader, writer = self._streams
-        whole = "\r\n".join(lines).encode() + data
-        middle = self._rng.choice([0, len(whole) // 2, len(whole) - len(data)])
-        for piece in (whole[:middle], whole[middle:]):
+        end_of_first = self._rng.choice([0, len(whole) // 2, len(whole) - len(body)])
+        for piece in (whole[:end_of_first], whole[end_of_first:]):
             writer.write(piece)
             await some_iterations(self._rng)
-        body = await self._world.count(self._response(reader))
+        response = await self._world.count(self._response(reader))
         if not self._keeps:
             await self.close()
-        return body
+        return response
+
+    def _head(self, body: bytes) -> bytes:
+        headers = {
+            "Host": f"127.0.0.1:{self._port}", "Accept": "application/json, text/event-stream",
+            "Content-Type": "application/json", "Content-Length": str(len(body)), **mirrored_headers(body),
+        }  # fmt: skip
+        if self._session:
+            headers |= {"Mcp-Session-Id": self._session, "MCP-Protocol-Version": "2025-11-25"}
+        if not self._keeps:
+            headers["Connection"] = "close"
+        lines = ["POST /mcp HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+        return "\r\n".join(lines).encode()
 
     async def open_session(self) -> None:
         """Make the handshake."""
@@ -410,26 +412,36 @@ async def play_round(rng: random.Random, outcomes: Counter[str]) -> None:
     async with open_world(rng) as world:
         jobs = [large_and_small] if rng.random() < 0.5 else _mixed(rng)
         tasks = [asyncio.create_task(job(world, random.Random(rng.random()))) for job in jobs]
-        pending, requests = set(tasks), -1
-        while pending and world.requests > requests:
-            requests = world.requests
-            _, pending = await asyncio.wait(pending, timeout=PATIENCE)
-        if pending:
-            _show_tasks()
-            raise AssertionError(f"{len(pending)} of {len(tasks)} conversations wait for a response without end")
+        await _wait_while_requests_end(tasks, world)
         outcomes.update(task.result() for task in tasks)
-    deadline = time.monotonic() + PATIENCE
-    while left := asyncio.all_tasks() - before:
-        if time.monotonic() > deadline:
-            _show_tasks()
-            raise AssertionError(f"tasks are left: {left}")
-        await asyncio.sleep(0.001)
+    await _wait_for_end_of_tasks(before)
     gc.collect()
     await asyncio.sleep(0)
     shares = [each for each in gc.get_objects() if isinstance(each, Shares) and each.contents != "sessions"]
     kept = {each.contents: each.by_caller for each in shares if each.by_caller or each.used}
     assert not kept, f"requests have ended, but their memory still counts: {kept}"
     assert not errors, f"the event loop reports {errors}"
+
+
+async def _wait_while_requests_end(conversations: list[asyncio.Task[str]], world: World) -> None:
+    """Wait for the end of all conversations, as long as some request of theirs ends within `PATIENCE`."""
+    pending, requests = set(conversations), -1
+    while pending and world.requests > requests:
+        requests = world.requests
+        _, pending = await asyncio.wait(pending, timeout=PATIENCE)
+    if pending:
+        _show_tasks()
+        raise AssertionError(f"{len(pending)} of {len(conversations)} conversations wait for a response without end")
+
+
+async def _wait_for_end_of_tasks(expected: set[asyncio.Task[Any]]) -> None:
+    """Wait until only the expected tasks run."""
+    deadline = time.monotonic() + PATIENCE
+    while left := asyncio.all_tasks() - expected:
+        if time.monotonic() > deadline:
+            _show_tasks()
+            raise AssertionError(f"tasks are left: {left}")
+        await asyncio.sleep(0.001)
 
 
 def _show_tasks() -> None:
