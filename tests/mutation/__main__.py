@@ -136,36 +136,47 @@ def replacements(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST]]
 
 @cache
 def changes(module: str, source: str) -> list[Change]:
-    """Return all changes inside functions, but not in annotations, docstrings, casts and formatted strings."""
-    starts = [0]
+    """Return all changes inside functions, but not in annotations, docstrings and the parts that no test checks."""
+    line_starts = [0]
     for line in source.encode().splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
+        line_starts.append(line_starts[-1] + len(line))
     found = []
 
-    def visit(node: ast.AST, inside: bool) -> None:
-        if inside:
+    def visit(node: ast.AST, is_in_function: bool) -> None:
+        if is_in_function:
             for old, new in replacements(node):
                 assert old.end_lineno is not None and old.end_col_offset is not None
-                start = starts[old.lineno - 1] + old.col_offset
-                end = starts[old.end_lineno - 1] + old.end_col_offset
+                start = line_starts[old.lineno - 1] + old.col_offset
+                end = line_starts[old.end_lineno - 1] + old.end_col_offset
                 after = ast.unparse(ast.fix_missing_locations(new))
                 after = f"({after})" if isinstance(new, ast.expr) else after
                 found.append(Change(module, old.lineno, start, end, ast.unparse(old), after))
-        if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Call) and ast.unparse(node.func) == "cast"):
-            return
-        if isinstance(node, ast.keyword) and node.arg == "metavar":
-            return
-        if isinstance(node, ast.Slice) and re.fullmatch(r":([4-9]\d|\d{3,})", ast.unparse(node)):
+        if _has_untested_parts(node):
             return
         for field, value in ast.iter_fields(node):
             if field in ("annotation", "returns", "decorator_list"):
                 continue
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.AST):
-                    visit(child, inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+                    visit(child, is_in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
-    visit(ast.parse(source), False)
+    visit(ast.parse(source), is_in_function=False)
     return [change for change in found if not change.before.startswith(("'''", '"""'))]
+
+
+def _has_untested_parts(node: ast.AST) -> bool:
+    """Return True for a formatted string, a cast, the name of an option's value, and the cut of a long text."""
+    match node:
+        case ast.JoinedStr():
+            return True
+        case ast.Call():
+            return ast.unparse(node.func) == "cast"
+        case ast.keyword():
+            return node.arg == "metavar"
+        case ast.Slice():
+            return re.fullmatch(r":([4-9]\d|\d{3,})", ast.unparse(node)) is not None
+        case _:
+            return False
 
 
 def choose(modules: Sequence[str], count: int, seed: int) -> dict[str, list[Change]]:
