@@ -232,7 +232,7 @@ async def test_completion_complete_sends_each_value_as_the_text_that_the_argumen
 
 
 @pytest.mark.parametrize("value", [None, ["a"], {"a": 1}, object()], ids=["None", "list", "dict", "object"])
-async def test_completion_complete_with_a_value_that_is_no_text_is_an_internal_error(
+async def test_completion_complete_with_a_value_that_has_no_text_is_an_internal_error(
     value: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = completing_server()
