@@ -15,7 +15,7 @@ from ..basic.mrtr import INPUT_REQUESTS
 from ..basic.versioning import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO
 from ..codec import members_of
 from ..jsonrpc.messages import Object
-from ..revisions import METHODS, PYTHON_ONLY, REVISIONS, Availability, Revision, load_type, revision_named
+from ..revisions import METHODS, PYTHON_ONLY, REVISIONS, Availability, Method, Revision, load_type, revision_named
 from . import show, usage_errors
 
 FEATURES = [field.name for field in dataclasses.fields(Revision) if field.name not in ("index", "name")]

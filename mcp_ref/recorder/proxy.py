@@ -9,8 +9,8 @@ connections of a pair begin and end together.
 There is one exception: the header `Host` of requests to another machine. A web server there chooses the site by this
 header, and does not know the address of the recorder, which the client has put there. So the recorder puts the server's
 name there, but only in place of an IP address, a name without a dot, such as localhost, or a name of its own machine.
-Any other name, such as that of a web page, still reaches the server. If the recorder cannot tell where a request to such
-a server begins or ends, it sends its client a 400 response, and ends the connection.
+Any other name, such as that of a web page, still reaches the server. If the recorder cannot tell where a request
+to such a server begins or ends, it sends its client a 400 response, and ends the connection.
 
 Threats:
     recorder-as-open-proxy: the machines that this one can reach; any client of the recorder; asks for another server;
