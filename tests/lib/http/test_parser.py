@@ -225,6 +225,11 @@ REFUSED = {
         b"GET a HTTP/1.1\r\nHost: x\r\n\r\n",
     ),
     "target a broken URL": (400, "the request target is an invalid URL", b"GET http://[x HTTP/1.1\r\nHost: x\r\n\r\n"),
+    "target of another scheme": (
+        400,
+        "the request target is neither a path nor a URL",
+        b"GET ftp://x/ HTTP/1.1\r\nHost: x\r\n\r\n",
+    ),
     "CONNECT": (
         400,
         "the request target is neither a path nor a URL",
