@@ -166,6 +166,7 @@ def _wire_of(end: MemoryTransport) -> Wire:
     wire = Wire(write)
 
     def pump() -> None:
+        end._delivery_scheduled = False
         while (frame := end._inbox.take()) is not None:
             wire.frames.put_nowait(frame)
         if end._inbox.is_closed:

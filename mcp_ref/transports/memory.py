@@ -74,6 +74,7 @@ class MemoryTransport(Transport):
         self._receive: Receive | None = None  # not None while this end is open
         self._end_report = EndReport()
         self._paused = False
+        self._delivery_scheduled = False  # True while a call of `_deliver_inbox` is scheduled
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
         """Begin to deliver messages, including the messages that the peer sent before this call."""
@@ -101,9 +102,12 @@ class MemoryTransport(Transport):
 
     def _deliver_soon(self) -> None:
         """Deliver the inbox in the next iteration of the event loop, so that `receive` never runs inside itself."""
-        asyncio.get_running_loop().call_soon(self._deliver_inbox)
+        if not self._delivery_scheduled and self._receive is not None:
+            self._delivery_scheduled = True
+            asyncio.get_running_loop().call_soon(self._deliver_inbox)
 
     def _deliver_inbox(self) -> None:
+        self._delivery_scheduled = False
         current_access.set(None)  # otherwise a message from an HTTP request's handler would have its rights
         while self._receive is not None and not self._paused:
             frame = self._inbox.take()

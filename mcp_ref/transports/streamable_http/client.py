@@ -27,7 +27,7 @@ from typing import Final, cast
 from ...basic.headers import ParameterHeaders
 from ...basic.versioning import MODERN_ERROR_CODES, is_stateless
 from ...jsonrpc.errors import ConnectionClosed, McpError
-from ...jsonrpc.large_messages import decode_large, responds_to
+from ...jsonrpc.large_messages import decode_large
 from ...jsonrpc.messages import (
     Batch,
     Error,
@@ -40,8 +40,10 @@ from ...jsonrpc.messages import (
     Response,
     decode,
     encode,
+    responds_to,
+    same_id,
 )
-from ...jsonrpc.outline import MAX_UNREQUESTED, same_id
+from ...jsonrpc.outline import MAX_UNREQUESTED
 from ...lib.http.client import HttpClient, HttpSender
 from ...lib.http.origin import public_url
 from ...lib.http.response import ClientLimits, HttpError, HttpResponse, is_unsent

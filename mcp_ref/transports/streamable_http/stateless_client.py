@@ -20,9 +20,9 @@ from typing import Final
 from ...basic.headers import ParameterHeaders, request_headers
 from ...basic.versioning import MODERN_ERROR_CODES
 from ...jsonrpc.errors import McpError
-from ...jsonrpc.large_messages import decode_large, responds_to, waits_only_for
-from ...jsonrpc.messages import ErrorResponse, Request, RequestFailure, decode, encode
-from ...jsonrpc.outline import MAX_UNREQUESTED, same_id
+from ...jsonrpc.large_messages import decode_large, waits_only_for
+from ...jsonrpc.messages import ErrorResponse, Request, RequestFailure, decode, encode, responds_to, same_id
+from ...jsonrpc.outline import MAX_UNREQUESTED
 from ...lib.http.client import HttpSender
 from ...lib.http.origin import public_url
 from ...lib.http.response import HttpError, HttpResponse, is_unsent

@@ -39,7 +39,7 @@ class FakeHttp:
     ) -> AsyncIterator[Any]:
         if method == "GET":
             self.gets.append((url, dict(headers or {}), options))
-            yield FakeResponse(self._status, self._kind, self.events)
+            yield FakeResponse(self._status, self._kind, self.events, url)
             return
         self.posts.append((url, dict(headers or {}), body))
         outcome = self._post(body)
@@ -47,14 +47,14 @@ class FakeHttp:
             raise outcome
         if outcome is None:
             await asyncio.Event().wait()
-        yield FakeResponse(outcome or 0, "", self.events)
+        yield FakeResponse(outcome or 0, "", self.events, url)
 
     async def close(self) -> None: ...
 
 
 class FakeResponse:
-    def __init__(self, status: int, kind: str, events: asyncio.Queue[bytes | Exception | None]) -> None:
-        self.status, self.headers, self._events = status, Headers([("Content-Type", kind)]), events
+    def __init__(self, status: int, kind: str, events: asyncio.Queue[bytes | Exception | None], url: str) -> None:
+        self.status, self.headers, self._events, self.url = status, Headers([("Content-Type", kind)]), events, url
 
     async def read(self, limit: int) -> bytes:
         assert limit == MAX_REFUSAL
