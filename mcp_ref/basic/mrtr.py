@@ -70,8 +70,7 @@ def collect_input_requests(group: BaseExceptionGroup[BaseException]) -> HandlerN
     requests: dict[str, Object] = {}
     for error in found.exceptions:
         inner = collect_input_requests(error) if isinstance(error, BaseExceptionGroup) else error
-        if inner is not None:
-            requests.update(inner.requests)
+        requests.update(inner.requests if inner is not None else {})
     return HandlerNeedsInput(requests)
 
 

@@ -27,16 +27,17 @@ from typing import TypeAlias
 
 from .messages import (
     INVALID_REQUEST,
+    Batch,
     Error,
+    ErrorResponse,
     Incoming,
     Malformed,
     RequestId,
+    Response,
     decode,
     is_request_id,
-    responds_to,
-    same_id,
 )
-from .outline import MAX_UNREQUESTED, search_ends
+from .outline import MAX_UNREQUESTED, same_id, search_ends
 
 WaitsFor: TypeAlias = Callable[[RequestId], bool] | None
 """The function `Transport.waits_for`; None if the size of messages is not limited here."""
@@ -66,6 +67,15 @@ def decode_large(frame: bytes, waits_for: WaitsFor) -> Incoming:
     rule = "it has the id of a request, but is not a response"
     error = message.error if isinstance(message, Malformed) else Error(INVALID_REQUEST, f"Invalid response: {rule}")
     return Malformed(error, id, expects_no_response=True)  # this makes the waiting request fail
+
+
+def responds_to(message: object, id: RequestId) -> bool:
+    """Return True if a message, or one message of a batch, is a response to the request with this id, even invalid."""
+    if isinstance(message, (Response, ErrorResponse)):
+        return same_id(message.id, id)
+    if isinstance(message, Malformed):  # otherwise an invalid request of the server, or only the start of a response
+        return message.expects_no_response and same_id(message.id, id)
+    return isinstance(message, Batch) and any(responds_to(member, id) for member in message.messages)
 
 
 def is_response(frame: bytes, waits_for: WaitsFor) -> bool:

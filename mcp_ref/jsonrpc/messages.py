@@ -278,20 +278,6 @@ def is_request_id(value: object) -> TypeGuard[RequestId]:
 _ID_RULE = f"the id must be a string or an integer; a string may have at most {MAX_ID_LENGTH} characters"
 
 
-def same_id(one: str | int | None, other: str | int | None) -> bool:
-    """Return True if a response with one id is for the request with the other. Some peers send "1" in response to 1."""
-    return one == other or str(one) == str(other)
-
-
-def responds_to(message: object, id: RequestId) -> bool:
-    """Return True if a message, or one message of a batch, is a response to the request with this id, even invalid."""
-    if isinstance(message, (Response, ErrorResponse)):
-        return same_id(message.id, id)
-    if isinstance(message, Malformed):  # otherwise an invalid request of the server, or only the start of a response
-        return message.expects_no_response and same_id(message.id, id)
-    return isinstance(message, Batch) and any(responds_to(member, id) for member in message.messages)
-
-
 def invalid_request(rule: str, id: RequestId | None = None) -> Malformed:
     return Malformed(Error(INVALID_REQUEST, f"Invalid Request: {rule}"), id)
 

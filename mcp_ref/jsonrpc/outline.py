@@ -3,7 +3,7 @@
 A message that is not valid JSON cannot be parsed, and one that is too deep, or too large (large_messages.py), must not
 be. Even so, its sender needs an error with the id of the message.
 
-Used by: messages.py, large_messages.py
+Used by: messages.py, large_messages.py, the transports of the client
 """
 
 from __future__ import annotations
@@ -42,6 +42,11 @@ def nesting_depth(text: str) -> int:
         brackets = brackets.replace(b"[]", b"")
     # Count the levels that are left. "[" is byte 91 and "]" is byte 93, so 92 minus the byte is a step in or out.
     return 8 + max(itertools.accumulate(map((92).__sub__, brackets)), default=0)
+
+
+def same_id(one: str | int | None, other: str | int | None) -> bool:
+    """Return True if a response with one id is for the request with the other. Some peers send "1" in response to 1."""
+    return one == other or str(one) == str(other)
 
 
 def search_members(text: str) -> tuple[set[str], object]:

@@ -188,9 +188,8 @@ class StatelessRequest(Channel):
             if isinstance(response, dict) and response.get("action") != "accept":
                 return ProtocolError(INVALID_PARAMS, f"{error.message}; the user did not agree to visit the URL")
         # [2026-07-28 client/elicitation#url-mode-elicitation-requests] ask again, because `accept` proves no visit
-        params = {id: self.codec.encode(visit) for id, visit in visits.items()}
         return mrtr.HandlerNeedsInput(
-            {id: {"method": "elicitation/create", "params": each} for id, each in params.items()}
+            {id: {"method": "elicitation/create", "params": self.codec.encode(visit)} for id, visit in visits.items()}
         )
 
 

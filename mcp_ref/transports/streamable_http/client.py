@@ -27,7 +27,7 @@ from typing import Final, cast
 from ...basic.headers import ParameterHeaders
 from ...basic.versioning import MODERN_ERROR_CODES, is_stateless
 from ...jsonrpc.errors import ConnectionClosed, McpError
-from ...jsonrpc.large_messages import decode_large
+from ...jsonrpc.large_messages import decode_large, responds_to
 from ...jsonrpc.messages import (
     Batch,
     Error,
@@ -40,10 +40,8 @@ from ...jsonrpc.messages import (
     Response,
     decode,
     encode,
-    responds_to,
-    same_id,
 )
-from ...jsonrpc.outline import MAX_UNREQUESTED
+from ...jsonrpc.outline import MAX_UNREQUESTED, same_id
 from ...lib.http.client import HttpClient, HttpSender
 from ...lib.http.origin import public_url
 from ...lib.http.response import ClientLimits, HttpError, HttpResponse, is_unsent
@@ -361,7 +359,10 @@ class StreamableHttpClientTransport(Transport):
         message = decode(frame) if len(frame) <= MAX_UNREQUESTED else decode_large(frame, self.waits_for)
         if isinstance(message, Response) and self._initialize is not None and same_id(message.id, self._initialize.id):
             self._use_session(self._session, find_revision(message.result.get("protocolVersion")))
-        unanswered -= {id for id in unanswered if responds_to(message, id)}
+        if type(message) is Response and message.id in unanswered:  # the usual case, without a search
+            unanswered.remove(message.id)
+        else:
+            unanswered -= {id for id in unanswered if responds_to(message, id)}
         deliver(message)
 
     def _fail_requests(self, ids: list[RequestId], why: str, deliver: Receive, error: Exception | None = None) -> None:

@@ -23,7 +23,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from ...jsonrpc.errors import McpError
-from ...jsonrpc.messages import ErrorResponse, Incoming, RequestFailure, RequestId, Response, same_id
+from ...jsonrpc.messages import ErrorResponse, Incoming, RequestFailure, RequestId, Response
+from ...jsonrpc.outline import same_id
 from ...lib.http.response import HttpError, HttpResponse
 from ...lib.http.sse import EventParser, EventTooLarge
 from ..base import Receive

@@ -20,9 +20,9 @@ from typing import Final
 from ...basic.headers import ParameterHeaders, request_headers
 from ...basic.versioning import MODERN_ERROR_CODES
 from ...jsonrpc.errors import McpError
-from ...jsonrpc.large_messages import decode_large, waits_only_for
-from ...jsonrpc.messages import ErrorResponse, Request, RequestFailure, decode, encode, responds_to, same_id
-from ...jsonrpc.outline import MAX_UNREQUESTED
+from ...jsonrpc.large_messages import decode_large, responds_to, waits_only_for
+from ...jsonrpc.messages import ErrorResponse, Request, RequestFailure, Response, decode, encode
+from ...jsonrpc.outline import MAX_UNREQUESTED, same_id
 from ...lib.http.client import HttpSender
 from ...lib.http.origin import public_url
 from ...lib.http.response import HttpError, HttpResponse, is_unsent
@@ -89,7 +89,8 @@ class StatelessRequests:
             self._trace("<-", body)
         received = decode(body) if len(body) <= MAX_UNREQUESTED else decode_large(body, waits_only_for(request.id))
         message = _error_for(request, response.status, received) if isinstance(received, ErrorResponse) else received
-        if message is not None and responds_to(message, request.id):
+        is_response = type(message) is Response and message.id == request.id  # the usual case, without a search
+        if message is not None and (is_response or responds_to(message, request.id)):
             receive(message)
             return None
         if response.status >= 300:
@@ -111,7 +112,7 @@ class StatelessRequests:
                     if isinstance(message, ErrorResponse):
                         message = _error_for(request, response.status, message) or message
                     receive(message)
-                    if responds_to(message, request.id):
+                    if (type(message) is Response and message.id == request.id) or responds_to(message, request.id):
                         return True
                     await self.readable.wait()
         return False
