@@ -314,7 +314,9 @@ async def test_file_gets_after_a_fault_all_that_happened_meanwhile(
         assert await continued(store, id) is not None
         later = store.events_after(id, last[0]["id"])
         assert later is not None and [event.id for event in later] == [event["id"] for event in last[1:]]
-    assert caplog.text.count("has failed") == caplog.text.count("works again") == 1
+    failures = caplog.text.count("has failed")
+    assert caplog.text.count("works again") == failures
+    assert failures == 1 or fault == "full"  # a full file may have room for a small change, before the next one fails
 
 
 @pytest.mark.parametrize("fault", ["locked", "full"])
