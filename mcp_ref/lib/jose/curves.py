@@ -1,13 +1,13 @@
 """ECDSA on the curves P-256 (ES256) and P-384 (ES384): verification, and for P-256 also signing.
 
-A curve is the set of points (x, y) with y² = x³ - 3x + b, modulo a prime. Points can be added. A private key is a
-number, and its public key is that multiple of the *base point*. The functions keep a point as (x/z², y/z³), which saves
-a division in every addition; z = 0 is the neutral point.
+A curve is the set of points (x, y) with y² = x³ - 3x + b, modulo a prime. Points can be added, and so multiplied by a
+number. A private key is a number; its public key is the product of this number and the *base point*. The functions
+write the point (x/z², y/z³) as (x, y, z), which saves a division in every addition; z = 0 is the neutral point.
 
-A *nonce* is the secret number of one signature. A few known bits of many nonces give away the private key, and the time
-of a calculation with Python's integers depends on their values, so `sign` takes the same steps for every nonce, and
-hides the coordinates behind a random factor. A small risk remains, so if the key is used for years, sign with the
-`cryptography` package, a key management service or the `openssl` command.
+A *nonce* is the secret number of one signature. An attacker who learns a few bits of many nonces can compute the
+private key. Python's integers leak some, because the time of a calculation depends on the numbers. So `sign` takes the
+same steps for every nonce, and hides the coordinates behind a random factor. A small risk remains, so if the key is
+used for years, sign with the `cryptography` package, a key management service or the `openssl` command.
 
 Spec:  FIPS 186-5 6.4; SEC 1 4.1; RFC 7518 3.4; RFC 6979 3.2, 3.6
 """
@@ -49,7 +49,7 @@ def sum_of_products(add: Add, neutral: Point, a: tuple[int, Point], b: tuple[int
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A NIST curve of cofactor 1 with its base point (x, y). JWA combines it with the SHA-2 hash of its length."""
+    """A NIST curve, with its base point (x, y). All points are multiples of it, and `order` is their number."""
 
     prime: int
     order: int
@@ -71,25 +71,27 @@ class Curve:
             return b
         if not z2:
             return a
-        # both points with the same denominators, so that the line has the slope rise / run
+        # With common denominators, `run` and `rise` are the differences of the points, and the slope of their line is
+        # rise / z3 for z3 = z1 * z2 * run. The result is x3 = slope² - x1 - x2 and y3 = slope * (x1 - x3) - y1, with
+        # the denominators z3² and z3³.
         zz1, zz2 = z1 * z1 % p, z2 * z2 % p
         common_x1, common_y1 = x1 * zz2 % p, y1 * z2 * zz2 % p
         run, rise = (x2 * zz1 - common_x1) % p, (y2 * z1 * zz1 - common_y1) % p
         if not run:  # the points are equal or opposite
             return NEUTRAL if rise else self.double(a)
         square = run * run % p
-        cube, v = run * square % p, common_x1 * square % p
-        x3 = (rise * rise - cube - 2 * v) % p
-        return x3, (rise * (v - x3) - common_y1 * cube) % p, z1 * z2 * run % p
+        cube, scaled_x1 = run * square % p, common_x1 * square % p
+        x3 = (rise * rise - cube - 2 * scaled_x1) % p
+        return x3, (rise * (scaled_x1 - x3) - common_y1 * cube) % p, z1 * z2 * run % p
 
     def double(self, a: Point) -> Point:
         """Return the second point of the tangent at a point, mirrored at the x axis."""
         p, (x, y, z) = self.prime, a
         zz, yy = z * z % p, y * y % p
-        xyy = x * yy % p
-        slope = 3 * (x - zz) * (x + zz) % p  # 3x² - 3, the derivative of the curve, with the denominator z⁴
-        x3 = (slope * slope - 8 * xyy) % p
-        return x3, (slope * (4 * xyy - x3) - 8 * yy * yy) % p, 2 * y * z % p
+        scaled_x = 4 * x * yy % p
+        rise = 3 * (x - zz) * (x + zz) % p  # the tangent's slope, (3x² - 3) / 2y, is rise / z3 in these coordinates
+        x3 = (rise * rise - 2 * scaled_x) % p
+        return x3, (rise * (scaled_x - x3) - 8 * yy * yy) % p, 2 * y * z % p
 
 
 P256: Final = Curve(
@@ -109,12 +111,12 @@ P384: Final = Curve(
 
 
 def verify(curve: Curve, key: tuple[int, int], message: bytes, signature: bytes) -> bool:
-    """Return True if a signature, which is r and s, each as long as a coordinate, is valid. The DER form is refused."""
+    """Return True if a signature is valid: r followed by s, each as long as a coordinate. The DER form is refused."""
     n, p, size = curve.order, curve.prime, curve.prime.bit_length() // 8
     r, s = int.from_bytes(signature[:size]), int.from_bytes(signature[size:])
     if len(signature) != 2 * size or not (0 < r < n and 0 < s < n):
         return False
-    hashed = int.from_bytes(hashlib.new(f"sha{8 * size}", message).digest())
+    hashed = int.from_bytes(hashlib.new(f"sha{8 * size}", message).digest())  # SHA-256 or SHA-384
     inverse = pow(s, -1, n)
     base, public = (curve.x, curve.y, 1), (*key, 1)
     x, _, z = sum_of_products(curve.add, NEUTRAL, (hashed * inverse % n, base), (r * inverse % n, public))
@@ -128,7 +130,8 @@ def public_key(secret: int) -> tuple[int, int]:
     scalar += P256.order * (scalar < 2**256)
     p = P256.prime
     blind = secrets.randbelow(p - 1) + 1  # the random factor that hides the coordinates
-    total = base = Point((P256.x * blind**2 % p, P256.y * blind**3 % p, blind))
+    base = (P256.x * blind**2 % p, P256.y * blind**3 % p, blind)
+    total: Point = base
     for bit in bin(scalar)[3:]:  # without "0b" and the highest bit, with which `total` begins
         doubled = P256.double(total)
         total = (doubled, P256.add(doubled, base))[bit == "1"]  # both are computed, so the time does not tell the bit
@@ -148,7 +151,7 @@ def sign(secret: int, message: bytes) -> bytes:
 
 
 def _nonce(secret: int, hashed: bytes, extra: bytes) -> int:
-    """Return a nonce, which depends on the message, because a repeated one leaks the key (RFC 6979 3.2).
+    """Return a nonce that depends on the message, because two messages with one nonce leak the key (RFC 6979 3.2).
 
     It comes from HMAC_DRBG, a random generator whose state is `key` and `value`. `extra` are further random bytes.
     """
