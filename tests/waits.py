@@ -374,7 +374,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The person ends the input before it, or its function `ask` fails.",
     ("host/supervisor.py", "Supervisor._run", "asyncio.sleep(pause)"):
         "It sleeps at most 1.2 times `MAX_PAUSE`, and `_run_once` limits the number of starts.",
-    ("host/supervisor.py", "Supervisor._run_once", "self._starting"):
+    ("host/supervisor.py", "Supervisor._run_once", "self._start_limit"):
         "Each start holds it for at most `startup_timeout_sec` seconds.",
     ("host/supervisor.py", "Supervisor._serve", "ended.result()"): DONE,
     ("host/supervisor.py", "Supervisor._serve", "self._wake.wait()"):

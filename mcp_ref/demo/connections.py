@@ -46,10 +46,10 @@ class Connections:
         """Connect a client to a server with these server options. `sse`: use HTTP+SSE instead of Streamable HTTP."""
         raise NotImplementedError
 
-    async def modern_chapters(self, screen: Screen) -> None:
+    async def modern_transport_chapters(self, screen: Screen) -> None:
         """Show the chapters of the modern era that only this transport has."""
 
-    async def legacy_chapters(self, screen: Screen) -> None:
+    async def legacy_transport_chapters(self, screen: Screen) -> None:
         """Show the chapters of the legacy era that only this transport has."""
 
     def show_end(self, screen: Screen) -> None:
@@ -123,12 +123,12 @@ class HttpConnections(Connections):
         async with Client(url, trace=screen, **client_options) as connected:
             yield connected
 
-    async def modern_chapters(self, screen: Screen) -> None:
+    async def modern_transport_chapters(self, screen: Screen) -> None:
         async with HttpClient() as http:
             url = await self._url()
             await show_headers(screen, PlainHttp(screen, http, url))
 
-    async def legacy_chapters(self, screen: Screen) -> None:
+    async def legacy_transport_chapters(self, screen: Screen) -> None:
         async with HttpClient() as http:
             url = await self._url()
             plain = PlainHttp(screen, http, url)

@@ -82,7 +82,7 @@ class Host(HostOptions):
         self._policy = Policy(self)
         self._account = Account(self._policy)
         self._hosted: dict[str, HostedServer] = {}
-        self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
+        self._start_limit = asyncio.Semaphore(STARTS_AT_ONCE)
         self._is_used = False
 
     def __repr__(self) -> str:
@@ -125,7 +125,7 @@ class Host(HostOptions):
         await asyncio.gather(*(hosted.close(CLOSE_SECONDS) for hosted in removed))
         kept = {name: hosted for name, hosted in self._hosted.items() if hosted not in removed}
         new = {
-            name: HostedServer(config, self._policy, self._account, self._starting)
+            name: HostedServer(config, self._policy, self._account, self._start_limit)
             for name, config in configs.items() if name not in kept
         }  # fmt: skip
         self._hosted = kept | new

@@ -78,10 +78,10 @@ class HostedServer(Supervisor):
     """One server of a host."""
 
     def __init__(
-        self, config: ServerConfig, policy: Policy, host_account: Account, starting: asyncio.Semaphore
+        self, config: ServerConfig, policy: Policy, host_account: Account, start_limit: asyncio.Semaphore
     ) -> None:  # fmt: skip
         name, options = config.name, policy.options
-        super().__init__(config, starting, options.lazy, options.on_event)
+        super().__init__(config, start_limit, options.lazy, options.on_event)
         self._policy, self._options, self._account = policy, options, Account(policy, name, host_account)
         self._digest = ""  # of the configuration for which the user's decisions are valid
         self._sampling, self._elicitation = _option_for(options.sampling, name), _option_for(options.elicitation, name)

@@ -3,16 +3,17 @@
 Each server has its own asyncio task, so a server that does not start, is silent, floods us with messages or keeps
 ending does not disturb the others.
 
-    Restart   The pauses are 1, 2, 4 ... 60 seconds, each up to 20 % longer or shorter, at random. They become short
-              again only after the server was ready for 60 seconds, because one that exits at once has started too.
+    Restart   The pauses are 1, 2, 4 ... 60 seconds, each up to 20 % longer or shorter, at random. They begin
+              again at 1 second only after the server was ready for 60 seconds, not after each successful start.
     Calls     After five calls in a row without a response, the server gets no calls for 30 seconds, and then a ping.
     Tools     While the server is not ready, its tools stay in the list for 60 seconds, but calls fail at once.
     Changes   After a change, the tools are fetched at most once a second, and ever more rarely if they are the same.
 
 Threats:
-    restart-loop: the user's computer; a server; ends after each start; the pauses become longer, and after 6 failures
-        in 10 minutes the server is not started again.
-    list-loop: the host's processor time; a server; reports a change after each list; it is fetched ever more rarely.
+    restart-loop: the user's computer; a server; ends after each start; the pauses between its starts become longer,
+        and after 6 failures in 10 minutes it is not started again.
+    list-loop: the host's processor time; a server; reports a change after each list; the list is fetched ever
+        more rarely.
 
 Spec:  2026-07-28 basic/transports/stdio#unexpected-termination, server/tools#list-changed-notification
 """
@@ -57,8 +58,11 @@ READY_SECONDS = 60.0
 MAX_FAILURES, FAILURE_SECONDS = 6, 600.0
 """Number of failures (failed starts, and ends of a ready server) within 600 seconds after which restarts stop."""
 
-MAX_LOST_CALLS, SUSPEND_SECONDS, PING_SECONDS = 5, 30.0, 5.0
-"""Number of calls in a row without a response that suspend a server; for how long, and the ping's limit, in seconds."""
+MAX_LOST_CALLS = 5
+"""Number of calls in a row without a response after which a server is suspended."""
+
+SUSPEND_SECONDS, PING_SECONDS = 30.0, 5.0
+"""Time for which a server is suspended, and time limit of the ping that follows, in seconds."""
 
 MAX_TOOLS, MAX_PAGES = 1000, 100
 """Maximum number of tools of one server, and maximum number of pages of one list."""
@@ -66,19 +70,22 @@ MAX_TOOLS, MAX_PAGES = 1000, 100
 MAX_TOOL_BYTES, MAX_TOOLS_BYTES = 64 * 1024, 4 * 1024 * 1024
 """Maximum size of one definition, and of all definitions of one server, in bytes (64 KiB, 4 MiB)."""
 
-_HTTP_REFUSED = re.compile(r".*\banswered (a GET with )?HTTP 40[13]\b")  # in the first line; stderr may follow
+_HTTP_REFUSED = re.compile(r".*\banswered (a GET with )?HTTP 40[13]\b")  # the first line of an error's text
 
 
 class ServerState(Enum):
     """The state of a server in a host.
 
-    IDLE ---> UNAPPROVED ---allowed---> STARTING ---ready---> READY <--- lost calls, ping ---> SUSPENDED
-      |           |                      |    ^                 |                                  |
-      v           v                      v    |                 v                                  v
-    DISABLED    stays, if denied       FAILED <-- BACKING_OFF <--- the server has ended, or does not respond
-    MISCONFIGURED
-    Only a server from a configuration file needs consent. `Host.restart` leads from every state to IDLE. STOPPED is the
-    last state: the host was closed, or `Host.reload` has removed the server.
+    IDLE         -> STARTING, by way of UNAPPROVED if a configuration file names the server; DISABLED; MISCONFIGURED
+    UNAPPROVED   -> STARTING if the user allows the start
+    STARTING     -> READY when the tools are fetched
+    READY        -> SUSPENDED after lost calls
+    SUSPENDED    -> READY if the server responds to a ping
+    these three  -> BACKING_OFF when the server fails, ends or is silent; FAILED if restarts are useless or too many
+    BACKING_OFF  -> STARTING after a pause, in the same way as IDLE
+
+    `Host.restart` leads from every state to IDLE. STOPPED is the last state: the host was closed, or `Host.reload` has
+    removed the server.
     """
 
     IDLE = "idle"
@@ -164,7 +171,7 @@ class ToolList(dict[str, Tool]):
         self.pause = MIN_PAUSE
         """Minimum time between two fetches, in seconds. Each fetch doubles it, and a changed list resets it."""
         self._server, self._on_change = server, on_change
-        self._expiry: asyncio.TimerHandle | None = None  # removes the tools; None unless the server is not ready
+        self._expiry: asyncio.TimerHandle | None = None  # removes the tools of a server that is not ready
 
     def replace(self, tools: dict[str, Tool]) -> None:
         if tools != self:
@@ -190,13 +197,13 @@ class ToolList(dict[str, Tool]):
 
 
 class Supervisor:
-    """The base class of `HostedServer`. `starting` limits the number of servers that start at the same time."""
+    """The base class of `HostedServer`. `start_limit` limits the number of servers that start at once."""
 
     def __init__(
-        self, config: ServerConfig, starting: asyncio.Semaphore, is_lazy: bool,
+        self, config: ServerConfig, start_limit: asyncio.Semaphore, is_lazy: bool,
         on_event: Callable[[ServerStatus], None] | None,
     ) -> None:  # fmt: skip
-        self.config, self._starting, self._on_event = config, starting, on_event
+        self.config, self._start_limit, self._on_event = config, start_limit, on_event
         self.status = ServerStatus(config.name, config.transport, config.file, list(config.warnings))
         self.is_lazy = is_lazy and not config.entry.get("required")
         """True if the first request starts the server."""
@@ -314,7 +321,7 @@ class Supervisor:
         seconds = self.config.entry.get("startup_timeout_sec", STARTUP_SECONDS)
         error: Exception
         try:
-            async with self._starting:
+            async with self._start_limit:
                 with client.connector.time_limits.timeout(seconds):  # its clock stops while a user signs in
                     await client.connect()
                     await self._refresh(client)

@@ -63,8 +63,8 @@ async def serve_http(
             shown = loopback_of.get(name, name)
             yield f"{'https' if ssl else 'http'}://{bracket_ipv6(shown)}:{bound_port}{app.path}"
         finally:
-            last_requests = LAST_REQUEST_SECONDS if app.is_draining else 0.0
+            last_request_seconds = LAST_REQUEST_SECONDS if app.is_draining else 0.0
             await app.end_sessions()  # first, because `listening.close` waits until all streams have ended
-            await listening.close(FINISH_SECONDS, last_requests)
+            await listening.close(FINISH_SECONDS, last_request_seconds)
     finally:
         await app.close()

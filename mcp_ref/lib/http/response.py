@@ -47,7 +47,7 @@ def is_unsent(error: Exception | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits(CheckedFields):
-    """Limits on the time and the memory that a server can cost a client, except `limit` of `HttpResponse.read`."""
+    """Limits on the time and memory that a server can cost a client. `HttpResponse.read` limits the body's size."""
 
     connect: float = 10.0
     """Seconds to connect, including the proxy and TLS."""
@@ -71,7 +71,7 @@ def time_limit(seconds: float | None) -> AbstractAsyncContextManager[object]:
 
 
 class ResponseHead:
-    """The head of a response, shared by responses on one connection as long as the server repeats it byte for byte."""
+    """The head of a response. Responses on one connection share it while the server repeats it byte for byte."""
 
     def __init__(self, received: bytes, max_headers: int) -> None:
         self.received = received
@@ -271,7 +271,7 @@ class HttpResponse:
         Raises:
             HttpError: The body is larger than `limit`, or cannot be read to its end.
         """
-        if self._length is not None and self._length > limit:
+        if self._length is not None and self._length > limit:  # never for CHUNKED, which is -1
             raise HttpError(f"the response has {self._length} bytes, more than the limit of {limit}")
         body: bytes | bytearray = b"" if self.is_complete else self._take_piece()
         if not self.is_complete:  # rare, because most bodies arrive whole, with their head
@@ -309,7 +309,7 @@ class HttpResponse:
         return piece
 
     def _take_piece(self) -> bytes:
-        """Return the received bytes of the body. Set `is_complete` if they contain the end that the head announced."""
+        """Return the received bytes of the body. Set `is_complete` at its stated length or its last chunk."""
         if self._head.coding != "identity":
             raise HttpError(f"the response is encoded with {self._head.coding[:40]}, which the request did not accept")
         if self._chunk_decoder is not None:

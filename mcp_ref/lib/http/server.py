@@ -39,8 +39,8 @@ CANCEL_SECONDS: Final = 5.0
 MAX_QUEUED_CONNECTIONS: Final = 1024
 """Maximum number of connections that the operating system holds until the server accepts them."""
 
-MAX_STARTING: Final = 8
-"""Number of connections that are being set up, at which the server lets other work run before it accepts more."""
+STARTING_BATCH: Final = 8
+"""Number of connections. While so many are being set up, the server lets other work run before it accepts another."""
 
 ACCEPT_RETRY_SECONDS: Final = 0.1
 """Seconds until the server tries again to accept a connection if no file descriptor is free."""
@@ -68,28 +68,28 @@ class HttpServer:
         return str(host), int(port)
 
     @property
-    def connections(self) -> int:
+    def connection_count(self) -> int:
         """Number of connections, including closed ones whose handlers have not ended."""
         return len(self._connections.open)
 
-    async def close(self, grace: float = 3.0, last_requests: float = 0.0) -> None:
+    async def close(self, grace: float = 3.0, last_request_seconds: float = 0.0) -> None:
         """Accept no more connections, give the handlers `grace` seconds to finish, and then cancel them.
 
         Args:
             grace: Time for the handlers, in seconds.
-            last_requests: Time in which a connection that has no request yet can still send one, in seconds, so that a
-                load balancer that has just connected does not lose its request.
+            last_request_seconds: Time in which a connection that has no request yet can still send one, so that a load
+                balancer that has just connected does not lose its request.
         """
         if not self._sockets:
             return
         sockets, self._sockets = self._sockets, []
         await end_tasks(self._accepting)
         for listening in sockets:
-            if last_requests:
+            if last_request_seconds:
                 self._accept_queued(listening)
             listening.close()
-        if last_requests:
-            await asyncio.sleep(last_requests)
+        if last_request_seconds:
+            await asyncio.sleep(last_request_seconds)
         await end_tasks(self._starting)
         for connection in tuple(self._connections.open):
             connection.close_after_response()
@@ -117,12 +117,12 @@ class HttpServer:
         loop, connections = self._connections.loop, self._connections
         while True:
             descriptors = len(connections.open) + len(self._starting)
-            if descriptors >= connections.max_open + MAX_REFUSED + MAX_STARTING:
+            if descriptors >= connections.max_open + MAX_REFUSED + STARTING_BATCH:
                 # Connections above `max_open` are refused, but not before the end of their TLS handshakes. Without this
                 # limit, unfinished handshakes would use up the file descriptors that the server keeps free.
                 await asyncio.sleep(ACCEPT_RETRY_SECONDS)
                 continue
-            if len(self._starting) >= MAX_STARTING:
+            if len(self._starting) >= STARTING_BATCH:
                 await asyncio.sleep(0)  # lets `_start` run, because `_next_accepted` does not wait while clients queue
             try:
                 accepted = await self._next_accepted(listening)
@@ -134,13 +134,14 @@ class HttpServer:
                     log.error("new connections must wait, because the system cannot accept them: %s", error)
                 await asyncio.sleep(ACCEPT_RETRY_SECONDS)
                 continue
+            # not an eager task, which could end before it is in `_starting`
             self._starting.add(asyncio.Task(self._start(accepted), loop=loop))
 
     async def _next_accepted(self, listening: socket) -> socket:
         """Wait for a client, and return the socket of its connection.
 
         Nothing is awaited after `accept`, so when the server closes, the cancellation of this function loses no
-        connection. `sock_accept` could lose one, but Windows offers only this function.
+        connection. `sock_accept` could lose one, but on Windows there is nothing else.
         """
         loop = self._connections.loop
         if sys.platform == "win32":
@@ -203,8 +204,8 @@ async def start_server(
         port: The port to listen on; 0 for a free port (see `HttpServer.address`).
         ssl: A context with a certificate, for HTTPS.
         limits: Limits on memory and time. Default: `HttpLimits()`.
-        is_urgent: A function that gets a body, and returns True if the response is small. While clients have too many
-            large responses to read, such a request need not wait, unlike others on new connections.
+        is_urgent: A function that gets a request's body, and returns True if the request need not wait while clients
+            have too many large responses to read, because its own response is small.
 
     Raises:
         OSError: The port is in use, or the host is not an address of this machine.
@@ -237,7 +238,7 @@ def allowed_connections(wanted: int) -> int:
 
     files, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)  # a negative number means no limit
     # Connections may use three quarters of the files, so 4/3 of their number are needed, rounded up.
-    needed_files = (wanted + MAX_REFUSED + MAX_STARTING) * 4 // 3 + 1
+    needed_files = (wanted + MAX_REFUSED + STARTING_BATCH) * 4 // 3 + 1
     if 0 <= files < needed_files:
         raised = min(needed_files, hard_limit) if hard_limit >= 0 else needed_files
         with contextlib.suppress(ValueError, OSError):  # the system may allow less than its hard limit says
@@ -245,7 +246,7 @@ def allowed_connections(wanted: int) -> int:
             files = raised
     if files < 0 or files >= needed_files:
         return wanted
-    allowed = max(1, files * 3 // 4 - MAX_REFUSED - MAX_STARTING)
+    allowed = max(1, files * 3 // 4 - MAX_REFUSED - STARTING_BATCH)
     log.warning("only %d connections are possible, because this process can open only %d files: raise `ulimit -n`",
                 allowed, files)  # fmt: skip
     return allowed

@@ -27,7 +27,7 @@ from mcp_ref.lib.http.connections import MAX_UNCOUNTED, Connections, SlowReader
 from mcp_ref.lib.http.framing import MAX_RECEIVED_BYTES
 from mcp_ref.lib.http.message import MIN_COUNTED_SIZE, Exchange, Handler, HeaderList, HttpLimits, StreamingResponse
 from mcp_ref.lib.http.parser import MAX_CACHED_HEAD_SIZE, MAX_SHARED_HEADS
-from mcp_ref.lib.http.server import MAX_STARTING, HttpServer, allowed_connections, start_server
+from mcp_ref.lib.http.server import STARTING_BATCH, HttpServer, allowed_connections, start_server
 from mcp_ref.lib.turns import MAX_WAITING_FULL
 from tests.settings import PATIENCE, eventually
 
@@ -146,7 +146,7 @@ class Bench:
         for client in self.clients:
             await client.close()
         self.clients.clear()
-        await eventually(lambda: self.server.connections == 0)
+        await eventually(lambda: self.server.connection_count == 0)
         assert (await self.ask(GET)).status == 200
 
 
@@ -175,7 +175,7 @@ async def bench(
             for client in made.clients:
                 await client.close()
             await server.close(grace=0.2)
-        assert server.connections == 0
+        assert server.connection_count == 0
 
 
 @contextlib.asynccontextmanager
@@ -242,7 +242,7 @@ async def test_connection_is_reused_and_a_repeated_head_gives_the_same_headers_o
         assert seen[0] is seen[1] is seen[2]
         for number in range(30):  # more heads than the cache keeps
             assert (await client.ask(post(b"x" * number))).status == 200
-        assert b.server.connections == 1
+        assert b.server.connection_count == 1
 
 
 async def test_repeated_head_gives_the_same_headers_object_on_another_connection_but_a_large_head_does_not() -> None:
@@ -581,7 +581,7 @@ async def test_keep_open_calls_its_function_after_a_disconnect(how: str) -> None
         await eventually(lambda: kept.ended == kept.streams)
         assert kept.streams[0].ended.done()
         await b.is_well()
-        await eventually(lambda: b.server.connections == 1)
+        await eventually(lambda: b.server.connection_count == 1)
 
 
 async def test_keep_open_stream_ends_with_the_server() -> None:
@@ -590,7 +590,7 @@ async def test_keep_open_stream_ends_with_the_server() -> None:
         await client.send(STREAM)
         await client.head()
         await b.server.close(grace=0.01)
-        assert kept.ended == kept.streams and b.server.connections == 0
+        assert kept.ended == kept.streams and b.server.connection_count == 0
 
 
 @dataclass
@@ -637,7 +637,7 @@ async def test_late_response_after_a_disconnect_frees_the_connection(how: str) -
         await client.leave(how)
         await eventually(lambda: _open_connections(b.server)[0].client_disconnected)
         late.exchanges[0].respond(200, OK, b"later")
-        await eventually(lambda: b.server.connections == 0)
+        await eventually(lambda: b.server.connection_count == 0)
         assert late.cancelled == [] and (how != "half" or (await client.answer()).body == b"later")
 
 
@@ -650,7 +650,7 @@ async def test_server_close_gives_up_late_responses(how: str) -> None:
             await client.cut()
             await eventually(lambda: _open_connections(b.server)[0].client_disconnected)
         await b.server.close(grace=0.01)
-        assert b.server.connections == 0 and late.cancelled == late.exchanges
+        assert b.server.connection_count == 0 and late.cancelled == late.exchanges
 
 
 async def test_late_response_is_given_up_if_its_handler_fails() -> None:
@@ -686,7 +686,7 @@ async def test_handler_that_cancels_its_own_task_ends_its_connection_without_a_r
             await client.cut()
         else:
             assert await client.ended() == b""
-        await eventually(lambda: b.server.connections == 0)
+        await eventually(lambda: b.server.connection_count == 0)
         assert late.cancelled == late.exchanges and b.server._connections.bodies._used == 0
 
 
@@ -767,7 +767,7 @@ async def test_disconnect_is_noticed_while_reading_is_paused(how: str, streams: 
     async with bench_client(wait, HttpLimits(write_time=0.04)) as (b, client):
         count = 2 * MAX_RECEIVED_BYTES // len(GET)
         client.writer.write(STREAM + GET * count)
-        await eventually(lambda: b.server.connections == 1)
+        await eventually(lambda: b.server.connection_count == 1)
         [connection] = _open_connections(b.server)
         await eventually(lambda: connection._reading_paused)
         await eventually(lambda: client.writer.transport.get_write_buffer_size() == 0)
@@ -811,7 +811,7 @@ async def test_stream_opened_after_a_disconnect_is_gone_at_once() -> None:
     async with bench_client(late) as (b, client):
         await client.send(GET)
         client.writer.write_eof()
-        await eventually(lambda: b.server.connections == 1)
+        await eventually(lambda: b.server.connection_count == 1)
         for _ in range(5):
             await asyncio.sleep(0)
         gate.set()
@@ -833,7 +833,7 @@ async def test_stream_to_a_client_that_never_reads_is_cut_at_write_buffer() -> N
 
     async with bench_client(flood, HttpLimits(write_buffer=1_000_000), buffer=1024) as (b, client):
         await client.send(STREAM)
-        await eventually(lambda: b.server.connections == 0)
+        await eventually(lambda: b.server.connection_count == 0)
         assert pieces * 10_000 < 20_000_000  # the buffers of the kernel, and one megabyte of the server
         await b.is_well()
 
@@ -867,7 +867,7 @@ async def test_response_to_a_client_that_stops_reading_is_cut_after_write_time()
 
     async with bench_client(large, HttpLimits(write_time=0.2), buffer=1024) as (b, client):
         await client.send(STREAM + GET)
-        await eventually(lambda: b.server.connections == 0)
+        await eventually(lambda: b.server.connection_count == 0)
         await b.is_well()
 
 
@@ -883,14 +883,14 @@ async def test_client_that_reads_nothing_is_cut_early_if_all_clients_have_unread
         clients = [await b.client(limit=1000) for _ in range(4)]
         await clients[0].send(GET)
         await eventually(lambda: 1_000_000 < b.server._connections.unread_bytes < 30_000_000)
-        assert b.server._connections.has_room() and b.server.connections == 4
+        assert b.server._connections.has_room() and b.server.connection_count == 4
         for client in clients[1:]:
             await client.send(GET)
-        await eventually(lambda: b.server.connections < 4)
+        await eventually(lambda: b.server.connection_count < 4)
         await eventually(b.server._connections.has_room)
         for client in clients:
             await client.close()
-        await eventually(lambda: b.server.connections == 0)
+        await eventually(lambda: b.server.connection_count == 0)
         assert (b.server._connections.unread_bytes, b.server._connections.slow) == (0, {})
 
 
@@ -1022,7 +1022,7 @@ async def test_refused_client_that_does_not_close_is_cut_after_linger_seconds(mo
     monkeypatch.setattr(connection_module, "LINGER_SECONDS", 0.05)
     async with bench(echo) as b:
         assert (await b.ask(b"nonsense\r\n\r\n")).status == 400
-        await eventually(lambda: b.server.connections == 0)
+        await eventually(lambda: b.server.connection_count == 0)
 
 
 @pytest.mark.parametrize("body", [post(b"x" * 100, length=LARGE), chunked(b"2\r\nab\r\n")])
@@ -1186,7 +1186,7 @@ async def test_idle_connection_is_closed_without_a_response() -> None:
         client = await b.client()
         await client.ask(GET)
         assert await client.ended() == b""
-        await eventually(lambda: b.server.connections < 2)
+        await eventually(lambda: b.server.connection_count < 2)
 
 
 @pytest.mark.attack("connections-of-one-address")
@@ -1201,7 +1201,7 @@ async def test_connections_over_the_share_of_a_public_address_are_503(monkeypatc
         assert (answer.status, answer.body) == (503, b"your address has too many connections; close some of them\n")
         for each in (refused, clients[0]):
             await each.close()
-        await eventually(lambda: b.server.connections == 2)
+        await eventually(lambda: b.server.connection_count == 2)
         assert (await b.ask(GET)).status == 200
 
 
@@ -1239,7 +1239,7 @@ async def test_refused_connections_leave_after_max_refused_others() -> None:
         assert (await first.ask(GET)).status == 200
         for _ in range(2 * MAX_REFUSED):
             assert (await (await b.client()).answer()).status == 503
-        await eventually(lambda: b.server.connections == 1 + MAX_REFUSED)
+        await eventually(lambda: b.server.connection_count == 1 + MAX_REFUSED)
         assert (await first.ask(GET)).status == 200
 
 
@@ -1308,7 +1308,7 @@ async def test_idle_connections_cost_no_tasks() -> None:
     async with bench() as b:
         for _ in range(450):
             await b.client()
-        await eventually(lambda: b.server.connections == 450)
+        await eventually(lambda: b.server.connection_count == 450)
         assert len(asyncio.all_tasks()) < 10  # a connection has no task before its first request
         assert (await b.ask(GET)).status == 200
         await b.is_well()
@@ -1365,7 +1365,7 @@ async def test_stream_of_a_handler_that_raises_does_not_look_complete_and_ends_t
         await client.send(GET + GET.replace(b"/a", b"/next"))
         with contextlib.suppress(ConnectionResetError):
             assert not (await client.ended()).endswith(b"0\r\n\r\n")
-        await eventually(lambda: b.server.connections == 0)
+        await eventually(lambda: b.server.connection_count == 0)
     assert served == ["/a"] and "on the way" in caplog.text
 
 
@@ -1430,7 +1430,7 @@ async def test_server_close_lets_running_handlers_finish() -> None:
     began_closing = time.monotonic()
     await closing
     assert time.monotonic() < began_closing + 2.0
-    assert server.connections == 0
+    assert server.connection_count == 0
     await server.close()
 
 
@@ -1453,7 +1453,7 @@ async def test_server_close_cancels_a_handler_once_and_waits_for_its_cleanup() -
         await client.send(GET)
         await began.wait()
         await server.close(grace=0.05)
-    assert cleaned and not told.is_set() and server.connections == 0
+    assert cleaned and not told.is_set() and server.connection_count == 0
     await client.close()
 
 
@@ -1465,7 +1465,7 @@ async def test_server_close_survives_a_connection_reset() -> None:
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
     await server.close(grace=0.1)  # before the event loop has noticed the reset
-    assert server.connections == 0
+    assert server.connection_count == 0
 
 
 async def test_serve_on_a_port_in_use_is_an_os_error() -> None:
@@ -1513,7 +1513,7 @@ async def test_tls_server_drops_a_client_without_tls() -> None:
 
 async def test_tls_server_with_too_many_unfinished_handshakes_waits_for_their_end_unless_it_closes() -> None:
     async with bench(tls=server_tls(), limits=HttpLimits(connections=1, head_time=PATIENCE)) as b:
-        silent = [await b.client() for _ in range(1 + MAX_REFUSED + MAX_STARTING)]
+        silent = [await b.client() for _ in range(1 + MAX_REFUSED + STARTING_BATCH)]
         await eventually(lambda: len(b.server._starting) == len(silent))
         connecting = asyncio.create_task(tls_client(b))
         await silent[0].close()
@@ -1556,5 +1556,5 @@ async def test_server_loses_no_connection_that_it_accepts_while_it_closes(turns:
         client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         for _ in range(turns):
             await asyncio.sleep(0)
-        await server.close(last_requests=0.2)
+        await server.close(last_request_seconds=0.2)
         assert client.recv(100).startswith(b"HTTP/1.1 200")

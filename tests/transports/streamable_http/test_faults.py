@@ -66,14 +66,14 @@ async def served(
         sessions = web.site._endpoint.sessions
         for path in ("/mcp", "/sse"):
             await is_served(web.url.replace("/mcp", path))
-        await eventually(lambda: web.http.connections == 0 and not sessions)
+        await eventually(lambda: web.http.connection_count == 0 and not sessions)
         tasks, descriptors = holdings()
         yield web
         await is_served(web.url)
         for id in tuple(sessions):
             assert (await RawSession(web, id).delete()).status == 204
         await web.close()
-        await eventually(lambda: web.http.connections == 0 and not sessions)
+        await eventually(lambda: web.http.connection_count == 0 and not sessions)
         await eventually(lambda: holdings()[0] <= tasks and holdings()[1] <= descriptors)
 
 
@@ -167,7 +167,7 @@ async def test_100_streams_with_tools_running_reset_at_once_leave_nothing() -> N
             await stream.cut()
         await is_served(web.url)
         await web.close()
-        await eventually(lambda: web.http.connections == 0)
+        await eventually(lambda: web.http.connection_count == 0)
         assert not held.ended and len(web.site._endpoint.sessions) == 50  # no call is cancelled, no session ended
         held.go.set()
         await eventually(lambda: len(held.ended) == 50)
@@ -205,7 +205,7 @@ async def test_client_that_never_reads_costs_a_limited_buffer_and_loses_its_conn
         await web.close()
         before = logged
         assert web.site._http_sse is not None
-        while web.site._http_sse.sessions if older else web.http.connections:
+        while web.site._http_sse.sessions if older else web.http.connection_count:
             before = logged
             await asyncio.sleep(0.005)
         assert before < 2_000  # of 10 kB each: the buffers of the kernel, and ours
