@@ -39,11 +39,11 @@ class BridgeStatus:
     revision: str | None
     """The revision that the server speaks; None before the first connection."""
     clients: int
-    """Number of open connections to the server."""
+    """Number of open connections to the server, for all clients of the bridge together."""
     starts: int
     """Number of attempts to connect since the start of the bridge."""
     held_calls: int
-    """Number of calls that wait for a response of their users, of all servers together."""
+    """Number of calls, to any server behind the bridge, that wait until their users respond."""
     losses: dict[str, int]
     """Number of values that could not be converted to a client's revision, by kind."""
     last_error: str
@@ -57,7 +57,7 @@ class Bridge(HostOptions):
                                         server behind the bridge (the back)
                            legacy                              modern
                          +-----------------------------------+-----------------------------------+
-        client   legacy  | a session on each side;           | each request of the session has   |
+        client   legacy  | a session on each side;           | each request to the server names  |
         in front         | requests of the server go to      | the session's capabilities; input |
         (the             | the client                        | requests become requests to the   |
         front)           |                                   | client, and the call is repeated  |
@@ -67,8 +67,8 @@ class Bridge(HostOptions):
                          | and the call is held meanwhile    |                                   |
                          +-----------------------------------+-----------------------------------+
 
-    If a client wants to run a call as a task, the call becomes a task of the server if both sides speak one revision,
-    and otherwise a task of the bridge itself (tasks.py).
+    A call that the client wants to run as a task becomes a task of the server, or, if the client and the server speak
+    different revisions, a task of the bridge itself (tasks.py).
 
     `server` is the front. A bridge takes the options of a `Host` and keeps the same policy: consent before it starts a
     server from a file, allowed tools, the credentials for a server, the budgets of calls (`calls` and

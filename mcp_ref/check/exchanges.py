@@ -5,7 +5,6 @@ share one dialogue, and the stateless requests of the modern era another, so bot
 the first event of a stream names the URL of the POST requests that belong to it.
 
 Used by: conversation.py
-Below: reader.py
 """
 
 from __future__ import annotations

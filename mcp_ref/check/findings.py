@@ -4,7 +4,6 @@ A client that forgets a header forgets it in each request. So findings with the 
 which counts how often the cause was seen.
 
 Used by: conversation.py, exchanges.py
-Below: rules.py, state.py
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 Rules judge a message by the state before it. Then `remember` updates the state.
 
 Used by: reader.py, exchanges.py, conversation.py, and the pages that follow a token, a subscription or a task
-Below: state.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """From bytes to judged messages: parse a frame or body, find the revision and the request of each message, judge it.
 
 Used by: exchanges.py, conversation.py
-Below: findings.py, memory.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Reports of findings: for people, and as JSON, JUnit XML and SARIF 2.1.0 for programs.
 
 Used by: cli/check.py, recorder/
-Below: rules.py
 """
 
 from __future__ import annotations

@@ -16,8 +16,7 @@ lists the sentences that no observer can check.
 Each rule belongs to a stage. If a message breaks a rule of an early stage, rules of a later stage do not judge it, so
 that one cause gives one finding.
 
-Used by: the page modules of check/, findings.py, report.py, cli/check.py
-Below: recording.py
+Used by: the modules of check/ that have rules, findings.py, report.py, cli/check.py
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class Fault:
 
     Args:
         text: sentence that says what is wrong, and quotes the wrong values.
-        events: numbers of earlier events that prove the fault too. For a response, that of its request is added.
+        events: numbers of earlier events that prove the fault too. For a response, the event of its request is added.
         side: the side at fault. Default: the sender of the message, or for an exchange the side that the rule judges.
         key: name of the cause. Faults with the same rule, side and key become one finding. Default: the method.
     """
@@ -131,7 +130,7 @@ class Rule:
         return True
 
     def covers(self, revision: Revision | None) -> bool:
-        """Return True if the rule holds in a revision. If it is unknown, only rules of all revisions hold."""
+        """Return True if the rule holds in a revision. For None, only rules without `since` and `until` hold."""
         if revision is None:
             return self.since is None and self.until is None
         return (self.since is None or self.since <= revision) and (self.until is None or revision < self.until)

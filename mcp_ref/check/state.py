@@ -4,8 +4,7 @@ A *dialogue* is a session of the legacy era, or the stateless requests on one pi
 bounded, so that a long recording needs no more memory than a short one. A fact that the recording cannot show is
 unknown (None), and rules do not judge by it.
 
-Used by: the page modules of check/, memory.py, reader.py, exchanges.py, findings.py, conversation.py
-Below: recording.py
+Used by: the modules of check/ that have rules, memory.py, reader.py, exchanges.py, findings.py, conversation.py
 """
 
 from __future__ import annotations

@@ -21,9 +21,8 @@ from .tools import tool_of
 
 _PAGE: Final = "2025-11-25/basic/utilities/tasks"
 _AUGMENTED: Final = "tools/call sampling/createMessage elicitation/create"
-_OPERATIONS: Final = "tasks/get tasks/result tasks/cancel"
 _POLL_FRACTION: Final = 0.9
-"""Part of the poll interval that three polls must take, which is less than 1, because clocks are not exact."""
+"""Share of the poll interval that must pass from a poll to the next but one, below 1 because clocks are not exact."""
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d:?\d\d)?")
 _SHOWN: Final = "tasks/get tasks/cancel tasks/list notifications/tasks/status"
 """The methods whose results and notifications show tasks."""
@@ -60,6 +59,7 @@ def terminal_status(message: Message) -> Verdict:
         seen = message.dialogue.tasks.find(task.get("taskId"))
         if seen is None or seen.status not in _OVER:
             continue
+        # over HTTP, a message may be older than `seen.event`, unless it responds to a request that came afterwards
         is_later = message.dialogue.is_ordered or (message.call is not None and message.call.event > seen.event)
         now = task.get("status")
         # `over` stands for one of the terminal statuses, which was not seen
@@ -98,14 +98,14 @@ def _task_support(tool: Tool) -> str:
 
 
 def _excludes(tool: Tool, params: Object) -> bool:
-    """Return True if the tool's taskSupport excludes a call with this `task`, or without one."""
+    """Return True if these params have a `task` that the tool's taskSupport forbids, or lack one that it requires."""
     excluding = "forbidden" if "task" in params else "required"
     return _task_support(tool) == excluding
 
 
 @task_rule(MUST, f"{_PAGE}#tool-level-negotiation-4", "request", methods="tools/call")
 def tool_allows_task(message: Message) -> Verdict:
-    """A tool is called as a task if, and only if, it allows it."""
+    """A client calls a tool as a task if the tool requires it, and not if the tool forbids it."""
     tool = _called_tool(message)
     if tool is None or not _excludes(tool, message.body):
         return None
@@ -147,7 +147,8 @@ def no_related_task(message: Message) -> Verdict:
     return f"the {message.label} has {RELATED_TASK} in its _meta" if RELATED_TASK in message.meta else None
 
 
-@task_rule(MUST, f"{_PAGE}#protocol-errors-1", "error", methods=_OPERATIONS, needs="seen unshared call")
+@task_rule(MUST, f"{_PAGE}#protocol-errors-1",
+           "error", methods="tasks/get tasks/result tasks/cancel", needs="seen unshared call")  # fmt: skip
 def unknown_task(message: Message) -> Verdict:
     """An unknown task gives the error -32602."""
     dialogue, id = message.dialogue, message.request.params.get("taskId")
@@ -159,7 +160,7 @@ def unknown_task(message: Message) -> Verdict:
 
 
 @task_rule(MUST, f"{_PAGE}#task-cancellation-1", "result", methods="tasks/cancel", needs="call")
-def over_is_not_cancelled(message: Message) -> Verdict:
+def ended_task_is_not_cancelled(message: Message) -> Verdict:
     """A task that is over is not cancelled."""
     call = message.request
     task = message.dialogue.tasks.get(str(call.params.get("taskId")))
@@ -186,9 +187,9 @@ def failure_has_message(message: Message) -> Verdict:
 def poll_interval(message: Message) -> Verdict:
     """A task is polled no more often than its pollInterval says."""
     task = message.dialogue.tasks.find(message.body.get("taskId"))
-    if task is None or task.last_poll <= 0:  # other programs can write recordings without times
+    if task is None or task.last_poll <= 0:  # never polled, or the program that recorded this wrote no times
         return None
-    waited = message.at - task.poll_before_last  # not since the last one, because one early poll can have a reason
+    waited = message.at - task.poll_before_last  # not since the last poll, because one early poll can have a reason
     if waited >= task.poll_interval * _POLL_FRACTION:
         return None
     return f"a third tasks/get comes after {waited:.3f} seconds, but the pollInterval is {task.poll_interval:g} seconds"

@@ -59,17 +59,17 @@ class Memory:
     contents: str
     one_peer: int
     all_peers: int = 0
-    """The memory for all callers of a server together, or 0 for a figure of a client, whose only peer is its server."""
+    """The memory that all callers of a server can fill together; 0 for a client, which has only one server."""
 
 
 def memory() -> list[Memory]:
     """Return the memory that peers can fill, computed from the limits."""
-    found = {limit.name: int(limit.value) for limit in limits() if limit.value >= 1}
+    found = {limit.name: int(limit.value) for limit in limits()}
     character_bytes = 4  # in a string that has characters above U+FFFF
     uri_bytes = character_bytes * found["MAX_URI_LENGTH"]
     proof_bytes = 300  # a text of 43 characters, a time, and the place in a dict
     connections = found["HttpLimits.connections"]
-    # each connection may hold a little that is not counted, and the rest of all connections together is limited
+    # each connection holds a little memory that is not counted; the counted memory of all of them has a limit
     unfinished_bytes = connections * (found["MIN_COUNTED_SIZE"] + CONNECTION_COST) + found["HttpLimits.bodies_size"]
     unread_bytes = connections * found["MAX_UNCOUNTED"] + found["HttpLimits.unread_size"]
     in_flight_bytes, event_bytes = found["Limits.max_bytes_in_flight"], found["StoreLimits.max_bytes"]
@@ -85,7 +85,7 @@ def memory() -> list[Memory]:
         Memory("events for clients that resume or listen", event_bytes, event_bytes),
         Memory("changes for unread streams", found["MAX_QUEUED_BYTES_PER_CALLER"], found["MAX_QUEUED_BYTES"]),
         Memory("DPoP proofs", proof_bytes * found["MAX_PROOFS_PER_CALLER"], proof_bytes * found["MAX_PROOFS"]),
-        Memory("connections with their heads, bodies and later requests", unfinished_bytes, unfinished_bytes),
+        Memory("connections with heads, bodies and pipelined requests", unfinished_bytes, unfinished_bytes),
         Memory("unread responses", unread_bytes, unread_bytes),
         Memory("requests of the server in flight", in_flight_bytes),
         Memory("one response, as text", found["MAX_RESPONSE"]),

@@ -51,7 +51,7 @@ class ClientHandlers:
             self.set_roots(roots)
         self._sampling, self._elicitation = options.get("sampling"), options.get("elicitation")
         self._sampling_settings: Object = {"tools": {}} if options.get("sampling_tools") else {}
-        self._elicitation_modes: Object = {"form": {}, "url": {}} if options.get("elicitation_url") else {}
+        self._elicitation_modes: Object = {"form": {}, "url": {}} if options.get("elicitation_url") else {}  # {}: form
         self._serves_tasks = options.get("tasks", False)
         self._on_elicitation_complete = options.get("on_elicitation_complete")
         self._open_elicitations: dict[str, None] = {}  # ids of URLs that the user has to visit, oldest first
@@ -69,7 +69,7 @@ class ClientHandlers:
 
     def find(self, method: str) -> Handler | None:
         if method.startswith("tasks/"):
-            tasks = self.tasks  # read only here, because the first use creates the table of tasks
+            tasks = self.tasks  # not for other methods, because the first use creates the table of tasks
             handlers: dict[str, Handler] = {"tasks/get": tasks.get, "tasks/result": tasks.result,
                                             "tasks/list": tasks.list, "tasks/cancel": tasks.cancel}  # fmt: skip
         else:
@@ -126,12 +126,12 @@ class ClientHandlers:
             del self._open_elicitations[next(iter(self._open_elicitations))]
 
     def store_elicitations(self, error: RemoteError) -> None:
-        """Store the ids in an error -32042, whose URLs the user must visit before the request can succeed."""
+        """Store the ids that an error -32042 lists. The user must visit their URLs before the request can succeed."""
         for id in elicitation.url_elicitations(error):
             self._store_elicitation(id)
 
     def report_elicitation_end(self, id: str) -> None:
-        """Tell the program that, as the server reports, the user has finished at the URL with this id."""
+        """Tell the program that, according to the server, the user has finished the elicitation with this id."""
         # [2025-11-25 client/elicitation#completion-notifications-for-url-mode-elicitation] we MUST ignore other ids
         if id in self._open_elicitations:
             del self._open_elicitations[id]
@@ -140,7 +140,7 @@ class ClientHandlers:
 
     @cached_property
     def tasks(self) -> Tasks:
-        return Tasks()  # for those that the server creates on this client
+        return Tasks()  # the tasks that the server creates on this client
 
     async def close(self) -> None:
         if "tasks" in self.__dict__:  # otherwise the cached property was never used
@@ -163,6 +163,6 @@ async def _call(name: str, handler: Callable[[P], Awaitable[T]], params: P, cls:
 
 
 def _fault(text: str) -> InvalidMessage:
-    """Log a handler's fault. Return the error for the server's request (legacy) or for our call that needs input."""
+    """Log a handler's fault. Return the error with which the server's request (legacy) or our call (modern) fails."""
     log.error(text)
     return InvalidMessage(text).show_to_peer()

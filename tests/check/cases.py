@@ -350,7 +350,7 @@ CASES: dict[str, Case] = {
     "unknown_task": legacy_case(
         [from_client(3, "tasks/get", {"taskId": "X"}), from_server(3, **error(-32603))], [from_client(3, "tasks/get", {"taskId": "X"}), from_server(3, **error(-32602))]
     ),
-    "over_is_not_cancelled": legacy_case(
+    "ended_task_is_not_cancelled": legacy_case(
         [*TASK_BEGUN, *task_polled(3, "cancelled"), *task_polled(4, "cancelled", "tasks/cancel")], [*TASK_BEGUN, *task_polled(4, "cancelled", "tasks/cancel")]
     ),
     "cancelled_status": legacy_case([*TASK_BEGUN, *task_polled(3, "working", "tasks/cancel")], [*TASK_BEGUN, *task_polled(3, "cancelled", "tasks/cancel")]),
