@@ -78,8 +78,8 @@ class Synchronous(Generic[C]):
 
     def __exit__(self, *exception: object) -> None:
         assert self._thread is not None
-        if self._without_thread() is not None:
-            return  # a forked process leaves the connection to its parent, and the end of Python closes it anyway
+        if self._missing_thread_reason() is not None:
+            return  # in a forked process, the parent uses the connection; at Python's exit, the exit closes it
         loop = self._loop
         try:
             if loop is not None:
@@ -112,15 +112,15 @@ class Synchronous(Generic[C]):
             ending = asyncio.all_tasks(loop)
             for task in ending:
                 task.cancel()
-            loop.run_until_complete(asyncio.wait({*ending, closing}, timeout=10.0))
+            loop.run_until_complete(asyncio.wait({*ending, closing}, timeout=10.0))  # `wait` refuses an empty set
             generators = loop.create_task(loop.shutdown_asyncgens())
             loop.run_until_complete(asyncio.wait([generators], timeout=10.0))
             loop.close()
             for call in tuple(self._calls):  # those that came too late to become a task of the loop
                 call.cancel()
 
-    def _without_thread(self) -> str | None:
-        """Return the reason why the second thread does not run, although nothing has ended it, or None."""
+    def _missing_thread_reason(self) -> str | None:
+        """Return a reason if the second thread is missing, as after a fork or while Python exits; otherwise None."""
         if os.getpid() != self._pid:
             return "another process opened it: open a new one after the fork"
         return "Python is exiting: use it before, in a `with` block or `atexit`" if sys.is_finalizing() else None
@@ -141,7 +141,7 @@ class Synchronous(Generic[C]):
         if threading.current_thread() is self._thread:
             call.close()
             raise RuntimeError(f"a callback must not call the {name}: its thread would wait for itself")
-        if (reason := self._without_thread()) is not None:
+        if (reason := self._missing_thread_reason()) is not None:
             call.close()
             raise RuntimeError(f"the {name} cannot be used, because {reason}")
         try:
@@ -177,7 +177,7 @@ class SyncClient(Synchronous[Client]):
         options: See `ClientOptions`. A `Client` has its own options.
 
     Raises:
-        TypeError: `server` is a `Client`, and there are options too; or as for `Client`.
+        TypeError: `server` is a `Client` and options are given too, or `Client` refuses the type of an argument.
     """
 
     def __init__(

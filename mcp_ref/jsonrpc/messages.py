@@ -117,9 +117,9 @@ class RequestFailure:
 
     id: RequestId
     reason: str
-    unrecognized: bool = False  # True if the reply is not JSON-RPC, so the peer probably belongs to the legacy era
+    unrecognized_reply: bool = False  # True if the reply is not JSON-RPC, so the peer is probably of the legacy era
     unsent: bool = False  # True if nothing of the request was sent
-    error: Exception | None = None  # the exception for the caller; None for a `ConnectionClosed` with the `reason`
+    error: Exception | None = None  # raised in the caller; None to raise a `ConnectionClosed` with the `reason`
 
 
 Message: TypeAlias = Request | Notification | Response | ErrorResponse
@@ -141,7 +141,7 @@ class RefusedJSON(ValueError):
 
 
 class _InvalidJSON(ValueError):
-    """An error in a JSON text that `json.loads` alone would accept."""
+    """The error for NaN and Infinity, which are not JSON, although `json.loads` accepts them."""
 
 
 def _object_without_duplicates(pairs: list[tuple[str, JSON]]) -> Object:
@@ -161,7 +161,7 @@ _read_json = json.JSONDecoder(object_pairs_hook=_object_without_duplicates, pars
 
 
 def parse_json(frame: bytes | bytearray | memoryview) -> JSON:
-    """Return the value of a JSON text in UTF-8. Raise ValueError if it is invalid, or RefusedJSON.
+    """Return the value of a JSON text in UTF-8. Raise ValueError for invalid JSON, RefusedJSON for JSON that we refuse.
 
     The exception quotes at most one key and no values, because the text can contain secrets.
     """
@@ -312,10 +312,10 @@ def json_writer(separators: tuple[str, str]) -> Callable[[object], str]:
     make = getattr(json.encoder, "c_make_encoder", None)  # only CPython has it
     if make is None:
         return encoder.encode
-    # `JSONEncoder.encode` would make this C encoder again at every call, which is half the time of a short message.
+    # `JSONEncoder.encode` would make this C encoder again at every call, doubling the time for a short message.
     after_item, after_key = separators
-    options = (None, after_key, after_item, False, False, False)  # the first is indent, the last is allow_nan
-    write = make(None, encoder.default, json.encoder.encode_basestring, *options)
+    options = (None, after_key, after_item, False, False, False)  # indent, separators, sort_keys, skipkeys, allow_nan
+    write = make(None, encoder.default, json.encoder.encode_basestring, *options)  # None: without a search for cycles
     return lambda value: "".join(write(value, 0))
 
 
@@ -328,7 +328,7 @@ def encode(message: Outgoing) -> bytes:
     Raise ValueError for NaN, Infinity or a lone surrogate, RecursionError for a cycle or nesting that is too deep, and
     TypeError for a Python object that has no JSON form.
     """
-    # The outer object is written as text, because the encoder would spend a fourth of a short message's time on it.
+    # The outer object is written as text, because it would cost the encoder a fourth of its time for a short message.
     if isinstance(message, Response):
         return f'{{"jsonrpc":"2.0","id":{_write_id(message.id)},"result":{_write_json(message.result)}}}'.encode()
     if isinstance(message, (Request, Notification)):

@@ -292,7 +292,7 @@ class Requester:
         elif isinstance(failure, Malformed):
             pending.end(InvalidMessage(f"{pending.method}: {failure.error.message}"))
         else:
-            kind = UnrecognizedReply if failure.unrecognized else ConnectionClosed
+            kind = UnrecognizedReply if failure.unrecognized_reply else ConnectionClosed
             error = kind(f"{pending.method}: {failure.reason}")
             error.is_unsent = failure.unsent
             pending.end(error)

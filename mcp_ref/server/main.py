@@ -103,7 +103,7 @@ def run_program(
     try:
         with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
             asyncio.run(until_terminated())
-    except RuntimeError as error:
+    except RuntimeError as error:  # every failure of a lifespan has this type
         if service.lifespan is None or error is not service.lifespan.failure:
             raise
         log.debug("the lifespan failed", exc_info=error)

@@ -9,8 +9,8 @@ Since an attacker can send such a pattern or text (regular-expression denial of 
 - an automaton, if the cost is high or the expression contains `\\p{…}`. Its time is linear in the length of the text.
 
 The automaton supports neither lookaround nor backreferences, and would be too large for `.{9999}`, so such a pattern
-always needs `re`. `Pattern` refuses it if `re` could need more than MAX_COST steps for a text of 63 characters, and
-`search` refuses a longer text for which `re` could need more than that.
+always needs `re`. `Pattern` refuses it if `re` could need more than MAX_COST steps for a text of 63 characters. For a
+longer text, `search` computes the steps again, and refuses the text if they could be more than MAX_COST.
 
 Threats:
     pattern-cost: the processor; a peer that chooses a pattern, a text, or both; makes a matcher try every way to divide
@@ -46,7 +46,7 @@ class Pattern:
         self._is_anchored = _is_anchored(self._root)
         self._suits_re = not parser.uses_categories
         self._suits_automaton = parser.is_regular  # until `_make_automaton` finds that it would be too large
-        self._costs: dict[int, float] = {}  # the results of `_cost`, by `bits`
+        self._costs: dict[int, float] = {}  # the results of `_cost`, by `length_bits`
         self._re: re.Pattern[str] | None = None  # the two matchers, made when they are needed first
         self._automaton: Automaton | None = None
         if not self._suits_re or self._cost(4) > MAX_CHEAP_COST:  # for a text of 15 characters
@@ -60,8 +60,8 @@ class Pattern:
 
     def search(self, text: str, budget: Budget) -> bool:
         """Return True if the pattern matches a part of a text. Raise BudgetExceeded if the search costs too much."""
-        bits = len(text).bit_length()  # so the cost is computed once for all texts of a similar length
-        cost = self._costs.get(bits) or self._cost(bits)
+        length_bits = len(text).bit_length()  # so the cost is computed once for all texts of a similar length
+        cost = self._costs.get(length_bits) or self._cost(length_bits)
         if cost > MAX_CHEAP_COST or not self._suits_re:
             automaton = self._automaton or self._make_automaton()
             if automaton is not None:
@@ -72,13 +72,13 @@ class Pattern:
         compiled = self._re or self._make_re()
         return (compiled.match(text) if self._is_anchored else compiled.search(text)) is not None
 
-    def _cost(self, bits: int) -> float:
-        """Return the maximum number of backtracking steps for a text with fewer than 2**bits characters."""
-        length = (1 << bits) - 1
+    def _cost(self, length_bits: int) -> float:
+        """Return the maximum number of backtracking steps for a text with fewer than 2**length_bits characters."""
+        length = (1 << length_bits) - 1
         _, steps = self._root.cost(length)
         starts = 1 if self._is_anchored else length + 1  # positions at which a match can begin
-        self._costs[bits] = max(steps, 1.0) * starts
-        return self._costs[bits]
+        self._costs[length_bits] = max(steps, 1.0) * starts
+        return self._costs[length_bits]
 
     def _make_automaton(self) -> Automaton | None:
         """Make the automaton, or return None if the pattern has none."""
