@@ -2,10 +2,10 @@
 
 It is a usual `Server` of this package, with sessions, stateless requests and all transports. Only its catalog is
 another one. A usual catalog has the tools and the other items that an author has registered; this one has a custom
-method for every method of the specification, and passes each request to the relay (relay.py).
+method for every method except `FRONT_METHODS`, and passes each request to the relay (relay.py).
 
-The front serves three requests itself, but connects to the servers before it does: `initialize` and `server/discover`,
-whose results have the servers' capabilities, and `subscriptions/listen`.
+Three of the requests that the front serves itself need the servers, so it connects to them first: `initialize` and
+`server/discover`, whose results have the servers' capabilities, and `subscriptions/listen`.
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover
 """
@@ -48,8 +48,8 @@ MAX_INSTRUCTIONS: Final = 2000
 
 
 class FrontTools(Tools):
-    """The HTTP headers of the servers' tools, for which the HTTP endpoint asks its catalog. It asks for nothing else,
-    because the relay serves `tools/list` and `tools/call`; so no tool is registered here."""
+    """The tools of the front. None is registered here, because the relay serves `tools/list` and `tools/call`,
+    so the HTTP endpoint asks only for the headers that repeat the arguments of a tool."""
 
     relay: Relay  # set by `FrontCatalog.tools`
 
@@ -72,11 +72,11 @@ class FrontCatalog(Catalog):
         self._relay, self._close_servers = relay, close
         self.announcers = relay.changes.announcers
         self.custom_methods = RelayedMethods(FRONT_METHODS, relay.serve, _ignore_notification)
-        self.middleware.append(self._connect_before)
+        self.middleware.append(self._connecting_handler)
         for server in relay.servers.values():
             server.on_connected = self._describe_servers
 
-    # `page_size` and `on_change` are for registered items, of which these three have none
+    # tools and resources are never registered here, so nothing uses their `page_size` and `on_change`
 
     @cached_property
     def tools(self) -> Tools:
@@ -98,8 +98,8 @@ class FrontCatalog(Catalog):
         for client in self._latest_clients().values():
             declared = codec_for(client.revision).decode(ServerCapabilities, client.server_capabilities)
             if not client.revision.completions_are_declared and declared.prompts is not None:
-                declared.completions = {}  # the server may have them, and later clients ask only if we declare them
-            self._relay.tasks.declare(declared)
+                declared.completions = {}  # clients of newer revisions ask only if completions are declared
+            self._relay.tasks.declare(declared)  # changes `declared` to the tasks that the bridge offers
             for name, value in vars(declared).items():
                 if value is not None:
                     merged[name] = {**merged.get(name, {}), **value}
@@ -122,8 +122,8 @@ class FrontCatalog(Catalog):
         parts = [f"# {name}\n\n{text[:MAX_INSTRUCTIONS]}" for name, text in instructions.items()]
         self.instructions = "\n\n".join(parts) or None
 
-    def _connect_before(self, method: str, handler: Handler) -> Handler:
-        """Return the handler of a method. As a middleware, wrap the three that need a connection to the servers."""
+    def _connecting_handler(self, method: str, handler: Handler) -> Handler:
+        """Return the handler of a method. If the method needs the servers, the handler connects to them first."""
         wrappers: dict[str, Callable[..., Awaitable[object]]] = {
             "initialize": self._initialize, "server/discover": self._discover, "subscriptions/listen": self._listen,
         }  # fmt: skip
@@ -134,13 +134,14 @@ class FrontCatalog(Catalog):
         session = cast(ServerSession, context.channel)
         self._relay.end_session(session)  # a second handshake on a transport ends what the first one has opened
         self._note_client(session, params)
-        self._close_with(session)
+        self._close_connections_after(session)
         await self._relay.connect(caller_of(context))
         result = await handler(params, context)
-        # from now on, the session's notifications go to the servers, over the connections of this session
+        # from now on, pass the client's notifications to the servers, over the connections made for this session
         pass_to_servers = partial(self._relay.pass_to_servers, session)
         session.custom_methods = RelayedMethods(FRONT_METHODS, self._relay.serve, pass_to_servers)
-        # A modern server logs nothing unless the request names a level; a legacy one chooses its level itself.
+        # The level until the client sets one: a modern server logs nothing unless each request names a level, while a
+        # legacy server has a default level, which None leaves unchanged.
         has_modern = any(server.is_modern for server in self._relay.servers.values())
         session.logging_level = "info" if has_modern else None
         return result
@@ -153,7 +154,7 @@ class FrontCatalog(Catalog):
         session.peer_info = params.client_info
         session.logging_level = None  # so that the bridge sets no level at a legacy server, which has its own default
 
-    def _close_with(self, session: ServerSession) -> None:
+    def _close_connections_after(self, session: ServerSession) -> None:
         """Let the bridge close the session's connections and subscriptions when the session has ended, and its last
         requests have had time to finish."""
         loop = asyncio.get_running_loop()
@@ -177,4 +178,4 @@ class FrontCatalog(Catalog):
 
 
 def _ignore_notification(method: str, params: Object) -> None:
-    """Receive a notification of a client without a session, which has no client of its own towards the servers."""
+    """Drop a notification from a client without a session, because no connection to a server is its own."""

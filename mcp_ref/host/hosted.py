@@ -152,7 +152,7 @@ class HostedServer(Supervisor):
             paths=launch.paths, cwd=launch.cwd, settings=launch.settings, url=launch.shown_url,
             warnings=tuple(warnings),
         )  # fmt: skip
-        await self._policy.check(start, f"{self._digest} start", default=is_own_file(file, folder))
+        await self._policy.check(start, f"{self._digest} start", allowed_by_default=is_own_file(file, folder))
         for danger in launch.dangers:
             if danger.file is not None and not is_own_file(danger.file, folder):
                 variable = self.approval("variable", danger.name, "program")
@@ -333,7 +333,7 @@ class HostedServer(Supervisor):
         """Return the arguments to send, which the user may have edited."""
         request = replace(self.approval("call", full_name(self.config.name, tool.name), origin, arguments), tool=tool)
         key = f"{self._digest} call {tool.name} {definition_hash(tool)}"
-        edited = await self._policy.check(request, key, default=origin == "program")
+        edited = await self._policy.check(request, key, allowed_by_default=origin == "program")
         if edited is None:
             return arguments
         faults = "; ".join(str(error) for error in compile_schema(tool.input_schema).errors(cast("JSON", edited)))

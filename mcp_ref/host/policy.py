@@ -1,17 +1,18 @@
 """The policy of a host: its settings, the decisions of the user, the budgets, and the audit log.
 
 All servers of a host share one policy. An `approve` function allows a request if it returns `Allow` or True, and
-refuses it if it returns anything else, raises, or takes too long. Without this function, the program's own requests
-are allowed, because the program's code is the consent. But then a server in a configuration file starts only if the
-file is the user's own: outside the working directory, and safe from changes by other users.
+refuses it if it returns anything else, raises, or takes too long. Without this function, requests of the model and of
+servers are refused. The program's own are allowed, because its code is the consent, but a server in a configuration
+file starts only if the file is the user's own: outside the working directory, and safe from changes by other users.
 
 Threats:
     unasked-start: the user's account; a cloned project; lists a server in its file, and the program has no `approve`
         function; only the user's own file starts servers without consent.
     input-of-another-file: a secret that the user types; a cloned project; uses the id of an input of another file; a
         typed value is used only for the file that asked for it.
-    data-in-a-spelling: the model's data; a server that controls the model's text; lets the model read a URI that hides
-        the data, such as `weather://city/SECRET/../today`; the URI is sent in the spelling that the user has seen.
+    data-in-a-spelling: secrets that the model knows; a server whose texts steer the model; makes it read an approved
+        URI in another spelling, which contains a secret, such as `weather://city/SECRET/../today`; the server gets the
+        spelling that the user has seen.
 
 Spec:  2026-07-28 index#key-principles, server/tools#security-considerations, client/sampling
 """
@@ -28,14 +29,14 @@ from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..features.elicitation import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
 from ..features.sampling import CreateMessageRequestParams, CreateMessageResult
 from ..features.tools import Tool
 from ..lib.fields import CheckedFields
 from ..transports.base import Trace
-from .approval import Allow, Approval, Approve, Deny, Duration, Refused, Undecided, hidden_text_warnings, quoted
+from .approval import Allow, Approval, Approve, Deny, Refused, Undecided, hidden_text_warnings, quoted
 from .configuration import ServerConfig, ServersLike
 from .dangers import url_warnings
 from .supervisor import ServerStatus
@@ -76,7 +77,7 @@ class Budget(CheckedFields):
     samples_per_call: int = 3
     """Maximum number of sampling requests during one tool call. Simultaneous calls of one server share the number."""
     sample_tokens: int | None = None
-    """Maximum number of tokens of all messages of the model. A request's `maxTokens` is lowered to the rest."""
+    """Maximum number of tokens of all sampled messages together. A request's `maxTokens` is lowered to the rest."""
     elicitations_per_call: int = 3
     """Maximum number of elicitations during one tool call. Simultaneous calls of one server share the number."""
     result_characters: int = 100_000
@@ -156,12 +157,13 @@ class Policy:
         self._typing = asyncio.Lock()  # so that the user types one value at a time
 
     async def check(
-        self, request: Approval, key: str | None = None, longest: Duration = "always", default: bool = False
-    ) -> object:
+        self, request: Approval, key: str | None = None, longest: Literal["run", "always"] = "always",
+        allowed_by_default: bool = False,
+    ) -> object:  # fmt: skip
         """Return the edited params of an allowed request, or None if they are unchanged. Raise Refused otherwise.
 
-        An `Allow` is remembered under `key`, if given, for the shorter of `remember` and `longest`. The key must name
-        everything that the decision depends on. `default` is True to allow the request without an `approve` function.
+        An `Allow` is remembered under `key`, if given, as long as its `remember` says, but at most for `longest`. The
+        key must name everything that the decision depends on. `allowed_by_default` decides without `approve`.
         """
         decision: Allow | Deny
         if self._is_remembered(key):
@@ -172,7 +174,7 @@ class Policy:
                 longest = "run"  # a dangerous start needs consent in each run
             if self.options.approve is None:
                 reason = "; ".join(["nobody can be asked", *warnings, "give approve= to the Host"])
-                decision = Allow() if default else Deny(reason)
+                decision = Allow() if allowed_by_default else Deny(reason)
                 source = "default"
             else:
                 decision, source = await self._ask(replace(request, warnings=warnings), self.options.approve, key)
@@ -195,7 +197,7 @@ class Policy:
     async def _ask(self, request: Approval, approve: Approve, key: str | None) -> tuple[Allow | Deny, str]:
         """Return the decision of the `approve` function, and its source for the audit log."""
         server, seconds = request.server, self.options.approve_timeout
-        if self._undecided[server] > MAX_WAITING:  # not `>=`, because the user is deciding one, which does not wait
+        if self._undecided[server] > MAX_WAITING:  # not `>=`, because it also counts the one that the user sees
             return Deny(f"{MAX_WAITING} other requests of this server wait for a decision"), "undecided"
         self._undecided[server] += 1
         try:
@@ -234,7 +236,8 @@ class Policy:
 
 
 class Account:
-    """The used part of a server's budget or, without a `host_account`, of the host's budget."""
+    """The used part of a server's budget, or of the host's if `server` is "". A server's use also counts against the
+    host's budget, in `host_account`, except for the limits of one tool call."""
 
     def __init__(self, policy: Policy, server: str = "", host_account: Account | None = None) -> None:
         self.budget = policy.options.budgets.get(server, policy.options.budget)
@@ -243,7 +246,7 @@ class Account:
         self._call_times: deque[float] = deque(maxlen=self.budget.calls_per_minute or 0)  # of the latest tool calls
         own_and_host = [self] if host_account is None else [self, host_account]
         self._accounts: dict[str, list[Account]] = {}
-        """The accounts that have a limit, by its name. Only the server's account counts the requests of one call."""
+        """The accounts that count the use of a limit, by the limit's name."""
         for limit in vars(self.budget):
             accounts = [self] if limit.endswith("_per_call") else own_and_host
             self._accounts[limit] = [account for account in accounts if getattr(account.budget, limit) is not None]
@@ -259,7 +262,7 @@ class Account:
 
     def use(self, limit: str, amount: float = 1) -> None:
         """Count an amount. If less is left, or nothing at all, raise BudgetExceeded instead."""
-        least = max(amount, 0.001)  # less than 0.001 seconds counts as nothing, because a timer may end that early
+        least = max(amount, 0.001)  # less than 0.001 of `seconds` is nothing, because a timer may end that early
         for account in self._accounts[limit]:
             maximum = getattr(account.budget, limit)
             if maximum - account._used[limit] < least:

@@ -7,10 +7,10 @@ event and even bytes that are not HTTP arrive as the other side has sent them. H
 connections of a pair begin and end together.
 
 There is one exception: the header `Host` of requests to another machine. A web server there chooses the site by this
-header, and does not know the address of the recorder, which the client has put there. So the recorder puts the server's
-name there, but only in place of an IP address, a name without a dot, such as localhost, or a name of its own machine.
-Any other name, such as that of a web page, still reaches the server. If the recorder cannot tell where a request
-to such a server begins or ends, it sends its client a 400 response, and ends the connection.
+header, but the client has put the address of the recorder into it. So the recorder replaces this address by the
+server's name if it is an IP address, a name without a dot (such as localhost), or a name of the recorder's machine. Any
+other name, such as that of a web page, still reaches the server. If the recorder cannot tell where a request to such a
+server begins or ends, it sends its client a 400 response, and ends the connection.
 
 Threats:
     recorder-as-open-proxy: the machines that this one can reach; any client of the recorder; asks for another server;
@@ -79,7 +79,7 @@ async def record_http(options: TapeOptions, url: str, host: str, port: int) -> A
             listening.close()
             await proxy.close()
     finally:
-        show_text(proxy.tape.close(), sys.stderr, end="")
+        show_text(proxy.tape.close(), sys.stderr, end="")  # a warning if events are missing
         proxy.tape.wait_until_written()
 
 
@@ -93,8 +93,8 @@ class _Proxy:
     tape: Tape
     request_numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     connection_numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    """The connections to the server that are being made."""
+    connecting: set[asyncio.Task[None]] = field(default_factory=set)
+    """The tasks that connect to the server."""
     open_connections: set[_Connection] = field(default_factory=set)
 
     def accept(self) -> _Connection:
@@ -110,8 +110,8 @@ class _Proxy:
     def connect(self, client: _Connection) -> None:
         """Begin to connect the other side of a client to the server. Until then, the client's bytes wait."""
         task = asyncio.get_running_loop().create_task(self._connect(client))
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        self.connecting.add(task)
+        task.add_done_callback(self.connecting.discard)
 
     async def _connect(self, client: _Connection) -> None:
         origin = self.origin
@@ -119,7 +119,7 @@ class _Proxy:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 loop = asyncio.get_running_loop()
-                # `client.other` gets this connection in its `connection_made`
+                # asyncio passes the connection to `client.other.connection_made`, so the result is not needed
                 await loop.create_connection(lambda: client.other, origin.host, origin.port, ssl=context)
         except (OSError, TimeoutError):
             client.abort()  # so the client sees that the server cannot be reached
@@ -127,7 +127,7 @@ class _Proxy:
             client.resume_reading()
 
     async def close(self) -> None:
-        await finish(*self.tasks, cancel=True)
+        await finish(*self.connecting, cancel=True)
         for connection in list(self.open_connections):
             connection.abort()
         await asyncio.sleep(0)  # asyncio reports closed connections in the next turn of the loop
@@ -162,7 +162,7 @@ class _Connection(asyncio.Protocol):
             self._refuse(f"mcp_ref record cannot replace Host in this request: {replacer.fault}\n".encode())
 
     def _refuse(self, body: bytes) -> None:
-        # A client that still waits for an earlier response takes this one for it, but MCP clients do not pipeline.
+        # A client that pipelines could take this for the response to an earlier request, but MCP clients do not.
         head = ResponseHeadWriter().write(400, [("Content-Type", "text/plain; charset=utf-8")], close=True)
         self.write(head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
         self.close()
@@ -171,7 +171,7 @@ class _Connection(asyncio.Protocol):
         self._note_end()
         if self.replacer is not None:
             self.other.write(self.replacer.take_unsent())
-        keeps_open = self.other.write_eof()  # otherwise asyncio closes this connection, and `connection_lost` the other
+        keeps_open = self.other.write_eof()  # if not, asyncio closes this one, and `connection_lost` closes the other
         return keeps_open
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -225,7 +225,7 @@ class HostReplacer:
     Args:
         host: The new value.
         own_names: The names of this machine that are replaced, in lower case and without a port. IP addresses and
-            names without a dot are replaced too, because no web page can make them lead to another machine.
+            names without a dot are replaced too, because no attacker can make them resolve to this machine.
     """
 
     def __init__(self, host: bytes, own_names: Collection[str] = ()) -> None:
@@ -241,8 +241,8 @@ class HostReplacer:
         sent = bytearray()
         try:
             for part in self._reader.feed(data):
-                # The reader gives a head and pieces of a body without the bytes around them, such as chunk sizes. So
-                # take the raw bytes of this part instead: all that the reader has read, but not those in its buffer.
+                # A part lacks the raw bytes around it, such as chunk sizes. So send all unsent bytes up to the end of
+                # this part, which are those that the reader has taken out of its buffer.
                 raw = self._take(len(self._unsent) - len(self._reader.buffer))
                 if isinstance(part, MessageHead):
                     raw = _HOST_LINE.sub(self._replaced_line, raw, count=1)
@@ -258,7 +258,7 @@ class HostReplacer:
         return self._take(len(self._unsent))
 
     def _take(self, size: int) -> bytes:
-        size = max(size, 0)  # negative if the reader still buffers bytes of a body that `feed` has already returned
+        size = max(size, 0)  # negative if `feed` has already returned bytes of a body that the reader still buffers
         taken = bytes(self._unsent[:size])
         del self._unsent[:size]
         return taken
@@ -266,5 +266,5 @@ class HostReplacer:
     def _replaced_line(self, line: re.Match[bytes]) -> bytes:
         name = line["name"].decode("latin-1").lower()
         is_address = name.startswith("[") or name.replace(".", "").isdigit()
-        is_own = is_address or "." not in name or name in self._own_names
-        return b"Host: " + self._host if is_own else line[0]
+        is_replaced = is_address or "." not in name or name in self._own_names
+        return b"Host: " + self._host if is_replaced else line[0]
