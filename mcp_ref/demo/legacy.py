@@ -31,12 +31,12 @@ async def handshake(screen: Screen, connections: Connections) -> None:
     screen.chapter("Version negotiation", "basic/lifecycle#version-negotiation")
     screen.say(f"A server of {LAST_WITH_SSE} refuses `server/discover`, so the client tries a handshake.")
     screen.say("The server responds with its own revision, and the client accepts it.")
-    old = ("--revision", LAST_WITH_SSE.name)
-    async with connections.connect(screen, *old) as client:
+    options = ("--revision", LAST_WITH_SSE.name)
+    async with connections.connect(screen, *options) as client:
         screen.claim(f"offered {LEGACY[-1]}, agreed on {client.revision}", client.revision is LAST_WITH_SSE)
     screen.say(f"A client that speaks only {LEGACY[-1]} refuses this revision, and disconnects.")
     try:
-        async with connections.connect(screen, *old, revision=LEGACY[-1]):
+        async with connections.connect(screen, *options, revision=LEGACY[-1]):
             raise AssertionError("the client accepted a revision that it does not speak")
     except UnsupportedRevision as error:
         screen.claim(f"UnsupportedRevision: {error}", True)
@@ -102,8 +102,8 @@ async def older_revisions(screen: Screen, connections: Connections) -> None:
     """Show differences of each older revision. The code of the server and of the client stays the same."""
     for revision in reversed(LEGACY[:-1]):
         screen.chapter(f"Revision {revision}", f"python3 -m {PACKAGE} revisions {revision}")
-        only, sse = ("--revision", revision.name), revision <= LAST_WITH_SSE
-        async with connections.connect(screen, *only, sse=sse, revision=revision, elicitation=user) as client:
+        options, sse = ("--revision", revision.name), revision <= LAST_WITH_SSE
+        async with connections.connect(screen, *options, sse=sse, revision=revision, elicitation=user) as client:
             screen.claim(f"both speak {revision}", client.revision is revision)
             await differences(screen, client)
 

@@ -130,7 +130,7 @@ async def connect_account(context: Context) -> str:
     result = await context.elicit_url("Sign in to your account", "https://example.com/sign-in", elicitation_id)
     if result.action != "accept":
         return "not connected"
-    await context.elicitation_complete(elicitation_id)
+    await context.elicitation_complete(elicitation_id)  # a real server first waits until the user has signed in
     return "connected"
 
 
