@@ -38,7 +38,7 @@ from ..jsonrpc.messages import JSON
 from ..lib.text import escape_hidden
 from ..version import __version__
 from . import EXIT_ERROR, UsageError, usage_errors
-from .show import as_json, out
+from .show import out, print_json
 
 MAX_QUOTED_MESSAGE: Final = 200
 """Maximum length of a quoted message, in characters."""
@@ -55,7 +55,7 @@ def check_file(options: argparse.Namespace) -> int:
     if options.sarif is not None:
         write_report(options.sarif, json.dumps(sarif_report(options.file, findings, __version__), indent=1))
     if options.json:
-        as_json(json_report(name, findings, event_count, notes))
+        print_json(json_report(name, findings, event_count, notes))
     else:
         # a recording that is a pipe cannot be read twice
         messages = read_messages(options.file, findings) if os.path.isfile(options.file) else {}
@@ -131,7 +131,7 @@ def show_rules(options: argparse.Namespace) -> int:
             {"id": rule.id, "name": rule.name, "level": rule.level, "meaning": rule.meaning,
              "sentences": [*ids_by_rule.get(rule.name, ())]} for rule in RULES
         ]  # fmt: skip
-        as_json({"rules": rules, "notObservable": {**reason_of}})
+        print_json({"rules": rules, "notObservable": {**reason_of}})
         return 0
     for rule in RULES:
         ids = ids_by_rule.get(rule.name, [rule.id])

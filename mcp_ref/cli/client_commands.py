@@ -213,7 +213,7 @@ async def list_all(client: Client, options: argparse.Namespace) -> None:
         await fetch_list(client, "prompts", Client.list_prompts),
     )
     if options.json:
-        return show.as_json({
+        return show.print_json({
             "protocolVersion": client.revision.name, "serverInfo": encode(client.server_info),
             "capabilities": client.server_capabilities, "instructions": client.instructions, **lists.as_json(),
         })  # fmt: skip
@@ -289,14 +289,14 @@ async def find_tool(client: Client, options: argparse.Namespace) -> Tool | None:
 def show_result(result: CallToolResult, paths: Sequence[str | None], json: bool) -> None:
     """Print the result of a tool. `paths` has the file of each block, or None for one that was not saved."""
     if json:
-        show.as_json(encode(result))
+        show.print_json(encode(result))
         note_paths(paths)
     elif result.content or not result.has_structured_content:
         print_text = show.note if result.is_error else show.out
         for block, path in zip(result.content, paths, strict=True):
             print_text(path or show.block_text(block))
     else:
-        show.as_json(result.structured_content)
+        show.print_json(result.structured_content)
 
 
 def parameters_hint(tool: Tool | None, arguments: Object) -> str:
@@ -314,7 +314,7 @@ async def read(client: Client, options: argparse.Namespace) -> None:
     result = await client.read_resource(options.target)
     paths = [save_contents(options.save, contents) if options.save else None for contents in result.contents]
     if options.json:
-        show.as_json(encode(result))
+        show.print_json(encode(result))
         return note_paths(paths)
     for contents, path in zip(result.contents, paths, strict=True):
         if path is not None:
@@ -339,7 +339,7 @@ async def watch(client: Client, options: argparse.Namespace) -> None:
             if uri is None:
                 return show.note("the server ended the subscription")
             if options.json:
-                show.as_json(uri)
+                show.print_json(uri)
             else:
                 show.out(uri)
             sys.stdout.flush()
@@ -355,7 +355,7 @@ async def prompt(client: Client, options: argparse.Namespace) -> None:
                 error.add_note(f"{each.name} takes: {show.prompt_row(each)[1] or 'nothing'}")
         raise
     if options.json:
-        return show.as_json(encode(result))
+        return show.print_json(encode(result))
     for message in result.messages:
         show.out(f"{message.role}: {show.block_text(message.content)}")
 
@@ -369,7 +369,7 @@ async def complete(client: Client, options: argparse.Namespace) -> None:
         text = words.pop(0)
     result = await client.complete(ref_type(options.target), name, text, read_string_arguments(words) or None)
     if options.json:
-        return show.as_json(encode(result))
+        return show.print_json(encode(result))
     for value in result.values:
         show.out(value)
 

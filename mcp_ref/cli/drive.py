@@ -38,7 +38,7 @@ from . import EXIT_ERROR, EXIT_NOT_CONNECTED, UsageError, usage_errors
 from .check import message_of, write_report
 from .client_commands import parse_server, report_failure
 from .recorder import read_recording
-from .show import as_json, note, out
+from .show import note, out, print_json
 from .values import parse_headers, parse_json
 
 DEFAULT_SECONDS: Final = 10.0
@@ -66,7 +66,7 @@ def run_drive(options: argparse.Namespace) -> int:
     if options.json:
         visits: list[JSON] = [dataclasses.asdict(visit) for visit in report.visits]
         judged = json_report(_server_name(report), findings, len(report.events), notes)
-        as_json({"visits": visits, "definitions": [*report.advice], **judged})
+        print_json({"visits": visits, "definitions": [*report.advice], **judged})
     else:
         show_report(report, findings, notes)
     broke_a_must = any(finding.level == MUST for finding in findings)

@@ -290,7 +290,7 @@ async def list_all(host: Host, options: argparse.Namespace) -> int:
         show.note(f"{options.config} lists no server")
     if options.json:
         servers: list[JSON] = [{"name": s.name, "state": s.state.value, "error": s.last_error} for s in states]
-        show.as_json({"servers": servers, **lists.as_json()})
+        show.print_json({"servers": servers, **lists.as_json()})
     else:
         for status in states:
             show.out(f"{escape_hidden(status.name, keep='')}  {_state_text(status)}")

@@ -1,7 +1,7 @@
 """`record --install CONFIG SERVER` puts the recorder into a host's configuration file, and `--uninstall` takes it out.
 
-With it, the host starts `record FILE -- COMMAND` instead of the server's command. The command shows the difference to
-the file, and writes it only if the user agrees. `recorder/installation.py` edits the file.
+With it, the host starts `record FILE -- COMMAND` instead of the server's command. The command shows which lines of
+the file would change, and writes it only if the user agrees. `recorder/installation.py` edits the file.
 """
 
 from __future__ import annotations

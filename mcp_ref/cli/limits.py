@@ -37,7 +37,7 @@ def show_limits(json: bool) -> None:
     """Print all limits, one table for each module."""
     found = list(limits())
     if json:
-        return show.as_json([asdict(limit) for limit in found])
+        return show.print_json([asdict(limit) for limit in found])
     for module in dict.fromkeys(limit.module for limit in found):
         rows = [(limit.name, f"{limit.value:,}", limit.meaning) for limit in found if limit.module == module]
         show.table(module, rows)

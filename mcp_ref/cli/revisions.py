@@ -25,11 +25,11 @@ FEATURES = [field.name for field in dataclasses.fields(Revision) if field.name n
 def show_revisions(name: str | None, json: bool) -> None:
     """Print the table of all revisions, or the changes of one revision."""
     if name is None:
-        return show.as_json({r.name: features(r) for r in REVISIONS}) if json else show_table()
+        return show.print_json({r.name: features(r) for r in REVISIONS}) if json else show_table()
     with usage_errors():
         revision = revision_named(name)
     changed = changes(revision)
-    return show.as_json(changed) if json else show_changes(revision, changed)
+    return show.print_json(changed) if json else show_changes(revision, changed)
 
 
 def features(revision: Revision) -> Object:

@@ -1,7 +1,7 @@
 """Functions that print the results of commands, as plain text for people or as JSON for programs.
 
-A server can send escape sequences that move the cursor or change colors. So on a terminal, these functions show such a
-sequence as harmless text, while a file or pipe receives it unchanged.
+A server can send escape sequences that move the cursor or change colors. On a terminal, these functions show them as
+harmless text. A file or pipe receives them unchanged, except in JSON and tables, which always have harmless text.
 [2025-11-25 server/tools#security-considerations]
 """
 
@@ -54,7 +54,7 @@ def columns(stream: TextIO) -> int | None:
         return None
 
 
-def as_json(value: JSON) -> None:
+def print_json(value: JSON) -> None:
     """Print one JSON value to standard output, with its hidden characters as JSON escapes."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
     escapes = {ord(character): json.dumps(character)[1:-1] for character in hidden_characters(text)}
@@ -62,7 +62,7 @@ def as_json(value: JSON) -> None:
 
 
 def table(title: str, rows: Sequence[tuple[str, str, str | None]]) -> None:
-    """Print a heading and rows of (name, details, description), of which only the first line. No rows, no heading."""
+    """Print a heading and the rows: name, details, and the description's first line. Without rows, print nothing."""
     if rows:
         out(f"\n{title}")
     for name, details, description in rows:
@@ -142,7 +142,7 @@ def write_contents(contents: ResourceContents) -> None:
 
 
 def decode_base64(name: str, data: str) -> bytes:
-    """Decode Base64 from a server. `name` says in the InvalidMessage of invalid Base64 which data are meant."""
+    """Decode a server's Base64. If it is invalid, raise InvalidMessage with `name`, the name or URI of the data."""
     try:
         return base64.b64decode(data)
     except ValueError as error:

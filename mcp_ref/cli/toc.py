@@ -137,7 +137,7 @@ def show_pages(revisions: Sequence[Revision], json: bool) -> None:
             raise UsageError(f"{revision} has only a schema, and no pages: try `revisions {revision}`")
     if json:
         tables: dict[str, JSON] = {r.name: {page.path: [*page.modules] for page in pages_of(r)} for r in revisions}
-        return show.as_json(tables)
+        return show.print_json(tables)
     for revision in revisions:
         no_details = ""  # `show_citations` prints the revisions of a citation here
         rows = [(page.path, no_details, ", ".join(page.modules) or "(not implemented)") for page in pages_of(revision)]
@@ -162,7 +162,7 @@ def show_citations(page: str | None, search: str | None, revisions: Sequence[Rev
         if not found:
             raise UsageError(f"no citation contains {search!r}")
     if json:
-        return show.as_json([asdict(citation) for citation in found])
+        return show.print_json([asdict(citation) for citation in found])
 
     def page_and_heading(citation: Citation) -> tuple[str, str]:
         return citation.page, citation.anchor or ""

@@ -88,7 +88,7 @@ def test_options_may_stand_between_the_arguments(capsys: Captured) -> None:
 
 
 def test_json_output_escapes_control_characters_that_a_terminal_obeys(capsys: Captured) -> None:
-    show.as_json({"text": "\x1b[2J \x9b2J \x7f caf\u00e9"})
+    show.print_json({"text": "\x1b[2J \x9b2J \x7f caf\u00e9"})
     printed = capsys.readouterr().out
     assert '"\\u001b[2J \\u009b2J \\u007f caf\u00e9"' in printed
     assert json.loads(printed) == {"text": "\x1b[2J \x9b2J \x7f caf\u00e9"}
