@@ -1,8 +1,8 @@
 """`_meta`: an object in any message for data that belongs to no feature, such as a progress token or trace context.
 
 A key is `name` or `prefix/name`. A prefix is a list of labels with dots between them, and each vendor has its own, so
-that the keys of two vendors never collide. Some prefixes are reserved for the protocol, and implementations MUST NOT
-make assumptions about the values of such keys. [2026-07-28 basic/index#_meta]
+that the keys of two vendors never collide. Keys with some prefixes are reserved for the protocol, and implementations
+MUST NOT make assumptions about their values. [2026-07-28 basic/index#_meta]
 
     2024-10-07 to 2025-03-26  params and results can have `_meta`. The protocol defines one key, `progressToken`
     2025-06-18                so can tools, prompts, resources, roots and content blocks. A prefix is reserved if
@@ -61,13 +61,13 @@ class PaginatedRequestParams:
 
 
 _LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
-_KEY = rf"(?:({_LABEL}(?:\.{_LABEL})*)/)?(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?)?"
+_KEY = rf"(?:{_LABEL}(?:\.{_LABEL})*/)?(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?)?"
 
 
 def is_meta_key(key: str) -> bool:
     """Return True if `key` follows the grammar of `_meta` keys: an optional `label.label/` prefix, then a name."""
     # [2025-11-25 basic/index#_meta] A label starts with a letter; letters, digits and inner hyphens follow. A name may
-    # also contain "_" and ".". Each text can match the pattern in one way only, so a hostile key cannot slow the match.
+    # also contain "_" and ".", or be empty. A text matches the pattern in one way only, so no key can slow the match.
     return len(key) <= 256 and re.fullmatch(_KEY, key) is not None
 
 
@@ -78,9 +78,9 @@ def check_meta_keys(meta: Object | None) -> None:
             raise ValueError(f"{key[:80]!r} is not a valid _meta key: write it as name or, better, com.example/name")
 
 
-def extended_meta(message: Object, added: Object) -> Object:
+def extended_meta(params_or_result: Object, added: Object) -> Object:
     """Return the `_meta` of params or of a result together with the members of `added`."""
-    given = message.get("_meta")
+    given = params_or_result.get("_meta")
     return {**given, **added} if isinstance(given, dict) else added
 
 

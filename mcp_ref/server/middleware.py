@@ -14,10 +14,10 @@ Middleware sees every request that reaches a handler, in all revisions, includin
 unknown method, malformed params or a missing scope. During `initialize` it cannot request input, because the client is
 waiting for the response.
 
-A failed tool call is a result with `is_error`. For `subscriptions/listen`, `proceed` returns when the subscription
-ends; for a tool call that becomes a task, when the task has begun. In 2026-07-28, a handler that needs input ends with
-the exception `HandlerNeedsInput`, which `except Exception` does not catch. The client then repeats the request with the
-input, and the middleware sees that request too.
+If a tool fails, `proceed` raises nothing, but returns a result with `is_error`. For `subscriptions/listen`, it returns
+when the subscription ends; for a tool call that becomes a task, when the task has begun. In 2026-07-28, a handler that
+needs input ends with the exception `HandlerNeedsInput`, which `except Exception` does not catch. The client then
+repeats the request with the input, and the middleware sees that request too.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ServedRequest:
 Proceed: TypeAlias = Callable[[ServedRequest], Awaitable[object]]
 """A function that passes a request on, to the next middleware or the handler, and returns the result, a dataclass."""
 
-Middleware: TypeAlias = Callable[[ServedRequest, "Context[Any]", Proceed], Awaitable[object]]  # any type of state
+Middleware: TypeAlias = Callable[[ServedRequest, "Context[Any]", Proceed], Awaitable[object]]  # for any `Context.state`
 """A coroutine function that returns the result of a request, or raises ProtocolError to refuse it."""
 
 
@@ -66,7 +66,7 @@ def add_middleware(catalog: Catalog, function: Middleware) -> None:
         raise TypeError(f"middleware must be async: write {wanted}, not {function!r:.100}")
     if catalog.service.members:
         raise RuntimeError("the server serves clients already: add middleware before it serves")
-    catalog.middleware.insert(0, partial(_wrap, function))  # the innermost is first
+    catalog.middleware.insert(0, partial(_wrap, function))  # the list begins with the innermost, added last
     catalog.routes.clear()  # because their handlers lack the new middleware
 
 

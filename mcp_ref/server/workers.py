@@ -4,8 +4,9 @@ If one client could use all threads, its slow calls would stop the calls of all 
 
     running calls of its caller + running calls of its session  >=  free threads
 
-A client that is alone thus gets a third of the threads, because each of its calls counts twice, for its caller and for
-its session. Every further client finds free threads. The caller is the principal or the address (`Access.caller`).
+A client that is alone thus gets a third of the threads: its 32 running calls count as 32 for its caller and as 32 for
+its session, and 64 of the 96 threads are free. Every further client finds free threads. The caller is the principal or
+the address (`Access.caller`).
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Workers(ThreadPoolExecutor):
                 return waiting
             future = super().submit(function, *args, **kwargs)
             self._count(session, 1)
-        # After the lock, because the callback of a call that has ended already runs here, and starts other calls.
+        # After the lock, because the callback starts other calls, and runs at once if this call is already over.
         future.add_done_callback(partial(self._call_ended, session))
         return future
 

@@ -1,4 +1,4 @@
-"""Exceptions of authorization. Each text says which side failed, and what to do.
+"""Exceptions of authorization. Each text says which side failed and, if there is a remedy, names it.
 
 Because an exception can end up in a log, a bug report or a model's context, none contains a token, code, verifier,
 secret, query or body. A peer's own text is cut, and reduced to printable ASCII, or it could forge log lines or control
@@ -120,7 +120,7 @@ class TokenRefused(AuthorizationError):
         status: The HTTP status; 0 without a response.
         error: The OAuth error code, or "".
         description: The authorization server's text for developers.
-        advice: What to do, or the reason.
+        advice: What to do, or why a response with status 200 cannot be used.
     """
 
     def __init__(self, issuer: str, status: int, error: str = "", description: str = "", advice: str = "") -> None:

@@ -10,16 +10,16 @@ Since any client can send these headers too, only the entries that our own proxi
 last ones. So the list is read from its end, and the first address outside of the trusted networks is the client:
 
     connection from 10.0.0.5 (trusted)
-    X-Forwarded-For: 1.2.3.4, 203.0.113.7, 10.0.0.9            10.0.0.9 is trusted; 203.0.113.7 is the client
-                     (written by the client itself)
+    X-Forwarded-For: 1.2.3.4, 203.0.113.7, 10.0.0.9            10.0.0.9 is trusted; 203.0.113.7 is the client,
+                                                               which has written 1.2.3.4 itself
 
 A proxy usually sets one of the headers, and passes the other on as the client sent it. So if both are present, they
 must name the same client. If they do not, or if an entry is not an address, the client is unknown, and the address
 stays that of the proxy.
 
 Threats:
-    forged-address: the limits of another client, and the log; a client; writes addresses into the headers of its
-        requests; only what trusted proxies have added is read, and contradicting headers are not used.
+    forged-address: the limits of each client, and the addresses in the log; a client; sends these headers with another
+        client's address; only entries that trusted proxies have added are read, and contradicting headers are not used.
 
 Spec:  RFC 7239, sections 4, 5.2, 6, 8.1
 """
@@ -36,7 +36,7 @@ from .message import Headers, HttpRequest
 UNKNOWN_PORT: Final = 0
 """The port of a client whose address comes from a header, because a header rarely names it and nothing needs it."""
 
-# A possessive quantifier (`++`, `*+`) keeps no positions to go back to, which would need memory for each character.
+# Unlike other quantifiers, possessive ones (`++`, `*+`) never go back, so they need no memory for each character.
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[^",;]+|[,;]')
 """A part of the header `Forwarded`: a quoted text, a text without quotes and separators, or a separator."""
 _WITH_PORT: Final = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::\d{1,5})?|([0-9.]+):\d{1,5}")
@@ -84,7 +84,7 @@ class TrustedProxies:
             address = _address_in(entry)
             if not self._trusts(address):
                 break
-        return address  # if all are trusted, it is the first entry of the header: that proxy itself sent the request
+        return address  # if all are trusted, that of the proxy farthest from us, which has sent the request itself
 
     def _trusts(self, address: IPv4Address | IPv6Address | None) -> bool:
         return address is not None and any(address in network for network in self._networks)
@@ -132,7 +132,7 @@ def _x_forwarded_for(headers: Headers) -> Iterator[str] | None:
 
 
 def _address_in(text: str) -> IPv4Address | IPv6Address | None:
-    """Return the address in a text with or without a port, or None. An IPv4 address in an IPv6 one is IPv4."""
+    """Return the address in a text, which can also have a port, or None. Return ::ffff:192.0.2.5 as 192.0.2.5."""
     found = _WITH_PORT.fullmatch(text)
     if found is not None:
         text = found[1] or found[2]

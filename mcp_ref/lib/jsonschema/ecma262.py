@@ -37,7 +37,7 @@ _CATEGORIES = dict(pair.split("=") for pair in _NAMES_OF_CATEGORIES.split())
 class Parser:
     """A recursive-descent parser. Many methods have the name of the grammar rule that they parse.
 
-    Each method begins at `position`, and moves it behind the text that it has parsed.
+    Each method begins at `position`, and moves it past the text that it has parsed.
     """
 
     def __init__(self, source: str) -> None:
@@ -60,7 +60,7 @@ class Parser:
         return self.source.startswith(text, self.position)
 
     def _take(self, text: str) -> bool:
-        """Move behind the text and return True, if it comes next."""
+        """Move past the text and return True. If another text comes next, return False."""
         if not self._peek(text):
             return False
         self.position += len(text)
@@ -73,7 +73,7 @@ class Parser:
         return self.source[self.position - 1]
 
     def _take_match(self, expression: str) -> re.Match[str] | None:
-        """Move behind a match of the expression, if one comes next, and return it."""
+        """Move past a match of the expression and return it. If none comes next, return None."""
         found = re.compile(expression, re.ASCII).match(self.source, self.position)
         if found is not None:
             self.position = found.end()
@@ -136,13 +136,12 @@ class Parser:
 
     def _atom(self) -> Node:
         if self._take("(?:"):
-            return Sequence([self._closed(self._disjunction())])
-        if self._peek("("):
-            named = self._take_match(r"\(\?<([A-Za-z_$][\w$]*)>")
-            if named is None and (self._peek("(?") or not self._take("(")):
-                raise self._error("unknown kind of group")
-            self._names.append(named[1] if named else None)
+            return self._closed(self._disjunction())
+        if group := self._take_match(r"\((?!\?)|\(\?<([A-Za-z_$][\w$]*)>"):  # `(` or `(?<name>`
+            self._names.append(group[1])
             return Sequence([self._closed(self._disjunction())], captures=True)
+        if self._peek("("):
+            raise self._error("unknown kind of group")
         if self._take("."):
             return CharacterSet(_NEWLINE, [], negated=True)
         if self._take("["):
