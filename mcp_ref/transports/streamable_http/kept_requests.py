@@ -3,6 +3,9 @@
 They are the latest `logging/setLevel`, and a `resources/subscribe` for each resource with a subscription. Another
 process that continues the session handles them again (restoration.py).
 
+The last two functions write the id of a request into the name of its stream and read it there, because that process
+must also send an error for each request that was lost.
+
 Spec:  server/utilities/logging, server/resources#subscriptions (2025-03-26 to 2025-11-25)
 Used by: session.py, restoration.py
 """
@@ -17,12 +20,12 @@ from typing import Final
 from ...jsonrpc.messages import JSON, ErrorResponse, Request, RequestId, Response
 from ...lib.uri import canonical_uri
 
-KEPT_METHODS: Final = frozenset({"initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
+STATE_METHODS: Final = frozenset({"initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
 """The methods that set the state of a session."""
 MAX_UNSETTLED: Final = 1000
 """Maximum number of requests of one session with these methods that wait for their responses. The oldest is dropped."""
-MAX_NAMED_ID: Final = 64
-"""Maximum length of a request's id that a stream has in its name, in characters."""
+MAX_ID_IN_NAME: Final = 64
+"""Maximum length of a request's id in the name of its stream, in characters."""
 
 
 class KeptRequests:
@@ -38,7 +41,7 @@ class KeptRequests:
         self._kept: dict[str, list[JSON]] = {}  # the URI, or "" for the log level -> method and params
 
     def note(self, request: Request, then: Callable[[], object] = lambda: None) -> None:
-        """Note a request with one of the `KEPT_METHODS`. `then` is called when it has its response."""
+        """Note a request with one of the `STATE_METHODS`. `then` is called when it has its response."""
         self._unsettled[request.id] = request, then
         if len(self._unsettled) > MAX_UNSETTLED:  # a cancelled request gets no response
             del self._unsettled[next(iter(self._unsettled))]
@@ -75,7 +78,7 @@ def stored_requests(kept: bytes, prefix: str) -> Iterator[Request]:
 def name_with_id(name: str, ids: Sequence[RequestId]) -> str:
     """Return the name of a stream, with the id of its request if it has only one, and the id is not too long."""
     id = str(ids[0])
-    if len(ids) > 1 or len(id) > MAX_NAMED_ID:
+    if len(ids) > 1 or len(id) > MAX_ID_IN_NAME:
         return name
     if type(ids[0]) is int:
         return f"{name}-{id}"

@@ -38,7 +38,7 @@ from ...jsonrpc.messages import (
 from ...lib.uri import canonical_uri
 from .checks import HttpRefusal
 from .event_store import Event
-from .kept_requests import KEPT_METHODS, KeptRequests, request_id_of, stored_requests
+from .kept_requests import STATE_METHODS, KeptRequests, request_id_of, stored_requests
 from .session import HttpSession
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ def note_requests(session: HttpSession, message: Incoming) -> None:
     if session.store is None:
         return
     for member in message.messages if isinstance(message, Batch) else (message,):
-        if isinstance(member, Request) and member.method in KEPT_METHODS:
+        if isinstance(member, Request) and member.method in STATE_METHODS:
             session.kept = session.kept or KeptRequests(partial(session.store.keep_requests, session.id))
             session.kept.note(member)
 

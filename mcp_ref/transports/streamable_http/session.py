@@ -7,9 +7,9 @@ if that breaks off, the client resumes the stream with a GET, and gets the event
 The server MUST send each message on exactly one stream, because a client that received a request on two streams would
 serve it twice [2025-11-25 basic/transports#multiple-connections].
 
-Events MAY have ids, with which a client resumes. A server SHOULD NOT close the connection before the response, but
-since 2025-11-25 it MAY once it has sent an event with an id and a `retry` time. The client reconnects when this time
-is over, so a long wait needs no connection [2025-11-25 changelog#minor-changes].
+Events MAY have ids, with which a client resumes. A server SHOULD NOT close the connection before it has sent the
+response. Since 2025-11-25 it MAY do so after an event with an id and a `retry` time. The client reconnects when this
+time is over, so a long wait needs no connection [2025-11-25 changelog#minor-changes].
 
 Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25): sending, listening, resumability
 """
@@ -58,17 +58,13 @@ UNDECIDED, REPLAYING, CONNECTED, DETACHED, ENDED = StreamState  # as globals, wh
 class Stream:
     """The server-sent-event stream that one POST or GET began.
 
-        UNDECIDED --JSON response---> ENDED
-            | open                      ^
-            v             end           |
-        CONNECTED ----------------------+
-     detach |  ^ attach                 |
-            | REPLAYING ----------------+
-            v  ^ begin_replay           |
-        DETACHED -----------------------+
+        UNDECIDED --open--> CONNECTED --detach--> DETACHED --begin_replay--> REPLAYING
+                                ^                                                |
+                                +---------------------attach---------------------+
 
-    In UNDECIDED, `end` leads to ENDED too, and `forget_post` to DETACHED. The listening stream begins in DETACHED, so
-    that the store keeps its events for the first GET.
+    `end` leads from each state to ENDED, as a JSON response does from UNDECIDED. `forget_post` leads from UNDECIDED to
+    DETACHED, and `begin_replay` from CONNECTED to REPLAYING if the client resumes while the server still sends to its
+    old connection. The listening stream begins in DETACHED, so that the store keeps its events for the first GET.
     """
 
     def __init__(self, session: HttpSession, name: str, ids: tuple[RequestId, ...] = ()) -> None:
@@ -138,7 +134,7 @@ class Stream:
 
     def begin_replay(self, response: StreamingResponse, ends_at: float | None = None) -> None:
         """Reserve the stream for this response, which sends missed events until `attach`."""
-        self._close_response(REPLAYING)  # of the previous GET or POST, which the client no longer reads
+        self._close_and_enter(REPLAYING)  # closes the response of an earlier GET or POST: the client left it
         self._response = response
         if ends_at is not None:  # in seconds since 1970; then the client must resume with a new token
             left = max(0.0, ends_at - time.time())
@@ -149,7 +145,7 @@ class Stream:
         if self._response is not response:
             return
         if self.state is ENDED:
-            return self._close_response(ENDED)
+            return self._close_and_enter(ENDED)
         if not response.ended.done():
             self.first_unsent = ""
         self.state = CONNECTED
@@ -159,7 +155,7 @@ class Stream:
         self.session.touch()
         # [2025-11-25 basic/transports#sending-messages-to-the-server] a disconnection is not a cancellation
         if self._response is response:
-            self._close_response(DETACHED)
+            self._close_and_enter(DETACHED)
 
     def interrupt(self) -> bool:
         """End the response but not the stream, so that the client reconnects. Return False if it cannot."""
@@ -169,7 +165,7 @@ class Stream:
         if self.state is UNDECIDED:
             self._open()
             self.send_first_id()
-        self._close_response(DETACHED)
+        self._close_and_enter(DETACHED)
         return True
 
     def end(self) -> None:
@@ -177,16 +173,16 @@ class Stream:
         if self._exchange is not None and self.session.has_ended:
             refuse(self._exchange, self.session.refusal(), self.headers)
             self._exchange = None
-        self._open()
+        self._open()  # so a POST that still waits gets an event stream, which ends at once
         if self.state is REPLAYING:
             self.state = ENDED  # the response still sends the stored events, and ends in `attach`
         else:
-            self._close_response(ENDED)
+            self._close_and_enter(ENDED)
         self.session.remove_stream(self)
 
-    def _close_response(self, next_state: StreamState) -> None:
+    def _close_and_enter(self, state: StreamState) -> None:
         response, self._response = self._response, None
-        self.state = next_state
+        self.state = state
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
@@ -241,7 +237,7 @@ class HttpSession(SessionTransport):
         note_size(len(frame))
         if self._trace is not None:
             self._trace("->", frame)
-        # The two types before the call are for speed only, because most messages have one of them.
+        # `_ends_stream` would be enough. The types before it are for speed, because most messages have one of them.
         is_last = type(message) is Response or (type(message) is not Notification and _ends_stream(message))
         if is_last and self.kept is not None:
             self.kept.settle(message)
@@ -318,7 +314,7 @@ class HttpSession(SessionTransport):
         number = self._stream_number = self._stream_number + 1
         name, id = f"{self.stream_prefix}-{number}", ids[0]
         is_one_integer = len(ids) == 1 and type(id) is int and 0 <= id < 2**63  # as usual; faster than `name_with_id`
-        name = f"{name}-{id}" if is_one_integer else name_with_id(name, ids)  # tells `add_error` what was lost
+        name = f"{name}-{id}" if is_one_integer else name_with_id(name, ids)  # restoration.py reads the id
         stream = self.streams[name] = Stream(self, name, ids)
         for id in ids:
             self.streams_by_request[id] = stream
@@ -336,7 +332,8 @@ class HttpSession(SessionTransport):
             return ""
 
     def encode(self, id: str, data: bytes) -> bytes:
-        # [2025-11-25 basic/transports#sending-messages-to-the-server] a server SHOULD send `retry` before it closes
+        # [2025-11-25 basic/transports#sending-messages-to-the-server] a server SHOULD send `retry` before it closes, so
+        # the event of `send_first_id` has it, which is the only event without data
         return encode_event(data, id=id or None, retry=self.limits.retry if not data else None)
 
     def events_after(self, event_id: str) -> list[Event] | None:
