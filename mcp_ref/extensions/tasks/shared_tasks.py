@@ -191,9 +191,10 @@ class SharedTasks(TaskStore):
     async def wait_stored(self, task: Task) -> Task:
         """Wait until the database has the latest state of a task of this process, for at most `CALL_SECONDS`.
 
-        Return the task, or after that time its older state in the database.
+        Return the task, or after that time its older state in the database. Raise ProtocolError without such a state.
         """
         id = task.task_id
+        await self.wait_created(id)
         with suppress(TimeoutError):
             async with asyncio.timeout(CALL_SECONDS):
                 while not self._is_stored(id):
@@ -419,6 +420,8 @@ class SharedTasks(TaskStore):
 
     async def close(self) -> None:
         """Save the last changes, for at most `FLUSH_SECONDS`. Tasks that still run fail when their leases end."""
+        for id, stored in tuple(self._failed.items()):
+            self._save(id, stored)  # now, because the pause before the next attempt may be longer
         saving = self._asyncio_tasks.get("changes")
         if saving is not None:
             await asyncio.wait([saving], timeout=FLUSH_SECONDS)

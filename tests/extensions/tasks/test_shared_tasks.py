@@ -412,6 +412,28 @@ async def test_change_that_failed_is_stored_again_later(monkeypatch: pytest.Monk
         assert [*database.tasks] == ["one"] and not shared._failed
 
 
+async def test_change_that_failed_is_tried_once_more_when_the_server_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_tasks, "RETRY_SECONDS", 60.0)
+    database = Database()
+    database.is_away = True
+    async with shared_alone(Store(database)) as shared:
+        shared.put(a_task(), "ada", time.time() + 60)
+        await eventually(lambda: shared._failed)
+        database.is_away = False
+    assert [*database.tasks] == ["one"]
+
+
+async def test_state_of_a_task_that_the_database_has_never_stored_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_tasks, "CALL_SECONDS", 0.05)
+    database = Database()
+    database.is_away = True
+    async with shared_alone(Store(database)) as shared:
+        asking = a_task(status="input_required")
+        shared.put(asking, "ada", time.time() + 60)
+        with pytest.raises(ProtocolError, match="does not respond"):
+            await shared.wait_stored(asking)
+
+
 async def test_change_that_is_announced_during_the_read_of_its_task_is_read_too() -> None:
     class ChangingStore(Store):
         async def get(self, id: str) -> OwnedTask | None:
