@@ -329,7 +329,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The response, the time limit in `RunningTask.result` or of the request, or the end of the "
         "connection ends it.",
     ("extensions/tasks/requestor.py", "RunningTask._respond_and_wait",
-     "asyncio.wait([pause, *running], return_when=asyncio.FIRST_COMPLETED)"):
+     "asyncio.wait([pause, *unfinished], return_when=asyncio.FIRST_COMPLETED)"):
         "It has the time limit `_interval(task)`.",
     ("extensions/tasks/requestor.py", "RunningTask._respond_and_wait", "self._responding.pop(key)"):
         "The task is done.",

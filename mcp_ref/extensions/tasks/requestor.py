@@ -183,10 +183,12 @@ class RunningTask(Generic[T]):
                 self._responding[key] = asyncio.create_task(self._respond(task, key, request))
         if len(self._responding) > MAX_INPUT_REQUESTS:
             raise InvalidMessage(f"task {self.id} has more than {MAX_INPUT_REQUESTS} input requests")
-        running = [response for response in self._responding.values() if not response.done()]
+        responses = self._responding.values()
+        # One that has failed meanwhile is among them, so that the wait ends at once.
+        unfinished = [response for response in responses if not response.done() or response.exception() is not None]
         pause = asyncio.create_task(self._pause(task))
         try:
-            await asyncio.wait([pause, *running], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([pause, *unfinished], return_when=asyncio.FIRST_COMPLETED)
         finally:
             pause.cancel()
         for key, response in self._responding.items():

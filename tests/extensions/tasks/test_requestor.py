@@ -780,6 +780,32 @@ async def test_result_called_again_repeats_a_lost_response_but_not_a_refused_one
     assert len(asked) == times_asked and len(updates) == 1
 
 
+async def test_result_raises_the_error_of_an_input_handler_before_the_next_pause() -> None:
+    at = "2025-11-25T10:30:00Z"
+    questions: Object = {"first": {"method": "roots/list"}, "second": {"method": "roots/list"}}
+    waiting = Task("t", "input_required", at, at, 5000, poll_interval=60_000, input_requests=questions)
+    polling, failing, handled = asyncio.Event(), asyncio.Event(), list[InputRequest]()
+
+    async def send(method: str, params: object, result: type) -> object:
+        if method != "tasks/get":
+            return result()
+        polling.set()
+        await failing.wait()
+        return waiting
+
+    async def handle(request: InputRequest) -> Object:
+        handled.append(request)
+        if len(handled) == 1:
+            return {"roots": []}
+        await polling.wait()
+        failing.set()
+        raise ValueError("no roots")
+
+    running = RunningTask(send, R2026_07_28, waiting, CallToolResult, handle_input=handle)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no roots"):
+        await asyncio.wait_for(running.result(), PATIENCE)
+
+
 async def test_result_refuses_an_invalid_result_each_time() -> None:
     async def ask(method: str, params: object, result: type) -> object:
         raise AssertionError(method)
