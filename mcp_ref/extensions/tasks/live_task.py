@@ -10,6 +10,7 @@ Used by: receiver.py. Uses: types.py, store.py, basic/channel.py.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine
@@ -149,7 +150,8 @@ class _StoredTask:
             if not task.is_over or task.result is not None:
                 raise  # `LiveTask.run` then tries to store an error, which needs less room than a result
             log.exception("the store of tasks refused the final status of a task, so the task was removed")
-            self._store.remove(task.task_id)
+            with contextlib.suppress(Exception):  # a store that has failed altogether keeps it until it expires
+                self._store.remove(task.task_id)
         self.state = task
         if task.is_over:
             log.debug("task %.6s... is %s", task.task_id, task.status)

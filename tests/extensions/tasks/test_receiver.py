@@ -782,9 +782,9 @@ async def test_tasks_of_a_session_without_a_principal_end_with_it_and_those_of_o
         await eventually(lambda: [*work.server.tasks.live] == [other])
 
 
-@pytest.mark.parametrize("method", ["page", "remove"])
+@pytest.mark.parametrize("methods", [["page"], ["remove"], ["put", "remove"], ["put", "page", "remove"]])
 async def test_session_whose_store_of_tasks_fails_at_its_end_stops_its_tasks_and_is_forgotten(
-    method: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    methods: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*args: object) -> None:
         raise OSError("the disk is full")
@@ -792,10 +792,12 @@ async def test_session_whose_store_of_tasks_fails_at_its_end_stops_its_tasks_and
     store = MemoryTaskStore()
     work = at_work(task_store=store)
     async with legacy(work, "memory") as peer:
-        await peer.start("wait")
-        await work.has(work.begun)
-        monkeypatch.setattr(store, method, fail)
-    assert await work.has(work.ended) == "cancelled"
+        for _ in range(2):
+            await peer.start("wait")
+            await work.has(work.begun)
+        for method in methods:
+            monkeypatch.setattr(store, method, fail)
+    assert [await work.has(work.ended) for _ in range(2)] == ["cancelled", "cancelled"]
     assert not work.server.catalog.service.members and not work.server.tasks.live
     assert "the store of tasks has failed" in caplog.text
 
