@@ -331,13 +331,13 @@ class InputRequests(RequestContext):
             McpError: The error of the first request that failed.
         """
         results = await asyncio.gather(*requests, return_exceptions=True)
-        required: dict[str, Object] = {}
+        required: dict[str, Object] | None = None  # {} if the client only has to repeat its request
         for result in results:
             if isinstance(result, HandlerNeedsInput):
-                required.update(result.requests)
+                required = {**(required or {}), **result.requests}
             elif isinstance(result, BaseException):
                 raise result
-        if required:
+        if required is not None:
             raise HandlerNeedsInput(required)
         return tuple(results)
 

@@ -21,7 +21,14 @@ from mcp_ref import (
     TextContent,
     ToolError,
 )
-from mcp_ref.basic.mrtr import MAX_STATE_LENGTH, STATE_SECONDS, request_digest, sign_state, verify_state
+from mcp_ref.basic.mrtr import (
+    MAX_STATE_LENGTH,
+    STATE_SECONDS,
+    HandlerNeedsInput,
+    request_digest,
+    sign_state,
+    verify_state,
+)
 from mcp_ref.features.sampling import ToolChoice
 from mcp_ref.features.tools import Tool
 from mcp_ref.jsonrpc.errors import McpError, ProtocolError
@@ -353,6 +360,23 @@ async def test_input_required_yields_to_another_failure_beside_it(kind: str) -> 
             result = result_of(await tool(wire, name).send())
             assert result["isError"] is True
             assert result["content"] == [{"type": "text", "text": "broken"}], name
+
+
+@KINDS
+async def test_gathered_request_that_needs_no_input_but_a_retry_ends_the_handler(kind: str) -> None:
+    server = Server("s")
+
+    async def retry_later() -> None:
+        raise HandlerNeedsInput({})
+
+    @server.tool()
+    async def gathered(context: Context) -> str:
+        await context.gather_inputs(retry_later())
+        return "went on"
+
+    async with raw_client(server, kind) as wire:
+        result = result_of(await tool(wire, "gathered").send())
+        assert result["resultType"] == "input_required" and result["inputRequests"] == {}
 
 
 @KINDS
