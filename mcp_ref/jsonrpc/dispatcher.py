@@ -158,7 +158,8 @@ class Dispatcher(Requester):
         if not self.accepts_batches:
             # [2025-06-18 changelog#major-changes] only 2025-03-26 has batches
             refusal = invalid_request("only revision 2025-03-26 has batches; send each message alone")
-            for response in responses:  # our requests with these ids get no other response, so they fail now
+            invalid = [each for each in batch.messages if isinstance(each, Malformed) and each.expects_no_response]
+            for response in (*responses, *invalid):  # our requests with these ids get no other response, so fail them
                 self.fail(Malformed(refusal.error, response.id, expects_no_response=True))
             return self._refuse(refusal, None)
         first_id = next((member.id for member in batch.messages if isinstance(member, Request)), None)

@@ -29,7 +29,6 @@ from .messages import INTERNAL_ERROR, Error, ErrorResponse, Malformed, Message, 
 
 log = logging.getLogger(__name__)
 
-
 INTERRUPTED: Final = "the server stopped serving the request, which may have had effects already"
 """The error message for a request that the server did not serve to its end."""
 

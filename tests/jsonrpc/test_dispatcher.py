@@ -906,6 +906,14 @@ async def test_dispatcher_without_batches_refuses_array_as_invalid_request() -> 
         await calling
 
 
+async def test_dispatcher_without_batches_fails_the_request_whose_invalid_response_is_in_an_array() -> None:
+    bench = Bench()
+    calling = await bench.begin()
+    bench.receive(batch_of(b'{"jsonrpc":"2.0","id":1,"result":[]}'))
+    with pytest.raises(InvalidMessage, match="2025-03-26"):
+        await calling
+
+
 @pytest.mark.parametrize("task_factory", TASK_FACTORIES)
 async def test_dispatcher_batch_calls_leave_as_one_array_and_return_results_in_order(task_factory: Any) -> None:
     asyncio.get_running_loop().set_task_factory(task_factory)
