@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Mapping
 from typing import Final
+from urllib.parse import urljoin
 
 from ...basic.headers import ParameterHeaders, request_headers
 from ...basic.versioning import MODERN_ERROR_CODES
@@ -150,7 +151,8 @@ def http_error_text(response: HttpResponse, body: bytes) -> str:
         detail = body[: 4 * MAX_DETAIL].decode("utf-8", "replace")  # a character has at most 4 bytes
     detail = " ".join(detail.split())[:MAX_DETAIL]
     text += f": {detail}" if detail else ""
-    location = (response.headers.get("location") or "").partition("?")[0]  # the query may contain secrets
+    location = response.headers.get("location")
     if location and response.status < 400:
-        text += f"; if you trust the URL to which it redirects, use that one: {location!r:.200}"
+        target = public_url(urljoin(response.url, location))
+        text += f"; if you trust the URL to which it redirects, use that one: {target!r:.200}"
     return f"{text}; {NOT_AN_ENDPOINT}" if found is None and response.status in (404, 405, 501) else text
