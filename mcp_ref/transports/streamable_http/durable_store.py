@@ -265,9 +265,8 @@ class DurableEventStore(MemoryEventStore):
         # elsewhere. Without this wait, each rolling restart would refuse some of them.
         give_up_at = now() + min(HANDOVER_SECONDS, self.lease_seconds or 0.0)
         if self._elsewhere.get(session, 0.0) > now():
-            give_up_at = (
-                0.0  # the session has moved for good, although the load balancer still tries this process first
-            )
+            # The session has moved for good, although the load balancer still tries this process first.
+            give_up_at = 0.0
         try:
             while True:
                 try:
