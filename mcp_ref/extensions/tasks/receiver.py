@@ -73,7 +73,7 @@ class Tasks:
     ) -> None:  # fmt: skip
         self.shared: SharedTasks | None = None
         """The tasks of all processes that share an `AsyncTaskStore`; None with a `TaskStore`."""
-        if clients is not None and hasattr(store, "renew"):
+        if clients is not None and hasattr(store, "take_responses"):
             from .shared_tasks import SharedTasks  # lazy: few servers have several processes
 
             self.shared = SharedTasks(cast("AsyncTaskStore", store), clients)

@@ -15,6 +15,7 @@ import pytest
 from mcp_ref import AsyncTaskStore, OwnedTask, ProtocolError, Server
 from mcp_ref.extensions.tasks import shared_tasks
 from mcp_ref.extensions.tasks.shared_tasks import LOST, SharedTasks
+from mcp_ref.extensions.tasks.store import MemoryTaskStore
 from mcp_ref.extensions.tasks.types import Task, new_task
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
@@ -398,6 +399,14 @@ def test_store_whose_put_is_wrapped_in_a_plain_function_is_shared_too() -> None:
             return super().put(stored)
 
     assert Server("s", task_store=WrappedStore(Database())).tasks.shared is not None
+
+
+def test_task_store_with_a_method_renew_of_its_own_is_not_shared() -> None:
+    class RenewedStore(MemoryTaskStore):
+        def renew(self) -> None:
+            """Open a new connection."""
+
+    assert Server("s", task_store=RenewedStore()).tasks.shared is None
 
 
 async def test_change_that_failed_is_stored_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
