@@ -83,8 +83,7 @@ class StatelessRequests:
         # [2026-07-28 basic/transports/streamable-http#sending-messages] the client MUST support both types
         kind = response.headers.media_type
         if kind == SSE_TYPE and response.status < 300:
-            found = await self._read_events(request, response, receive)
-            return None if found else "the event stream ended without the JSON-RPC response"
+            return await self._read_events(request, response, receive)
         body = await response.read(MAX_RESPONSE if response.status < 300 else MAX_UNREQUESTED)
         if body and self._trace is not None:
             self._trace("<-", body)
@@ -100,8 +99,8 @@ class StatelessRequests:
             return "the response is empty"
         return f"the body of type {kind or '(none)'} is not the JSON-RPC response"
 
-    async def _read_events(self, request: Request, response: HttpResponse, receive: Receive) -> bool:
-        """Deliver the messages of an event stream. Return True if the JSON-RPC response was among them."""
+    async def _read_events(self, request: Request, response: HttpResponse, receive: Receive) -> str | None:
+        """Deliver the messages of an event stream, and return as `_read` does."""
         parser, waits_for = EventParser(MAX_RESPONSE), waits_only_for(request.id)
         async for piece in response:
             for event in parser.feed(piece):
@@ -114,9 +113,12 @@ class StatelessRequests:
                         message = _error_for(request, response.status, message) or message
                     receive(message)
                     if (type(message) is Response and message.id == request.id) or responds_to(message, request.id):
-                        return True
+                        return None
                     await self.readable.wait()
-        return False
+        fault = "the event stream ended without the JSON-RPC response"
+        if request.method != "server/discover":  # the server has spoken MCP before, so the response was only lost
+            raise HttpError(fault)
+        return fault
 
 
 def suggests_legacy_era(status: int) -> bool:

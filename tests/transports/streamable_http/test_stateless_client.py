@@ -28,6 +28,7 @@ from mcp_ref.basic.headers import encode_value
 from mcp_ref.basic.versioning import UNSUPPORTED_PROTOCOL_VERSION
 from mcp_ref.features.logging import LoggingMessageNotificationParams
 from mcp_ref.features.prompts import GetPromptRequestParams
+from mcp_ref.jsonrpc.errors import UnrecognizedReply
 from mcp_ref.jsonrpc.messages import JSON, Error, ErrorResponse, Notification, Object, Request, RequestId
 from mcp_ref.lib.http.client import HttpClient
 from mcp_ref.lib.http.message import Exchange, Headers
@@ -437,6 +438,20 @@ async def test_read_only_request_is_repeated_when_its_response_breaks() -> None:
     async with breaking(1) as (url, ids), Client(url, timeout=PATIENCE) as client:
         assert await client.list_tools() == []
         assert len(ids) == len(set(map(str, ids))) == 3  # with an id of its own
+
+
+@pytest.mark.spec("2026-07-28/changelog#major-changes-6")
+async def test_read_only_request_is_repeated_when_its_event_stream_ends_without_the_response() -> None:
+    lost = events(encode_event(log_message("x")))
+    async with scripted() as site:
+        site.on("prompts/get", lost, respond_with({"messages": []}))
+        site.on("tools/call", lost)
+        async with met(site) as client:
+            assert (await client.get_prompt("p")).messages == []
+            with pytest.raises(ConnectionClosed) as found:
+                await client.call_tool("t")
+            assert not isinstance(found.value, UnrecognizedReply)  # the server has shown that it speaks MCP
+            assert site.keys == ["prompts/get", "prompts/get", "tools/call"]
 
 
 async def test_repeated_request_reports_its_progress_too() -> None:
