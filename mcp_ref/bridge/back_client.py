@@ -222,7 +222,7 @@ class BackClient(Client):
         except RequestTimeout as error:
             raise ProtocolError(INTERNAL_ERROR, f"{self.back.name}: {error}") from None
         except (ConnectionClosed, InvalidMessage) as error:
-            raise self._lost(method, error) from None
+            raise self._lost(method, params, error) from None
         finally:
             self._used_at = time.monotonic()
         if call.token is not None and "task" in result:
@@ -237,13 +237,16 @@ class BackClient(Client):
             oldest = next(iter(self._task_tokens))
             del self._task_tokens[oldest]
 
-    def _lost(self, method: str, error: Exception) -> ProtocolError:
+    def _lost(self, method: str, params: Object, error: Exception) -> ProtocolError:
         """Return the error for a request whose response is lost or invalid."""
+        is_first_round = {"inputResponses", "requestState"}.isdisjoint(params)
         effect = "; it is not known whether the tool ran"
         if not isinstance(error, ConnectionClosed):
             fault = "the response is invalid, or was cut off"
         elif error.is_unsent:
-            fault, effect = "the server could not be reached", "; the tool did not run"
+            fault = "the server could not be reached"
+            if is_first_round:  # otherwise the tool has run until it required input
+                effect = "; the tool did not run"
         else:
             fault = "the connection was lost"
         log.warning("%s: %s during %s: %s", self.back.name, fault, method, self.back.hosted.mask(str(error)))

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from mcp_ref import Client, McpError, RemoteError, Server, TextContent
+from mcp_ref import Client, ElicitResult, McpError, RemoteError, Server, TextContent
 from mcp_ref.bridge.backs import MAX_CLIENTS
 from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.bridge.changes import BURST
@@ -88,6 +88,19 @@ async def test_bridge_says_that_a_tool_did_not_run_if_its_server_could_not_be_re
         await serving.__aexit__(None, None, None)
         with pytest.raises(RemoteError, match="back: the server could not be reached; the tool did not run"):
             await client.call_tool("echo", {"text": "x"})
+
+
+@pytest.mark.parametrize("front", ["2025-11-25", LATEST])
+async def test_bridge_does_not_say_that_a_tool_did_not_run_if_it_has_required_input_before(front: str) -> None:
+    serving = make_back(LATEST).serve_http()
+
+    async def stop_server(request: object) -> ElicitResult:
+        await serving.__aexit__(None, None, None)
+        return ElicitResult("accept", {"name": "x"})
+
+    async with linked({"back": {"url": await serving.__aenter__()}}, front, elicitation=stop_server) as (client, _):
+        with pytest.raises(RemoteError, match=r"back: .*; it is not known whether the tool ran"):
+            await client.call_tool("ask_name")
 
 
 async def test_bridge_reports_a_server_that_dies_in_the_handshake() -> None:
