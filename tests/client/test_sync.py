@@ -335,7 +335,6 @@ except KeyboardInterrupt:
     assert output == b"nothing is left\n"
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="it forks")
 def test_sync_client_that_is_interrupted_while_its_thread_starts_leaves_no_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -352,6 +351,7 @@ def test_sync_client_that_is_interrupted_while_its_thread_starts_leaves_no_threa
     assert threading.active_count() == threads
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="it forks")
 def test_sync_client_in_a_forked_process_raises_runtime_error_and_leaves_the_connection_to_its_parent() -> None:
     program = """
 import os, signal
