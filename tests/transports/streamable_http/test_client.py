@@ -167,9 +167,6 @@ async def test_client_sends_the_headers_that_the_revision_requires(revision: str
             assert request.method == (kind if kind in ("GET", "DELETE") else "POST")
 
 
-@pytest.mark.spec(
-    "2025-11-25/basic/transports#sending-messages-to-the-server-1,4", "2025-11-25/basic/transports#intro-1"
-)
 async def test_client_sends_the_version_after_a_handshake_whose_response_has_its_id_as_a_string() -> None:
     async def step(exchange: Exchange, message: Object) -> None:
         info: Object = {"name": "s", "version": "1"}
@@ -183,6 +180,9 @@ async def test_client_sends_the_version_after_a_handshake_whose_response_has_its
         assert site.headers("ping")[0]["mcp-protocol-version"] == LATEST
 
 
+@pytest.mark.spec(
+    "2025-11-25/basic/transports#sending-messages-to-the-server-1,4", "2025-11-25/basic/transports#intro-1"
+)
 async def test_client_posts_each_message_by_itself_in_utf_8() -> None:
     async with scripted() as site, talk(site.url) as client:
         client.send(Notification("notifications/progress", {"message": "ä€😀\u2028"}))
