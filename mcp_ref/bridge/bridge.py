@@ -99,6 +99,7 @@ class Bridge(HostOptions):
     state_key: bytes | None = None
 
     def __post_init__(self) -> None:
+        self.state_key = checked_key(self.state_key)  # first, because the check of all fields would quote this secret
         super().__post_init__()
         if self.clients < 1:
             raise ValueError(f"clients must be at least 1, not {self.clients}")
@@ -113,7 +114,6 @@ class Bridge(HostOptions):
         hosted = [HostedServer(config, policy, account, start_limit) for config in configs]
         self.backs = {each.config.name: BackServer(each, info, self.clients, self.back_revisions) for each in hosted}
         """The servers behind the bridge, by server name."""
-        self.state_key = checked_key(self.state_key)
         keeps_names = len(configs) == 1 and not self.prefix
         names = Namespace(self.backs, keeps_names)
         self.relay = Relay(self.backs, names, HeldCalls(self.state_key), self.hold, frozenset(self.replay))

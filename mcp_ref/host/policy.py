@@ -109,7 +109,7 @@ class HostOptions(CheckedFields):
     """True if `elicitation` can also ask the user to visit a URL."""
     roots: Mapping[str, Iterable[str | os.PathLike[str]]] = field(default_factory=dict)
     """Directories by server name."""
-    authorization: Callable[[str], Authorizer | None] | None = None
+    authorization: Callable[[str], Authorizer | None] | None = field(default=None, repr=False)
     """Function that returns the source of access tokens for a server's URL, or None. It is not asked about a server
     whose configuration has an Authorization header."""
     budget: Budget = field(default_factory=Budget)

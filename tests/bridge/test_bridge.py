@@ -512,6 +512,14 @@ async def test_bridge_closes_the_client_of_a_session_that_has_ended() -> None:
         await eventually(lambda: not bridge.backs["back"].clients)
 
 
+def test_bridge_with_a_secret_of_the_wrong_type_is_refused_without_the_secret() -> None:
+    options: dict[str, Any] = {"state_key": "hunter2", "authorization": "Bearer hunter2"}
+    for name, value in options.items():
+        with pytest.raises(TypeError, match=name) as refused:
+            Bridge(servers={"back": Server("back")}, **{name: value})
+        assert "hunter2" not in str(refused.value)
+
+
 def test_bridge_refuses_a_configuration_without_servers_and_without_clients() -> None:
     with pytest.raises(ValueError, match="at least one server"):
         Bridge(servers={})
