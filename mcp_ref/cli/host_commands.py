@@ -19,7 +19,6 @@ import os
 import sys
 from collections.abc import AsyncIterator, Collection
 from dataclasses import replace
-from typing import cast
 
 from ..basic.authorization.store import FileStore, default_path
 from ..features.logging import LoggingMessageNotificationParams
@@ -149,7 +148,8 @@ async def kept_approvals() -> AsyncIterator[dict[str, str]]:
     except RuntimeError:  # the user has no home directory
         yield {}
         return
-    before = cast("dict[str, str]", await store.get("approvals") or {})
+    stored = await store.get("approvals") or {}
+    before = {key: decision for key, decision in stored.items() if isinstance(decision, str)}
     approvals = Approvals(before)
     try:
         yield approvals

@@ -349,6 +349,15 @@ def test_input_variable_without_a_value_does_not_start_the_server(tmp_path: Path
     assert (code, out) == (3, "") and "no value was typed for the input key" in terminal
 
 
+def test_stored_decision_that_is_not_a_text_is_ignored(tmp_path: Path, state: Path, capsys: Captured) -> None:
+    state.mkdir(mode=0o700, parents=True)
+    stored = state / "approvals.json"
+    stored.write_text(json.dumps({"version": 1, "values": {"approvals": {"a": 1, "b": None}}}))
+    stored.chmod(0o600)
+    assert main(["list", *config(tmp_path)]) == 0
+    assert "lists no server" in capsys.readouterr().err
+
+
 @pytest.mark.attack("changed-definition")
 def test_approvals_refuse_a_decision_over_their_size_and_forget_none(state: Path) -> None:
     approvals = Approvals({"old": "x" * 100})
