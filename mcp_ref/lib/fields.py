@@ -156,7 +156,8 @@ def fits(hint: object, value: object) -> bool:
 
 def _fits_class(kind: Any, args: tuple[object, ...], value: object) -> bool:
     if getattr(kind, "_is_protocol", False):
-        return not isinstance(value, type) and all(hasattr(value, name) for name in _members_of(kind))
+        names = _members_of(kind)  # first looked up in the class, because a property could fail, or do some work
+        return not isinstance(value, type) and all(hasattr(type(value), name) or hasattr(value, name) for name in names)
     if kind in (int, float):  # an int fits float too
         return isinstance(value, (int, kind)) and not isinstance(value, bool)
     if is_typeddict(kind):

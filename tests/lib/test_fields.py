@@ -228,3 +228,14 @@ def _written(message: object) -> object:
 )
 def test_values_fit_an_annotation_or_not(hint: object, good: list[object], bad: list[object]) -> None:
     assert [fits(hint, value) for value in [*good, *bad]] == [True] * len(good) + [False] * len(bad)
+
+
+def test_check_of_a_protocol_runs_no_property_of_the_value() -> None:
+    class LazyStore:
+        put = get = remove = print
+
+        @property
+        def page(self) -> Callable[..., object]:
+            raise RuntimeError("not connected yet")
+
+    Server("s", task_store=wrong(LazyStore()))
