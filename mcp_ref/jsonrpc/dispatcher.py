@@ -162,8 +162,7 @@ class Dispatcher(Requester):
             for response in (*responses, *invalid):  # our requests with these ids get no other response, so fail them
                 self.fail(Malformed(refusal.error, response.id, expects_no_response=True))
             return self._refuse(refusal, None)
-        first_id = next((member.id for member in batch.messages if isinstance(member, Request)), None)
-        received = _ReceivedBatch(first_id)
+        received = _ReceivedBatch(next((member.id for member in batch.messages if isinstance(member, Request)), None))
         for member in batch.messages:
             if isinstance(member, Request) and responses:
                 # [2025-03-26 schema] an array has either requests and notifications, or responses

@@ -153,8 +153,7 @@ def http_error_text(response: HttpResponse, body: bytes) -> str:
         detail = body[: 4 * MAX_DETAIL].decode("utf-8", "replace")  # a character has at most 4 bytes
     detail = " ".join(detail.split())[:MAX_DETAIL]
     text += f": {detail}" if detail else ""
-    location = response.headers.get("location")
-    if location and response.status < 400:
+    if response.status < 400 and (location := response.headers.get("location")):
         target = public_url(urljoin(response.url, location))
         text += f"; if you trust the URL to which it redirects, use that one: {target!r:.200}"
     return f"{text}; {NOT_AN_ENDPOINT}" if found is None and response.status in (404, 405, 501) else text
