@@ -66,8 +66,8 @@ class Synchronous(Generic[C]):
         self._thread = threading.Thread(target=self._run_loop, args=(self._loop,), name="mcp-client", daemon=True)
         try:
             self._thread.start()
-        except KeyboardInterrupt:  # it ends the wait for the thread, which starts nevertheless
-            self.__exit__()
+        except KeyboardInterrupt:  # do not wait for the thread, which may not exist; if it does, it closes the loop
+            self._loop.call_soon_threadsafe(self._loop.stop)
             raise
         try:
             self.run(self._open())

@@ -335,20 +335,28 @@ except KeyboardInterrupt:
     assert output == b"nothing is left\n"
 
 
+@pytest.mark.parametrize("has_begun", [True, False])
 def test_sync_client_that_is_interrupted_while_its_thread_starts_leaves_no_thread(
-    monkeypatch: pytest.MonkeyPatch,
+    has_begun: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start, threads = threading.Thread.start, threading.active_count()
+    start, begun = threading.Thread.start, list[threading.Thread]()
 
     def interrupted(thread: threading.Thread) -> None:
-        start(thread)
+        if has_begun:
+            start(thread)
+            begun.append(thread)
         raise KeyboardInterrupt
 
+    client = SyncClient(chatty_server())
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            SyncClient(chatty_server()).__enter__()
-    assert threading.active_count() == threads
+            client.__enter__()
+    for thread in begun:
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+    if client._loop is not None:  # its thread has not begun, and so has not closed it
+        client._loop.close()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="it forks")
