@@ -138,8 +138,8 @@ CHANGES
   refuses `--timeout`, `--root`, `--log` and `--json`, which had no effect.
 - A call that waits for its task survives a short outage, because the requests about the task are repeated. The response
   of a user that an outage has lost is sent again by the next `RunningTask.result()`.
-- `RunningTask(ended=...)`, an `asyncio.Event`, replaces `is_open=`. `ConnectionClosed.is_unsent` is True if no connection
-  was made for the request.
+- `RunningTask(ended=...)`, an `asyncio.Event`, replaces `is_open=`. `ConnectionClosed.is_unsent` is True if no
+  connection was made for the request.
 - `record --http --host` for other machines replaces `Host` only if it is an address, a name without a dot, or its own.
 - A value of `call` with the same key twice in one object is not JSON, as in a message.
 - `Revision.tasks_are_core` is now `Revision.built_in_tasks`.
