@@ -128,7 +128,9 @@ CHANGES
   A session in a store keeps its log level and its subscriptions, and its lost requests get an error.
   `Server(task_store=AsyncTaskStore)` keeps tasks in a database: each process can serve requests about all of them.
   `examples/many_machines/` has all three, with nginx, HAProxy, Redis, PostgreSQL and Kubernetes.
-- An option of `Server` of the wrong type is a TypeError, such as `page_size="5"` or an unknown `cache_scope`.
+- An argument of the wrong type is a TypeError in `Server`, such as `page_size="5"` or an unknown `cache_scope`, and in
+  `Host`, `Bridge`, `HttpClient`, `Protection`, the verifiers and the stores.
+- A completer's Enum members, booleans and dates become the text that such an argument has; other objects are an error.
 - `Client(eras=...)` remembers the era of a command for its folder and environment only. Earlier entries are not used.
 - A transport of your own that does not derive from `Transport` needs the attributes `shares_and_caller` (None is
   enough) and `may_initialize_again`.
