@@ -25,6 +25,10 @@ message and the function that it calls is in these folders, from the bottom up.
 Read the modules in the order of `READING_ORDER`, where each one imports only modules that come before it, and skip
 those in `OPTIONAL_READING` the first time. Run the demo before you begin: `python3 -m mcp_ref demo`.
 
+Many docstrings end with `Spec:`, the pages that the module implements, and with `Threats:`, the attacks that it
+prevents. Each attack has a label and four parts between semicolons: the asset at risk; the attacker; the attack; and
+the defense.
+
 A public name is imported when a program first uses it, so `import mcp_ref` is fast, and a server that has only tools
 never loads `features/prompts.py`. All imports inside the package are relative, so you can rename it.
 """
