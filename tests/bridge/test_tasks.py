@@ -143,16 +143,24 @@ async def test_bridge_task_reports_progress(front: str, back: str) -> None:
                 pass
 
 
-@MIXED
-async def test_bridge_cancels_a_malformed_task(front: str, back: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    behind, send = Back(back), BackClient.send
+def remove_from_tasks(member: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Remove a member from each task that a server sends to the bridge. Return the methods that the bridge sends."""
+    send, sent = BackClient.send, list[str]()
 
-    async def send_spoiled(self: BackClient, method: str, *rest: Any) -> Object:
+    async def send_and_remove(self: BackClient, method: str, *rest: Any) -> Object:
+        sent.append(method)
         result: Any = await send(self, method, *rest)
-        result.get("task", result).pop("status", None)
+        result.get("task", result).pop(member, None)
         return cast(Object, result)
 
-    monkeypatch.setattr(BackClient, "send", send_spoiled)
+    monkeypatch.setattr(BackClient, "send", send_and_remove)
+    return sent
+
+
+@MIXED
+async def test_bridge_cancels_a_malformed_task(front: str, back: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    behind = Back(back)
+    remove_from_tasks("status", monkeypatch)
     async with linked(behind.server, front) as (client, _), asyncio.timeout(10):
         running = await client.start_tool("wait")
         with pytest.raises(RemoteError, match="malformed task"):
@@ -164,15 +172,7 @@ async def test_bridge_cancels_a_malformed_task(front: str, back: str, monkeypatc
 async def test_bridge_sends_no_cancellation_for_a_malformed_task_without_an_id(
     front: str, back: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    behind, send, sent = Back(back), BackClient.send, list[str]()
-
-    async def send_spoiled(self: BackClient, method: str, *rest: Any) -> Object:
-        sent.append(method)
-        result: Any = await send(self, method, *rest)
-        result.get("task", result).pop("taskId", None)
-        return cast(Object, result)
-
-    monkeypatch.setattr(BackClient, "send", send_spoiled)
+    behind, sent = Back(back), remove_from_tasks("taskId", monkeypatch)
     async with linked(behind.server, front) as (client, _), asyncio.timeout(10):
         running = await client.start_tool("wait")
         with pytest.raises(RemoteError, match="malformed task"):
