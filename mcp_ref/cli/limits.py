@@ -13,6 +13,7 @@ import inspect
 import itertools
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import cache
 from types import SimpleNamespace
 from typing import is_typeddict
 
@@ -35,11 +36,10 @@ class Limit:
 
 def show_limits(json: bool) -> None:
     """Print all limits, one table for each module."""
-    found = list(limits())
     if json:
-        return show.print_json([asdict(limit) for limit in found])
-    for module in dict.fromkeys(limit.module for limit in found):
-        rows = [(limit.name, f"{limit.value:,}", limit.meaning) for limit in found if limit.module == module]
+        return show.print_json([asdict(limit) for limit in limits()])
+    for module in dict.fromkeys(limit.module for limit in limits()):
+        rows = [(limit.name, f"{limit.value:,}", limit.meaning) for limit in limits() if limit.module == module]
         show.table(module, rows)
     figures = memory()
     show.table(
@@ -97,8 +97,13 @@ def memory() -> list[Memory]:
     ]  # fmt: skip
 
 
-def limits() -> Iterator[Limit]:
-    """Yield the limits of the package, in reading order."""
+@cache
+def limits() -> tuple[Limit, ...]:
+    """Return the limits of the package, in reading order."""
+    return tuple(_limits())
+
+
+def _limits() -> Iterator[Limit]:
     package = __package__.rpartition(".")[0]
     for path in READING_ORDER:
         if path.startswith(("cli/", "demo/", "version.py")) or path.endswith(("__init__.py", "__main__.py")):
