@@ -97,6 +97,11 @@ COMBINATIONS = os.environ.get("MCP_REF_COMBINATIONS", "values")
 and each revision comes once, with "pairs", as in CI on one Python, each with every other parameter, and "all" leaves
 none out."""
 
+IS_JUDGED = os.environ.get("MCP_REF_JUDGE") != "no"
+"""True to check each message and each conversation of the package in every test (`conftest.rules_of_every_test`), which
+takes a quarter of the time. CI leaves it out on the Pythons between the oldest and the newest, and on uvloop: their
+messages are the same."""
+
 STATELESS_TRANSPORTS = [kind for kind in SERVER_TRANSPORTS if kind != "http+sse"]
 """The kinds that 2026-07-28 has."""
 
