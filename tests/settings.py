@@ -99,8 +99,8 @@ none out."""
 
 IS_JUDGED = os.environ.get("MCP_REF_JUDGE") != "no"
 """True to check each message and each conversation of the package in every test (`conftest.rules_of_every_test`), which
-takes a quarter of the time. CI leaves it out on the Pythons between the oldest and the newest, and on uvloop: their
-messages are the same."""
+takes a quarter of the time. CI leaves it out where the messages are the same as elsewhere: on the Pythons between the
+oldest and the newest, on uvloop, and on WebAssembly."""
 
 STATELESS_TRANSPORTS = [kind for kind in SERVER_TRANSPORTS if kind != "http+sse"]
 """The kinds that 2026-07-28 has."""

@@ -12,7 +12,7 @@ import os, sys
 
 print("Python", sys.version, "on", sys.platform)
 os.chdir("/work")
-os.environ["MCP_REF_TRANSPORTS"] = "memory"
+os.environ.update(MCP_REF_TRANSPORTS="memory", MCP_REF_JUDGE="no")
 sys.dont_write_bytecode = True
 sys.path[:0] = ["/work", "/packages"]
 
