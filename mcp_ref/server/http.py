@@ -172,13 +172,12 @@ class HttpApp:
         add_numbers(self._endpoint, stats)
 
     async def end_sessions(self) -> None:
-        endings = [self._subscriptions.end(), self._endpoint.close()]
+        """End all sessions and subscriptions. Requests in flight get an error if they last another `FINISH_SECONDS`."""
+        endings = [self._subscriptions.end(), self._endpoint.close(), self._endpoint.finish(FINISH_SECONDS)]
         if self._http_sse is not None:
             endings.append(self._http_sse.close())
         await asyncio.gather(*endings)
 
     async def close(self) -> None:
-        """End all sessions, subscriptions and tasks. Requests in flight have `FINISH_SECONDS` to finish."""
         await self.end_sessions()
-        await self._endpoint.finish(FINISH_SECONDS)
         await self._catalog.service.remove(self)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref import Client, HttpClient, McpError, Server
+from mcp_ref import Client, HttpClient, RemoteError, Server
 from tests.messages import initialize, notification, request
 from tests.server_programs import Program, serving
 from tests.settings import PATIENCE, ROOT, eventually, run
@@ -230,7 +230,7 @@ def test_second_sigterm_ends_the_calls_at_once(tmp_path: Path) -> None:
             await asyncio.sleep(0.1)
             assert program.process.poll() is None  # it drains
             await asyncio.to_thread(program.stop, signal.SIGTERM)
-            with pytest.raises(McpError):
+            with pytest.raises(RemoteError, match="stopped serving the request"):
                 await calling
 
     with serving(tmp_path / "slow.py", "--drain", "60") as program:
