@@ -144,6 +144,8 @@ CHANGES
   connection was made for the request.
 - `record --http --host` for other machines replaces `Host` only if it is an address, a name without a dot, or its own.
 - A value of `call` with the same key twice in one object is not JSON, as in a message.
+- A resource template is refused if the type of a parameter excludes each value of its variable, such as `str` for
+  `{x*}`. Before, no URI matched it.
 - `Revision.tasks_are_core` is now `Revision.built_in_tasks`.
 - The package is under the MIT license.
 

@@ -222,8 +222,10 @@ class Resources:
         required = {parameter.name for parameter in signature.parameters if parameter.required}
         if missing := required - set(matcher.variables):
             raise ValueError(f"{signature.name}() requires {', '.join(sorted(missing))}, which {uri!r} does not have")
-        if unknown := set(matcher.variables) - {parameter.name for parameter in signature.parameters}:
+        schemas = {parameter.name: parameter.schema for parameter in signature.parameters}
+        if unknown := set(matcher.variables) - schemas.keys():
             raise ValueError(f"{signature.name}() has no parameter for {', '.join(sorted(unknown))} in {uri!r}")
+        matcher.check_types(schemas)
         if matcher.variables and "size" in options:
             raise TypeError("a template must not have the option size; only a resource can have it")
         kind = ResourceTemplate if matcher.variables else Resource
@@ -233,17 +235,14 @@ class Resources:
         if isinstance(description, Resource):
             self._resources.add(key, RegisteredResource(function, signature, hints, description), scopes)
         else:
-            checks = {parameter.name: compile_schema(parameter.schema) for parameter in signature.parameters}
+            checks = {name: compile_schema(schema) for name, schema in schemas.items()}
             template = RegisteredTemplate(function, signature, hints, description, matcher, checks)
             self._templates.add(key, template, scopes)
         return description
 
     def remove(self, uri: str) -> None:
         key = canonical_template(uri) or uri
-        if key in self._templates:
-            self._templates.remove(key)
-        else:
-            self._resources.remove(key)
+        (self._templates if key in self._templates else self._resources).remove(key)
 
     def variables_of(self, uri: str) -> list[str] | None:
         """Return the names of a template's variables, [] for a resource, or None if the URI is not registered."""

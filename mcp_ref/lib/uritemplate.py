@@ -33,7 +33,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote
 
 from .uri import canonical_uri, check_uri
@@ -102,6 +102,7 @@ _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")
 _NAME_CHAR: Final = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})"
 _VARIABLE: Final = re.compile(rf"({_NAME_CHAR}+(?:\.{_NAME_CHAR}+)*)(?::([1-9][0-9]{{0,3}})|(\*))?")
 
+_TYPES_OF_TEXT: Final = frozenset({"string", "integer", "number", "boolean"})  # see `possible_values`
 _RESERVED_CHARS: Final = ":/?#[]@!$&'()*+,;="  # RFC 3986, section 2.2
 _STRAY_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _ALL_ASCII: Final = "".join(map(chr, range(128)))
@@ -140,6 +141,23 @@ class UriTemplate:
             return None if found is None else self._read_values(found)
         except UnicodeError:  # a lone surrogate, or encoded bytes that are not UTF-8
             return None
+
+    def check_types(self, schemas: Mapping[str, Mapping[str, Any]]) -> None:
+        """Raise TemplateError if the JSON Schema of a variable excludes all its values, so that no URI would match."""
+        for part in self.parts:
+            if isinstance(part, str):
+                continue
+            for name, _, explode in part.variables:
+                types = schemas[name].get("type", _TYPES_OF_TEXT | {"array", "object"})
+                wanted = {types} if isinstance(types, str) else set(types)
+                if not explode:
+                    possible, advice = _TYPES_OF_TEXT, f"str, or write {name}* for a list"
+                elif part.operator.named:
+                    possible, advice = frozenset({"array", "object"}), "list[str] or dict[str, str], or omit the *"
+                else:
+                    possible, advice = frozenset({"array"}), "list[str], or omit the *"
+                if not wanted & possible:
+                    raise TemplateError(f"no URI can match {self.template!r}: annotate {name} as {advice}")
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:

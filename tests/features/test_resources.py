@@ -402,6 +402,14 @@ def test_resources_add_mistakes_of_the_author_raise() -> None:
         server.resources.add("test://b", lambda id: "")
     with pytest.raises(ValueError, match="no parameter for id"):
         server.resources.add("test://b/{id}", lambda: "")
+    for template, parameter_type in (("{id*}", str), ("{id*}", dict[str, str]), ("{?id*}", int), ("{id}", list[str])):
+
+        def read(id: object) -> str:
+            raise NotImplementedError
+
+        read.__annotations__["id"] = parameter_type
+        with pytest.raises(ValueError, match="annotate id as"):
+            server.resources.add(f"test://b/{template}", read)
     with pytest.raises(TypeError, match="a template must not have the option size"):
         server.resources.add("test://b/{id}", lambda id: "", size=3)
     with pytest.raises(KeyError):
