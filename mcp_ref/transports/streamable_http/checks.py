@@ -9,7 +9,7 @@ without an id. (In the modern era, server.py makes check 8 of a POST after readi
     4  the endpoint supports the HTTP method                 405
     5  the caller is authenticated: `authenticate`, or       401, or 400, 403, 503
        a valid access token (basic/authorization/server.py)
-    6  POST: the content type of the body is JSON            415
+    6  POST: the content type is JSON, without compression   415
     7  POST: the client accepts JSON or events; GET: events  406
     8  the server supports the revision                      400
 
@@ -214,6 +214,8 @@ class RequestChecks:
         if request.method == "POST":
             if headers.media_type != JSON_TYPE:
                 return HttpRefusal(415, f"Content-Type must be {JSON_TYPE}, not {_quoted(headers.media_type)}")
+            if headers.get("content-encoding") not in (None, "identity"):
+                return HttpRefusal(415, "send the body without Content-Encoding", [("Accept-Encoding", "identity")])
             if not (accepts_json or accepts_sse):
                 # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST list both
                 # DEVIATION: a client that lists only one content type is served, with that content type.

@@ -383,6 +383,7 @@ async def _ask(web: ServedApp, *lines: str, host: str = "127.0.0.1", method: str
         (405, {"method": "PUT"}),
         (401, {"Authorization": "Basic x"}),
         (415, {"Content-Type": "text/plain"}),
+        (415, {"Content-Encoding": "gzip"}),
         (406, {"Accept": "text/html"}),
         (404, {"path": "/elsewhere"}),
         (413, {"Content-Length": "5000000"}),
