@@ -237,6 +237,9 @@ def _plain_function(function: Any) -> tuple[Any, str, str | None]:
             function = function.func
         elif inspect.ismethod(function):
             function = function.__func__
+        elif hasattr(function, "dispatch") and hasattr(function, "registry"):
+            why = "is a singledispatch function, which needs an argument without a name; wrap it in a def"
+            raise AnnotationScope("function", {}).error(function, why)
         elif hasattr(function, "__wrapped__"):  # by a decorator with @functools.wraps
             function = function.__wrapped__
         elif inspect.isfunction(type(function).__call__):  # a callable object
