@@ -29,7 +29,7 @@ from ..revisions import Method, Revision, sorted_revisions
 from ..session import Handler, Route
 from .announcements import Announcers
 from .context import Context
-from .options import ServerOptions
+from .options import ServerOptions, checked_task_store
 from .service import Service
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Catalog:
         self.service = Service(options.get("executor"), self._close_tasks, options.get("node"))
         self.extensions = checked_extensions(options.get("extensions"))
         self.custom_methods: dict[str, CustomMethod] = {}
-        self._task_store = options.get("task_store")
+        self._task_store = checked_task_store(options.get("task_store"))
 
     @property
     def legacy_revisions(self) -> list[Revision]:

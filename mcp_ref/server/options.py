@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from ..features.caching import CacheScope
@@ -61,3 +62,13 @@ class ServerOptions(TypedDict, total=False):
     and hyphens. A load balancer can then send each request about a session or a task to its process. [none]"""
     broadcast: Broadcast | None
     """The channel through which the processes of a server tell each other about changes (broadcast.py). [none]"""
+
+
+def checked_task_store(store: TaskStore | AsyncTaskStore | None) -> TaskStore | AsyncTaskStore | None:
+    """Return the store of tasks. Raise TypeError for an `async def`, unless the store is an `AsyncTaskStore`."""
+    bases = [base.__name__ for base in type(store).__mro__]  # by name, because importing the class would cost time
+    for name in ("put", "get", "page", "remove"):
+        if "AsyncTaskStore" not in bases and iscoroutinefunction(getattr(type(store), name, None)):
+            advice = "write a plain `def`, or derive the class from AsyncTaskStore"
+            raise TypeError(f"{type(store).__name__}.{name} of the task_store is an `async def`: {advice}")
+    return store

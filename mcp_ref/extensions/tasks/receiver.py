@@ -26,6 +26,7 @@ from ...jsonrpc.bounded_waits import retrieve_exception
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, Object
 from ...lib.shares import ShareExceeded, Shares, memory_of
+from .async_store import AsyncTaskStore
 from .live_task import LiveTask
 from .store import MemoryTaskStore, TaskStore
 from .types import (
@@ -43,7 +44,6 @@ from .types import (
 if TYPE_CHECKING:
     from ...features.registered_tools import RegisteredTool, ToolRun
     from ...features.tools import CallToolRequestParams
-    from .async_store import AsyncTaskStore
     from .shared_tasks import SharedTasks, TaskClients
 
 log = logging.getLogger(__name__)
@@ -73,10 +73,10 @@ class Tasks:
     ) -> None:  # fmt: skip
         self.shared: SharedTasks | None = None
         """The tasks of all processes that share an `AsyncTaskStore`; None with a `TaskStore`."""
-        if clients is not None and hasattr(store, "take_responses"):
+        if clients is not None and isinstance(store, AsyncTaskStore):
             from .shared_tasks import SharedTasks  # lazy: few servers have several processes
 
-            self.shared = SharedTasks(cast("AsyncTaskStore", store), clients)
+            self.shared = SharedTasks(store, clients)
             self.shared.on_over, self.shared.on_responses = self._stop_ended_elsewhere, self._set_responses
             on_change = self.shared.announce_here  # `SharedTasks` tells the other processes, once the database has it
             store = self.shared

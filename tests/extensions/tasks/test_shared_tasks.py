@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -401,12 +402,10 @@ def test_store_whose_put_is_wrapped_in_a_plain_function_is_shared_too() -> None:
     assert Server("s", task_store=WrappedStore(Database())).tasks.shared is not None
 
 
-def test_task_store_with_a_method_renew_of_its_own_is_not_shared() -> None:
-    class RenewedStore(MemoryTaskStore):
-        def renew(self) -> None:
-            """Open a new connection."""
-
-    assert Server("s", task_store=RenewedStore()).tasks.shared is None
+def test_task_store_is_shared_only_if_it_derives_from_async_task_store() -> None:
+    assert Server("s", task_store=MagicMock()).tasks.shared is None
+    with pytest.raises(TypeError, match="get of the task_store is an `async def`: write a plain `def`"):
+        Server("s", task_store=type("HalfAsync", (MemoryTaskStore,), {"get": Store.get})())
 
 
 async def test_change_that_failed_is_stored_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
