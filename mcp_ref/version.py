@@ -146,7 +146,7 @@ CHANGES
 - A value of `call` with the same key twice in one object is not JSON, as in a message.
 - A resource template is refused if the type of a parameter excludes each value of its variable, such as `str` for
   `{x*}`. Before, no URI matched it.
-- A store of tasks with an `async def` must derive from `AsyncTaskStore`; a tool must not be a `singledispatch` function.
+- A store of tasks with an `async def` must derive from `AsyncTaskStore`. A `singledispatch` function cannot be a tool.
 - `Revision.tasks_are_core` is now `Revision.built_in_tasks`.
 - The package is under the MIT license.
 
