@@ -209,7 +209,11 @@ class RunningTask(Generic[T]):
             raise
 
     async def _poll(self, task: Task) -> Task:
+        """Return the new state. Raise ConnectionClosed if the task goes on, but the connection had ended."""
+        is_last = self._ended.is_set()  # the client is closing, and `_pause` no longer waits
         self.task = await self._send_and_repeat(task, "tasks/get", TaskRequestParams(task.task_id), Task)
+        if is_last and not self.task.is_over:
+            raise ConnectionClosed(f"the client was closed before task {self.id} was complete")
         return self.task
 
     async def _send_and_repeat(self, task: Task, method: str, params: object, result: type[R]) -> R:
