@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ from mcp_ref.jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError
 from mcp_ref.jsonrpc.messages import Object, Outgoing, Request, RequestId
 from mcp_ref.transports.base import OnEnd, Receive, Transport
 from mcp_ref.transports.memory import MemoryTransport
+from mcp_ref.transports.stdio.client import StdioClientTransport
 from tests.forked_python import quick_python
 from tests.messages import request
 from tests.raw_peers import close_server_end, connected_client, raw_server, raw_session
@@ -291,17 +293,28 @@ async def test_server_that_leaves_during_a_request_fails_it_with_the_reason(endi
             await asyncio.wait_for(client.ping(), PATIENCE)
 
 
-async def test_request_to_a_server_that_no_longer_reads_its_input_fails_at_once() -> None:
+async def test_request_to_a_server_that_no_longer_reads_its_input_fails_at_once_but_not_earlier_ones(
+    tmp_path: Path,
+) -> None:
+    flag, changed = tmp_path / "flag", '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
+    result = '{"jsonrpc":"2.0","id":3,"result":{"content":[]}}'
+    source = f"""{GREETED}import time; os.close(0); print({changed!r}, flush=True)
+while not os.path.exists({str(flag)!r}): time.sleep(0.01)
+print({result!r}, flush=True); time.sleep(60)"""
     closed = asyncio.Event()
-    line = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
-    server = quick_python(f"{GREETED}import time; os.close(0); print({line!r}, flush=True); time.sleep(60)")
-    async with Client(server, timeout=None, on_tools_changed=closed.set) as client:
+    transport = StdioClientTransport(quick_python(source), grace=PATIENCE)
+    async with Client(transport, timeout=None, on_tools_changed=closed.set) as client:
         calling = asyncio.create_task(client.call_tool("t"))
         await asyncio.wait_for(closed.wait(), PATIENCE)
-        with pytest.raises(ConnectionClosed, match="closed its input"):
-            await asyncio.wait_for(client.ping(), PATIENCE)
-        with pytest.raises(ConnectionClosed, match="closed its input"):
-            await asyncio.wait_for(calling, PATIENCE)
+        with pytest.raises(ConnectionClosed, match="closed its input") as failed:
+            await client.ping()
+        assert failed.value.is_unsent
+        flag.touch()
+        assert (await asyncio.wait_for(calling, PATIENCE)).content == []
+        transport._grace = 0.01
+        with pytest.raises(ConnectionClosed):
+            await client.ping()
+        assert isinstance(await asyncio.wait_for(client.session.ended, PATIENCE), ConnectionClosed)
 
 
 async def test_stdio_missing_working_directory_is_named_in_the_error() -> None:

@@ -219,8 +219,7 @@ class Resources:
         key = checked_template(uri)
         matcher = UriTemplate(key, options.pop("absolute_paths", False))
         signature = handler_signature(function, self._context_type)
-        required = {parameter.name for parameter in signature.parameters if parameter.required}
-        if missing := required - set(matcher.variables):
+        if missing := {each.name for each in signature.parameters if each.required} - set(matcher.variables):
             raise ValueError(f"{signature.name}() requires {', '.join(sorted(missing))}, which {uri!r} does not have")
         schemas = {parameter.name: parameter.schema for parameter in signature.parameters}
         if unknown := set(matcher.variables) - schemas.keys():

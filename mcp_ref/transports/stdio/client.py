@@ -19,7 +19,7 @@ from typing import cast
 
 from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.large_messages import decode_large
-from ...jsonrpc.messages import Incoming, decode
+from ...jsonrpc.messages import Incoming, Request, RequestFailure, decode
 from ...jsonrpc.outline import MAX_UNREQUESTED
 from .. import system
 from ..base import OnEnd, Receive, Trace
@@ -76,8 +76,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
     ) -> None:  # fmt: skip
         check_command(command)
         super().__init__(max_line, trace)
-        self.command = list(command)
-        self.stderr_tail = b""
+        self.command, self.stderr_tail = list(command), b""
         self._env, self._cwd, self._on_stderr, self._grace = env, cwd, on_stderr, grace
         self._process: asyncio.SubprocessTransport | None = None
         self._stdin: asyncio.WriteTransport | None = None
@@ -89,8 +88,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         """Start the server process. Raise ConnectionClosed if it cannot start, or if `close` is called meanwhile."""
         loop = asyncio.get_running_loop()
         self._end_report.deliver_to(on_end)
-        self._lines.receive = receive
-        self._lines.decode = self._decode
+        self._lines.receive, self._lines.decode = receive, self._decode
         environment = server_environment(self._env)
         try:
             command = system.SYSTEM.find_program(self.command, environment.get("PATH"), self._cwd)
@@ -127,9 +125,12 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
 
     def _write(self, line: bytes) -> None:
         if self._stdin is not None and not self._stdin.is_closing():
-            self._stdin.write(line)
-        else:
-            self._report_end_soon()  # the server lives, but gets no further request
+            return self._stdin.write(line)
+        for message in map(decode, line.splitlines()):
+            if isinstance(message, Request) and self._closing is None:
+                self._lines.receive(RequestFailure(message.id, self._describe_end(), unsent=True))
+        # The server can still respond to earlier requests, and then exit, as after `close`.
+        asyncio.get_running_loop().call_later(self._grace, self._report_end)
 
     def _input(self) -> asyncio.ReadTransport | None:
         pipe = self._process.get_pipe_transport(1) if self._process is not None else None
