@@ -80,7 +80,8 @@ class Bridge(HostOptions):
         servers: As for `Host`.
         revisions: The revisions of the front. Default: all.
         back_revisions: The revisions to speak with the servers. Default: all.
-        prefix: True to put the server's name into names and URIs even if there is only one server.
+        prefix: True to put the server's name into names and URIs even if there is only one server. As with several
+            servers, the bridge then offers no tasks, because it does not translate the names and URIs in their results.
         hold: What to do if a legacy server requests input during a modern client's call. True to keep the call open
             while the client's user responds (held.py), False to refuse the request.
         replay: The tools to run again from their start after an input request, instead of holding their calls. Their

@@ -65,7 +65,8 @@ class Relay:
         self.changes = Changes(servers, names)
         self.lists = Lists(servers, names, held.key)
         self._first_server = next(iter(servers.values()))
-        # only a single server that keeps its names has tasks and extensions, whose ids and methods name no server
+        # Only a single server that keeps its names has tasks and extensions: their ids and methods name no server, and
+        # nothing translates the names and URIs in their results.
         self.tasks = BridgeTasks(self._first_server if names.keeps_names else None, held.key)
 
     async def connect(self, caller: Caller) -> None:

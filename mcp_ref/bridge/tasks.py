@@ -13,8 +13,8 @@
                            |<-- result ----------|<------------ result -------------------|
 
 A call can become a task if a modern client declares the extension, or if the call of a client of 2025-11-25 has `task`.
-Any other client gets the result, so if the tool requires a task, the bridge awaits it. A bridge of several servers
-offers no tasks to its clients.
+Any other client gets the result, so if the tool requires a task, the bridge awaits it. A bridge that changes names,
+because it has several servers or `prefix=True`, offers no tasks to its clients.
 
 Threats:
     bridge-foreign-task: the result of another user; a client; uses a task id that it has seen elsewhere; the id is
@@ -117,7 +117,7 @@ class BridgeTasks:
     """The tasks of all clients of a bridge.
 
     Args:
-        server: The server behind the bridge; None if there are several.
+        server: The server behind the bridge; None if the bridge offers no tasks.
         key: The key that seals task ids.
     """
 
