@@ -205,7 +205,6 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("client/connector.py", "Connector.ready", "asyncio.wait([self._restart_task])"):
         "The task ends after `max_restarts` restarts, or `stop_reconnecting` cancels it.",
     ("client/handlers.py", "ClientHandlers._run_or_start_task", "work()"): PROGRAMS_HANDLER,
-    ("client/handlers.py", "ClientHandlers.list_roots", "found"): PROGRAMS_HANDLER,
     ("client/handlers.py", "_call", "returned"): PROGRAMS_HANDLER,
     ("client/negotiation.py", "_negotiate_by_probe", "asyncio.gather(*tasks, return_exceptions=True)"):
         "Both tasks are cancelled, and all their waits end when they are cancelled.",
@@ -348,6 +347,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The author's function ends it, or the cancellation of the request.",
     ("features/invoke.py", "call", "value"):
         "The author's function ends it, or the cancellation of the request.",
+    ("features/roots.py", "called_roots", "found"): PROGRAMS_HANDLER,
     ("host/host.py", "Host._list_all", "asyncio.gather(*(items_of(*each) for each in self._hosted.items()))"):
         "Each request has the time limit of its client, and a lost connection ends it.",
     ("host/host.py", "Host.close", "asyncio.gather(*(hosted.close() for hosted in self._hosted.values()))"):

@@ -23,7 +23,7 @@ from ..extensions.tasks.receiver import Tasks
 from ..extensions.tasks.types import CLIENT_TASKS
 from ..features import elicitation, sampling
 from ..features.elicitation import ElicitRequestParams, ElicitRequestURLParams, ElicitResult
-from ..features.roots import LazyRoots, ListRootsResult, Root, RootPaths, to_roots
+from ..features.roots import LazyRoots, ListRootsResult, Root, RootPaths, called_roots, to_roots
 from ..features.sampling import CreateMessageRequestParams, CreateMessageResult
 from ..features.task_augmentation import TaskMetadata
 from ..jsonrpc.errors import InvalidMessage, RemoteError
@@ -88,8 +88,7 @@ class ClientHandlers:
         roots = self.roots or []
         if not callable(roots):
             return ListRootsResult(roots)
-        found = roots()
-        return ListRootsResult(to_roots(await found if isawaitable(found) else found))
+        return ListRootsResult(await called_roots(roots))
 
     async def create_message(self, params: CreateMessageRequestParams, context: RequestContext) -> object:
         self.check_request(params, context.revision)

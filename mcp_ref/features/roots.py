@@ -28,15 +28,20 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "roots/list"}
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from inspect import isawaitable
 from typing import Annotated, TypeAlias
 from urllib.parse import quote, unquote, urlsplit
 
+from ..jsonrpc.errors import InvalidMessage
 from ..jsonrpc.messages import Object
 from ..lib.uri import canonical_uri
 from ..revisions import R2025_06_18, Availability
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -66,6 +71,18 @@ def to_roots(roots: RootPaths) -> list[Root]:
     if isinstance(roots, str):  # each of its characters would become a root: "/tmp" would expose "/"
         raise TypeError(f"roots must be a list, such as [{roots!r}], even for one root")
     return [checked_root(root if isinstance(root, Root) else Root(_uri_of(root))) for root in roots]
+
+
+async def called_roots(function: LazyRoots) -> list[Root]:
+    """Return the roots that a function of the program returns. Raise InvalidMessage if one of them is invalid."""
+    found = function()
+    paths = await found if isawaitable(found) else found
+    try:
+        return to_roots(paths)
+    except (TypeError, ValueError) as error:
+        text = f"the roots handler must return a list of paths: {error}"
+        log.error(text)
+        raise InvalidMessage(text).show_to_peer() from None
 
 
 def checked_root(root: Root) -> Root:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref import Client, Context, Root, Server
+from mcp_ref import Client, Context, InvalidMessage, Root, Server
 from mcp_ref.features.roots import path_of
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
@@ -168,3 +168,8 @@ async def test_roots_can_be_a_function_that_is_called_for_each_request(revision:
             assert (await client.call_tool("where")).text == "file:///a"
             paths[:] = ["file:///b", "file:///c"]
             assert (await client.call_tool("where")).text == "file:///b file:///c"
+    paths[:] = ["file:///a/.."]
+    for wrong in (lambda: paths, lambda: None):
+        async with Client(server_that_asks(), roots=wrong, revision=MODERN) as client:  # type: ignore[arg-type]
+            with pytest.raises(InvalidMessage, match="the roots handler must return a list of paths: "):
+                await client.call_tool("where")
