@@ -147,6 +147,7 @@ CHANGES
 - A resource template is refused if the type of a parameter excludes each value of its variable, such as `str` for
   `{x*}`. Before, no URI matched it.
 - A store of tasks with an `async def` must derive from `AsyncTaskStore`. A `singledispatch` function cannot be a tool.
+- `BridgeStatus.connections` replaces `clients`, because `Bridge.clients` is the maximum number of something else.
 - `Revision.tasks_are_core` is now `Revision.built_in_tasks`.
 - The package is under the MIT license.
 

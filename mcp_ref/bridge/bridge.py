@@ -38,7 +38,7 @@ class BridgeStatus:
     name: str
     revision: str | None
     """The revision that the server speaks; None before the first connection."""
-    clients: int
+    connections: int
     """Number of open connections to the server, for all clients of the bridge together."""
     starts: int
     """Number of attempts to connect since the start of the bridge."""
@@ -140,7 +140,7 @@ class Bridge(HostOptions):
         return BridgeStatus(
             name=name,
             revision=latest.revision.name if latest is not None else None,
-            clients=sum(client.is_open for client in back.clients),
+            connections=sum(client.is_open for client in back.clients),
             starts=back.starts,
             held_calls=len(self.relay.held.calls),
             losses=dict(back.losses.counts),

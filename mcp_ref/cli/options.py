@@ -141,8 +141,8 @@ def add_server_commands(command: AddCommand) -> None:
     made.add_argument("--clients", metavar="N", type=positive_integer, default=4,
                       help="connections to a legacy server for one user's modern clients (default: 4)")  # fmt: skip
     made.add_argument("--prefix", action="store_true",
-                      help="put the server's name before the names of tools even if there is only one "
-                           "server")  # fmt: skip
+                      help="put the server's name before the names of tools even if there is only one server; the "
+                           "bridge then offers no tasks")  # fmt: skip
     made.epilog = (
         f"A legacy server or client speaks a revision up to 2025-11-25, a modern one a later revision.\n\n{made.epilog}"
     )

@@ -531,7 +531,8 @@ async def test_bridge_status_lists_the_losses() -> None:
     async with linked(make_back(LATEST), "2024-11-05") as (client, bridge):
         await client.list_tools()
         [status] = bridge.status()
-        assert status.revision == LATEST and status.losses["Tool.icons is not in 2024-11-05"] == 1
+        assert (status.revision, status.connections) == (LATEST, 1)
+        assert status.losses["Tool.icons is not in 2024-11-05"] == 1
 
 
 @pytest.mark.breaks("known_elicitation")
