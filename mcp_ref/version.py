@@ -148,6 +148,7 @@ CHANGES
   `{x*}`. Before, no URI matched it.
 - A store of tasks with an `async def` must derive from `AsyncTaskStore`. A `singledispatch` function cannot be a tool.
 - `BridgeStatus.connections` replaces `clients`, because `Bridge.clients` is the maximum number of something else.
+- `ConnectionClosed.http_status` is the status of an HTTP response that was not a JSON-RPC response.
 - `Revision.tasks_are_core` is now `Revision.built_in_tasks`.
 - The package is under the MIT license.
 

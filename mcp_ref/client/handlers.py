@@ -86,9 +86,7 @@ class ClientHandlers:
 
     async def list_roots(self, params: RequestParams, context: RequestContext) -> ListRootsResult:
         roots = self.roots or []
-        if not callable(roots):
-            return ListRootsResult(roots)
-        return ListRootsResult(await called_roots(roots))
+        return ListRootsResult(await called_roots(roots) if callable(roots) else roots)
 
     async def create_message(self, params: CreateMessageRequestParams, context: RequestContext) -> object:
         self.check_request(params, context.revision)

@@ -25,7 +25,6 @@ import contextlib
 import json
 import logging
 import random
-import re
 import time
 from collections import deque
 from collections.abc import Callable
@@ -69,8 +68,6 @@ MAX_TOOLS, MAX_PAGES = 1000, 100
 
 MAX_TOOL_BYTES, MAX_TOOLS_BYTES = 64 * 1024, 4 * 1024 * 1024
 """Maximum size of one definition, and of all definitions of one server, in bytes (64 KiB, 4 MiB)."""
-
-_HTTP_REFUSED = re.compile(r".*\banswered (a GET with )?HTTP 40[13]\b")  # the first line of an error's text
 
 
 class ServerState(Enum):
@@ -413,5 +410,5 @@ def _is_permanent(error: Exception) -> bool:
         return False
     if isinstance(error, AuthorizationError | UnsupportedRevision | TypeError):
         return True
-    is_refused = isinstance(error, ConnectionClosed) and _HTTP_REFUSED.match(str(error)) is not None
+    is_refused = isinstance(error, ConnectionClosed) and error.http_status in (401, 403)
     return is_refused or isinstance(error.__cause__, FileNotFoundError | PermissionError | NotADirectoryError)

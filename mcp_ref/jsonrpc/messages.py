@@ -120,6 +120,7 @@ class RequestFailure:
     unrecognized_reply: bool = False  # True if the reply is not JSON-RPC, so the peer is probably of the legacy era
     unsent: bool = False  # True if nothing of the request was sent
     error: Exception | None = None  # raised in the caller; None to raise a `ConnectionClosed` with the `reason`
+    http_status: int = 0  # the status of an HTTP response without a JSON-RPC response
 
 
 Message: TypeAlias = Request | Notification | Response | ErrorResponse

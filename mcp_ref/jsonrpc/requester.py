@@ -294,7 +294,7 @@ class Requester:
         else:
             kind = UnrecognizedReply if failure.unrecognized_reply else ConnectionClosed
             error = kind(f"{pending.method}: {failure.reason}")
-            error.is_unsent = failure.unsent
+            error.is_unsent, error.http_status = failure.unsent, failure.http_status
             pending.end(error)
         return True
 

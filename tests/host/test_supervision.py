@@ -460,7 +460,7 @@ async def test_http_server_that_refuses_the_client_is_not_tried_again() -> None:
 @pytest.mark.parametrize(
     "failure",
     [
-        ConnectionClosed("the server 'x' exited with code 3; its standard error ends with:\nthe API answered HTTP 401"),
+        ConnectionClosed("the server answered HTTP 502: the API answered HTTP 401"),
         TokenRefused("https://as.example", 0),
     ],
 )

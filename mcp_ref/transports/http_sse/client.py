@@ -124,7 +124,7 @@ class SseClientTransport:
 
     async def _post(self, frame: bytes, id: RequestId | None, before: asyncio.Task[None] | None) -> None:
         await finish(before)
-        headers, failure = {**self._headers, "Content-Type": JSON_TYPE}, None
+        headers, failure, status = {**self._headers, "Content-Type": JSON_TYPE}, None, 0
         posting = self._http.request("POST", self._endpoint.result(), headers, frame)
         if self._trace is not None:
             self._trace("->", frame)
@@ -132,7 +132,8 @@ class SseClientTransport:
             with self._time_limits.timeout(POST_SECONDS):
                 async with posting as response:
                     await response.read(MAX_REFUSAL)
-                    why = f"the server answered HTTP {response.status}" if response.status >= 300 else None
+                    status = response.status
+                    why = f"the server answered HTTP {status}" if status >= 300 else None
         except TimeoutError:
             why = f"the message was not accepted within {POST_SECONDS:g} s"
         except (HttpError, ValueError) as error:
@@ -140,7 +141,7 @@ class SseClientTransport:
         except McpError as error:  # the authorization failed
             why, failure = str(error), error
         if why is not None and id is not None and self._receive is not None:
-            self._receive(RequestFailure(id, f"{public_url(self.url)}: {why}", error=failure))
+            self._receive(RequestFailure(id, f"{public_url(self.url)}: {why}", error=failure, http_status=status))
         elif why is not None:
             log.warning("a message was not delivered: %s: %s", public_url(self.url), why)
 

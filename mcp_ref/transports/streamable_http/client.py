@@ -265,7 +265,7 @@ class StreamableHttpClientTransport(Transport):
         """Deliver an HTTP error to a POST's requests, with the JSON-RPC error in it, if any (not to `initialize`)."""
         text, rpc_error = http_error_text(response, body), error_in(body)
         if rpc_error is None or not ids or (self._initialize is not None and ids == [self._initialize.id]):
-            return self._fail_requests(ids, text, deliver)
+            return self._fail_requests(ids, text, deliver, status=response.status)
         for id in ids:
             deliver(ErrorResponse(id, Error(rpc_error.error.code, text, rpc_error.error.data)))
 
@@ -273,8 +273,7 @@ class StreamableHttpClientTransport(Transport):
         """Try HTTP+SSE, because a server with that transport refuses the POST of `initialize` with 400, 404 or 405."""
         assert self._initialize is not None
         body = await response.read(MAX_UNREQUESTED)
-        found = error_in(body)
-        if found is not None and found.error.code in MODERN_ERROR_CODES:
+        if (found := error_in(body)) is not None and found.error.code in MODERN_ERROR_CODES:
             # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] a modern error: no HTTP+SSE
             return self._receive(ErrorResponse(self._initialize.id, found.error))
         # [2025-11-25 basic/transports#backwards-compatibility] 400, 404, 405: GET, and expect an endpoint event
@@ -365,9 +364,11 @@ class StreamableHttpClientTransport(Transport):
             unanswered -= {id for id in unanswered if responds_to(message, id)}
         deliver(message)
 
-    def _fail_requests(self, ids: list[RequestId], why: str, deliver: Receive, error: Exception | None = None) -> None:
+    def _fail_requests(
+        self, ids: list[RequestId], why: str, deliver: Receive, error: Exception | None = None, status: int = 0
+    ) -> None:
         refusal = error if isinstance(error, McpError) and not isinstance(error, ConnectionClosed) else None
         if not ids:
             log.warning("a message was not delivered: %s: %s", public_url(self.url), why)
         for id in ids:
-            deliver(RequestFailure(id, f"{public_url(self.url)}: {why}", False, is_unsent(error), refusal))
+            deliver(RequestFailure(id, f"{public_url(self.url)}: {why}", False, is_unsent(error), refusal, status))

@@ -71,8 +71,8 @@ class StatelessRequests:
             async with posting as response:
                 fault = await self._read(request, response, receive)
                 if fault is not None:
-                    why = f"{public_url(self._url)}: {fault}"
-                    receive(RequestFailure(request.id, why, suggests_legacy_era(response.status)))
+                    why, status = f"{public_url(self._url)}: {fault}", response.status
+                    receive(RequestFailure(request.id, why, suggests_legacy_era(status), http_status=status))
         except (HttpError, EventTooLarge, ValueError) as error:
             receive(RequestFailure(request.id, f"{public_url(self._url)}: {error}", unsent=is_unsent(error)))
         except McpError as error:  # the authorization failed

@@ -141,8 +141,9 @@ async def test_post_that_fails_is_the_failure_of_its_request_or_is_in_the_log(
     session.transport.send(Request(7, "a"))
     session.transport.send(Notification("b"))
     await session.transport.drain()
-    error = outcome if isinstance(outcome, McpError) else None
-    assert session.received == ([] if why is None else [RequestFailure(7, f"{SHOWN}: {why}", error=error)])
+    error, status = outcome if isinstance(outcome, McpError) else None, outcome if isinstance(outcome, int) else 0
+    failure = RequestFailure(7, f"{SHOWN}: {why}", error=error, http_status=status)
+    assert session.received == ([] if why is None else [failure])
     assert caplog.messages == ([] if why is None else [f"a message was not delivered: {SHOWN}: {why}"])
     caplog.clear()
     await session.transport.close()
