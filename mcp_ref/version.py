@@ -149,6 +149,8 @@ CHANGES
 - A store of tasks with an `async def` must derive from `AsyncTaskStore`. A `singledispatch` function cannot be a tool.
 - `BridgeStatus.connections` replaces `clients`, because `Bridge.clients` is the maximum number of something else.
 - `ConnectionClosed.http_status` is the status of an HTTP response that was not a JSON-RPC response.
+- After the cancellation of a request, `Context.run` raises CancelledError. So a plain `def` that reports its progress
+  notices it.
 - `Revision.tasks_are_core` is now `Revision.built_in_tasks`.
 - The package is under the MIT license.
 

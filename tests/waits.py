@@ -100,7 +100,7 @@ WAITS: dict[tuple[str, str, str], str] = {
      "asyncio.wait([self._fetching], timeout=HURRY_SECONDS if can_use_old else None)"):
         "The task ends with `_fetch`, each of whose requests has the time limit `FETCH_SECONDS`.",
     ("basic/channel.py", "RequestContext.run_in_worker",
-     "run_in_executor(executor, variables.run, _result_and_error, function)"):
+     "self.channel.loop.run_in_executor(executor, variables.run, _result_and_error, function)"):
         "The author's function ends it; a cancellation ends the wait, but not the thread.",
     ("bridge/back_client.py", "BackClient._call_outside", "self._call_began.wait()"):
         "It has the time limit `ROOTS_SECONDS`.",

@@ -114,7 +114,8 @@ class RequestContext:
         self.meta: Object = meta or {}  # it can contain trace context, such as `traceparent`
         self.progress: ProgressReporter | None = None  # None until the handler reports progress
         self.steps = 0  # number of notifications that the handler has sent since it last let other handlers run
-        self.worker_tasks: set[asyncio.Task[object]] | None = None  # those for which a handler in a thread waits
+        # Those for which a handler in a thread waits. The cancellation of the request makes it a frozenset.
+        self.worker_tasks: set[asyncio.Task[object]] | frozenset[asyncio.Task[object]] | None = None
         access = current_access.get()
         # A handler may call another server in this process, on whose channel the rights of its own caller do not hold.
         self.access = access if access is not None and access.id == principal else None
@@ -140,12 +141,12 @@ class RequestContext:
         shared, variables = self.channel.shared, contextvars.copy_context()
         executor = shared.executor if shared is not None else None  # None: the default pool of the event loop
         try:
-            run_in_executor = self.channel.loop.run_in_executor
-            value, error = await run_in_executor(executor, variables.run, _result_and_error, function)
+            value, error = await self.channel.loop.run_in_executor(executor, variables.run, _result_and_error, function)
         except asyncio.CancelledError:
             # Python cannot stop a thread, but one that waits for the peer ends when that wait is cancelled.
             for task in self.worker_tasks or ():
                 task.cancel()
+            self.worker_tasks = frozenset()  # so that the thread's next wait ends at once, too
             raise
         if error is not None:
             raise error

@@ -185,7 +185,7 @@ class Context(InputRequests, Generic[S]):
     def run(self, coroutine: Coroutine[object, object, T]) -> T:
         """Run a `coroutine` of this context in a plain `def` function, and return its result.
 
-        Raise concurrent.futures.CancelledError if the client cancels the request meanwhile or the event loop ends,
+        Raise concurrent.futures.CancelledError if the client has cancelled the request or the event loop has ended,
         and RuntimeError if the caller runs on the event loop, as an `async def` function does.
         """
         if running_loop() is self.channel.loop:
@@ -194,10 +194,10 @@ class Context(InputRequests, Generic[S]):
         return call_on_loop(self._until_cancelled(coroutine), self.channel.loop)
 
     async def _until_cancelled(self, coroutine: Coroutine[object, object, T]) -> T:
+        if isinstance(self.worker_tasks, frozenset):  # the request was cancelled earlier
+            return cast(T, coroutine.throw(asyncio.CancelledError()))  # which raises it here, too
+        tasks = self.worker_tasks = self.worker_tasks or set()  # the end of the request cancels them
         task = cast("asyncio.Task[object]", asyncio.current_task())
-        self.worker_tasks = self.worker_tasks or set()  # the end of the request cancels them
-        self.worker_tasks.add(task)
-        try:
-            return await coroutine
-        finally:
-            self.worker_tasks.discard(task)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        return await coroutine

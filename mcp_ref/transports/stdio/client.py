@@ -129,8 +129,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         for message in map(decode, line.splitlines()):
             if isinstance(message, Request) and self._closing is None:
                 self._lines.receive(RequestFailure(message.id, self._describe_end(), unsent=True))
-        # The server can still respond to earlier requests, and then exit, as after `close`.
-        asyncio.get_running_loop().call_later(self._grace, self._report_end)
+        asyncio.get_running_loop().call_later(self._grace, self._report_end)  # responses to earlier requests can come
 
     def _input(self) -> asyncio.ReadTransport | None:
         pipe = self._process.get_pipe_transport(1) if self._process is not None else None
