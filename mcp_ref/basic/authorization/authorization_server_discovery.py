@@ -173,7 +173,7 @@ async def _discover_at_origin(
 def _in_order(issuers: tuple[str, ...], configured: str | None, known: str) -> list[str]:
     """Return the issuers to try: the configured one, or all, the known one first."""
     if configured is None:
-        return sorted(issuers, key=lambda issuer: issuer != known)
+        return sorted(dict.fromkeys(issuers), key=lambda issuer: issuer != known)
     # MCP servers and issuers often disagree about a slash at the end, so the configured spelling is used.
     if configured.removesuffix("/") not in {issuer.removesuffix("/") for issuer in issuers}:
         raise DiscoveryFailed(

@@ -140,7 +140,8 @@ async def test_number_of_authorization_servers_that_are_tried_is_bounded() -> No
 
 async def test_next_authorization_server_is_tried_if_one_is_out_of_order() -> None:
     async with protected() as world, authorization_server() as other:
-        world.mcp.metadata = {**(world.mcp.metadata or {}), "authorization_servers": [other.base, world.auth.base]}
+        issuers: list[JSON] = [*[other.base] * 4, world.auth.base]
+        world.mcp.metadata = {**(world.mcp.metadata or {}), "authorization_servers": issuers}
         other.always(AS_PATH, status(500))
         assert (await _discover(world))[1].issuer == world.auth.base
         _, preferred = await _discover(world, known=world.auth.base)
